@@ -1,0 +1,63 @@
+# Everything happens in .venv, made from the first Python that is new enough. `make help` lists the words.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PORT ?= 8501
+JOBS ?= 2
+PYTEST_ARGS ?=
+BIN := .venv/bin
+SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
+# Root on a machine with apt may install what is missing; anyone else is told what is.
+APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check docs bench fix torture clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0.0.1:8501 (PORT=...)
+	$(BIN)/npulens demo --server.address=127.0.0.1 --server.port=$(PORT)
+
+test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=..., JOBS=...)
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+check: .venv/.test  ## ruff, mypy --strict, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate.py --check
+
+docs: .venv/.test  ## write the generated pages and the outputs in the README again
+	$(BIN)/python docs/generate.py
+
+bench: .venv/.installed  ## npulens and its rivals on the same million events, side by side (BENCH_ARGS=...)
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+fix: .venv/.test  ## what ruff can repair by itself
+	$(BIN)/ruff check --fix .
+
+torture: .venv/.test  ## minutes of hostile input
+	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)
+
+clean:  ## remove what make made
+	rm -rf .venv .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; $(APT) && apt-get update -q && apt-get install -qy python3-venv && \
+		$(PYTHON) -m venv .venv; } || { rm -rf .venv; \
+		echo "$(PYTHON) has no venv module. Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+
+.venv/.installed: $(SOURCES) | .venv/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+.venv/.test: .venv/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+# Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.
+.venv/.browser: | .venv/bin/python
+	@command -v chromium >/dev/null || ! { $(APT); } || \
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy chromium fonts-noto-cjk; } || \
+		echo "no chromium: the tests that need a browser will skip"
+	@touch $@

@@ -1,0 +1,80 @@
+"""Sets of time as sorted, disjoint, half-open intervals of whole nanoseconds.
+
+Streams overlap and so do spans on one stream, so no question about time is answered by adding
+durations: everything is a union, and what is asked of a window is read off running totals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Sorted, disjoint, none empty, none touching the next."""
+
+    starts: Ints
+    ends: Ints
+
+    @staticmethod
+    def union_of(starts: Ints, ends: Ints) -> Intervals:
+        """The union of any intervals; empty ones vanish."""
+        keep = ends > starts
+        starts, ends = starts[keep], ends[keep]
+        if not len(starts):
+            return EMPTY
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        first = np.concatenate(([True], starts[1:] > reach[:-1]))
+        last = np.concatenate((first[1:], [True]))
+        return Intervals(starts[first], reach[last])
+
+    def __or__(self, other: Intervals) -> Intervals:
+        return Intervals.union_of(np.concatenate((self.starts, other.starts)), np.concatenate((self.ends, other.ends)))
+
+    def __and__(self, other: Intervals) -> Intervals:
+        first = np.searchsorted(other.ends, self.starts, side="right")
+        count = np.maximum(np.searchsorted(other.starts, self.ends, side="left") - first, 0)
+        mine = np.repeat(np.arange(len(count)), count)
+        theirs = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+        return Intervals(
+            np.maximum(self.starts[mine], other.starts[theirs]), np.minimum(self.ends[mine], other.ends[theirs])
+        )
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        return self & other.outside()
+
+    def outside(self) -> Intervals:
+        """Everything else, from the beginning to the end of time."""
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        starts, ends = np.concatenate(([least], self.ends)), np.concatenate((self.starts, [most]))
+        return Intervals(starts[ends > starts], ends[ends > starts])
+
+    def gaps(self, begin: int, end: int) -> Intervals:
+        """What of the window [begin, end) is not covered."""
+        return self.outside() & Intervals.union_of(np.array([begin]), np.array([end]))
+
+    def total(self) -> int:
+        return int((self.ends - self.starts).sum())
+
+    def within(self, begins: Ints, ends: Ints) -> Ints:
+        """How much of each window [begin, end) is covered."""
+        return self._before(ends) - self._before(begins)
+
+    def _before(self, at: Ints) -> Ints:
+        """Time covered before each moment."""
+        if not len(self.starts):
+            return np.zeros(len(at), np.int64)
+        done = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.ends - self.starts)))
+        index = np.searchsorted(self.starts, at, side="right")
+        inside = np.maximum(index - 1, 0)
+        within = np.minimum(at, self.ends[inside]) - self.starts[inside]
+        return np.where(index > 0, done[inside] + within, 0).astype(np.int64)
+
+
+EMPTY = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -1,0 +1,147 @@
+"""Where the time of each step goes, exactly.
+
+Per rank one row for the whole capture (`step` None: first to last edge of host steps or device
+work), then one per recorded step. Spans are clipped to the window, so work counts where it runs.
+The four parts are found each on its own - exposed communication by taking computing away from
+it, exposed copies by taking both away, idle time as the gaps between everything - and what is
+left of the window is `residual_ns`, which is therefore a check that can fail.
+
+`profiler` is the profiler's own split by its own rule (analysis/profiler_split.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from analysis.intervals import Intervals
+from analysis.profiler_split import Profiler, Reference, profiler_split
+
+#: What counts as what (the kinds of span.kind that keep a device busy).
+COMPUTING, COMMUNICATION, COPY = ("kernel", "memset"), ("comm_op",), ("memcpy",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The split of one window of one rank; None is "not recorded"."""
+
+    rank: int
+    step: int | None
+    start_ns: int | None
+    dur_ns: int | None
+    computing_ns: int | None
+    communication_ns: int | None
+    communication_not_overlapped_ns: int | None
+    overlapped_ns: int | None
+    copy_ns: int | None
+    copy_not_overlapped_ns: int | None
+    idle_ns: int | None
+    residual_ns: int | None
+    profiler: Profiler | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys that `npulens breakdown --json` promises."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What one rank's device did, as sets of time; None where the capture could not record it."""
+
+    computing: Intervals | None
+    communication: Intervals | None
+    copy: Intervals | None
+
+    def work(self) -> Intervals:
+        """Everything recorded, together."""
+        parts = [part for part in (self.computing, self.communication, self.copy) if part is not None]
+        starts = np.concatenate([part.starts for part in parts]) if parts else np.zeros(0, np.int64)
+        ends = np.concatenate([part.ends for part in parts]) if parts else np.zeros(0, np.int64)
+        return Intervals.union_of(starts, ends)
+
+
+def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
+    """The split of every rank and step of a run."""
+    rows: list[Row] = []
+    for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall():
+        rows.extend(_rank(con, rank))
+    return rows
+
+
+def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
+    """The sets of time of one rank."""
+    absent = {
+        name for (name,) in con.execute(
+            "SELECT table_name FROM coverage WHERE rank = ? AND status = 'absent'", [rank]
+        ).fetchall()
+    }  # fmt: skip
+
+    def of(kinds: tuple[str, ...], table: str) -> Intervals | None:
+        found = con.execute(
+            "SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND list_contains(?, kind)",
+            [rank, list(kinds)],
+        ).fetchnumpy()
+        if not len(found["ts_ns"]) and table in absent:
+            return None
+        return Intervals.union_of(_ints(found["ts_ns"]), _ints(found["end_ns"]))
+
+    return Activity(of(COMPUTING, "kernel"), of(COMMUNICATION, "comm"), of(COPY, "transfer"))
+
+
+def _ints(values: Any) -> Any:
+    return np.ma.getdata(values).astype(np.int64)
+
+
+def _rank(con: duckdb.DuckDBPyConnection, rank: int) -> Iterator[Row]:
+    did = activity(con, rank)
+    steps = con.execute(
+        "SELECT step, ts_ns, dur_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step "
+        "WHERE rank = ? ORDER BY ts_ns",
+        [rank],
+    ).fetchall()
+    references = [
+        Reference(*row) for row in con.execute(
+            "SELECT step, computing_ns, communication_ns, communication_not_overlapped_ns, overlapped_ns, free_ns, "
+            "stage_ns, bubble_ns, preparing_ns, source FROM profiler_step WHERE rank = ?", [rank]
+        ).fetchall()
+    ]  # fmt: skip
+    work = did.work()
+    edges = [*((ts, ts + host) for _, ts, _, host, _ in steps)]
+    if len(work.starts):
+        edges.append((int(work.starts[0]), int(work.ends[-1])))
+    if not edges:
+        yield Row(rank, None, *([None] * 11))
+        return
+    begin, end = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+    windows = [(None, begin, end), *((step, ts, ts + dur) for step, ts, dur, _, _ in steps)]
+    own = profiler_split(con, rank, did.computing, did.communication, did.copy, steps, references)
+    yield from rows(rank, windows, did, own)
+
+
+def rows(
+    rank: int, windows: list[tuple[int | None, int, int]], did: Activity, own: dict[int | None, Profiler]
+) -> Iterator[Row]:
+    """The split of any windows (step, begin, end) of one rank."""
+    begins = np.array([window[1] for window in windows], np.int64)
+    ends = np.array([window[2] for window in windows], np.int64)
+
+    def within(part: Intervals | None) -> list[int | None]:
+        return [None] * len(windows) if part is None else [int(v) for v in part.within(begins, ends)]
+
+    computing, communication, copy = did.computing, did.communication, did.copy
+    exposed = None if computing is None or communication is None else communication - computing
+    both = None if computing is None or communication is None else communication & computing
+    bare = None if exposed is None or copy is None else copy - computing - communication  # type: ignore[operator]
+    idle = None if bare is None else did.work().gaps(int(begins.min()), int(ends.max()))
+    columns = [within(part) for part in (computing, communication, exposed, both, copy, bare, idle)]
+    for i, (step, begin, end) in enumerate(windows):
+        comp, comm, shown, over, copied, shown_copy, gaps = (column[i] for column in columns)
+        parts = (comp, shown, shown_copy, gaps)
+        residual = None if None in parts else end - begin - sum(part for part in parts if part is not None)
+        yield Row(
+            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, gaps, residual, own.get(step)
+        )

@@ -1,0 +1,1 @@
+"""Pure functions from rows to figures: no Streamlit, no store, no session."""

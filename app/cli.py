@@ -1,0 +1,61 @@
+"""The console script. One file of app/commands is one verb; each only orchestrates.
+
+Verbs are imported when they are asked for: loading a trace should not wait for what a chart needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import sys
+from pathlib import Path
+
+import click
+
+if __package__ in (None, ""):  # run as a file: the root of the project goes first
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app import commands
+from ingest.errors import IngestError
+
+
+class Verbs(click.Group):
+    """The files of app/commands as subcommands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if not m.name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"app.commands.{cmd_name}").command
+        assert isinstance(command, click.Command), f"app/commands/{cmd_name}.py: command is no click command"
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """A typed error is one line on stderr, with --json also an object on stdout, and exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except IngestError as error:
+            if "--json" in sys.argv:
+                click.echo(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+            click.echo(f"npulens: {error}", err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="npulens", prog_name="npulens")
+def main() -> None:
+    """Where does the time of this NPU job go, and what gives the most of it back?
+
+    \b
+    npulens demo                     look at the bundled samples
+    npulens load CAPTURE             take in what a profiler left: a file or a directory
+    npulens breakdown RUN            split every step: computing, communication, copies, idle
+    npulens serve                    the dashboard
+    """
+
+
+if __name__ == "__main__":
+    main()

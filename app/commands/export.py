@@ -1,0 +1,41 @@
+"""Take a run elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from app.console import json_option, print_json, store_option
+from ingest import store as stores
+from ingest.export import export
+
+
+@click.command("export")
+@click.argument("run")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="FILE.duckdb, FILE.parquet, FILE.csv, or a directory.",
+)
+@click.option("--table", default="span", show_default=True, help="The table that a .parquet or .csv file gets.")
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(["parquet", "csv"]),
+    default="parquet",
+    show_default=True,
+    help="What a directory gets, one file a table.",
+)
+@store_option
+@json_option
+def command(run: str, target: Path, table: str, kind: str, store: Path, as_json: bool) -> None:
+    """Export RUN: every table as a DuckDB file or a directory, or one table as a file."""
+    found = stores.resolve(store, run)
+    written = export(store, found.run_id, target, table, kind)
+    if as_json:
+        print_json({"run_id": found.run_id, "files": [str(path) for path in written]})
+    else:
+        click.echo("\n".join(str(path) for path in written))

@@ -1,0 +1,60 @@
+"""What the verbs share: the store option, JSON, numbers for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ingest.place import default_dir
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def store_option(command: F) -> F:
+    """--store DIR, else NPULENS_STORE, else the platform's data directory."""
+    return click.option(
+        "--store", type=click.Path(path_type=Path, file_okay=False), default=default_dir,
+        show_default="NPULENS_STORE, else the user's data directory", help="Where runs are kept.",
+    )(command)  # fmt: skip
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")(command)
+
+
+def lang_option(command: F) -> F:
+    return click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the text.")(command)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def milliseconds(ns: int | None) -> str:
+    """Nanoseconds as milliseconds with every digit; '-' is not recorded."""
+    if ns is None:
+        return "-"
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1_000_000}.{ns % 1_000_000:06d}"
+
+
+def table(header: list[str], rows: list[list[str]], left: int = 0) -> str:
+    """Columns padded to their widest cell; the first ``left`` flush left, the others right."""
+    widths = [max(_width(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [
+            cell + " " * (width - _width(cell)) if i < left else " " * (width - _width(cell)) + cell
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Columns a text takes on a terminal: Chinese characters take two."""
+    return sum(2 if ord(char) > 0x2E7F else 1 for char in text)

@@ -1,0 +1,179 @@
+"""What a page knows: language, store, runs and the chosen run. The only place for caching, session and query params.
+
+Cached values are keyed by store and run id; a run id is a hash of its content, so they never grow stale.
+Figures are also keyed by language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+
+import streamlit as st
+
+from analysis import split
+from app import i18n
+from app.charts import style
+from app.inbox import Load, Outcome
+from app.upload import Grant, discard
+from ingest import store
+from ingest.store import RunInfo
+
+_NOTHING: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True)
+class Context:
+    """Handed to every page and panel."""
+
+    lang: str
+    store: Path
+    runs: tuple[RunInfo, ...]
+    run: RunInfo | None
+    asked_for: str | None  # the run id of a deep link that this store does not hold
+
+    def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
+        """A text in the visitor's language."""
+        return i18n.say(self.lang, key, values)
+
+
+def current() -> Context:
+    """The context of this script run."""
+    _restore_query()
+    place = store.default_dir()
+    held = tuple(sorted(store.runs(place), key=lambda run: run.loaded_at, reverse=True))
+    wanted = st.query_params.get("run")
+    chosen = next((run for run in held if run.run_id == wanted), held[0] if held else None)
+    lost = wanted if wanted and held and (chosen is None or chosen.run_id != wanted) else None
+    return Context(language(), place, held, chosen, lost)
+
+
+def language() -> str:
+    """English or Chinese: ?lang= first, else the browser's own language."""
+    return i18n.language(st.query_params.get("lang"), st.context.locale)
+
+
+def ink() -> str:
+    """The colour of text in the visitor's theme; charts need it in numbers."""
+    return style.INK["dark" if st.context.theme.type == "dark" else "light"]
+
+
+def choose_language(lang: str) -> None:
+    """Switches the language of everything, here and in the link."""
+    _set_query("lang", lang)
+
+
+def choose_run(run_id: str) -> None:
+    """Makes a run the chosen one, here and in the link."""
+    _set_query("run", run_id)
+
+
+def _set_query(key: str, value: str) -> None:
+    st.query_params[key] = value
+    st.session_state[f"query_{key}"] = value
+
+
+def _restore_query() -> None:
+    """Streamlit empties the query when the page changes; the link should keep saying what is on the screen."""
+    for key in ("lang", "run"):
+        kept = st.session_state.get(f"query_{key}")
+        if key not in st.query_params and kept:
+            st.query_params[key] = kept
+        elif key in st.query_params:
+            st.session_state[f"query_{key}"] = st.query_params[key]
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _breakdown(place: str, run_id: str) -> list[split.Row]:
+    con = store.open_run(Path(place), run_id)
+    try:
+        return split.breakdown(con)
+    finally:
+        con.close()
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _coverage(place: str, run_id: str) -> list[store.CoverageRow]:
+    con = store.open_run(Path(place), run_id)
+    try:
+        return store.coverage(con)
+    finally:
+        con.close()
+
+
+def breakdown(ctx: Context) -> list[split.Row]:
+    """The split of the chosen run."""
+    return _breakdown(str(ctx.store), ctx.run.run_id) if ctx.run else []
+
+
+def coverage(ctx: Context) -> list[store.CoverageRow]:
+    """What the ranks of the chosen run recorded."""
+    return _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
+
+
+def answer(ask: str, token: str | None, refused: str | None, given: Grant | None = None, name: str = "") -> None:
+    """Answers the drop zone's request to send: a token and its grant, or the key of the refusal."""
+    drop_grant()
+    st.session_state["reply"] = {"id": ask, "token": token, "refused": refused}
+    st.session_state["grant"] = (given, name) if given else None
+
+
+def reply() -> dict[str, str | None] | None:
+    """The answer the drop zone is waiting for."""
+    found = st.session_state.get("reply")
+    return found if isinstance(found, dict) else None
+
+
+def granted() -> tuple[Grant, str] | None:
+    """The visitor's open grant and the name of what was dropped."""
+    found = st.session_state.get("grant")
+    return found if isinstance(found, tuple) else None
+
+
+def drop_grant() -> None:
+    """Ends the visitor's grant and removes what it brought."""
+    held = granted()
+    if held:
+        discard(held[0])
+    st.session_state["grant"] = st.session_state["reply"] = None
+
+
+def load_under_way() -> Load | None:
+    """The capture this visitor is loading."""
+    found = st.session_state.get("load")
+    return found if isinstance(found, Load) else None
+
+
+def set_load(load: Load | None) -> None:
+    """Remembers or forgets the capture being loaded; its grant is the load's from here on."""
+    st.session_state["load"] = load
+    st.session_state["grant"] = st.session_state["reply"] = None
+
+
+def finish_load(ctx: Context, name: str, outcome: Outcome) -> None:
+    """Keeps how the load ended, names the runs that have no name after what was dropped, chooses the first."""
+    set_load(None)
+    set_outcome((name, outcome))
+    brought = [str(run["run_id"]) for run in outcome.runs if run.get("run_id")]
+    held = store.runs(ctx.store)
+    taken = {run.label for run in held}
+    for run in held:
+        if run.run_id in brought and not run.label:
+            label = next(label for label in chain([name], (f"{name} ({i})" for i in count(2))) if label not in taken)
+            store.set_label(ctx.store, run.run_id, label)
+            taken.add(label)
+    if brought:
+        choose_run(brought[0])
+
+
+def last_outcome() -> tuple[str, Outcome] | None:
+    """Name and end of the visitor's last load, until it is dismissed."""
+    found = st.session_state.get("outcome")
+    return found if isinstance(found, tuple) else None
+
+
+def set_outcome(outcome: tuple[str, Outcome] | None) -> None:
+    """Remembers or dismisses how the last load ended."""
+    st.session_state["outcome"] = outcome

@@ -1,0 +1,19 @@
+"""`streamlit run app/main.py` starts everything: the dashboard and, on the same port, its own HTTP routes.
+
+Streamlit finds the app by reading this file's syntax tree, so `app = st.App(...)` has to stand here literally, at
+module level. The page itself is drawn by dashboard.py, which runs once per visitor and interaction.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Streamlit puts this file's directory first on sys.path; ours are the packages one level up.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import streamlit as st  # noqa: E402
+
+from app import upload  # noqa: E402
+
+app = st.App("dashboard.py", routes=upload.routes())

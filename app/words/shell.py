@@ -1,0 +1,18 @@
+"""What every page shows, and the names of capture formats."""
+
+TEXT = {
+    "tagline": (
+        "Where does the time of this NPU job go, and what gives the most of it back?",
+        "这个 NPU 任务的时间花在哪里？优化哪里收益最大？",
+    ),
+    "language": ("Language / 语言", "语言 / Language"),
+    "store_failed": ("The store could not be read.", "无法读取数据存储。"),
+    "run_failed": (
+        "This run could not be read. Loading its capture again usually repairs it.",
+        "无法读取这次运行的数据，重新加载采集文件通常可以修复。",
+    ),
+    "comma": (", ", "、"),
+    "format_torch_npu_text": ("torch_npu text export", "torch_npu 文本导出"),
+    "format_torch_npu_db": ("torch_npu database", "torch_npu 数据库（db）"),
+    "format_kineto": ("PyTorch (Kineto) trace", "PyTorch（Kineto）trace"),
+}

@@ -1,0 +1,176 @@
+"""The host of one rank: the threads that run the script, and the queue thread that launches for them.
+
+All times inside are true time; the rank's clock offset is added where a span is recorded.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from collectors.backends._job import (
+    CommCall,
+    Cost,
+    Detail,
+    Group,
+    HostOp,
+    Link,
+    PyFrame,
+    Queued,
+    Runtime,
+    SimConfig,
+    Step,
+    Track,
+)
+from collectors.backends._memory import Allocator
+from collectors.backends._script import Close, Open, Switch, Work
+
+TICK = 20  # the shortest device task
+
+
+@dataclass
+class Stream:
+    number: int
+    free: int = 0
+    task: int = 100
+
+
+@dataclass
+class HostSim:
+    config: SimConfig
+    rank: int
+    groups: dict[str, Group]  # by kind
+    now: int
+    step: int = -1
+    thread: str = "main"
+    queue_free: int = 0
+    rows: list[tuple[int, str, str, str, int, int, Detail]] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    tracks: dict[str, Track] = field(default_factory=dict)
+    _next_id: int = 0
+    _connection: int = 900
+    _correlation: int = 8000
+    _sequence: int = 0
+    _py_id: int = 0
+    _frame: int = 0  # innermost Python function
+    _open: list[tuple[int, Open, int, Detail, int]] = field(default_factory=list)
+    _forward: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(f"{self.config.seed}/{self.rank}").random
+        self.offset = self.config.offset(self.rank)
+        self.pid = 200_000 + 1_733 * self.rank
+        self.tids = {"main": self.pid, "backward": self.pid + 912, "queue": self.pid + 305}
+        numbers = {"marks": 0, "compute": 2, "random": 3, **{kind: group.stream for kind, group in self.groups.items()}}
+        self.streams = {name: Stream(number) for name, number in numbers.items()}
+        self.memory = Allocator(self.offset)
+        self._jitter = self.config.jitter
+        for tid in self.tids.values():
+            self.tracks[f"thread {tid}"] = Track(f"thread {tid}", "host_thread", tid)
+        for number in numbers.values():
+            self.tracks[f"stream {number}"] = Track(f"stream {number}", "stream", number)
+
+    def cost(self, what: str, name: str, base: int, thread: str = "") -> int:
+        ns = int(base * (1.0 + self._jitter * (2.0 * self.random() - 1.0)))
+        if self.config.perturb is not None:
+            ns = self.config.perturb(Cost(self.rank, self.step, what, name, thread or self.thread), ns)
+        return ns if ns > TICK else TICK
+
+    def new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def new_connection(self) -> int:
+        self._connection += 1
+        return self._connection
+
+    def record(self, track: str, kind: str, name: str, start: int, end: int, detail: Detail, number: int = 0) -> int:
+        number = number or self.new_id()
+        self.rows.append((number, track, kind, name, start + self.offset, end - start, detail))
+        return number
+
+    def link(self, sources: Iterable[tuple[str, int]], target: int) -> None:
+        self.links.extend(Link(source, target, route) for route, source in sources)
+
+    def track_of(self, thread: str) -> str:
+        return f"thread {self.tids[thread]}"
+
+    def open(self, item: Open) -> None:
+        number, start, detail = self.new_id(), self.now, self._detail(item)
+        if item.key and isinstance(detail, HostOp):
+            if item.backward:
+                self.links.append(Link(self._forward.pop(item.key)[1], number, "fwdbwd"))
+            else:
+                self._forward[item.key] = (detail.sequence, number)
+        if item.what == "step_mark":
+            self.steps.append(Step(self.step, start + self.offset, 0))
+        self._open.append((number, item, start, detail, self._frame))
+        if isinstance(detail, PyFrame):
+            self._frame = detail.py_id
+        self.now += self.cost("python" if item.what == "python" else "host", item.name, item.base_ns)
+
+    def _detail(self, item: Open) -> Detail:
+        if item.what == "python":
+            self._py_id += 1
+            return PyFrame(self._py_id - 1, self._frame if self._py_id > 1 else 0, item.module)
+        sequence, thread = -1, 0
+        if item.key and item.backward:
+            sequence, thread = self._forward[item.key][0], 1
+        elif item.key:
+            self._sequence += 1
+            sequence = self._sequence
+        call = item.call
+        if call is not None:
+            call = CommCall(self.groups[call.group].name, call.collective, call.dtype, call.elements)
+        return HostOp(item.shapes, item.dtypes, item.stack, sequence, thread, call)
+
+    def close(self, item: Close) -> None:
+        number, opened, start, detail, frame = self._open.pop()
+        self.now += self.cost("python" if opened.what == "python" else "host", opened.name, item.base_ns)
+        self._frame = frame
+        name = opened.name
+        if opened.what == "step_mark":
+            name = f"{name}{self.step}"
+            self.steps[-1] = self.steps[-1]._replace(dur_ns=self.now - start)
+        self.record(self.track_of(self.thread), opened.what, name, start, self.now, detail, number)
+
+    def work(self, item: Work) -> None:
+        self.now += self.cost(item.what, item.name, item.base_ns)
+
+    def switch(self, item: Switch) -> None:
+        self.now += self.cost("host", "hand over", 15_000)
+        self.thread = item.thread
+
+    def leaf(self, name: str, stack: tuple[str, ...], body_ns: int) -> tuple[int, str, int]:
+        """One operator that does nothing but hand work over: its span, and who calls CANN from when."""
+        number, start = self.new_id(), self.now
+        self.now += self.cost("host", name, 2_600)
+        if not self.config.task_queue:
+            return number, self.thread, self.now
+        correlation = self._correlation = self._correlation + 1
+        track, entered = self.track_of(self.thread), self.now
+        self.now += self.cost("host", "Enqueue", 900)
+        enqueue = self.record(track, "enqueue", "Enqueue", entered, self.now, Queued(correlation))
+        begin = max(self.queue_free + 400, self.now + self.cost("launch", "queue", 2_200, "queue"))
+        end = begin + 900 + body_ns
+        dequeue = self.record(self.track_of("queue"), "dequeue", f"Dequeue@{name}", begin, end, Queued(correlation))
+        self.links.append(Link(enqueue, dequeue, "task_queue"))
+        self.queue_free = end
+        self.now += self.cost("host", name, 500)
+        self.record(track, "cpu_op", name, start, self.now, HostOp(None, None, stack, -1, 0, None), number)
+        return number, "queue", begin + 500
+
+    def leaf_end(self, name: str, stack: tuple[str, ...], number: int, start: int, end: int) -> None:
+        """Without a task queue the operator lasts until its CANN calls are over."""
+        if self.config.task_queue:
+            return
+        self.now = end + self.cost("host", name, 500)
+        detail = HostOp(None, None, stack, -1, 0, None)
+        self.record(self.track_of(self.thread), "cpu_op", name, start, self.now, detail, number)
+
+    def runtime(self, thread: str, level: str, mode: str, item: str, start: int, ns: int) -> tuple[int, int]:
+        connection = self.new_connection()
+        detail = Runtime(level, mode, item, connection)
+        return self.record(self.track_of(thread), "runtime", item, start, start + ns, detail), connection

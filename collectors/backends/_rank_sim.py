@@ -1,0 +1,152 @@
+"""One rank: its host, and the streams of its device with copies, kernels, events and its part of collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collectors.backends._host_sim import TICK, HostSim, Stream
+from collectors.backends._job import NONE_ID, Copy, Kernel, Link, Task
+from collectors.backends._pmu import block_num, measure
+from collectors.backends._script import Collect, CopyData, KernelSpec, Launch, Signal
+
+COPY_BYTES_PER_NS = {"h2d": 24, "d2h": 22, "d2d": 600}
+
+
+@dataclass
+class Pending:
+    """A collective that this rank has launched and whose peers are still to come."""
+
+    operator: int  # the host span it came from
+    launch: int  # the runtime span
+    connection: int
+    arrival: int
+
+
+class RankSim(HostSim):
+    def begin(self, stream: Stream, launched: int) -> int:
+        """When a task launched at that time starts: after its predecessor, and after it reached the device.
+
+        A few seem to start before they were launched, because the clocks of host and device differ a little.
+        """
+        latency = self.cost("launch", "device", 9_000, "device")
+        if self.random() < self.config.negative_latency_rate:
+            latency = -self.cost("clock", "device", 700, "device")
+        return max(stream.free + TICK, launched + latency)
+
+    def next_task(self, stream: Stream) -> int:
+        stream.task = (stream.task + 1) % 65_535
+        return stream.task
+
+    def launch(self, item: Launch) -> None:
+        query = self.cost("runtime", f"{item.api}GetWorkspaceSize", 3_200)
+        self.runtime(self.thread, "acl", "ACL_NN", f"{item.api}GetWorkspaceSize", self.now, query)
+        self.now += query + 200
+        costs = [self.cost("runtime", "launch", 4_200, "queue") for _ in item.kernels]
+        body = sum(costs) + 700 * len(costs) + 2_000
+        start = self.now
+        number, thread, entered = self.leaf(item.api, item.stack, body)
+        self.runtime(thread, "acl", "ACL_NN", item.api, entered, body)
+        at = entered + 1_500
+        stream = self.streams[item.stream]
+        for kernel, ns in zip(item.kernels, costs, strict=True):
+            node, connection = self.runtime(thread, "node", "launch", kernel.name, at, ns)
+            self.runtime(thread, "runtime", "KernelLaunchWithHandle", "KernelLaunchWithHandle", at + 300, ns - 600)
+            device = self._kernel(kernel, stream, self.begin(stream, at), connection)
+            self.link((("host_to_device", node), ("torch_to_npu", number)), device)
+            at += ns + 700
+        self.leaf_end(item.api, item.stack, number, start, entered + body)
+
+    def _kernel(self, spec: KernelSpec, stream: Stream, start: int, connection: int) -> int:
+        ns = self.cost("kernel", spec.op_type, spec.base_ns, "device")
+        stream.free = start + ns
+        core, mixed = block_num(spec.core)
+        detail = Kernel(
+            stream.number,
+            self.next_task(stream),
+            connection,
+            spec.op_type,
+            spec.core,
+            core,
+            mixed,
+            spec.hf32,
+            spec.inputs,
+            spec.outputs,
+            measure(spec.core, ns, core, self.random()),
+            round(0.5 + 0.4 * self.random(), 6),
+            0 if spec.core.startswith("MIX") else NONE_ID,
+        )
+        kind = "memset" if spec.op_type == "MemSet" else "kernel"
+        return self.record(f"stream {stream.number}", kind, spec.name, start, stream.free, detail)
+
+    def copy(self, item: CopyData) -> None:
+        name = {"h2d": "acl_memcpy_host_to_device", "d2d": "acl_memcpy_device_to_device", "d2h": "aclrtMemcpyAsync"}
+        start, call = self.now, self.cost("runtime", "aclrtMemcpyAsync", 5_500)
+        stream = self.streams["compute"]
+        if item.blocking:
+            self.now = max(self.now, self.queue_free) + 800
+            number, thread, entered = self._open[-1][0], self.thread, self.now
+            self.now += call + 400
+        else:
+            number, thread, entered = self.leaf(name[item.direction], item.stack, call + 600)
+        source, connection = self.runtime(thread, "acl", "ACL_RTS", "aclrtMemcpyAsync", entered, call)
+        self.runtime(thread, "runtime", "MemcpyAsync", "MemcpyAsync", entered + 400, call - 800)
+        begin = self.begin(stream, entered)
+        base = item.bytes // COPY_BYTES_PER_NS[item.direction] + 1_600
+        stream.free = begin + self.cost("copy", item.direction, base, "device")
+        detail = Copy(stream.number, self.next_task(stream), connection, item.direction, item.bytes, item.blocking)
+        track = f"stream {stream.number}"
+        device = self.record(track, "memcpy", "MEMCPY_ASYNC", begin, stream.free, detail)
+        self.link((("host_to_device", source), ("torch_to_npu", number)), device)
+        if item.blocking:
+            self.wait_for(stream.free, "aclrtSynchronizeStreamWithTimeout")
+        else:
+            self.leaf_end(name[item.direction], item.stack, number, start, entered + call)
+
+    def wait_for(self, until: int, api: str) -> None:
+        """The host sits in a synchronising call until the device is done."""
+        end = max(self.now + 1_000, until + self.cost("runtime", "wake up", 6_000))
+        self.runtime(self.thread, "acl", "ACL_RTS", api, self.now, end - self.now)
+        self.now = end + 300
+
+    def sync(self) -> None:
+        self.now = max(self.now, self.queue_free) + 800
+        self.wait_for(max(stream.free for stream in self.streams.values()), "aclrtSynchronizeDevice")
+
+    def signal(self, item: Signal) -> None:
+        """An event: recorded behind what one stream has, waited for by the other."""
+        source, target = self.streams[item.source], self.streams[item.target]
+        start, stack = self.now, item.stack
+        number, thread, entered = self.leaf("record_event", stack, 3_000)
+        call, connection = self.runtime(thread, "acl", "ACL_RTS", "aclrtRecordEvent", entered, 2_600)
+        recorded = self.begin(source, entered)
+        self._task(source, "EVENT_RECORD", recorded, recorded + TICK, connection, call)
+        self.leaf_end("record_event", stack, number, start, entered + 2_600)
+        start = self.now
+        number, thread, entered = self.leaf("wait_event", stack, 2_600)
+        call, connection = self.runtime(thread, "acl", "ACL_RTS", "aclrtStreamWaitEvent", entered, 2_200)
+        waiting = self.begin(target, entered)
+        self._task(target, "EVENT_WAIT", waiting, max(waiting, recorded) + TICK, connection, call)
+        self.leaf_end("wait_event", stack, number, start, entered + 2_200)
+
+    def _task(self, stream: Stream, name: str, start: int, end: int, connection: int, call: int) -> None:
+        stream.free = end
+        detail = Task(stream.number, self.next_task(stream), connection, f"{name}_SQE")
+        device = self.record(f"stream {stream.number}", "wait", name, start, end, detail)
+        self.links.append(Link(call, device, "host_to_device"))
+
+    def mark(self, name: str) -> None:
+        """The profiler's own tasks at either end of the capture."""
+        detail = Task(0, self.next_task(self.streams["marks"]), self.new_connection(), "PLACE_HOLDER_SQE")
+        self.record("stream 0", "device_other", name, self.now, self.now + TICK, detail)
+
+    def collect(self, item: Collect) -> Pending:
+        """Launches this rank's part of a collective; it arrives when its stream gets there."""
+        start, name = self.now, "HcclAllreduce"
+        ns = self.cost("runtime", "hcom_allReduce_", 38_000, "queue")
+        number, thread, entered = self.leaf(name, item.stack, ns + 500)
+        self.runtime(thread, "acl", "HOST_HCCL", "hcom_allReduce_", entered, ns)
+        node, connection = self.runtime(thread, "node", "launch", "hcom_allReduce_", entered, ns)
+        self.runtime(thread, "hccl", "master", "Launch", entered + ns * 3 // 4, ns // 5)
+        self.leaf_end(name, item.stack, number, start, entered + ns)
+        arrival = self.begin(self.streams[item.kind], entered + ns) + self.cost("launch", "collective", 1_300, "device")
+        return Pending(number, node, connection, arrival)

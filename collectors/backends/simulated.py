@@ -1,0 +1,36 @@
+"""A whole training job without a device: hosts, queues, streams and collectives of all ranks, from one seed.
+
+The same seed gives the same job, down to the nanosecond. A fault is a ``perturb`` that changes single durations
+(a slower host, a late rank, a slow link): it draws no random numbers, so everything it leaves alone stays as it was
+and the difference between the two jobs is the fault's cost.
+
+Modelled: a Python host with its call stacks, the task queue, CANN calls, launch latency (a few negative, as clocks
+of host and device differ), streams with events, data and tensor parallel all-reduce over a mesh of links with every
+wait ending when its peer is ready, kernels with shapes and counters, copies, memory, sampled counters.
+Not modelled: pipelines and other collectives, AI CPU, graph mode, contention between compute and communication.
+"""
+
+from __future__ import annotations
+
+from collectors.backends._ascend import AscendOptions
+from collectors.backends._bench_trace import write_kineto_file, write_trace_view
+from collectors.backends._job import Cost, Job, SimConfig, Span
+from collectors.backends._kineto import write_kineto
+from collectors.backends._simulate import simulate
+from collectors.backends._torch_npu_db import write_both, write_db
+from collectors.backends._torch_npu_text import write_text
+
+__all__ = [
+    "AscendOptions",
+    "Cost",
+    "Job",
+    "SimConfig",
+    "Span",
+    "simulate",
+    "write_both",
+    "write_db",
+    "write_kineto",
+    "write_kineto_file",
+    "write_text",
+    "write_trace_view",
+]

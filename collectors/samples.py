@@ -1,0 +1,111 @@
+"""Makes sample_traces/ again: ``python -m collectors.samples DIR``.
+
+The samples come from the simulated backend, so they are the same bytes wherever they are made; each says so in its
+manifest. Two of four ranks are kept, because captures with missing ranks are the rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from collectors.backends.simulated import AscendOptions, Job, SimConfig, simulate, write_db, write_kineto, write_text
+
+COMMAND = "python -m collectors.samples sample_traces"
+MADE_WITH = "0.1.0"  # the version of npulens that last changed what a sample holds
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+    what: str
+    config: SimConfig
+    kept: tuple[int, ...]
+    write: Callable[[Job, Path, tuple[int, ...]], object]
+
+
+def _text(job: Job, directory: Path, ranks: tuple[int, ...]) -> None:
+    write_text(job, directory, AscendOptions("Level1"), ranks)
+
+
+def _db(job: Job, directory: Path, ranks: tuple[int, ...]) -> None:
+    write_db(job, directory, AscendOptions("Level2"), ranks)
+
+
+def _kineto(job: Job, directory: Path, ranks: tuple[int, ...]) -> None:
+    write_kineto(job, directory, "cuda", gz=True, ranks=ranks)
+
+
+SAMPLES = (
+    Sample(
+        "torch_npu_text",
+        "torch_npu text export, Level1: 2 of 4 data-parallel ranks, 2 steps of a small transformer",
+        SimConfig(seed=11, ranks=4, steps=2, layers=2, devices=(0, 1, 4, 5)),
+        (0, 2),
+        _text,
+    ),
+    Sample(
+        "torch_npu_db",
+        "torch_npu db export, Level2: 2 of 4 ranks, tensor parallel by 2 and data parallel by 2, 2 steps",
+        SimConfig(seed=12, ranks=4, steps=2, layers=1, tensor_parallel=2),
+        (0, 1),
+        _db,
+    ),
+    Sample(
+        "kineto",
+        "Kineto trace as torch.profiler writes it for CUDA: 1 of 2 data-parallel ranks, 3 steps",
+        SimConfig(seed=13, ranks=2, steps=3, layers=2, task_queue=False),
+        (0,),
+        _kineto,
+    ),
+)
+
+
+def make(directory: Path) -> None:
+    """Replaces the samples in ``directory``; whatever else lies there stays."""
+    for sample in SAMPLES:
+        home = directory / sample.name
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        sample.write(simulate(sample.config), home, sample.kept)
+        manifest = json.dumps(_manifest(sample, home), indent=2, ensure_ascii=False)
+        (home / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
+
+
+def _manifest(sample: Sample, home: Path) -> dict[str, object]:
+    config = asdict(sample.config)
+    del config["perturb"]
+    return {
+        "what": sample.what,
+        "evidence": "simulated",
+        "how": "made by collectors/backends/simulated.py from a seed; it ran on no device",
+        "command": COMMAND,
+        "npulens": MADE_WITH,
+        "seed": sample.config.seed,
+        "config": config,
+        "ranks": list(sample.kept),
+        "licence": "Apache-2.0",
+        "files": {
+            path.relative_to(home).as_posix(): {
+                "bytes": path.stat().st_size,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            }
+            for path in sorted(home.rglob("*"))
+            if path.is_file()
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("directory", type=Path, help="where the samples go, e.g. sample_traces")
+    make(parser.parse_args().directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Files on disk to typed tables. `ingest.load(path)` is the whole of it.
+
+>>> import ingest
+>>> report = ingest.load("capture_dir")          # into the default store
+>>> report.runs[0].run_id, report.runs[0].status
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import IngestError
+
+__all__ = ["IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a load is."""
+
+    stage: str
+    text: str
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """What became of one capture: a run, or a refusal (then run_id is None and error says why)."""
+
+    run_id: str | None
+    stored: str | None
+    label: str | None
+    formats: tuple[str, ...]
+    ranks: tuple[int, ...]
+    status: str
+    reason: str | None
+    events: int
+    seconds: float
+    coverage: tuple[dict[str, Any], ...]
+    error: dict[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys that `npulens load --json` promises."""
+        row = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        row.update(formats=list(self.formats), ranks=list(self.ranks), coverage=list(self.coverage))
+        if self.error is None:
+            del row["error"]
+        return row
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    runs: tuple[LoadedRun, ...]
+
+
+def load(
+    paths: str | Path | Sequence[str | Path],
+    store: str | Path | None = None,
+    *,
+    label: str | None = None,
+    join: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> LoadReport:
+    """Load files and directories into the store.
+
+    The work happens in a process of its own; this one only waits. Raises IngestError when nothing
+    could be tried (no such run to join, no place for the store); a capture that cannot be read is
+    an entry of the report with its error.
+    """
+    several = [paths] if isinstance(paths, str | Path) else list(paths)
+    request = {
+        "paths": [str(Path(path).absolute()) for path in several],
+        "store": str(_default_store() if store is None else Path(store).absolute()),
+        "label": label,
+        "join": join,
+    }
+    root = str(Path(__file__).resolve().parent.parent)
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {root!r}); from ingest.worker import main; main()",
+    ]
+    with (
+        tempfile.TemporaryFile("w+") as complaints,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
+        ) as worker,
+    ):
+        assert worker.stdin is not None and worker.stdout is not None
+        worker.stdin.write(json.dumps(request))
+        worker.stdin.close()
+        answer: dict[str, Any] = {}
+        for line in worker.stdout:
+            answer = json.loads(line)
+            if progress is not None and "stage" in answer:
+                progress(Progress(**answer))
+        worker.wait()
+        complaints.seek(0)
+        complaint = complaints.read()
+    if "error" in answer:
+        raise IngestError(**answer["error"])
+    if "result" not in answer:
+        raise IngestError(
+            "crashed", f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
+        )
+    return LoadReport(tuple(_loaded(row) for row in answer["result"]))
+
+
+def _loaded(row: dict[str, Any]) -> LoadedRun:
+    return LoadedRun(
+        **{**row, "formats": tuple(row["formats"]), "ranks": tuple(row["ranks"]), "coverage": tuple(row["coverage"])}
+    )
+
+
+def _default_store() -> Path:
+    from ingest.place import default_dir
+
+    return default_dir()

@@ -1,0 +1,1 @@
+"""The formats of the Ascend tools, part by part."""

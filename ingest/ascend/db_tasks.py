@@ -1,0 +1,95 @@
+"""Hardware tasks of a database: each once, as a kernel, a copy, a wait or a part of a communication operator.
+
+A task of the FFTS+ engine is listed beside the sub-tasks that do its work, under the same task id without a context:
+like in the text export only the sub-tasks stay. A task that belongs to a communication operator is part of that
+operator, whatever it does.
+"""
+
+from __future__ import annotations
+
+from ingest.ascend.db_raw import texts, unique, words
+from ingest.ascend.stage import count, keep
+from ingest.draft import Draft
+
+#: Span ids of this reader lie above those of any reader that numbers from 0.
+_FIRST_SPAN, _ROW_BITS = 1 << 39, 34
+
+#: Where spans come from; the number is part of the span id and of the key of the track.
+PYTORCH, CANN, TASK, COMM_OP, GC, MSTX, OSRT, SPLIT, PLANE = range(9)
+
+#: What the type of a task says by itself.
+_BY_TYPE = """CASE WHEN value ILIKE 'mstx' THEN 'device_annotation'
+    WHEN regexp_matches(value, '^(MEMCPY|PCIE_DMA|SDMA)', 'i') THEN 'memcpy' WHEN value ILIKE '%wait%' THEN 'wait'
+    WHEN regexp_matches(value, '^(KERNEL_|MIX_|AI_CORE|AI_CPU|AI_VECTOR|AIV|DSA|FFTS|STARS_COMMON)', 'i') THEN '{core}'
+    ELSE 'device_other' END"""
+_NOT_COMPUTING = "('COMMUNICATION', 'HCCL', 'HCCL_AI_CPU', 'WRITE_BACK', 'INVALID')"
+
+
+def span_id(source: int | str, row: str = "row") -> str:
+    """SQL for the id of the span that a row of a source becomes."""
+    return f"({_FIRST_SPAN} + (({source})::BIGINT << {_ROW_BITS}) + {row})"
+
+
+def make(draft: Draft, *, without_compute: bool) -> None:
+    """Make the view db_task. Joined in stages, so that no more than one long table is held at a time."""
+    _join(draft)
+    columns = ("taskType", "compute_name", "compute_core", "comm_type", "schedule_name")
+    words(draft, "task", *(f"db_task_info.{column}" for column in columns))
+    by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
+    words(draft, "task_kind", "db_task_info.taskType", value=by_type)
+    keep(
+        draft,
+        "db_task",
+        f"""WITH task AS (
+            SELECT t.*, coalesce(taskType_.value, '') AS type, coalesce(k.value, 'device_other') AS kind_by_type,
+            compute_core_.value AS core, compute_name_.value AS kernel, told(comm_type_.value) AS part,
+            schedule_name_.value AS planned
+            FROM db_task_info t {texts("task", "t", *columns)} LEFT JOIN words_task_kind k ON k.id = t.taskType
+        ), sorted AS (
+            SELECT *, CASE
+                WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND kind_by_type <> 'memcpy' THEN 'container'
+                WHEN comm_row IS NOT NULL THEN 'comm_task'
+                WHEN core IN {_NOT_COMPUTING} THEN 'device_other'
+                WHEN compute_row IS NOT NULL THEN 'kernel'
+                WHEN planned IS NOT NULL THEN 'device_other'
+                WHEN of_comm_op THEN 'comm_task' ELSE kind_by_type END AS kind FROM task)
+        SELECT row, {span_id(TASK)} AS span_id, kind,
+        CASE WHEN on_plane THEN {PLANE} ELSE {TASK} END AS source,
+        coalesce(CASE WHEN on_plane THEN groupName ELSE deviceId END, -1) AS x,
+        coalesce(CASE WHEN on_plane THEN plane ELSE streamId END, -1) AS y,
+        coalesce(kernel, part, planned, type) AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
+        type, globalTaskId, number(connectionId) AS connectionId, number(streamId) AS stream, number(taskId) AS task_id,
+        number(modelId) AS model_id, number(contextId) AS context_id, compute_row, comm_row, opId
+        FROM (SELECT *, kind = 'comm_task' AND plane IS NOT NULL AS on_plane FROM sorted)""",
+    )
+    if containers := count(draft, "SELECT count(*) FROM db_task WHERE kind = 'container'"):
+        draft.note("span", f"{containers} FFTS+ tasks are shown by their sub-tasks only")
+
+
+def _join(draft: Draft) -> None:
+    """Make the view db_task_info: every task with what the tables of its kind say about it."""
+    compute = unique(draft, "raw_COMPUTE_TASK_INFO", "globalTaskId")
+    keep(
+        draft,
+        "db_task_compute",
+        f"""SELECT t.*, c.row AS compute_row, c.name AS compute_name, c.taskType AS compute_core
+        FROM raw_TASK t LEFT JOIN {compute} c USING (globalTaskId)""",
+    )
+    keep(
+        draft,
+        "db_parent",
+        """SELECT t.row FROM raw_TASK t SEMI JOIN
+        (SELECT deviceId, streamId, taskId, connectionId FROM raw_TASK WHERE contextId <> 4294967295) s
+        USING (deviceId, streamId, taskId, connectionId) WHERE t.contextId = 4294967295""",
+    )
+    comm = unique(draft, "raw_COMMUNICATION_TASK_INFO", "globalTaskId")
+    schedule = unique(draft, "raw_COMMUNICATION_SCHEDULE_TASK_INFO", "globalTaskId")
+    keep(
+        draft,
+        "db_task_info",
+        f"""SELECT t.*, m.row AS comm_row, m.taskType AS comm_type, small(m.planeId) AS plane, m.groupName, m.opId,
+        s.name AS schedule_name, t.row IN (SELECT row FROM db_parent) AS is_parent,
+        coalesce(t.connectionId IN (SELECT connectionId FROM raw_COMMUNICATION_OP
+            WHERE number(connectionId) IS NOT NULL), false) AS of_comm_op
+        FROM db_task_compute t LEFT JOIN {comm} m USING (globalTaskId) LEFT JOIN {schedule} s USING (globalTaskId)""",
+    )

@@ -1,0 +1,242 @@
+"""What the device did: every hardware task once, as a kernel, a copy, a wait or a part of a communication operator.
+
+trace_view shows a communication task twice, on its stream and on its plane; kernel_details lists kernels and
+communication operators again. Here each becomes one span.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ingest.ascend.stage import count, keep
+from ingest.draft import Draft
+
+#: Ids of spans that only kernel_details has lie above those of any event.
+_FROM_CSV = 1 << 38
+#: Two files stamp the same task at most this far apart: one of them rounds.
+_NEAR_NS = 1000
+#: Tracks of spans that no lane shows.
+_FIRST_TRACK = 1 << 18
+_CSV_TRACK = pa.schema(
+    [("track", pa.int64()), ("kind", pa.string()), ("name", pa.string()), ("process", pa.string()),
+     ("stream", pa.int64()), ("group_name", pa.string()), ("sort", pa.int32())]
+)  # fmt: skip
+
+#: Old versions file what is no other type under Other; of those, operators have small letters in their name.
+_OTHER = "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)')"
+_TYPES = "regexp_matches(type, '^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)', 'i')"
+_COMPUTES = f"({_TYPES} OR {_OTHER})"
+#: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.
+_CARRIES = "regexp_matches(name, '(AicpuKernel|AivKernel)$')"
+_SETS = "regexp_matches(type || ' ' || name, '(^| )MEM_?SET', 'i')"
+_COPIES = "regexp_matches(type || ' ' || name, '(^| )(MEM_?CPY|PCIE_DMA|SDMA)', 'i')"
+_WAITS = "contains(lower(type || name), 'wait')"
+
+
+def make(draft: Draft) -> None:
+    """Make the views dev (tasks) and op (communication operators); ``kd``, ``lane`` and ``word`` must be there."""
+    _tasks(draft)
+    _plane_tasks(draft)
+    _lane_operators(draft)
+    _match_kernels(draft)
+    _operators(draft)
+    _sort(draft)
+    _say(draft)
+
+
+def provide(draft: Draft) -> None:
+    """The kernel table, and tracks for the spans that only kernel_details has."""
+    # Level0 writes a block count of 0 and no core for every kernel: neither was recorded.
+    draft.provide(
+        "kernel",
+        """SELECT d.row AS span_id, k.op_type, coalesce(k.core, nullif(d.type, '')) AS core,
+            nullif(d.type, '') AS task_type, coalesce(d.stream, k.stream) AS stream,
+            coalesce(d.task, k.task) AS task_id, coalesce(d.model, k.model) AS model_id,
+            coalesce(d.context, k.context) AS context_id,
+            CASE WHEN k.core IS NOT NULL OR k.block <> 0 THEN k.block END AS block_num, k.mix AS mix_block_num,
+            k.op_state, k.hf32, k.input_shapes, k.input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
+            k.output_formats, k.wait AS wait_ns
+        FROM dev d LEFT JOIN kd k ON k.row = d.kd WHERE d.kind IN ('kernel', 'memset')""",
+    )
+    found = draft.con.execute("""
+        SELECT 'stream' AS kind, stream, NULL AS group_name,
+            (SELECT min(track) FROM lane l WHERE l.kind = 'stream' AND l.stream = d.stream) AS track
+        FROM dev_csv d GROUP BY stream
+        UNION ALL
+        SELECT 'comm_group', NULL, g.group_name,
+            (SELECT min(track) FROM lane l WHERE l.kind = 'comm_group' AND l.group_name = g.group_name)
+        FROM op_csv JOIN op_group g USING (row) GROUP BY g.group_name ORDER BY ALL""").fetchall()
+    draft.table("csv_track", [_csv_track(at, *row) for at, row in enumerate(found)], _CSV_TRACK)
+    draft.provide("track", f"SELECT * FROM csv_track WHERE track >= {_FIRST_TRACK}")
+
+
+def _csv_track(at: int, kind: str, stream: int | None, group: str | None, track: int | None) -> dict[str, object]:
+    """The track of a stream or group; one of its own where the trace has no lane for it."""
+    if kind == "stream":
+        name, process = "Stream ?" if stream is None else f"Stream {stream}", "Ascend Hardware"
+    else:
+        name, process = "Communication" if group is None else f"Group {group} Communication", "Communication"
+    number = _FIRST_TRACK + at if track is None else track
+    return {
+        "track": number, "kind": kind, "name": name, "process": process, "stream": stream, "group_name": group,
+        "sort": number,
+    }  # fmt: skip
+
+
+def _texts(*columns: tuple[str, str]) -> str:
+    """Joins that bring the texts of columns of x that hold codes: (column, name of the join)."""
+    return " ".join(f"LEFT JOIN word {name} ON {name}.code = x.{column}" for column, name in columns)
+
+
+def _tasks(draft: Draft) -> None:
+    """The view hw: tasks of the streams."""
+    keep(
+        draft,
+        "hw",
+        f"""SELECT x.row, l.track, x.ts, x.dur, coalesce(n.text, '') AS name, coalesce(k.text, '') AS type,
+            coalesce(x.stream, x.old_stream, l.stream) AS stream, x.task, nullif(x.context, 4294967295) AS context,
+            nullif(x.model, 4294967295) AS model, x.batch, coalesce(x.bytes, x.old_bytes) AS bytes, x.bandwidth,
+            coalesce(d.text, o.text) AS direction, nullif(x.connection, 4294967295) AS connection
+        FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'hardware'
+        {_texts(("name", "n"), ("task_type", "k"), ("direction", "d"), ("old_direction", "o"))}""",
+    )
+
+
+def _plane_tasks(draft: Draft) -> None:
+    """The views plane, tasks of the communication planes, and merged: those that hw holds too.
+
+    They are the same task if stream, task, context and start agree.
+    """
+    keep(
+        draft,
+        "plane",
+        f"""SELECT x.row, l.track, l.group_name, l.plane, x.ts, x.dur, coalesce(n.text, '') AS name, k.text AS type,
+            x.stream, x.task, nullif(x.context, 4294967295) AS context, x.src, x.dst, w.text AS notify,
+            t.text AS transport, y.text AS link_type, x.bytes, d.text AS dtype, x.bandwidth
+        FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'comm_plane'
+        {_texts(("name", "n"), ("task_type", "k"), ("notify", "w"), ("transport", "t"), ("link_type", "y"),
+                ("dtype", "d"))}""",
+    )  # fmt: skip
+    keep(
+        draft,
+        "merged",
+        """SELECT h.row AS hw, min(p.row) AS plane FROM hw h JOIN plane p ON p.stream = h.stream AND p.task = h.task
+            AND p.ts = h.ts AND (p.context = h.context OR p.context IS NULL OR h.context IS NULL)
+        GROUP BY h.row""",
+    )
+
+
+def _lane_operators(draft: Draft) -> None:
+    """The views op_lane, operators of the communication lanes, and lap, the intervals of the profiler's own split."""
+    keep(
+        draft,
+        "lap",
+        """SELECT l.name AS lane, x.ts, x.ts + x.dur AS till
+        FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'overlap' WHERE l.name IN ('Computing', 'Communication')""",
+    )
+    keep(
+        draft,
+        "op_lane",
+        f"""SELECT x.row, l.track, l.group_name, x.ts, {_settled("x")} AS dur, coalesce(n.text, '') AS name,
+            nullif(x.connection, 4294967295) AS connection, d.text AS dtype, a.text AS algorithm, x.count,
+            r.text AS relay, y.text AS retry
+        FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'comm_group'
+        ASOF LEFT JOIN (SELECT *, 'comm_group' AS class FROM lap WHERE lane = 'Communication') p
+            ON p.class = l.class AND x.ts >= p.ts
+        {_texts(("name", "n"), ("op_dtype", "d"), ("algorithm", "a"), ("relay", "r"), ("retry", "y"))}""",
+    )
+
+
+def _settled(span: str) -> str:
+    """SQL: the duration of a span that ends where the interval ``p`` of the profiler's split ends.
+
+    The split holds whole ns; start and duration of a task are rounded each on its own, so its end may be 1 ns off.
+    """
+    ends = f"abs({span}.ts + {span}.dur - p.till) <= 1 AND p.till >= {span}.ts"
+    return f"CASE WHEN {ends} THEN p.till - {span}.ts ELSE {span}.dur END"
+
+
+def _match_kernels(draft: Draft) -> None:
+    """The view matched: the line of kernel_details of a task.
+
+    Start and name agree; where a version rounds stamps, stream, task and name agree and the start is near.
+    """
+    keep(
+        draft,
+        "met",
+        """SELECT h.row AS hw, min(k.row) AS kd FROM hw h JOIN kd k ON k.ts = h.ts AND k.name = h.name AND NOT k.comm
+            AND (k.stream IS NULL OR k.stream = h.stream)
+        GROUP BY h.row""",
+    )
+    keep(draft, "kd_left", "SELECT * FROM kd WHERE NOT comm AND row NOT IN (SELECT kd FROM met)")
+    keep(
+        draft,
+        "near",
+        f"""SELECT hw, min(kd) AS kd FROM (
+            SELECT h.row AS hw, k.row AS kd FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.task = k.task
+                AND h.name = k.name AND abs(h.ts - k.ts) <= {_NEAR_NS}
+            UNION ALL SELECT h.row, k.row FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.ts = k.ts)
+        WHERE hw NOT IN (SELECT hw FROM met) GROUP BY hw""",
+    )
+    draft.con.execute("CREATE VIEW matched AS FROM met UNION ALL FROM near")
+
+
+def _operators(draft: Draft) -> None:
+    """The view op: operators of the lanes, and those that only kernel_details lists."""
+    keep(
+        draft,
+        "op_kd",
+        f"""SELECT k.row AS kd, o.row AS op FROM (SELECT * FROM kd WHERE comm) k
+        ASOF JOIN op_lane o ON o.name = k.name AND k.ts + {_NEAR_NS} >= o.ts WHERE o.ts >= k.ts - {_NEAR_NS}""",
+    )
+    keep(
+        draft,
+        "op_csv",
+        f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, NULL::VARCHAR AS group_name, ts, dur, name,
+            NULL::BIGINT AS connection, NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count,
+            NULL::VARCHAR AS relay, NULL::VARCHAR AS retry
+        FROM kd WHERE comm AND row NOT IN (SELECT kd FROM op_kd)""",
+    )
+    draft.con.execute("CREATE VIEW op AS FROM op_lane UNION ALL FROM op_csv")
+
+
+def _sort(draft: Draft) -> None:
+    """The view dev: every task that is not shown on a plane, with its kind and the operator it belongs to."""
+    draft.con.execute("""
+        CREATE VIEW in_op AS SELECT h.row AS hw, o.row AS op FROM
+        (SELECT * FROM hw WHERE connection IN (SELECT connection FROM op_lane) AND row NOT IN (SELECT hw FROM merged)) h
+        ASOF JOIN (SELECT * FROM op_lane WHERE connection IS NOT NULL) o ON o.connection = h.connection AND h.ts >= o.ts
+        WHERE h.ts <= o.ts + o.dur""")
+    keep(
+        draft,
+        "dev_trace",
+        f"""SELECT x.* EXCLUDE (dur, lane), CASE WHEN kind = 'kernel' THEN {_settled("x")} ELSE x.dur END AS dur
+        FROM (
+            SELECT h.*, m.kd, i.op, 'Computing' AS lane, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
+                WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.op IS NOT NULL THEN 'comm_task'
+                WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
+                ELSE 'device_other' END AS kind
+            FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row
+            WHERE h.row NOT IN (SELECT hw FROM merged)) x
+        ASOF LEFT JOIN lap p ON p.lane = x.lane AND x.ts >= p.ts""",
+    )
+    keep(
+        draft,
+        "dev_csv",
+        f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, ts, dur, name, core AS type, stream, task, context,
+            model, NULL::BIGINT AS batch, NULL::BIGINT AS bytes, NULL::DOUBLE AS bandwidth, NULL::VARCHAR AS direction,
+            NULL::BIGINT AS connection, row AS kd, NULL::BIGINT AS op, 'kernel' AS kind
+        FROM kd_left WHERE row NOT IN (SELECT kd FROM matched)""",
+    )
+    draft.con.execute("CREATE VIEW dev AS FROM dev_trace UNION ALL BY NAME FROM dev_csv")
+
+
+def _say(draft: Draft) -> None:
+    if merged := count(draft, "SELECT count(*) FROM merged"):
+        draft.note("span", f"{merged} tasks that are shown on a stream and on a plane are stored once, on the plane")
+    only_csv = count(draft, "SELECT (SELECT count(*) FROM dev_csv) + (SELECT count(*) FROM op_csv)")
+    if only_csv and count(draft, "SELECT count(*) FROM hw"):
+        draft.note("span", f"{only_csv} tasks come from kernel_details alone: the trace does not show them")
+    alone = count(draft, "SELECT count(*) FROM dev WHERE kind = 'kernel' AND kd IS NULL")
+    if alone and count(draft, "SELECT count(*) FROM kd"):
+        draft.note("kernel", f"{alone} kernels of the trace are not in kernel_details: told by their task type")

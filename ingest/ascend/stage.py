@@ -1,0 +1,38 @@
+"""Steps between raw tables and contract tables: a SELECT kept as a file, and the texts behind string codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingest.draft import Draft, literal, quoted
+
+
+def keep(draft: Draft, name: str, select: str) -> int:
+    """Make ``select`` the view ``name``, computed once and held on disk; the number of its rows."""
+    path = draft.dir / f"{name}.spool.parquet"
+    written = draft.con.execute(f"COPY ({select}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
+    rows = int(written.fetchall()[0][0])
+    draft.show(name, path)
+    return rows
+
+
+def words(draft: Draft, name: str, columns: Mapping[str, Sequence[str]]) -> None:
+    """Make ``name`` the texts of the codes in these columns of these views: few, so that joining them costs little."""
+    pairs = [(view, column) for view, listed in columns.items() for column in listed]
+    codes = " UNION ".join(f"SELECT {quoted(column)} FROM {view}" for view, column in pairs)
+    draft.con.execute(f"CREATE TEMP TABLE {quoted(name)} AS SELECT code, text FROM str WHERE code IN ({codes})")
+
+
+def frames(text: str) -> str:
+    """SQL: a call stack with one frame a line; the profiler ends frames with a semicolon and a line break."""
+    return f"regexp_replace({text}, ';?\\r?\\n', chr(10), 'g')"
+
+
+def one_line(text: str) -> str:
+    """SQL: shapes without the line breaks that the profiler puts behind each semicolon."""
+    return f"replace(replace({text}, chr(13), ''), chr(10), '')"
+
+
+def count(draft: Draft, query: str) -> int:
+    """The number a query answers with."""
+    return int(draft.con.execute(query).fetchall()[0][0] or 0)

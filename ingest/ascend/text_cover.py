@@ -1,0 +1,92 @@
+"""What a text export holds of the rank it is of, what it lost, what it lacks and which setting records that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ingest.ascend import rankdir
+from ingest.ascend.trace_view import Pass
+from ingest.draft import Draft, union
+from ingest.readers import Claim
+
+#: What a complete text export of a device holds: a name for people, and the names it goes by.
+_EXPECTED = (
+    ("trace_view.json", re.compile(r"^(trace_view|msprof).*\.json$")),
+    ("kernel_details.csv", re.compile(r"^(kernel_details|op_summary).*\.csv$")),
+)
+#: Stamps before 2001 are no wall clock.
+_WALL_CLOCK_NS = 10**18
+_STATISTICS = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
+_LEVEL1 = "profiler_level=Level1"
+_DEVICE = "activities=[CPU, NPU]"
+
+
+def facts(root: Path, draft: Draft) -> None:
+    """Columns of ``rank`` that only the files themselves can tell."""
+    both = "SELECT min(ts) AS ts FROM x UNION ALL SELECT min(ts) FROM kd"
+    first = draft.con.execute(f"SELECT min(ts) FROM ({both})").fetchall()[0][0]
+    if first is not None:
+        draft.fact("clock", "unix" if first >= _WALL_CLOCK_NS else "monotonic")
+    devices = draft.con.execute("SELECT DISTINCT device FROM kd WHERE device BETWEEN 0 AND 2147483647").fetchall()
+    if len(devices) == 1:
+        draft.fact("device_id", devices[0][0])
+    named = rankdir.worker(root)
+    if named and draft.facts.get("pid") in (None, named[1]):
+        draft.fact("host", named[0])
+
+
+def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, object]]) -> None:
+    """Coverage of everything the files of a claim gave."""
+    for reason, number in done.lost.items():
+        draft.drop("span", reason, number)
+    for reason in done.damage:
+        draft.partial("span", reason)
+        draft.partial(None, reason)
+    if done.repeated:
+        draft.note("arg", f"{done.repeated} arguments that repeat a span's thread, name or nesting are not kept")
+    unnamed = sorted({str(lane["pid"]) for lane in lanes if lane["unnamed"]})
+    if unnamed:
+        listed = ", ".join(unnamed[:5])
+        draft.note("track", f"the trace names no process for pid {listed}: its spans are taken for what they look like")
+    missing = [name for name, known in _EXPECTED if not any(known.match(path.name) for path in claim.files)]
+    if missing and rankdir.exports_text(claim.root) and rankdir.records_device(claim.root):
+        draft.partial(None, f"the export lacks {', '.join(missing)}: its analysis did not finish")
+    _absent(claim, draft)
+
+
+def _absent(claim: Claim, draft: Draft) -> None:
+    """Every table that has nothing says why, and what would record it."""
+    level = rankdir.level(claim.root)
+    at = f" at {level}" if level else ""
+    has_trace = any(_EXPECTED[0][1].match(path.name) for path in claim.files)
+    no_trace = None if has_trace else "there is no trace_view.json"
+    for table, reason, setting in (
+        ("kernel", "no device tasks were recorded", _DEVICE),
+        ("host_op", no_trace or "no operators were recorded", _DEVICE),
+        ("link", no_trace or f"no CANN calls were recorded{at}", _LEVEL1),
+        ("stack", no_trace or "no call stacks were recorded", "with_stack=True"),
+        ("sample", no_trace or "no counters were recorded", _DEVICE),
+        ("clock", "profiler_info says nothing about clocks", None),
+    ):
+        if not _has_rows(table, draft):
+            draft.absent(table, reason, setting)
+    names = {path.name for path in claim.files}
+    for table, wanted, reason, setting in (
+        ("memory_sample", ("memory_record.csv", "npu_module_mem.csv"), "no memory was recorded", "profile_memory=True"),
+        ("memory_event", ("operator_memory.csv",), "no memory was recorded", "profile_memory=True"),
+        ("l2_cache", ("l2_cache.csv",), "no L2 cache rates were recorded", "l2_cache=True"),
+        ("comm_link", ("communication_matrix.json",), f"no bandwidth between ranks was recorded{at}", _LEVEL1),
+        ("profiler_step", ("step_trace_time.csv",), "no step_trace_time.csv", "schedule(...) and prof.step()"),
+        ("summary", _STATISTICS, f"no statistics were exported{at}", _LEVEL1),
+    ):
+        if names.isdisjoint(wanted):
+            draft.absent(table, reason, setting)
+    if "pmu" not in draft.selects:
+        draft.absent("pmu", f"no AI core counters were recorded{at}", f"{_LEVEL1}, aic_metrics=PipeUtilization")
+
+
+def _has_rows(table: str, draft: Draft) -> bool:
+    selects = draft.selects.get(table)
+    return bool(selects) and bool(draft.con.execute(f"SELECT 1 FROM ({union(selects or [])}) LIMIT 1").fetchall())

@@ -1,0 +1,162 @@
+"""Parts to a run: ranks put into one file per table, with the tables that only a run has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import schema
+from ingest.draft import connect, copy, literal
+from ingest.finish import Part
+from ingest.mip import build_mip
+
+_TYPES = {
+    "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),
+    "VARCHAR[]": pa.list_(pa.string()), "INTEGER[]": pa.list_(pa.int32()),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One parsed rank with everything a run wants to know of it."""
+
+    part: Part
+    rank_source: str
+    path: str
+    formats: tuple[str, ...]
+    files: dict[str, str]  # path within the rank's directory -> sha256
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A directory of contract tables whose times count from ``origin_ns``: a part, or a stored run to join."""
+
+    directory: Path
+    origin_ns: int
+    movable: bool = True
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A staged run, ready to commit."""
+
+    run_id: str
+    manifest: dict[str, Any]
+    coverage: list[dict[str, Any]]
+
+
+def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path, scratch: Path) -> Assembled:
+    """Write every table of the run to ``staged``."""
+    origin = min(source.origin_ns for source in sources)
+    staged.mkdir(parents=True)
+    tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage", "mip")]
+    if len(sources) == 1 and sources[0].movable:
+        for name in [*tables, "mip"]:
+            shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
+    else:
+        con = connect(scratch, 2)
+        con.execute("SET preserve_insertion_order = true")
+        for name in tables:
+            _concatenate(con, sources, name, origin, staged / f"{name}.parquet")
+        # Buckets of the far-away view count from the origin, so they are made anew.
+        build_mip(con, staged / "span.parquet", staged / "mip.parquet")
+        con.close()
+    coverage = [dict(row, rank=piece.part.rank) for piece in pieces for row in piece.part.coverage]
+    _write(staged, "coverage", [dict(row, table_name=row["table"]) for row in coverage])
+    ranks = [_rank_row(piece, origin) for piece in pieces]
+    _write(staged, "rank", ranks)
+    run = _run_row(pieces, run_id, origin, ranks)
+    _write(staged, "run", [run])
+    manifest = _manifest(pieces, run, ranks, coverage)
+    (staged / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
+    return Assembled(run_id, manifest, coverage)
+
+
+def _concatenate(con: duckdb.DuckDBPyConnection, sources: Sequence[Source], table: str, origin: int, out: Path) -> None:
+    """Ranks one after the other, each moved from its own origin to the run's."""
+    selects = []
+    for source in sources:
+        shift = source.origin_ns - origin
+        columns = [
+            f"{name} + {shift} AS {name}" if name == "ts_ns" or name.endswith("_ts_ns") else name
+            for name in schema.tables()[table].names()
+        ]
+        selects.append(
+            f"SELECT {', '.join(columns)} FROM read_parquet({literal(str(source.directory / f'{table}.parquet'))})"
+        )
+    con.execute(copy(" UNION ALL ".join(selects), out))
+
+
+def _rank_row(piece: Piece, origin: int) -> dict[str, Any]:
+    part, facts = piece.part, piece.part.facts
+    reasons = part.reasons
+    rows = sum(row["rows"] for row in part.coverage)
+    return {
+        "rank": part.rank, "rank_source": piece.rank_source, "path": piece.path, "formats": list(piece.formats),
+        "status": "partial" if reasons else "complete", "reason": "; ".join(reasons) or None,
+        "first_ns": part.origin_ns - origin if rows else None, "last_ns": part.end_ns - origin if rows else None,
+        "events": rows, "dropped": sum(row["dropped"] for row in part.coverage),
+        **{
+            name: facts.get(name)
+            for name in ("backend", "device_id", "device_name", "host", "pid", "profiler_level")
+        },
+        **{name: _as_json(facts.get(name)) for name in ("settings", "versions", "environment")},
+    }  # fmt: skip
+
+
+def _as_json(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    captured = sorted(piece.part.rank for piece in pieces)
+    worlds = [w for piece in pieces if isinstance(w := piece.part.facts.get("world_size"), int)]
+    world = max([*worlds, captured[-1] + 1]) if worlds else None
+    partial = [f"rank {row['rank']}: {row['reason']}" for row in ranks if row["reason"]]
+    return {
+        "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,
+        "clock": str(pieces[0].part.facts.get("clock", "unix")),
+        "status": "partial" if partial else "complete",
+        "reason": ("; ".join(partial) if len(ranks) > 1 else ranks[0]["reason"]) or None,
+        "formats": sorted({name for piece in pieces for name in piece.formats}),
+        "world_size": world,
+        "missing_ranks": None if world is None else sorted(set(range(world)) - set(captured)),
+    }  # fmt: skip
+
+
+def _write(staged: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    columns = schema.tables()[table].columns
+    arrow = pa.schema([(column.name, _TYPES[column.type]) for column in columns])
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow), staged / f"{table}.parquet", compression="zstd")
+
+
+def _manifest(
+    pieces: Sequence[Piece], run: dict[str, Any], ranks: list[dict[str, Any]], coverage: list[dict[str, Any]]
+) -> dict[str, Any]:
+    ends = [row["last_ns"] for row in ranks if row["last_ns"] is not None]
+    return {
+        **{key: run[key] for key in (
+            "run_id", "schema_version", "origin_ns", "status", "reason", "formats", "world_size", "missing_ranks")},
+        "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ranks": [row["rank"] for row in ranks],
+        "dur_ns": max(ends) if ends else None,
+        "steps": max((piece.part.steps for piece in pieces), default=0),
+        "events": sum(row["events"] for row in ranks),
+        "bytes": sum(piece.bytes for piece in pieces),
+        "coverage": coverage,
+        "pieces": [
+            {"rank": p.part.rank, "rank_source": p.rank_source, "path": p.path, "formats": list(p.formats),
+             "files": p.files, "bytes": p.bytes, "part": p.part.as_dict() | {"directory": ""}}
+            for p in pieces
+        ],
+    }  # fmt: skip

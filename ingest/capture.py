@@ -1,0 +1,131 @@
+"""What lies in an upload: rank by rank, which reader reads which files.
+
+The walk asks every reader about every directory, top down, and about every file that no
+directory claimed. What nobody claims but looks like a capture is refused by its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest import refuse
+from ingest.errors import IngestError
+from ingest.readers import Claim, Facts, readers
+
+#: Files and directories one upload may hold before it is refused.
+MAX_ENTRIES = 200_000
+
+
+@dataclass(frozen=True)
+class RankSource:
+    """Everything found about one rank: one or several formats of the same directory."""
+
+    root: Path
+    claims: tuple[Claim, ...]
+
+    @property
+    def facts(self) -> Facts:
+        """What the formats say together: on each fact, the first that speaks."""
+        said = [claim.facts for claim in self.claims]
+        named = next((facts for facts in said if facts.rank is not None), Facts())
+        return Facts(
+            rank=named.rank,
+            rank_source=named.rank_source,
+            world_size=next((facts.world_size for facts in said if facts.world_size is not None), None),
+            groups=tuple(sorted({group for facts in said for group in facts.groups})),
+            begin_ns=next((facts.begin_ns for facts in said if facts.begin_ns is not None), None),
+            end_ns=next((facts.end_ns for facts in said if facts.end_ns is not None), None),
+        )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(sorted({path for claim in self.claims for path in claim.files}))
+
+    @property
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.files)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The sources of an upload, and what was refused."""
+
+    sources: tuple[RankSource, ...]
+    refused: tuple[IngestError, ...]
+
+
+def find(paths: list[Path]) -> Found:
+    """Walk an upload."""
+    claims: dict[Path, dict[str, Claim]] = {}
+    refused: list[IngestError] = []
+    for path in paths:
+        before = len(claims)
+        unclaimed: list[Path] = []
+        if not path.exists():
+            refused.append(IngestError("not_found", "there is no such file or directory", str(path)))
+            continue
+        for entry in _walk(path, claims):
+            found = _claims(entry, refused)
+            for claim in found:
+                claims.setdefault(claim.root, {})[claim.format] = claim
+            if not found:
+                unclaimed.append(entry)
+        refused.extend(refuse.name_all(path, unclaimed, nothing_else=len(claims) == before))
+    sources = (RankSource(root, tuple(of[name] for name in sorted(of))) for root, of in sorted(claims.items()))
+    return Found(tuple(sources), tuple(refused))
+
+
+def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
+    found = []
+    for reader in readers().values():
+        try:
+            claim = reader.sniff(entry)
+        except IngestError as error:
+            refused.append(error)
+            continue
+        if claim is not None:
+            found.append(claim)
+    return found
+
+
+def _walk(path: Path, claims: dict[Path, dict[str, Claim]]) -> Iterator[Path]:
+    """Directories top down, then files; nothing below a directory that was claimed. Links are not followed."""
+    seen = 0
+    pending = [path]
+    while pending:
+        entry = pending.pop(0)
+        seen += 1
+        if seen > MAX_ENTRIES:
+            raise IngestError("too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(path))
+        yield entry
+        if entry.is_dir() and not any(entry == root or root in entry.parents for root in claims):
+            children = [Path(child.path) for child in os.scandir(entry) if not child.is_symlink()]
+            pending = [
+                *sorted(c for c in children if c.is_dir()),
+                *sorted(c for c in children if not c.is_dir()),
+                *pending,
+            ]
+
+
+def hash_files(files: list[Path]) -> dict[Path, str]:
+    """SHA-256 of each file, two at a time (hashing releases the GIL)."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(files, pool.map(_hash, files), strict=True))
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_id(entries: dict[str, str]) -> str:
+    """Id of a set of files: a hash of each path within the capture and its content."""
+    digest = hashlib.sha256()
+    for name in sorted(entries):
+        digest.update(f"{name}\0{entries[name]}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:24]

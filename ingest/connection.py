@@ -1,0 +1,77 @@
+"""A run as a locked-down DuckDB: every table a view over its Parquet, and no way to anything else.
+
+Each process opens its own in-memory database over the files: no lock between the dashboard, the
+command line and a nightly job. After the views are made, the connection can read the run's own
+directory and nothing more, and that cannot be undone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from ingest import schema
+from ingest.draft import literal, quoted
+from ingest.errors import IngestError
+
+#: What a reading process may use before it spills or fails.
+MEMORY_LIMIT = "1GB"
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """What a rank recorded of one table."""
+
+    rank: int
+    table: str
+    status: str
+    rows: int
+    expected: int | None
+    dropped: int
+    reason: str | None
+    collect_with: str | None
+
+
+def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
+    """Open one run for reading."""
+    directory = (store / run_id).resolve()
+    manifest = directory / "manifest.json"
+    if not manifest.is_file():
+        raise IngestError("unknown_run", "there is no such run", str(directory))
+    found = json.loads(manifest.read_text("utf-8"))["schema_version"]
+    if found != schema.version():
+        raise IngestError(
+            "old_run",
+            f"stored in schema version {found}, this program reads {schema.version()}: load again",
+            str(directory),
+        )
+    con = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": threads, "memory_limit": MEMORY_LIMIT, "python_enable_replacements": False,
+            "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+        },
+    )  # fmt: skip
+    for table in schema.tables():
+        path = directory / f"{table}.parquet"
+        con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
+    # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
+    con.execute("SET temp_directory = ''")
+    files = ", ".join(literal(str(directory / f"{table}.parquet")) for table in schema.tables())
+    con.execute(f"SET allowed_paths = [{files}]")
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
+    return con
+
+
+def coverage(con: duckdb.DuckDBPyConnection) -> list[CoverageRow]:
+    """What each rank recorded, in the order of the contract."""
+    order = {name: i for i, name in enumerate(schema.tables())}
+    rows = con.execute(
+        "SELECT rank, table_name, status, rows, expected, dropped, reason, collect_with FROM coverage"
+    ).fetchall()
+    return sorted((CoverageRow(*row) for row in rows), key=lambda r: (r.rank, order[r.table]))

@@ -1,0 +1,184 @@
+"""What a reader writes to: the tables of one rank while they are being made.
+
+A reader streams what it finds into spools (Parquet files of its own shape), then says with
+one SELECT per contract table how they become that table. Nothing is held in memory but the
+batch at hand; DuckDB, told how much memory it may use, does the joining and the sorting.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import schema
+
+#: Memory DuckDB may use in one child before it spills to the draft's directory.
+MEMORY_LIMIT = "180MB"
+
+
+@dataclass
+class Cover:
+    """What became of one contract table, as the reader tells it."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    absent: str | None = None
+    collect_with: str | None = None
+    partial: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    expected: int | None = None
+
+
+class Spool:
+    """Rows of one raw table on their way to disk."""
+
+    def __init__(self, draft: Draft, name: str, schema_: pa.Schema) -> None:
+        self._draft, self._name = draft, name
+        self.path = draft.dir / f"{name}.spool.parquet"
+        self.rows = 0
+        self._writer = pq.ParquetWriter(
+            self.path, schema_, compression="none", use_dictionary=False, write_statistics=False
+        )
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        self.rows += rows.num_rows
+        if isinstance(rows, pa.RecordBatch):
+            self._writer.write_batch(rows)
+        else:
+            self._writer.write_table(rows)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._draft.show(self._name, self.path)
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Draft:
+    """The tables of one rank while a reader fills them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        rank: int,
+        *,
+        threads: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.dir, self.rank = directory, rank
+        directory.mkdir(parents=True, exist_ok=True)
+        self.con = connect(directory, threads)
+        self.selects: dict[str, list[str]] = {}
+        self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
+        self.facts: dict[str, object] = {}
+        self.broken: list[str] = []
+        self._progress = progress
+
+    def spool(self, name: str, schema_: pa.Schema) -> Spool:
+        """Open a raw table; it becomes the view ``name`` when closed."""
+        return Spool(self, name, schema_)
+
+    def table(
+        self, name: str, rows: Sequence[Mapping[str, object]] | pa.Table, schema_: pa.Schema | None = None
+    ) -> None:
+        """A small raw table in one go. Rows given as mappings need ``schema_`` when there are none."""
+        made = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist([dict(row) for row in rows], schema=schema_)
+        with self.spool(name, made.schema) as spool:
+            spool.write(made)
+
+    def show(self, name: str, path: Path) -> None:
+        """Make a Parquet file of ours visible as a view."""
+        self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+
+    def provide(self, table: str, select: str) -> None:
+        """Say how a contract table is made; several SELECTs for one table add up."""
+        if table not in self.covers:
+            raise ValueError(f"{table} is not in schema.sql")
+        self.selects.setdefault(table, []).append(select)
+
+    def drop(self, table: str, reason: str, count: int = 1) -> None:
+        """Count events or rows that were met and not kept."""
+        if count:
+            self.covers[table].dropped[reason] += count
+
+    def note(self, table: str, text: str) -> None:
+        """Say something about a table that loses nothing (merged twins, negative latencies...)."""
+        self.covers[table].notes.append(text)
+
+    def absent(self, table: str, reason: str, collect_with: str | None = None) -> None:
+        """Say that a table was not recorded, and which setting records it."""
+        cover = self.covers[table]
+        cover.absent, cover.collect_with = reason, collect_with or cover.collect_with
+
+    def partial(self, table: str | None, reason: str) -> None:
+        """Say that a table, or without one the whole rank, is incomplete."""
+        (self.broken if table is None else self.covers[table].partial).append(reason)
+
+    def expect(self, table: str, count: int) -> None:
+        """How many rows there would be if nothing were missing."""
+        self.covers[table].expected = (self.covers[table].expected or 0) + count
+
+    def fact(self, key: str, value: object) -> None:
+        """A column of ``rank``, or ``world_size`` or ``clock`` of the run; the first word on a fact stands."""
+        if value is not None:
+            self.facts.setdefault(key, value)
+
+    def advance(self, done_bytes: int) -> None:
+        """Report bytes read since the last call."""
+        if self._progress is not None:
+            self._progress(done_bytes)
+
+    def close(self) -> None:
+        """Forget the raw tables."""
+        self.con.close()
+        for path in self.dir.glob("*.spool.parquet"):
+            path.unlink()
+
+
+def connect(scratch: Path, threads: int, memory_limit: str = MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB that spills to ``scratch`` and reaches for nothing else."""
+    con = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": threads,
+            "memory_limit": memory_limit,
+            "temp_directory": str(scratch / "spill"),
+            "preserve_insertion_order": False,
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        },
+    )
+    return con
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def copy(select: str, target: Path) -> str:
+    """A SELECT written as Parquet of ours: light compression, deltas for what grows."""
+    return f"COPY ({select}) TO {literal(str(target))} (FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2)"
+
+
+def union(selects: Iterable[str]) -> str:
+    """Several SELECTs of one table as one."""
+    return " UNION ALL BY NAME ".join(f"({select})" for select in selects)

@@ -1,0 +1,265 @@
+"""Draft to tables: one rank's contract tables, written as Parquet.
+
+Adds what no reader should have to know: the rank, ids unique within the run, time from the
+origin, lanes and parents, the step of each span, the tiling of steps, the far-away view of the
+timeline, and coverage for every table, also for those that nobody provided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import schema
+from ingest.draft import Draft, copy, union
+from ingest.mip import build_mip
+from ingest.nest import Nest
+
+#: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
+SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
+SPAN_BITS, TRACK_BITS = 40, 20
+#: Device spans that are work: what keeps the device busy (DESIGN "The split").
+WORK = ("kernel", "memset", "memcpy", "comm_op")
+#: Tables that the run, not a rank's draft, provides.
+_OF_RUN = ("run", "rank", "coverage", "mip")
+_ORDER = {"link": "", "sample": "counter, series, ts_ns", "track": "track", "step": "ts_ns"}
+_BATCH = 122_880
+
+
+@dataclass(frozen=True)
+class Part:
+    """What became of one rank."""
+
+    rank: int
+    directory: str
+    origin_ns: int
+    end_ns: int
+    rows: dict[str, int]
+    coverage: list[dict[str, Any]]
+    facts: dict[str, Any]
+    reasons: list[str]
+    steps: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class _Writing:
+    draft: Draft
+    out: Path
+    origin_ns: int = 0
+    end_ns: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    steps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, number; absolute
+
+
+def finish(draft: Draft, out: Path) -> Part:
+    """Write the contract tables of a draft to ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    work = _Writing(draft, out)
+    _materialise(work)
+    _bounds(work)
+    _write_steps(work)
+    _write_spans(work)
+    for table in schema.tables():
+        if table not in (*_OF_RUN, "span", "step"):
+            _write_table(work, table)
+    work.rows["mip"] = build_mip(draft.con, out / "span.parquet", out / "mip.parquet")
+    coverage = [_coverage(work, table) for table in schema.tables() if table not in _OF_RUN]
+    return Part(
+        draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
+        list(dict.fromkeys(draft.broken)), len(work.steps),
+    )  # fmt: skip
+
+
+def _materialise(work: _Writing) -> None:
+    """Spans are asked for several times: make them once."""
+    con, selects = work.draft.con, work.draft.selects
+    if "span" in selects:
+        con.execute(
+            "CREATE TEMP TABLE draft_span AS SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
+            "coalesce(name, '') AS name, ts_ns::BIGINT AS ts_ns, dur_ns::BIGINT AS dur_ns "
+            f"FROM ({union(selects['span'])})"
+        )
+    else:
+        con.execute(
+            "CREATE TEMP TABLE draft_span"
+            "(span_id BIGINT, track BIGINT, kind VARCHAR, name VARCHAR, ts_ns BIGINT, dur_ns BIGINT)"
+        )
+
+
+def _bounds(work: _Writing) -> None:
+    """The earliest and latest stamp of any kind."""
+    con, edges = work.draft.con, []
+    for table, selects in work.draft.selects.items():
+        names = schema.tables()[table].names()
+        select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
+        if "ts_ns" not in names:
+            continue
+        length = "coalesce(dur_ns, 0)" if "dur_ns" in _columns(con, select) else "0"
+        edges.append(con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
+    found = [edge for edge in edges if edge[0] is not None]
+    if found:
+        work.origin_ns, work.end_ns = min(edge[0] for edge in found), max(edge[1] for edge in found)
+
+
+def _columns(con: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in con.execute(f"DESCRIBE {select}").fetchall()}
+
+
+def _write_steps(work: _Writing) -> None:
+    """Tile the steps: each runs to the next mark, the last to the end of its own work."""
+    con, selects = work.draft.con, work.draft.selects.get("step")
+    rows: list[dict[str, Any]] = []
+    if selects:
+        wanted = [c for c in schema.tables()["step"].names() if c in _columns(con, union(selects))]
+        cursor = con.execute(
+            f"SELECT DISTINCT ON (step) {', '.join(wanted)} FROM ({union(selects)}) "
+            "WHERE step IS NOT NULL AND ts_ns IS NOT NULL ORDER BY step, ts_ns"
+        )
+        names = [column[0] for column in cursor.description or []]
+        rows = sorted(
+            (dict(zip(names, row, strict=True)) for row in cursor.fetchall()), key=lambda r: (r["ts_ns"], r["step"])
+        )
+    for row, later in zip_longest(rows, rows[1:]):
+        row["dur_ns"] = (later["ts_ns"] if later else _last_end(work, row)) - row["ts_ns"]
+        work.steps.append((row["ts_ns"], row["ts_ns"] + row["dur_ns"], row["step"]))
+    columns = schema.tables()["step"].columns
+    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32()}
+    for row in rows:
+        row["rank"], row["ts_ns"] = work.draft.rank, row["ts_ns"] - work.origin_ns
+        if row.get("device_ts_ns") is not None:
+            row["device_ts_ns"] -= work.origin_ns
+    table = pa.Table.from_pylist(rows, schema=pa.schema([(c.name, types[c.type]) for c in columns]))
+    pq.write_table(table, work.out / "step.parquet", compression="zstd")
+    work.rows["step"] = len(rows)
+
+
+def _last_end(work: _Writing, row: dict[str, Any]) -> int:
+    """The later of the last step's host end and the end of the last device span that starts in it."""
+    host_end: int = row["ts_ns"] + (row.get("host_dur_ns") or 0)
+    device_end = work.draft.con.execute(
+        f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?", [row["ts_ns"]]
+    ).fetchall()[0][0]
+    return max(host_end, device_end or host_end)
+
+
+SPAN_SCHEMA = pa.schema(
+    [
+        pa.field("span_id", pa.int64(), False), pa.field("rank", pa.int32(), False),
+        pa.field("track", pa.int64(), False), pa.field("kind", pa.string(), False),
+        pa.field("name", pa.string(), False), pa.field("ts_ns", pa.int64(), False),
+        pa.field("dur_ns", pa.int64(), False), pa.field("step", pa.int64()), pa.field("parent_id", pa.int64()),
+        pa.field("depth", pa.int32(), False),
+    ]
+)  # fmt: skip
+
+
+def _write_spans(work: _Writing) -> None:
+    """Sort, nest and write; one batch in memory at a time."""
+    rank, nest, rows = work.draft.rank, Nest(), 0
+    reader = work.draft.con.sql(
+        "SELECT * FROM draft_span WHERE dur_ns >= 0 ORDER BY track, ts_ns, dur_ns DESC, span_id"
+    ).to_arrow_reader(_BATCH)
+    starts = np.array([step[0] for step in work.steps], np.int64)
+    ends = np.array([step[1] for step in work.steps], np.int64)
+    numbers = np.array([step[2] for step in work.steps], np.int64)
+    numeric = [f.name for f in SPAN_SCHEMA if f.type != pa.string()]
+    with pq.ParquetWriter(
+        work.out / "span.parquet", SPAN_SCHEMA, compression="lz4", use_dictionary=["kind", "name"],
+        column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
+    ) as writer:  # fmt: skip
+        for batch in reader:
+            columns = {name: batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")}
+            span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
+            depth, parent = nest.place(track, ts, dur, span_id)
+            step, outside = _steps_of(ts, starts, ends, numbers)
+            offset = rank << SPAN_BITS
+            arrays = [
+                pa.array(span_id + offset), pa.array(np.full(len(ts), rank, np.int32)),
+                pa.array(track + (rank << TRACK_BITS)), batch.column("kind"), batch.column("name"),
+                pa.array(ts - work.origin_ns), pa.array(dur), pa.array(step, mask=outside),
+                pa.array(parent + offset, mask=parent < 0), pa.array(depth),
+            ]  # fmt: skip
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SPAN_SCHEMA))
+            rows += len(ts)
+    work.rows["span"] = rows
+    if nest.crowded:
+        work.draft.note("span", f"{nest.crowded} spans share the last lane of a crowded track")
+
+
+def _steps_of(ts: Any, starts: Any, ends: Any, numbers: Any) -> tuple[Any, Any]:
+    """The step in whose window each stamp lies, and a mask of those in none."""
+    if not len(starts):
+        return np.zeros(len(ts), np.int64), np.ones(len(ts), bool)
+    index = np.searchsorted(starts, ts, side="right") - 1
+    inside = np.maximum(index, 0)
+    return numbers[inside], (index < 0) | (ts >= ends[inside])
+
+
+def _write_table(work: _Writing, table: str) -> None:
+    """One side table by one COPY."""
+    con, rank = work.draft.con, work.draft.rank
+    selects = work.draft.selects.get(table, [])
+    source = union(selects) if selects else None
+    have = set(_columns(con, source)) if source else set()
+    columns = []
+    for column in schema.tables()[table].columns:
+        name = column.name
+        if name == "rank":
+            value = str(rank)
+        elif name not in have:
+            value = "NULL"
+        elif name in SPAN_IDS:
+            value = f"{name} + {rank << SPAN_BITS}"
+        elif name == "track":
+            value = f"{name} + {rank << TRACK_BITS}"
+        elif name == "ts_ns" or name.endswith("_ts_ns"):
+            value = f"{name} - {work.origin_ns}"
+        else:
+            value = name
+        columns.append(f"CAST({value} AS {column.type}) AS {name}")
+    if table == "link" and source and "latency_ns" not in have:
+        source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
+    order = _ORDER.get(table, "span_id" if "span_id" in have else "")
+    query = f"SELECT {', '.join(columns)} " + (f"FROM ({source})" if source else "WHERE false")
+    if order and source:
+        query += f" ORDER BY {order}"
+    written = con.execute(copy(query, work.out / f"{table}.parquet")).fetchall()[0][0]
+    work.rows[table] = int(written)
+
+
+def _with_latency(source: str) -> str:
+    return (
+        f"SELECT l.*, d.ts_ns - s.ts_ns AS latency_ns FROM ({source}) l "
+        "JOIN draft_span s ON s.span_id = l.src_span_id JOIN draft_span d ON d.span_id = l.dst_span_id"
+    )
+
+
+def _coverage(work: _Writing, table: str) -> dict[str, Any]:
+    cover, rows = work.draft.covers[table], work.rows.get(table, 0)
+    dropped = sum(cover.dropped.values())
+    reasons = [f"{count} dropped: {reason}" for reason, count in cover.dropped.items()]
+    reasons = [*cover.partial, *reasons, *cover.notes]
+    if cover.absent is not None:
+        reasons.insert(0, cover.absent)
+    lacking = cover.expected is not None and rows < cover.expected
+    if lacking:
+        reasons.append(f"{rows} of {cover.expected} expected")
+    recorded = rows > 0 or (table in work.draft.selects and cover.absent is None)
+    status = "absent" if not recorded else "partial" if cover.partial or dropped or lacking else "recorded"
+    if status == "absent" and not reasons:
+        reasons.append("this format does not carry it")
+    return {
+        "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
+        "reason": "; ".join(dict.fromkeys(reasons)) or None, "collect_with": cover.collect_with,
+    }  # fmt: skip

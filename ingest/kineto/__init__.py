@@ -1,0 +1,1 @@
+"""Chrome traces as torch.profiler (Kineto) writes them, taken apart."""

@@ -1,0 +1,64 @@
+"""What a file did not record, and the torch.profiler setting that records it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingest.draft import Draft
+from ingest.kineto.raw import count
+from ingest.kineto.spools import Spools
+
+_PROFILE = "torch.profiler.profile"
+_ACTIVITY = {"npu": "NPU", "xpu": "XPU", "mtia": "MTIA"}  # CUDA otherwise: ROCm is CUDA to PyTorch
+_METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))"
+
+Lack = tuple[str, str, str | None]
+
+
+def cover(draft: Draft, spools: Spools, backend: str) -> None:
+    """Say of each table that is empty, or lacks what it is for, why."""
+    activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
+    for table, why, setting in (*_device(draft, spools, activities), *_host(draft, spools)):
+        draft.absent(table, why, setting)
+    for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
+        draft.absent(table, "torch.profiler does not write it")
+    if spools.rows["memory_raw"] and "Addr" not in spools.seen:
+        draft.note("memory_event", "the file gives no addresses: allocations and releases are told apart, not paired")
+    if spools.unheld:
+        draft.note("arg", f"{spools.unheld} memory and metadata events, which are no spans, had further arguments")
+    for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
+        cover = draft.covers[table]
+        if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
+            draft.partial(table, cover.absent)
+
+
+def _device(draft: Draft, spools: Spools, activities: str) -> Iterator[Lack]:
+    if not spools.rows["device_raw"]:
+        yield from ((table, "no device activity in the file", activities) for table in ("kernel", "transfer", "comm"))
+        if not spools.rows["flow_raw"]:
+            yield "link", "no device activity in the file", activities
+    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
+        yield "comm", "no communication ran on the device", None
+    elif "Collective name" not in spools.seen:
+        yield "comm", "sizes and groups of collectives were not recorded", "PyTorch 2.4 or later"
+    if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
+        yield "sample", "the file has no counters", None
+    if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
+        yield "pmu", "no hardware metrics in the file", _METRICS
+
+
+def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
+    if not spools.seen & {"Input Dims", "Input dims"}:
+        yield "host_op", "input shapes were not recorded", f"{_PROFILE}(record_shapes=True)"
+    if not spools.rows["memory_raw"]:
+        for table in ("memory_event", "memory_sample"):
+            yield table, "memory was not recorded", f"{_PROFILE}(profile_memory=True)"
+    elif "Total Allocated" not in spools.seen:
+        yield "memory_sample", "the totals of the pools were not recorded", "PyTorch 1.10 or later"
+    if "Call stack" not in spools.seen:
+        if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
+            yield "stack", "Python frames are spans of kind python", None
+        else:
+            yield "stack", "Python frames were not recorded", f"{_PROFILE}(with_stack=True)"
+    if not count(draft, "SELECT count(*) FROM steps"):
+        yield "step", "no step was marked", f"{_PROFILE}(schedule=...), and prof.step() after every iteration"

@@ -1,0 +1,64 @@
+"""Formats. One module here is one format; a module without an underscore is discovered.
+
+A reader says which files are its own (`sniff`, cheap) and turns them into a draft of the
+contract tables (`read`). It knows a format and has no opinions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from ingest.draft import Draft
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What can be told about a rank before its files are parsed."""
+
+    rank: int | None = None
+    rank_source: str | None = None
+    world_size: int | None = None
+    groups: tuple[str, ...] = ()
+    begin_ns: int | None = None
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One format's files of one rank."""
+
+    format: str
+    root: Path
+    files: tuple[Path, ...]
+    facts: Facts = Facts()
+
+
+class Reader(Protocol):
+    """What a module of this package offers."""
+
+    TITLE: str
+
+    def sniff(self, path: Path) -> Claim | None: ...
+
+    def read(self, claim: Claim, draft: Draft) -> None: ...
+
+
+@cache
+def readers() -> Mapping[str, Reader]:
+    """Every reader by name; one that does not keep the protocol stops the program with its name."""
+    found: dict[str, Reader] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        reader = importlib.import_module(f"{__name__}.{module.name}")
+        for wanted in ("TITLE", "sniff", "read"):
+            if not hasattr(reader, wanted):
+                raise TypeError(f"{reader.__file__}: a reader needs {wanted}")
+        found[module.name] = cast(Reader, reader)
+    return found

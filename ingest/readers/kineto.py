@@ -1,0 +1,85 @@
+"""Chrome traces of torch.profiler (Kineto), plain or gzipped, 2021 to 2026.
+
+CUDA, ROCm, MTIA, XPU, CPU, and torch_npu through PrivateUse1.
+
+Events are read once, column-wise, into raw tables; what they mean is SQL over those. Stamps are microseconds
+with up to three decimals, since 1970 or, from 2024 on, since ``baseTimeNanoseconds``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ingest.draft import Draft
+from ingest.errors import IngestError
+from ingest.events import Scan, scan
+from ingest.kineto import head
+from ingest.kineto.about import about
+from ingest.kineto.columns import COLUMNS
+from ingest.kineto.coverage import cover
+from ingest.kineto.links import link
+from ingest.kineto.raw import count
+from ingest.kineto.series import series
+from ingest.kineto.shape import shape
+from ingest.kineto.spools import Spools
+from ingest.kineto.tables import provide
+from ingest.readers import Claim
+
+TITLE = "torch.profiler trace (Kineto)"
+
+
+def sniff(path: Path) -> Claim | None:
+    """A file whose first bytes look like Kineto's."""
+    if not path.is_file():
+        return None
+    first, last = head.peek(path)
+    if not head.is_kineto(first):
+        return None
+    return Claim("kineto", path, (path,), head.facts(path, first, last))
+
+
+def read(claim: Claim, draft: Draft) -> None:
+    """Fill a draft from one trace file."""
+    path = claim.files[0]
+    trace, spools = scan(path, COLUMNS), Spools(draft)
+    done = 0
+    for batch in trace:
+        spools.add(batch)
+        draft.advance(trace.file_bytes - done)
+        done = trace.file_bytes
+    spools.close()
+    if not spools.rows["span_raw"] + spools.rows["edge_raw"]:
+        why = trace.truncated or "it holds no events with time and duration"
+        raise IngestError("empty", f"nothing to show in this trace: {why}", str(path))
+    shift = _shift(draft, trace, spools.typical_ns)
+    rows = spools.rows
+    shape(draft, paired=rows["edge_raw"] > 0)
+    unlinked = link(draft, flows=rows["flow_raw"] > 0)
+    series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
+    provide(draft, shift, spools.seen, unlinked)
+    cover(draft, spools, about(draft, trace.header))
+    _losses(draft, trace, spools)
+
+
+def _shift(draft: Draft, trace: Scan, typical_ns: int | None) -> int:
+    """What to add to the file's stamps: nothing if they are wall clock already, else the base time."""
+    if typical_ns is None or head.is_unix(typical_ns):
+        draft.fact("clock", "unix")
+        return 0
+    base = trace.header.get("baseTimeNanoseconds")
+    shift = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < 2**62 else 0
+    told = head.is_unix(typical_ns + shift)
+    draft.fact("clock", "unix" if told else "monotonic")
+    return shift if told else 0
+
+
+def _losses(draft: Draft, trace: Scan, spools: Spools) -> None:
+    """Account for everything that was met and is in no table."""
+    for reason, times in spools.lost.items():
+        draft.drop("span", reason, times)
+    if spools.rows["edge_raw"]:
+        alone = "SELECT count(*) FROM unpaired ANTI JOIN edge ON edge.end_row = unpaired.row"
+        draft.drop("span", "begin or end without its partner", count(draft, alone))
+    if trace.truncated:
+        draft.partial(None, trace.truncated)
+        draft.partial("span", trace.truncated)

@@ -1,0 +1,158 @@
+"""Databases of torch_npu (PyTorch), MindSpore, msprof and msmonitor: one schema in many versions.
+
+The database of a rank is spooled table by table; what the tables mean is SQL over those spools. analysis.db beside
+it holds the profiler's own sums.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from ingest.ascend import db_analysis, db_details, db_facts, db_raw, db_series, db_spans, rankdir
+from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
+from ingest.draft import Draft
+from ingest.errors import IngestError
+from ingest.readers import Claim, Facts
+from ingest.sqlite import SIDE_FILES, Database, is_sqlite, side_files
+
+TITLE = "torch_npu and msprof database"
+
+_FORMAT = "torch_npu_db"
+_NAMED = re.compile(r"^(ascend_(?:pytorch|mindspore)_profiler(?:_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$")
+_RANK_IN_NAME = re.compile(r"^(?:ascend_(?:pytorch|mindspore)_profiler|msmonitor_\d+_\d+)_(\d{1,9})\.db$")
+_ANALYSIS = "analysis.db"
+#: Files that say the same as analysis.db, better.
+_TEXT = ("trace_view.json", "step_trace_time.csv")
+
+
+def sniff(path: Path) -> Claim | None:
+    """A rank directory with a database, or a lone database."""
+    if path.is_dir():
+        root = rankdir.rank_root(path)
+        return _claim(root, _main_of(rankdir.output_dir(root)), rankdir.output_dir(root)) if root else None
+    if path.name == _ANALYSIS or not _is_ours(path):
+        return None
+    outer = path.parent
+    root = rankdir.rank_root(outer) or outer
+    return _claim(root, path, outer)
+
+
+def read(claim: Claim, draft: Draft) -> None:
+    """Fill a draft from the database of a rank, and analysis.db if it is there."""
+    databases = [path for path in claim.files if path.suffix != ".json" and not path.name.endswith(SIDE_FILES)]
+    analysis = next((path for path in databases if path.name == _ANALYSIS), None)
+    main = next((path for path in databases if path.name != _ANALYSIS), None)
+    if main is None and analysis is None:
+        raise IngestError("empty", "no database to read", str(claim.root))
+    try:
+        told, rows = _spool_main(draft, main)
+        _shape(draft, claim.root, told, rows | _spool_analysis(draft, analysis, required=main is None))
+    except duckdb.Error as error:
+        raise IngestError("bad_database", f"its tables do not fit together: {error}", str(main or analysis)) from error
+
+
+def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dict[str, int]]:
+    if path is None:
+        return {}, db_raw.spool(None, MAIN, draft, 0)
+    with Database(path, draft.dir) as database:
+        if not database.tables:
+            raise IngestError("empty", "the database holds no tables: they were dropped or never written", str(path))
+        if database.damage:
+            draft.partial(None, database.damage)
+        rows = db_raw.spool(database, MAIN, draft, path.stat().st_size)
+        db_raw.count_unread(database, MAIN, draft)
+        if not any(rows.values()):
+            damage = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
+            raise IngestError("empty", damage or "none of its tables holds a row that can be read", str(path))
+        return db_facts.metadata(database), rows
+
+
+def _spool_analysis(draft: Draft, path: Path | None, *, required: bool) -> dict[str, int]:
+    """analysis.db; a damaged one takes nothing from the rank but itself."""
+    if path is not None:
+        try:
+            with Database(path, draft.dir) as database:
+                if database.damage:
+                    draft.partial("profiler_step", database.damage)
+                db_raw.count_unread(database, ANALYSIS, draft)
+                return db_raw.spool(database, ANALYSIS, draft, path.stat().st_size)
+        except IngestError as error:
+            if required:
+                raise
+            for table in ("profiler_step", "comm_link"):
+                draft.partial(table, str(error))
+    return db_raw.spool(None, ANALYSIS, draft, 0)
+
+
+def _shape(draft: Draft, root: Path, told: dict[str, object], rows: dict[str, int]) -> None:
+    """From raw views to contract tables."""
+    db_raw.macros(draft)
+    db_spans.make(draft, rows)
+    db_spans.link(draft)
+    db_facts.describe(draft, root, told)
+    db_analysis.provide(draft)
+    db_details.provide(draft)
+    db_series.provide(draft, rows)
+    db_facts.cover(draft, root, rows)
+
+
+def _claim(root: Path, main: Path | None, output: Path) -> Claim | None:
+    analysis = found if is_sqlite(found := output / _ANALYSIS) else None
+    if main is None and (analysis is None or any((output / name).exists() for name in _TEXT)):
+        return None
+    databases = [path for path in (main, analysis) if path]
+    small = rankdir.small_files(root)
+    files = {*databases, *small, *(beside for path in databases for beside in side_files(path))}
+    facts = rankdir.facts(root) if small or rankdir.rank_root(root) else Facts()
+    return Claim(_FORMAT, root, tuple(sorted(files)), _facts(facts, main))
+
+
+def _facts(facts: Facts, main: Path | None) -> Facts:
+    """Facts of the directory, completed by those of the database."""
+    if main is None:
+        return facts
+    if facts.rank is None and (named := _RANK_IN_NAME.match(main.name)):
+        facts = replace(facts, rank=int(named[1]), rank_source="file name")
+    try:
+        with Database(main) as database:
+            told, (begin, end) = db_facts.metadata(database), db_facts.window(database)
+            rank = db_facts.rank_of(database) if facts.rank is None else None
+            names = set(db_facts.groups(told)) or db_facts.group_names(database)
+    except IngestError:
+        return facts
+    if rank is not None:
+        facts = replace(facts, rank=rank, rank_source="database")
+    return replace(
+        facts,
+        world_size=facts.world_size or db_facts.world_size(told),
+        groups=tuple(sorted({*facts.groups, *map(rankdir.double_hash, names)})),
+        begin_ns=begin if facts.begin_ns is None else facts.begin_ns,
+        end_ns=end if facts.end_ns is None else facts.end_ns,
+    )
+
+
+def _main_of(output: Path) -> Path | None:
+    """The rank's database in an output directory: by its name, else by its tables."""
+    named = sorted(path for path in output.iterdir() if _NAMED.match(path.name) and path.is_file())
+    if named:
+        return named[0]
+    return next((path for path in sorted(output.iterdir()) if path.name != _ANALYSIS and _has_tables(path)), None)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_file() and (bool(_NAMED.match(path.name)) or _has_tables(path))
+
+
+def _has_tables(path: Path) -> bool:
+    """Whether a file of any name is a database with our tables; those in its log count."""
+    if not (path.is_file() and is_sqlite(path)):
+        return False
+    try:
+        with Database(path) as database:
+            return not KNOWN.isdisjoint(database.tables)
+    except IngestError:
+        return False

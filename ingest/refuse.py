@@ -1,0 +1,96 @@
+"""Files that npulens does not read, called by their name, each with what to do about it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ingest.errors import IngestError
+
+#: Files of these endings look like captures; others beside a capture (logs, notes) are passed over in silence.
+_LOOKS = re.compile(
+    r"\.(json|json\.gz|gz|db|dat|sqlite|nsys-rep|qdrep|pb|xplane\.pb|zip|tar|tgz|pickle|pkl|bin)$", re.I
+)
+_RAW_MSPROF = re.compile(r"^PROF_\d+_\d+_[0-9A-Za-z]+$")
+_MAGIC = (
+    (b"PK\x03\x04", "zip_archive", "a zip archive; unpack it and load the directory"),
+    (b"SQLite format 3\0", "unknown_database", "an SQLite database without profiler tables that npulens knows"),
+    (
+        b"\x80\x04\x95",
+        "pickle",
+        "a Python pickle (a memory snapshot?), which is never opened: loading one can run code",
+    ),
+    (b"\x80\x02", "pickle", "a Python pickle, which is never opened: loading one can run code"),
+    (b"QDSTRM", "nsight_systems", "an Nsight Systems stream; export it with `nsys export --type sqlite`"),
+)
+#: Refusals listed one by one for one path; the rest is summed up.
+_LISTED = 20
+
+
+def name_all(path: Path, unclaimed: list[Path], nothing_else: bool) -> list[IngestError]:
+    """Refusals for what a walk found and nobody claimed."""
+    states = [error for entry in unclaimed if entry.is_dir() and (error := _raw_state(entry))]
+    raw = [Path(error.path) for error in states if error.path]
+    files = [e for e in unclaimed if e.is_file() and not any(r == e or r in e.parents for r in raw)]
+    if not nothing_else:
+        files = [entry for entry in files if _LOOKS.search(entry.name)]
+    found = states + [_name_file(entry) for entry in files[:_LISTED]]
+    if len(files) > _LISTED:
+        found.append(
+            IngestError("unknown_format", f"{len(files) - _LISTED} more files are no capture npulens knows", str(path))
+        )
+    if nothing_else and not found:
+        found.append(IngestError("empty", "nothing to load here: no file of any profiler", str(path)))
+    return found
+
+
+def _raw_state(entry: Path) -> IngestError | None:
+    """Directories that hold raw data somebody has yet to parse (reference: states of a directory)."""
+    children = {child.name for child in entry.iterdir()}
+    if _RAW_MSPROF.match(entry.name) and "mindstudio_profiler_output" not in children:
+        return IngestError(
+            "raw_msprof",
+            f"raw msprof data, not exported yet; on the NPU host run `msprof --export=on --output={entry.name}`",
+            str(entry),
+        )
+    if "FRAMEWORK" in children and "ASCEND_PROFILER_OUTPUT" not in children:
+        return IngestError(
+            "raw_torch_npu",
+            "raw torch_npu data, not analysed yet; on the NPU host run "
+            f"`python -c \"from torch_npu.profiler.profiler import analyse; analyse('{entry.name}')\"`",
+            str(entry),
+        )
+    if entry.name.endswith(("_ascend_pt", "_ascend_ms")) and not children - {"logs"}:
+        return IngestError(
+            "aborted", "the profiler left nothing here but its directory: the run was aborted", str(entry)
+        )
+    return None
+
+
+def _name_file(entry: Path) -> IngestError:
+    head = b""
+    try:
+        with entry.open("rb") as stream:
+            head = stream.read(4096)
+    except OSError as error:
+        return IngestError("unreadable", f"cannot be read: {error.strerror}", str(entry))
+    if not head:
+        return IngestError("empty", "the file is empty", str(entry))
+    for magic, kind, text in _MAGIC:
+        if head.startswith(magic):
+            return IngestError(kind, text, str(entry))
+    if entry.name.endswith((".nsys-rep", ".qdrep")):
+        return IngestError(
+            "nsight_systems", "an Nsight Systems report; export it with `nsys export --type sqlite`", str(entry)
+        )
+    if entry.name.endswith(".xplane.pb"):
+        return IngestError("xplane", "an XLA profile (xplane.pb), which npulens does not read yet", str(entry))
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return IngestError(
+            "utf16", "UTF-16 text; profilers write UTF-8, convert it with `iconv -f UTF-16 -t UTF-8`", str(entry)
+        )
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return IngestError("unknown_json", "JSON, but no trace of torch_npu, msprof or torch.profiler", str(entry))
+    return IngestError(
+        "unknown_format", "no capture that npulens knows; see `npulens load --help` for the formats", str(entry)
+    )

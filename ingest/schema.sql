@@ -1,0 +1,341 @@
+-- THE CONTRACT. Every table npulens stores, every column, its unit and its meaning.
+-- Readers fill these tables, views and detectors read them, docs/tables.md is generated from them.
+--
+-- Rules that hold everywhere:
+--   * every time is a whole number of nanoseconds (_ns); every ts_ns counts from run.origin_ns;
+--   * NULL means "not recorded"; 0 means "recorded, and none";
+--   * span_id, track and link ends are unique within the run;
+--   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
+-- schema-version: 1
+
+-- One session of a job as a profiler saw it. One row.
+CREATE TABLE run (
+    run_id          VARCHAR NOT NULL,  -- content hash of (path within the capture, bytes) of every file read
+    schema_version  INTEGER NOT NULL,  -- version of this file; another version means "load again"
+    origin_ns       BIGINT NOT NULL,   -- the earliest stamp of any rank, in ns since 1970 (of an unknown epoch if clock says so)
+    clock           VARCHAR NOT NULL,  -- 'unix' if stamps are wall clock, 'monotonic' if their zero is unknown
+    status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
+    reason          VARCHAR,           -- why it is partial, in one sentence
+    formats         VARCHAR[] NOT NULL,-- readers that contributed
+    world_size      INTEGER,           -- ranks the job had, as its metadata says
+    missing_ranks   INTEGER[]          -- ranks the job had and this run does not hold; NULL when the world is unknown
+);
+
+-- One row per captured rank.
+CREATE TABLE rank (
+    rank            INTEGER NOT NULL,  -- process of the job; never the device id
+    rank_source     VARCHAR NOT NULL,  -- where the number comes from: 'file name', 'metadata', 'directory name', 'database', 'assumed'
+    path            VARCHAR NOT NULL,  -- path within the capture
+    formats         VARCHAR[] NOT NULL,-- readers that contributed to this rank
+    status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
+    reason          VARCHAR,           -- why it is partial
+    backend         VARCHAR,           -- 'npu', 'cuda', 'rocm', 'mtia', 'cpu'
+    device_id       INTEGER,           -- device the rank ran on
+    device_name     VARCHAR,           -- as the profiler names it, e.g. Ascend910B
+    host            VARCHAR,           -- host name or id
+    pid             BIGINT,            -- process id of the rank
+    first_ns        BIGINT,            -- first stamp of the rank, from run.origin_ns
+    last_ns         BIGINT,            -- last stamp of the rank, from run.origin_ns
+    events          BIGINT NOT NULL,   -- events and rows kept from its files
+    dropped         BIGINT NOT NULL,   -- events and rows not kept, with reasons in coverage
+    profiler_level  VARCHAR,           -- torch_npu profiler level
+    settings        VARCHAR,           -- JSON: the profiler's own configuration, verbatim
+    versions        VARCHAR,           -- JSON: torch, torch_npu, cann, driver... as recorded
+    environment     VARCHAR            -- JSON: environment variables the profiler recorded
+);
+
+-- What each rank recorded, table by table. One row per rank and table, always.
+CREATE TABLE coverage (
+    rank            INTEGER NOT NULL,
+    table_name      VARCHAR NOT NULL,  -- a table of this file
+    status          VARCHAR NOT NULL,  -- 'recorded', 'partial' or 'absent'
+    rows            BIGINT NOT NULL,   -- rows stored
+    expected        BIGINT,            -- rows there would be if nothing were missing (for link: device spans a host call must have launched)
+    dropped         BIGINT NOT NULL,   -- rows or events met but not kept
+    reason          VARCHAR,           -- what is missing or was dropped, and why
+    collect_with    VARCHAR            -- the collector setting that records it
+);
+
+-- One lane of the timeline.
+CREATE TABLE track (
+    track           BIGINT NOT NULL,   -- unique within the run
+    rank            INTEGER NOT NULL,
+    kind            VARCHAR NOT NULL,  -- 'host_thread', 'stream', 'comm_group', 'comm_plane', 'profiler', 'other'
+    name            VARCHAR NOT NULL,  -- text to draw
+    process         VARCHAR,           -- process the profiler filed it under, e.g. 'CANN', 'Ascend Hardware'
+    pid             VARCHAR,           -- as written in the file
+    tid             VARCHAR,           -- as written in the file
+    stream          BIGINT,            -- device stream id
+    group_name      VARCHAR,           -- communication group
+    plane           INTEGER,           -- communication plane
+    sort            INTEGER            -- order in which the profiler shows it
+);
+
+-- An interval on a track. Sorted by track, ts_ns, longest first.
+CREATE TABLE span (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    track           BIGINT NOT NULL,
+    kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
+    name            VARCHAR NOT NULL,
+    ts_ns           BIGINT NOT NULL,   -- start, from run.origin_ns
+    dur_ns          BIGINT NOT NULL,   -- never negative; instants have 0
+    step            BIGINT,            -- the recorded step in whose window it starts
+    parent_id       BIGINT,            -- innermost span of the same track that contains it
+    depth           INTEGER NOT NULL   -- lane within the track: spans of one lane never overlap; children lie below their parent
+);
+
+-- A device task that computes (also memsets), keyed by span_id.
+CREATE TABLE kernel (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    op_type         VARCHAR,           -- MatMulV2, Conv2D...
+    core            VARCHAR,           -- AI_CORE, AI_VECTOR_CORE, MIX_AIV, AI_CPU, DSA_SQE...
+    task_type       VARCHAR,           -- hardware task type
+    stream          BIGINT,
+    task_id         BIGINT,
+    model_id        BIGINT,
+    context_id      BIGINT,
+    block_num       BIGINT,            -- cores or blocks it was split over
+    mix_block_num   BIGINT,
+    op_state        VARCHAR,           -- static or dynamic
+    hf32            VARCHAR,           -- HF32 eligible
+    input_shapes    VARCHAR,           -- tensors separated by ';'
+    input_dtypes    VARCHAR,
+    input_formats   VARCHAR,
+    output_shapes   VARCHAR,
+    output_dtypes   VARCHAR,
+    output_formats  VARCHAR,
+    wait_ns         BIGINT,            -- wait before it started, as the profiler says
+    grid            VARCHAR,           -- CUDA and ROCm: launch grid
+    block           VARCHAR,           -- CUDA and ROCm: thread block
+    registers       BIGINT,            -- CUDA: registers per thread
+    shared_bytes    BIGINT,            -- CUDA: shared memory
+    occupancy_percent DOUBLE           -- CUDA: estimated achieved occupancy
+);
+
+-- Counters of the AI cores per kernel, long: one row per kernel and metric (which metrics depends on aic_metrics).
+CREATE TABLE pmu (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    metric          VARCHAR NOT NULL,  -- as the profiler names it, e.g. aic_mac_ratio
+    value           DOUBLE NOT NULL
+);
+
+-- A memory copy, keyed by span_id.
+CREATE TABLE transfer (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    direction       VARCHAR,           -- 'h2d','d2h','d2d','h2h','p2p'
+    bytes           BIGINT,
+    bandwidth_bytes_per_s DOUBLE,      -- as the profiler says
+    blocking        BOOLEAN            -- the host waited for it
+);
+
+-- A communication operator or one of its tasks, keyed by span_id.
+CREATE TABLE comm (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    op_span_id      BIGINT,            -- for a task: its operator; for an operator: itself
+    collective      VARCHAR,           -- allreduce, allgather, send, receive, batchsendrecv...
+    group_name      VARCHAR,           -- group as the profiler names it
+    plane           INTEGER,
+    task_type       VARCHAR,           -- Notify_Wait, Notify_Record, Memcpy, Reduce_Inline, RDMASend...
+    src_rank        INTEGER,           -- global rank, where it could be told
+    dst_rank        INTEGER,
+    src_local       INTEGER,           -- rank within the group, as written
+    dst_local       INTEGER,
+    bytes           BIGINT,
+    count           BIGINT,            -- elements
+    dtype           VARCHAR,
+    algorithm       VARCHAR,
+    transport       VARCHAR,           -- SDMA, RDMA, LOCAL...
+    link_type       VARCHAR,           -- HCCS, PCIE, ON_CHIP...
+    bandwidth_bytes_per_s DOUBLE,
+    notify_id       VARCHAR,
+    stream          BIGINT,
+    task_id         BIGINT,
+    relay           INTEGER,
+    retry           INTEGER,
+    transit_ns      BIGINT,            -- the profiler's own analysis of the operator
+    wait_ns         BIGINT,
+    synchronization_ns BIGINT,
+    idle_ns         BIGINT
+);
+
+-- Bandwidth between ranks as the profiler summarised it (communication_matrix.json, CommAnalyzerMatrix).
+CREATE TABLE comm_link (
+    rank            INTEGER NOT NULL,
+    step            VARCHAR,           -- as written
+    scope           VARCHAR,           -- 'p2p' or 'collective'
+    collective      VARCHAR,           -- e.g. allreduce-top1
+    group_name      VARCHAR,
+    op_name         VARCHAR,
+    src_rank        INTEGER,           -- as written; may be group-local
+    dst_rank        INTEGER,
+    transport       VARCHAR,
+    bytes           BIGINT,
+    transit_ns      BIGINT,
+    bandwidth_bytes_per_s DOUBLE
+);
+
+-- Ranks that communicate with each other.
+CREATE TABLE parallel_group (
+    group_name      VARCHAR NOT NULL,  -- as communication operators name it
+    rank            INTEGER NOT NULL,  -- the captured rank that reported it
+    kind            VARCHAR,           -- tp, pp, dp, ep..., default_group
+    ranks           INTEGER[],         -- global ranks in group order
+    source          VARCHAR NOT NULL   -- where it was read
+);
+
+-- The launch arrow from a host span to a device span, or between host spans.
+CREATE TABLE link (
+    rank            INTEGER NOT NULL,
+    src_span_id     BIGINT NOT NULL,
+    dst_span_id     BIGINT NOT NULL,
+    route           VARCHAR NOT NULL,  -- how it was found: 'host_to_device', 'task_queue', 'torch_to_npu', 'fwdbwd', 'correlation', 'connection_id', 'ac2g'
+    latency_ns      BIGINT NOT NULL    -- destination start minus source start; may be negative: clocks differ
+);
+
+-- What a host operator was called with.
+CREATE TABLE host_op (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    input_shapes    VARCHAR,
+    input_dtypes    VARCHAR,
+    sequence        BIGINT,            -- autograd sequence number
+    fwd_thread      BIGINT,            -- thread of the forward operator
+    external_id     BIGINT,            -- Kineto: External id
+    correlation     BIGINT             -- Kineto: correlation; torch_npu: correlation_id or connection_id
+);
+
+-- The Python frames above a host span.
+CREATE TABLE stack (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    frames          VARCHAR NOT NULL   -- innermost first, one frame a line
+);
+
+-- Arguments of a span that no column holds, verbatim.
+CREATE TABLE arg (
+    span_id         BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,
+    args            VARCHAR NOT NULL   -- JSON object, as written
+);
+
+-- A counter: one value at one time.
+CREATE TABLE sample (
+    rank            INTEGER NOT NULL,
+    counter         VARCHAR NOT NULL,  -- e.g. 'AI Core Freq', 'HBM 0/Read', 'APP/DDR'
+    series          VARCHAR NOT NULL,  -- e.g. 'MHz', 'KB'
+    ts_ns           BIGINT NOT NULL,
+    value           DOUBLE NOT NULL
+);
+
+-- State of the memory pools over time.
+CREATE TABLE memory_sample (
+    rank            INTEGER NOT NULL,
+    component       VARCHAR NOT NULL,  -- PTA, GE, PTA+GE, APP, WORKSPACE, or a module of npu_module_mem
+    ts_ns           BIGINT NOT NULL,
+    allocated_bytes BIGINT,
+    reserved_bytes  BIGINT,
+    active_bytes    BIGINT,
+    stream_ptr      VARCHAR,
+    device          VARCHAR
+);
+
+-- A block of device memory from allocation to release.
+CREATE TABLE memory_event (
+    rank            INTEGER NOT NULL,
+    ts_ns           BIGINT,            -- allocation; NULL: before the capture
+    dur_ns          BIGINT,            -- until release; NULL: not released in the capture
+    active_dur_ns   BIGINT,
+    name            VARCHAR,           -- operator that allocated
+    bytes           BIGINT NOT NULL,   -- negative for a release reported on its own
+    address         VARCHAR,
+    allocated_bytes BIGINT,            -- pool totals at the allocation
+    reserved_bytes  BIGINT,
+    active_bytes    BIGINT,
+    release_allocated_bytes BIGINT,    -- pool totals at the release
+    release_reserved_bytes  BIGINT,
+    release_active_bytes    BIGINT,
+    stream_ptr      VARCHAR,
+    device          VARCHAR
+);
+
+-- A recorded training or inference step. Windows tile: each runs to the next mark.
+CREATE TABLE step (
+    rank            INTEGER NOT NULL,
+    step            BIGINT NOT NULL,
+    ts_ns           BIGINT NOT NULL,   -- host mark
+    dur_ns          BIGINT NOT NULL,   -- to the next mark; the last to the later of its host end and its last device span
+    host_dur_ns     BIGINT,            -- length of the host mark itself
+    device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
+    device_dur_ns   BIGINT,
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation'
+);
+
+-- The profiler's own split per step, as its file says.
+CREATE TABLE profiler_step (
+    rank            INTEGER NOT NULL,
+    step            BIGINT,            -- NULL: the file gives no step
+    computing_ns    BIGINT,
+    communication_ns BIGINT,
+    communication_not_overlapped_ns BIGINT,
+    overlapped_ns   BIGINT,
+    free_ns         BIGINT,
+    stage_ns        BIGINT,
+    bubble_ns       BIGINT,
+    communication_not_overlapped_exclude_receive_ns BIGINT,
+    preparing_ns    BIGINT,
+    source          VARCHAR NOT NULL   -- 'step_trace_time.csv' or 'StepTraceTime'
+);
+
+-- Sums the profiler made itself, kept because a partial capture may have nothing else.
+CREATE TABLE summary (
+    rank            INTEGER NOT NULL,
+    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details'
+    name            VARCHAR NOT NULL,
+    category        VARCHAR,           -- core type or API level
+    count           BIGINT,
+    total_ns        BIGINT,
+    min_ns          BIGINT,
+    max_ns          BIGINT,
+    args            VARCHAR            -- JSON: the other columns, verbatim
+);
+
+-- Hit rates of the L2 cache per task.
+CREATE TABLE l2_cache (
+    rank            INTEGER NOT NULL,
+    span_id         BIGINT,            -- the kernel, where stream, task id and name tell it
+    stream          BIGINT,
+    task_id         BIGINT,
+    name            VARCHAR,
+    hit_share       DOUBLE,
+    victim_share    DOUBLE
+);
+
+-- How the clocks of a rank map to each other, as recorded.
+CREATE TABLE clock (
+    rank            INTEGER NOT NULL,
+    host_start_monotonic_ns BIGINT,    -- profiler_info start_info.start_monotonic
+    device_start_count BIGINT,         -- device counter at start
+    device_freq_mhz DOUBLE,
+    collection_end_unix_ns BIGINT,
+    collection_end_monotonic_ns BIGINT,
+    offset_ns       BIGINT,            -- estimated against the other ranks; NULL: not estimated
+    uncertainty_ns  BIGINT
+);
+
+-- The timeline from far away: spans shorter than a bucket, summed per track, lane and bucket of 2^level ns.
+-- Longer spans are few at that zoom and are drawn from span itself.
+CREATE TABLE mip (
+    level           INTEGER NOT NULL,  -- bucket length is 2^level ns
+    bucket          BIGINT NOT NULL,   -- ts_ns >> level
+    track           BIGINT NOT NULL,
+    depth           INTEGER NOT NULL,
+    spans           BIGINT NOT NULL,   -- spans that start in the bucket
+    busy_ns         BIGINT NOT NULL,   -- their durations, summed (spans of a lane never overlap)
+    longest_ns      BIGINT NOT NULL,   -- the longest of them
+    longest_name    VARCHAR NOT NULL   -- and its name
+);

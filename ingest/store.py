@@ -1,0 +1,258 @@
+"""The store: one directory per run, Parquet inside, committed by one rename.
+
+STORE/<run_id>/<table>.parquet   immutable once there
+STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was made from
+STORE/.staging/                  loads under way; what a killed load left is collected by the next
+STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
+STORE/.trash/                    deleted runs, until the next collection
+STORE/state.sqlite               labels; the only thing here that changes
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest import schema
+from ingest.connection import CoverageRow, coverage, open_run
+from ingest.errors import IngestError
+from ingest.place import default_dir
+
+__all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "resolve", "runs"]
+
+#: A deleted run can be had back this long.
+UNDO_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run as `npulens runs` lists it."""
+
+    run_id: str
+    label: str | None
+    loaded_at: str
+    status: str
+    reason: str | None
+    formats: tuple[str, ...]
+    ranks: tuple[int, ...]
+    world_size: int | None
+    missing_ranks: tuple[int, ...] | None
+    origin_ns: int
+    dur_ns: int | None
+    steps: int
+    events: int
+    bytes: int
+    schema_version: int
+
+
+def open_store(store: Path) -> Path:
+    """Make sure the store is there."""
+    for name in (".staging", ".uploads", ".trash"):
+        try:
+            (store / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise IngestError("store", f"cannot make the store: {error.strerror}", str(store)) from error
+    return store
+
+
+def runs(store: Path) -> list[RunInfo]:
+    """Every committed run, newest first."""
+    found = []
+    labels = _labels(store)
+    for entry in store.iterdir() if store.is_dir() else ():
+        manifest = entry / "manifest.json"
+        if not entry.name.startswith(".") and manifest.is_file():
+            found.append(_info(json.loads(manifest.read_text("utf-8")), labels))
+    return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
+
+
+def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
+    missing = row["missing_ranks"]
+    return RunInfo(
+        run_id=row["run_id"], label=labels.get(row["run_id"]), loaded_at=row["loaded_at"], status=row["status"],
+        reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
+        missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
+        steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
+    )  # fmt: skip
+
+
+def resolve(store: Path, name: str) -> RunInfo:
+    """A run by id, unique prefix of an id, or label."""
+    known = runs(store)
+    matches = [r for r in known if r.run_id == name] or [r for r in known if r.label == name]
+    matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
+    if not matches:
+        raise IngestError("unknown_run", f"no run is called {name!r}; `npulens runs` lists what there is")
+    if len(matches) > 1:
+        raise IngestError("ambiguous_run", f"{name!r} begins {len(matches)} run ids; give more of it")
+    return matches[0]
+
+
+def manifest(store: Path, run_id: str) -> dict[str, Any]:
+    """Everything the manifest of a run says."""
+    found: dict[str, Any] = json.loads((store / run_id / "manifest.json").read_text("utf-8"))
+    return found
+
+
+@contextmanager
+def _state(store: Path) -> Iterator[sqlite3.Connection]:
+    open_store(store)
+    con = sqlite3.connect(store / "state.sqlite", timeout=30)
+    try:
+        con.execute("PRAGMA journal_mode=WAL")
+        con.execute("CREATE TABLE IF NOT EXISTS label(run_id TEXT PRIMARY KEY, label TEXT NOT NULL)")
+        with con:
+            yield con
+    finally:
+        con.close()
+
+
+def _labels(store: Path) -> dict[str, str]:
+    if not (store / "state.sqlite").is_file():
+        return {}
+    with _state(store) as con:
+        return dict(con.execute("SELECT run_id, label FROM label").fetchall())
+
+
+def set_label(store: Path, run_id: str, label: str) -> None:
+    """Call a run by a name; a name belongs to one run, the last that got it."""
+    with _state(store) as con:
+        con.execute("DELETE FROM label WHERE label = ?", [label])
+        con.execute("INSERT OR REPLACE INTO label VALUES (?, ?)", [run_id, label])
+
+
+@contextmanager
+def staging(store: Path) -> Iterator[Path]:
+    """A directory to work in, gone afterwards whatever happens; its lock tells the living from the dead."""
+    open_store(store)
+    path = store / ".staging" / uuid.uuid4().hex
+    guard = path.with_suffix(".lock")
+    with _hold(guard):
+        path.mkdir()
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+            guard.unlink()
+
+
+@contextmanager
+def _hold(guard: Path) -> Iterator[None]:
+    """Hold a lock file that `collect` may remove between its making and its locking: then make it again."""
+    while True:
+        with guard.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if guard.exists() and os.stat(guard).st_ino == os.fstat(lock.fileno()).st_ino:
+                yield
+                return
+
+
+@contextmanager
+def upload_lock(store: Path, upload_id: str) -> Iterator[None]:
+    """Only one process at a time works on one upload; the others wait and find it done."""
+    open_store(store)
+    with (store / ".uploads" / f"{upload_id}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def collect(store: Path) -> int:
+    """Remove what killed loads left and what was deleted long ago; directories removed."""
+    removed = 0
+    for guard in (store / ".staging").glob("*.lock"):
+        with suppress(BlockingIOError, FileNotFoundError), guard.open("r+") as lock:  # blocked: a living load
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
+            guard.unlink()
+            removed += 1
+    for entry in (store / ".trash").iterdir():
+        if time.time() - entry.stat().st_mtime > UNDO_S:
+            shutil.rmtree(entry, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def commit(store: Path, staged: Path, run_id: str) -> str:
+    """Make a staged run visible: fsync every file, then one rename. 'new' or 'exists'."""
+    for entry in sorted(staged.iterdir()):
+        _fsync(entry)
+    _fsync(staged)
+    target = store / run_id
+    if target.exists() and manifest(store, run_id)["schema_version"] != schema.version():
+        _to_trash(store, run_id)
+    try:
+        os.rename(staged, target)
+    except OSError:
+        if not target.exists():
+            raise
+        return "exists"
+    _fsync(store)
+    return "new"
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remember_upload(store: Path, upload_id: str, entries: list[dict[str, Any]]) -> None:
+    """Write what became of an upload, in one rename."""
+    target = store / ".uploads" / f"{upload_id}.json"
+    aside = target.with_suffix(f".{uuid.uuid4().hex}")
+    aside.write_text(json.dumps(entries), "utf-8")
+    _fsync(aside)
+    os.replace(aside, target)
+
+
+def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
+    """What became of an upload, if every run it made is still here in this schema version."""
+    path = store / ".uploads" / f"{upload_id}.json"
+    if not path.is_file():
+        return None
+    entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+    for entry in entries:
+        run_id = entry["run_id"]
+        if run_id is None:
+            continue
+        if (
+            not (store / run_id / "manifest.json").is_file()
+            or manifest(store, run_id)["schema_version"] != schema.version()
+        ):
+            return None
+    return entries
+
+
+def remove(store: Path, run_id: str) -> None:
+    """Delete a run; `restore` has it back until the next collection."""
+    _to_trash(store, run_id)
+
+
+def _to_trash(store: Path, run_id: str) -> None:
+    open_store(store)
+    target = store / ".trash" / run_id
+    shutil.rmtree(target, ignore_errors=True)
+    os.rename(store / run_id, target)
+    os.utime(target)
+
+
+def restore(store: Path, run_id: str) -> str:
+    """Have a deleted run back; its id."""
+    trash = store / ".trash"
+    matches = [e.name for e in trash.iterdir() if e.name.startswith(run_id)] if trash.is_dir() else []
+    if len(matches) != 1:
+        raise IngestError("unknown_run", f"no deleted run is called {run_id!r}")
+    os.rename(trash / matches[0], store / matches[0])
+    return matches[0]

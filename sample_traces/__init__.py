@@ -1,0 +1,1 @@
+"""Small captures that this project recorded or simulated itself, each with its manifest."""

@@ -1,0 +1,73 @@
+"""What every test may ask for, and the rule that in CI a skip for want of captures or a browser is a failure.
+
+`NPULENS_REQUIRE=shared,browser` names what the machine is known to have. A test that skips for want of it would
+look like a pass, so it fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
+
+#: How a skipped test says what it missed, for those that carry no marker.
+MISSED = {
+    "shared": re.compile(r"shared|real captures?|empty parameter set", re.IGNORECASE),
+    "browser": re.compile(r"browser|chromium|playwright", re.IGNORECASE),
+}
+
+
+def required() -> frozenset[str]:
+    """What may not be missing on this machine."""
+    return frozenset(filter(None, os.environ.get("NPULENS_REQUIRE", "").split(",")))
+
+
+def missed(reason: str, markers: frozenset[str]) -> str | None:
+    """The required thing a skip was for; None if it may skip."""
+    for thing in sorted(required()):
+        if thing in markers or (thing in MISSED and MISSED[thing].search(reason)):
+            return thing
+    return None
+
+
+def refuse(report: pytest.TestReport | pytest.CollectReport, markers: frozenset[str]) -> None:
+    """Turns a skip that may not be into a failure."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if thing := missed(reason, markers):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but NPULENS_REQUIRE says this machine has {thing}: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse(report, frozenset(mark.name for mark in item.iter_markers()))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse(report, frozenset())
+    return report
+
+
+@pytest.fixture(scope="session")
+def shared_traces() -> Path:
+    """The real captures; they stay outside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("the real captures (../shared/traces) are not here")
+    return SHARED
+
+
+@pytest.fixture
+def store_dir(tmp_path: Path) -> Path:
+    """An empty store of this test's own."""
+    return tmp_path / "store"

@@ -1,0 +1,126 @@
+"""The dashboard without a browser: its page in both languages, what it says, and how it writes numbers."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from pathlib import Path
+
+import hostile_capture
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import ingest
+from app import i18n
+from ingest import store
+
+DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
+LANGUAGES = ("en", "zh")
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with one run, its label as hostile as its names."""
+    place = tmp_path / "store"
+    ingest.load(hostile_capture.write(tmp_path / "trace.json"), place, label=hostile_capture.MARKUP)
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    return place
+
+
+def opened(lang: str, query: Mapping[str, str] | None = None) -> AppTest:
+    page = AppTest.from_file(str(DASHBOARD), default_timeout=60)
+    page.query_params["lang"] = lang
+    for key, value in (query or {}).items():
+        page.query_params[key] = value
+    page.run()
+    assert not page.exception, page.exception[0].value
+    return page
+
+
+def texts(page: AppTest) -> str:
+    return "\n".join(element.value for element in page.text)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_empty_store_says_what_to_do(lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    page = opened(lang)
+    assert [code.value for code in page.code] == ["npulens load PATH", "npulens demo"]
+    assert page.subheader[0].value == {"en": "This store is empty.", "zh": "当前存储为空。"}[lang]
+    assert str(tmp_path / "nothing") in texts(page)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_run_is_said_in_a_sentence_with_what_it_lacks(lang: str, run_dir: Path) -> None:
+    page = opened(lang)
+    shown = texts(page)
+    sentence = {
+        "en": "This run holds 1 of the job's 4 ranks (rank 0), recorded as PyTorch (Kineto) trace: 2 steps, ",
+        "zh": "本次运行包含任务 4 个 rank 中的 1 个（rank 0），采集格式为 PyTorch（Kineto）trace：共 2 个 step",
+    }
+    assert sentence[lang] in shown
+    assert {"en": "Ranks 1–3 of 4 were not captured", "zh": "共 4 个 rank，其中 rank 1–3 未采集"}[lang] in shown
+    assert len(page.get("plotly_chart")) == 2
+    table = page.dataframe[0].value
+    assert table["ranks"].tolist() == [{"en": "1 of 4", "zh": "1 / 4"}[lang]]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_names_from_a_capture_never_reach_markdown(lang: str, run_dir: Path) -> None:
+    page = opened(lang)
+    assert hostile_capture.MARKUP in texts(page), "the label should be on the screen, as text"
+    for kind in ("markdown", "caption", "subheader", "title", "header", "info", "error", "warning", "success"):
+        for element in page.get(kind):
+            assert "pwned" not in str(getattr(element, "value", "")), f"{kind} shows a name from the capture"
+
+
+def test_the_language_switch_changes_the_page_and_the_link(run_dir: Path) -> None:
+    page = opened("en")
+    page.segmented_control(key="language").set_value("zh").run()
+    assert page.query_params["lang"] == "zh"
+    assert "时间去向" in [element.value for element in page.subheader]
+
+
+def test_a_link_to_a_run_this_store_does_not_hold_says_so(run_dir: Path) -> None:
+    page = opened("en", {"run": "0123456789abcdef"})
+    assert "this store does not hold: 0123456789abcdef" in texts(page)
+
+
+def test_a_link_chooses_its_run(run_dir: Path, tmp_path: Path) -> None:
+    first = store.runs(run_dir)[0].run_id
+    other = hostile_capture.write(tmp_path / "other.json")
+    other.write_text(other.read_text("utf-8").replace('"world_size": 4', '"world_size": 2'), "utf-8")
+    ingest.load(other, run_dir, label="the other")
+    assert "the job's 4 ranks" in texts(opened("en", {"run": first}))
+
+
+def test_cells_cannot_become_formulas(run_dir: Path) -> None:
+    run = store.runs(run_dir)[0]
+    store.set_label(run_dir, run.run_id, "=1+1")
+    assert opened("en").dataframe[0].value["label"].tolist() == ["'=1+1"]
+
+
+def test_every_text_is_there_in_both_languages_with_the_same_blanks() -> None:
+    for key, (english, chinese) in i18n.texts().items():
+        blanks = [{name for _, name, _, _ in string.Formatter().parse(text) if name} for text in (english, chinese)]
+        assert english.strip() == english or key.endswith(("and", "comma", "mean")), key
+        assert bool(english) == bool(chinese), key
+        assert blanks[0] == blanks[1] or key.endswith(".one"), key
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(None, "–"), (0, "0 ns"), (999, "999 ns"), (1_500, "1.500 µs"), (346_701_234, "346.7 ms"),
+     (98_071_947, "98.07 ms"), (12_346_701_234, "12.35 s"), (125 * 10**9, "2 min 5 s")],
+)  # fmt: skip
+def test_lengths_of_time_read_well(ns: int | None, text: str) -> None:
+    assert i18n.duration(ns) == text
+
+
+def test_exact_milliseconds_keep_every_nanosecond() -> None:
+    assert i18n.exact(9_007_199_254_740_993) == "9,007,199,254.740993 ms"
+    assert i18n.exact(-1) == "−0.000001 ms"
+
+
+def test_rank_lists_join_their_runs() -> None:
+    assert i18n.ranges([7, 0, 2, 3, 4]) == "0, 2–4, 7"

@@ -1,0 +1,69 @@
+"""The split of real captures against the figures their own files and an independent reader gave.
+
+KNOWN_VALUES.json holds, for each of twelve rank directories, what the profiler wrote of its step.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ingest
+from analysis.split import Row, breakdown
+from ingest import store
+
+#: 0.001 us
+TOLERANCE_NS = 1
+NAMES = {
+    "Computing": "computing_ns", "Communication(Not Overlapped)": "communication_not_overlapped_ns",
+    "Overlapped": "overlapped_ns", "Communication": "communication_ns", "Free": "free_ns", "Stage": "stage_ns",
+    "Bubble": "bubble_ns", "Preparing": "preparing_ns", "computing": "computing_ns",
+    "communication_not_overlapped": "communication_not_overlapped_ns", "overlapped": "overlapped_ns",
+    "communication": "communication_ns", "free": "free_ns", "stage": "stage_ns", "bubble": "bubble_ns",
+    "preparing": "preparing_ns",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+    """Each rank directory of the file loaded on its own."""
+    where = tmp_path_factory.mktemp("store")
+    found = {}
+    for name in known(shared_traces):
+        directory = shared_traces / name.split("/ASCEND_PROFILER_OUTPUT")[0]
+        run = ingest.load(directory, where).runs[0]
+        assert run.run_id, run.reason
+        found[name] = breakdown(store.open_run(where, run.run_id))
+    return found
+
+
+def known(shared_traces: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((shared_traces / "KNOWN_VALUES.json").read_text(), parse_float=Decimal)
+    return values
+
+
+def test_the_profilers_split_is_reproduced_to_a_thousandth_of_a_microsecond(
+    shared_traces: Path, rows: dict[str, list[Row]]
+) -> None:
+    compared, worst = 0, 0
+    for name, values in known(shared_traces).items():
+        said = values.get("step_trace") or values["StepTraceTime"]
+        step = next(row for row in rows[name] if row.step == int(said.get("Step", said.get("step"))))
+        assert step.profiler is not None and step.profiler.free_definition == "between busy"
+        for key, field in NAMES.items():
+            if key in said:
+                off = abs(Decimal(str(said[key])) * 1000 - getattr(step.profiler, field))
+                assert off <= TOLERANCE_NS, f"{name}: {key} is off by {off} ns"
+                compared, worst = compared + 1, max(worst, off)
+        for lane, us in values.get("overlap_from_trace", {}).items():
+            assert abs(us * 1000 - getattr(step.profiler, NAMES[lane])) <= TOLERANCE_NS, f"{name}: lane {lane}"
+    assert compared == 12 * 8
+    print(f"{compared} values of 12 rank directories, worst {worst} ns off")
+
+
+def test_every_split_closes_to_the_nanosecond(rows: dict[str, list[Row]]) -> None:
+    assert {row.residual_ns for each in rows.values() for row in each} == {0}

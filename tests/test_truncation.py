@@ -1,0 +1,85 @@
+"""A trace cut anywhere keeps exactly its complete events and says that it was cut.
+
+A seeded tenth of 2,000 offsets in `make test`, all in `make torture`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from ingest.draft import Draft
+from ingest.finish import finish
+from ingest.readers import readers
+
+EPOCH_US = 1_780_000_000_000_000
+OFFSETS, SEED = 2_000, 20261120
+
+
+def trace_view() -> tuple[str, bytes, list[int]]:
+    head = [{"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "args": {"name": "Python"}}]
+    spans = [
+        {"ph": "X", "name": f'op "{i}" \\ é 算子 {{[', "pid": 7, "tid": i % 3, "ts": f"{EPOCH_US + i}.{i:03d}", "dur": 0.5,
+         "cat": "cpu_op", "args": {"Sequence number": i, "Call stack": "a.py(1): f;\r\nb.py(2): g"}}
+        for i in range(300)
+    ]  # fmt: skip
+    return ("trace_view.json", *joined("[", [*head, *spans], "]"))
+
+
+def kineto() -> tuple[str, bytes, list[int]]:
+    spans = [
+        {"ph": "X", "cat": "cpu_op", "name": f'op "{i}" }}] é', "pid": 7, "tid": "main", "ts": EPOCH_US + i / 4, "dur": 1,
+         "args": {"External id": i, "Input Dims": [[i, 2], []]}}
+        for i in range(300)
+    ]  # fmt: skip
+    return ("trace.json", *joined('{"schemaVersion": 1, "traceEvents": [', spans, '], "traceName": "x"}'))
+
+
+def joined(head: str, events: list[dict[str, object]], tail: str) -> tuple[bytes, list[int]]:
+    """The file, and where each span event ends in it."""
+    data, ends = head.encode(), []
+    for i, event in enumerate(events):
+        data += (",\n " if i else "").encode() + json.dumps(event, ensure_ascii=i % 2 == 0).encode()
+        if event["ph"] == "X":
+            ends.append(len(data))
+    return data + tail.encode(), ends
+
+
+def check(kind: str, offsets: list[int], tmp_path: Path) -> None:
+    name, data, ends = trace_view() if kind == "torch_npu_text" else kineto()
+    for offset in offsets:
+        directory = tmp_path / str(offset)
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_bytes(data[:offset])
+        reader = readers()[kind]
+        claim = reader.sniff(directory if kind == "torch_npu_text" else directory / name)
+        complete = sum(end <= offset for end in ends)
+        if claim is None:
+            assert complete == 0, f"cut at {offset}: nobody reads {complete} complete events"
+            continue
+        draft = Draft(directory / "draft", 0)
+        reader.read(claim, draft)
+        part = finish(draft, directory / "out")
+        draft.close()
+        assert part.rows["span"] == complete, f"cut at {offset}"
+        assert part.reasons, f"cut at {offset}: not said to be partial"
+
+
+def offsets(count: int) -> list[int]:
+    size = min(len(trace_view()[1]), len(kineto()[1]))
+    dice = random.Random(SEED)
+    return [dice.randrange(200, size - 30) for _ in range(OFFSETS)][:count]
+
+
+@pytest.mark.parametrize("kind", ["torch_npu_text", "kineto"])
+def test_cut_at_a_tenth_of_the_offsets(kind: str, tmp_path: Path) -> None:
+    check(kind, offsets(OFFSETS // 10), tmp_path)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["torch_npu_text", "kineto"])
+def test_cut_at_every_offset(kind: str, tmp_path: Path) -> None:
+    check(kind, offsets(OFFSETS), tmp_path)

@@ -1,0 +1,167 @@
+"""Uploads and the loads that follow: only granted files arrive, whole, in their folder, and nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import hostile_capture
+import pytest
+from starlette.applications import Starlette
+
+from app import i18n, inbox, upload
+from ingest import store
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def call(method: str, target: str, token: str, pieces: list[bytes], length: int | None = None) -> tuple[int, bytes]:
+    """One request against the routes, its body in pieces; the status and body of the answer."""
+    path, _, query = target.partition("?")
+    announced = sum(map(len, pieces)) if length is None else length
+    headers: Headers = [(upload.TOKEN_HEADER.lower().encode(), token.encode()), (b"content-length", b"%d" % announced)]
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
+             "headers": headers, "http_version": "1.1", "scheme": "http", "root_path": ""}  # fmt: skip
+    waiting = iter([*pieces, b""])
+    answer: dict[str, object] = {"body": b""}
+
+    async def receive() -> dict[str, object]:
+        piece = next(waiting, None)
+        if piece is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": piece, "more_body": piece != b""}
+
+    async def send(message: Mapping[str, object]) -> None:
+        answer.update(message)
+
+    asyncio.run(Starlette(routes=upload.routes())(scope, receive, send))
+    return int(str(answer["status"])), bytes(answer["body"])  # type: ignore[call-overload]
+
+
+@pytest.fixture
+def granted(tmp_path: Path) -> Iterator[tuple[str, upload.Grant]]:
+    """A grant for two files of ten bytes together."""
+    token, given = upload.grant(tmp_path, 2, 10)
+    yield token, given
+    upload.discard(given)
+
+
+def test_a_drop_arrives_byte_for_byte_and_its_token_ends(granted: tuple[str, upload.Grant]) -> None:
+    token, given = granted
+    assert call("PUT", "/api/upload/file?path=cap/a%20b.json", token, [b"123", b"456"])[0] == 200
+    assert call("POST", "/api/upload/done", token, []) == (409, b'{"refused":"incomplete"}')
+    assert call("PUT", "/api/upload/file?path=cap/sub/c.csv", token, [b"7890"])[0] == 200
+    assert call("POST", "/api/upload/done", token, [])[0] == 200
+    assert (given.folder / "cap" / "a b.json").read_bytes() == b"123456"
+    assert (given.folder / "cap" / "sub" / "c.csv").read_bytes() == b"7890"
+    assert given.capture == given.folder / "cap"
+    assert call("PUT", "/api/upload/file?path=late", token, [b""])[0] == 403
+
+
+@pytest.mark.parametrize("token", ["", "forged", "ImFiYyI.aaaa.bbbb"])
+def test_nobody_uploads_without_a_signed_token(token: str, granted: tuple[str, upload.Grant]) -> None:
+    assert call("PUT", "/api/upload/file?path=a", token, [b"1"]) == (403, b'{"refused":"bad_token"}')
+    assert not list(granted[1].folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "..%2F..%2Fevil", "%2Fetc%2Fpasswd%00", "a%2F..%2Fb", "a%0Ab", "%5C..%5Cevil", "x" * 300, "a%2F" * 40 + "b"],
+)
+def test_a_path_stays_within_the_drop(path: str, granted: tuple[str, upload.Grant]) -> None:
+    token, given = granted
+    assert call("PUT", f"/api/upload/file?path={path}", token, [b"1"])[0] == 400
+    assert not list(given.folder.rglob("*")) and given.arrived_files == 0
+
+
+def test_an_absolute_path_lands_inside(granted: tuple[str, upload.Grant]) -> None:
+    token, given = granted
+    assert call("PUT", "/api/upload/file?path=/etc/passwd", token, [b"1"])[0] == 200
+    assert (given.folder / "etc" / "passwd").read_bytes() == b"1"
+
+
+def test_more_than_was_announced_is_refused(granted: tuple[str, upload.Grant]) -> None:
+    token, given = granted
+    assert call("PUT", "/api/upload/file?path=a", token, [b"x" * 11])[0] == 413
+    assert call("PUT", "/api/upload/file?path=a", token, [b"x" * 9], length=3)[0] == 400
+    assert not list(given.folder.iterdir()) and given.arrived_bytes == 0
+
+
+def test_a_broken_file_leaves_nothing_and_may_come_again(granted: tuple[str, upload.Grant]) -> None:
+    token, given = granted
+    assert call("PUT", "/api/upload/file?path=a", token, [b"xx"], length=5)[0] == 400
+    assert not list(given.folder.iterdir())
+    assert call("PUT", "/api/upload/file?path=a", token, [b"xxxxx"])[0] == 200
+    assert call("PUT", "/api/upload/file?path=a", token, [b"yyyyy"]) == (409, b'{"refused":"name_taken"}')
+    assert (given.folder / "a").read_bytes() == b"xxxxx"
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "key"), [(0, 0, "nothing"), (10**6, 5, "too_many_files"), (1, 10**15, "too_large")]
+)
+def test_a_grant_is_refused_with_a_sentence(files: int, size: int, key: str, tmp_path: Path) -> None:
+    with pytest.raises(upload.Refused) as refused:
+        upload.grant(tmp_path, files, size)
+    assert refused.value.key == key and i18n.known(f"upload.{key}")
+
+
+def test_the_routes_hang_below_a_base_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload.config, "get_option", {"server.baseUrlPath": "/team/npulens/"}.get)
+    assert [route.path for route in upload.routes()] == [f"/team/npulens/api/upload/{end}" for end in ("file", "done")]
+
+
+def test_a_token_without_traffic_ends(granted: tuple[str, upload.Grant], monkeypatch: pytest.MonkeyPatch) -> None:
+    token, given = granted
+    given.touched = time.monotonic() - upload.IDLE_S - 1
+    assert call("PUT", "/api/upload/file?path=a", token, [b"1"])[0] == 403
+
+
+def test_an_upload_is_streamed_not_collected(tmp_path: Path) -> None:
+    size, piece = 96_000_000, b"x" * 96_000
+    token, given = upload.grant(tmp_path, 1, size)
+    tracemalloc.start()
+    try:
+        assert call("PUT", "/api/upload/file?path=big", token, [piece] * 1000)[0] == 200
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        assert (given.folder / "big").stat().st_size == size
+        upload.discard(given)
+    assert peak < 12_000_000
+
+
+def finished(load: inbox.Load) -> inbox.Outcome:
+    assert load.start()
+    for _ in range(600):
+        if outcome := load.outcome():
+            return outcome
+        time.sleep(0.1)
+    raise AssertionError("the load did not end")
+
+
+def test_an_uploaded_capture_is_loaded_by_a_child_and_removed(tmp_path: Path) -> None:
+    _, given = upload.grant(tmp_path, 1, 0)
+    hostile_capture.write(given.folder / "trace.json")
+    outcome = finished(inbox.Load(given, tmp_path, "trace.json"))
+    assert outcome.error is None
+    assert [run.run_id for run in store.runs(tmp_path)] == [outcome.runs[0]["run_id"]]
+    assert list((tmp_path / upload.FOLDER).iterdir()) == []
+
+
+def test_a_capture_nobody_knows_is_refused_with_its_reason(tmp_path: Path) -> None:
+    _, given = upload.grant(tmp_path, 1, 0)
+    (given.folder / "poem.txt").write_text("no capture at all")
+    outcome = finished(inbox.Load(given, tmp_path, "poem.txt"))
+    assert store.runs(tmp_path) == []
+    assert [run["run_id"] for run in outcome.runs] == [None]
+    assert "poem.txt" in str(outcome.runs[0]) and str(tmp_path) not in str(outcome.runs[0])
+
+
+def test_a_child_that_dies_is_a_sentence_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, given = upload.grant(tmp_path, 1, 0)
+    (given.folder / "a").write_text("")
+    monkeypatch.setattr(inbox.sys, "executable", "/bin/false")
+    assert finished(inbox.Load(given, tmp_path, "a")).error == "exit status 1"

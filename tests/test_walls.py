@@ -1,0 +1,288 @@
+"""The walls: what may import what, how big things may get, and which words and habits stay out.
+
+Exceptions are data, each with its reason; one that is no longer needed fails too, so the lists can only be true.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("ingest", "analysis", "app", "collectors")
+CHECKED = (*OURS, "tests", "docs")
+
+#: Package -> packages of ours it may import. The flow is one-way: app -> analysis, app -> ingest.
+MAY_IMPORT = {
+    "ingest": {"ingest"},
+    "analysis": {"analysis"},
+    "app": {"app", "analysis", "ingest"},
+    "collectors": {"collectors"},
+}
+
+#: Library -> where it may be imported. Everywhere else it would make a light part heavy.
+HOMES = {
+    "torch": ("collectors/",),
+    "torch_npu": ("collectors/",),
+    "triton": ("collectors/",),
+    "streamlit": ("app/",),
+    "plotly": ("app/charts/", "app/report/"),
+}
+
+#: Within app, the places that must work where no streamlit runs: the command line, charts and reports.
+NO_STREAMLIT = ("app/cli.py", "app/commands/", "app/charts/", "app/report/")
+STREAMLIT_COMMANDS = {"app/commands/serve.py", "app/commands/demo.py"}
+
+TOP_LEVEL = {
+    "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".streamlit", ".ci",
+    ".gitignore", "docs", "collectors", "ingest", "analysis", "app", "sample_traces", "tests",
+}  # fmt: skip
+
+#: Lines a file and a function may have. The first pattern that fits counts.
+FILE_LINES = {"app/main.py": 40, "app/pages/*.py": 80, "analysis/detectors/*.py": 150, "*.py": 300}
+FUNCTION_LINES = 50
+
+#: file or file::function -> (lines it may have, why)
+LARGER: dict[str, tuple[int, str]] = {}
+
+#: file::function that may catch everything -> why
+CATCHES_ALL: dict[str, str] = {}
+
+#: file::function that may take **kwargs -> why
+OPEN_SIGNATURES: dict[str, str] = {}
+
+#: The project's text speaks of the project, not of how it came about or where.
+FOREIGN_WORDS = re.compile(
+    r"\b(?:chatgpt|copilot|anthropic|claude|openai|language model)\b"
+    r"|\b(?:ai|llm|machine)[- ](?:generated|written|assisted)\b"
+    r"|\bthe (?:brief|user's request|task description)\b"
+    r"|(?<![\w.])/work/|(?<![\w.])/tmp/v/|shared/reference|\bDESIGN\.md\b",
+    re.IGNORECASE,
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def sources() -> dict[str, str]:
+    """Every Python file of the project by its path from the root."""
+    paths = (path for top in CHECKED for path in sorted((ROOT / top).rglob("*.py")))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(sources()[name], name)
+
+
+def imported(name: str) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module a file imports, also inside functions."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = name.split("/")[:-node.level] if node.level else []
+            yield node.lineno, ".".join([*package, *filter(None, [node.module])])
+
+
+def functions(name: str) -> Iterator[tuple[str, Function]]:
+    """`file::Class.method` and node of every function, nested ones included."""
+
+    def inside(node: ast.AST, path: str) -> Iterator[tuple[str, Function]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, Function):
+                yield f"{name}::{path}{child.name}", child
+                yield from inside(child, f"{path}{child.name}.")
+            elif isinstance(child, ast.ClassDef):
+                yield from inside(child, f"{path}{child.name}.")
+            else:
+                yield from inside(child, path)
+
+    yield from inside(tree(name), "")
+
+
+def same(found: set[str], allowed: set[str]) -> None:
+    """Nothing new, and no exception that nothing needs any more."""
+    assert found - allowed == set(), "not allowed here"
+    assert allowed - found == set(), "exceptions that nothing needs any more"
+
+
+@pytest.mark.parametrize("package", OURS)
+def test_imports_point_one_way(package: str) -> None:
+    wrong = [
+        f"{name}:{line} imports {module}"
+        for name in sources()
+        if name.startswith(f"{package}/")
+        for line, module in imported(name)
+        if (top := module.split(".")[0]) in (*OURS, "tests") and top not in MAY_IMPORT[package]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_a_heavy_library_stays_in_its_home(library: str) -> None:
+    wrong = [
+        f"{name}:{line}"
+        for name in sources()
+        if not name.startswith((*HOMES[library], "tests/"))
+        for line, module in imported(name)
+        if module.split(".")[0] == library
+    ]
+    assert wrong == []
+
+
+def test_only_the_commands_that_serve_import_streamlit() -> None:
+    wrong = [
+        f"{name}:{line}"
+        for name in sources()
+        if name.startswith(NO_STREAMLIT) and name not in STREAMLIT_COMMANDS
+        for line, module in imported(name)
+        if module.split(".")[0] == "streamlit"
+    ]
+    assert wrong == []
+
+
+def test_the_command_line_runs_without_streamlit_and_torch() -> None:
+    """The same through every import of an import, in a process where neither can be imported."""
+    modules = ["app.cli"] + [
+        name.removesuffix(".py").replace("/", ".")
+        for name in sources()
+        if name.startswith("app/commands/") and name not in STREAMLIT_COMMANDS and not name.endswith("__init__.py")
+    ]
+    program = (
+        "import importlib, sys\n"
+        "for name in ('streamlit', 'torch', 'torch_npu'): sys.modules[name] = None\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+    )
+    command = [sys.executable, "-c", program, *modules]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_app_holds_no_sql() -> None:
+    """Measurements are views in analysis/sql; the page that runs a user's own SELECT passes it through."""
+    select = re.compile(r"\bSELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
+    wrong = []
+    for name in sources():
+        if not name.startswith("app/"):
+            continue
+        documents = {id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree(name)):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in documents:
+                continue
+            if "SELECT " in node.value and select.search(node.value):
+                wrong.append(f"{name}:{node.lineno}")
+    assert wrong == []
+
+
+def test_the_top_level_is_frozen() -> None:
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line and line[0] != "#"]
+    names = {
+        path.name
+        for path in ROOT.iterdir()
+        if path.name != ".git" and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored)
+    }
+    assert names == TOP_LEVEL
+
+
+def test_files_and_functions_stay_small() -> None:
+    too_long = {}
+    for name, text in sources().items():
+        limit = next(lines for pattern, lines in FILE_LINES.items() if fnmatch.fnmatch(name, pattern))
+        if (lines := text.count("\n")) > limit:
+            too_long[name] = lines
+        for where, node in functions(name):
+            if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES:
+                too_long[where] = lines
+    assert {where: lines for where, lines in too_long.items() if lines > LARGER.get(where, (0, ""))[0]} == {}
+    same(set(too_long), set(LARGER))
+
+
+def test_signatures_are_closed() -> None:
+    ours = [name for name in sources() if not name.startswith("tests/")]
+    same({where for name in ours for where, node in functions(name) if node.args.kwarg}, set(OPEN_SIGNATURES))
+
+
+EVERYTHING = ("Exception", "BaseException")
+
+
+def catches_all(node: ast.AST) -> bool:
+    """A handler without a type, or for Exception or BaseException, that does not raise again."""
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return called == "suppress" and any(getattr(arg, "id", "") in EVERYTHING for arg in node.args)
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    types = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    wide = node.type is None or any(getattr(kind, "id", "") in EVERYTHING for kind in types)
+    return wide and not (isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None)
+
+
+def test_nothing_is_swallowed() -> None:
+    found = set()
+    for name in sources():
+        within = {id(inner): where for where, node in functions(name) for inner in ast.walk(node)}
+        found |= {within.get(id(node), name) for node in ast.walk(tree(name)) if catches_all(node)}
+    same(found, set(CATCHES_ALL))
+
+
+def test_the_text_speaks_of_the_project() -> None:
+    kinds = {".py", ".md", ".sql", ".c", ".js", ".css", ".toml", ".yaml", ".json", ""}
+    places = [ROOT / name for name in TOP_LEVEL - {"sample_traces"}]
+    paths = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in paths
+        if path.suffix in kinds and path != Path(__file__).resolve() and "__pycache__" not in path.parts
+        for found in [FOREIGN_WORDS.search(path.read_text(errors="replace"))]
+        if found
+    ]
+    assert wrong == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert wrong == []
+
+
+def test_the_readme_names_every_command() -> None:
+    commands = {path.stem for path in (ROOT / "app" / "commands").glob("[!_]*.py")}
+    assert set(re.findall(r"^\| `npulens (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)) == commands
+
+
+def test_generated_pages_are_current() -> None:
+    command = [sys.executable, "docs/generate.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+def test_the_tables_page_holds_every_column() -> None:
+    """The page is made with a pattern; the database's own parser says what it had to find."""
+    import duckdb
+
+    with duckdb.connect() as con:
+        con.execute((ROOT / "ingest" / "schema.sql").read_text())
+        rows = con.execute(
+            "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+        ).fetchall()
+    page = (ROOT / "docs" / "tables.md").read_text()
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    written = {
+        (table, name, kind, null)
+        for table, text in sections.items()
+        for name, kind, null in re.findall(r"^\| `(\w+)` \| (\S+) \| (\w*) \|", text, flags=re.MULTILINE)
+    }
+    assert written == {(table, name, kind, "" if null == "YES" else "never") for table, name, kind, null in rows}

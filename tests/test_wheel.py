@@ -1,0 +1,107 @@
+"""What people install: the wheel holds all it needs, and its demo runs in an environment that has nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("app", "analysis", "collectors", "ingest", "sample_traces")
+BUILT = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, because a build leaves its own files beside the source."""
+    source, output = tmp_path_factory.mktemp("source") / "npulens", tmp_path_factory.mktemp("wheel")
+    for name in (*PACKAGES, ".streamlit"):
+        shutil.copytree(ROOT / name, source / name, ignore=BUILT, symlinks=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", output, source],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    (built,) = output.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in {".c", ".so", ".pyc"}
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    compiled = {name for name in held if name.endswith(".so")}
+    assert wanted - held == set()
+    assert held - wanted - compiled == set()
+    if shutil.which("cc") and Path(sysconfig.get_path("include"), "Python.h").exists():
+        assert compiled == {"ingest/_nest.abi3.so", "ingest/events/_scan.abi3.so"}
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The console script of a fresh environment."""
+    home = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
+    pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    done = subprocess.run([*pip, wheel], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return home / "bin" / "npulens"
+
+
+def clean(home: Path) -> dict[str, str]:
+    """The environment of somebody who has set nothing."""
+    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+def test_the_demo_loads_its_samples(installed: Path, tmp_path: Path) -> None:
+    store = ["--store", str(tmp_path / "store")]
+    run = {"cwd": tmp_path, "env": clean(tmp_path), "capture_output": True, "text": True, "timeout": 300}
+    demo = subprocess.run([installed, "demo", "--load-only", *store], **run)
+    assert demo.returncode == 0, demo.stderr[-3000:]
+    runs = json.loads(subprocess.run([installed, "runs", "--json", *store], **run).stdout)
+    samples = {path.parent.name for path in (ROOT / "sample_traces").glob("*/manifest.json")}
+    assert samples and samples <= {run["label"] for run in runs["runs"]}
+
+
+def test_the_dashboard_answers(installed: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [installed, "serve", "--store", tmp_path / "store", f"--server.port={port}"]
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=tmp_path, env=clean(tmp_path), stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        assert answers(f"http://127.0.0.1:{port}/_stcore/health"), (tmp_path / "log").read_text()[-3000:]
+    finally:
+        os.killpg(server.pid, 9)
+        server.wait()
+
+
+def answers(url: str) -> bool:
+    for _ in range(120):
+        try:
+            with urllib.request.urlopen(url, timeout=5) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.5)
+    return False

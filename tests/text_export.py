@@ -1,0 +1,101 @@
+"""Text exports for tests: loading one, and writing one by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ingest.draft import Draft
+from ingest.finish import Part, finish
+from ingest.readers import torch_npu_text
+
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
+
+HOST, CANN, HARDWARE, HCCL, OVERLAP = 100, 200, 300, 400, 500
+PROCESSES = {HOST: "Python", CANN: "CANN", HARDWARE: "Ascend Hardware", HCCL: "Communication", OVERLAP: "Overlap Analysis"}
+#: 2025-01-09 in microseconds; a float would lose the last digits.
+BASE_US = 1736408883000000
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A rank's contract tables, and a connection that sees them."""
+
+    part: Part
+    con: duckdb.DuckDBPyConnection
+
+    @property
+    def origin(self) -> int:
+        return self.part.origin_ns
+
+    def all(self, query: str) -> list[tuple[Any, ...]]:
+        return self.con.execute(query).fetchall()
+
+    def one(self, query: str) -> Any:
+        return self.all(query)[0][0]
+
+    def cover(self, table: str) -> dict[str, Any]:
+        return next(row for row in self.part.coverage if row["table"] == table)
+
+
+def load(path: Path, scratch: Path, rank: int | None = None) -> Loaded:
+    claim = torch_npu_text.sniff(path)
+    assert claim is not None
+    draft = Draft(scratch / "draft", claim.facts.rank or 0 if rank is None else rank)
+    torch_npu_text.read(claim, draft)
+    part = finish(draft, scratch / "tables")
+    draft.close()
+    con = duckdb.connect()
+    for table in part.rows:
+        con.execute(f"CREATE VIEW {table} AS FROM '{scratch / 'tables' / table}.parquet'")
+    return Loaded(part, con)
+
+
+def at(ns: int) -> str:
+    """A stamp as torch_npu writes it: a string of microseconds with three decimals."""
+    whole = BASE_US * 1000 + ns
+    return f"{whole // 1000}.{whole % 1000:03d}"
+
+
+def span(pid: int, tid: int | str, name: str, ts: int, dur: int, args: Mapping[str, Any] | None = None, cat: str = "") -> Event:
+    event: Event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": at(ts), "dur": dur / 1000}
+    return event | ({"args": dict(args)} if args else {}) | ({"cat": cat} if cat else {})
+
+
+def task(name: str, ts: int, dur: int, kind: str, stream: int = 2, number: int = 1, **more: Any) -> Event:
+    args = {"Model Id": 4294967295, "Task Type": kind, "Physic Stream Id": stream, "Task Id": number, "Batch Id": 0,
+            "Subtask Id": 4294967295, "connection_id": 4294967295} | more  # fmt: skip
+    return span(HARDWARE, stream, name, ts, dur, args)
+
+
+def named(pid: int, name: str, tid: int | str = 0, what: str = "process_name") -> Event:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def flow(letter: str, cat: str, number: object, pid: int, tid: int | str, ts: int) -> Event:
+    name = {"async_npu": "torch_to_npu", "async_task_queue": "enqueue_to_dequeue"}.get(cat, f"{cat}{number}")
+    return {"ph": letter, "cat": cat, "name": name, "id": number, "pid": pid, "tid": tid, "ts": at(ts), "bp": "e"}
+
+
+def processes() -> list[Event]:
+    return [named(pid, name) for pid, name in PROCESSES.items()]
+
+
+def write(directory: Path, events: Sequence[Event] | None = None, **files: str | bytes) -> Path:
+    """A rank directory with these events and files; ``kernel_details_csv`` names kernel_details.csv."""
+    output = directory / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True, exist_ok=True)
+    if events is not None:
+        (output / "trace_view.json").write_text(json.dumps(events))
+    for name, content in files.items():
+        stem, _, ending = name.rpartition("_")
+        path = (directory if stem.startswith("profiler_") else output) / f"{stem}.{ending}"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return directory

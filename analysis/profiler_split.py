@@ -84,9 +84,12 @@ def profiler_split(
         origin,
     )
     windows: list[tuple[int | None, int, int, int | None]] = [(None, *_EVER, steps[0][1] if len(steps) == 1 else None)]
-    for (number, start, _, host, device), following in zip_longest(steps, steps[1:]):
-        begin = start if device is None else min(device, start)
-        windows.append((number, begin, _EVER[1] if following is None else max(start + host, following[1]), start))
+    begins = [start if device is None else device for _, start, _, _, device in steps]
+    for (number, start, _, host, _), begin, following in zip_longest(steps, begins, begins[1:]):
+        # The profiler's window: from the step's first device work to the later of its last and its host end.
+        first, last = lanes.edges(begin, _EVER[1] if following is None else following)
+        if first is not None and last is not None:
+            windows.append((number, first, max(start + host, last[1]), start))
     of = {reference.step: reference for reference in references}
     if len(references) == 1:
         of.setdefault(None, references[0])
@@ -158,7 +161,7 @@ class _Lanes:
         computing, communication = self.computing.total(begin, end), self.communication.total(begin, end)
         exposed = self.exposed.total(begin, end)
         free, definition = self._free(begin, end, file)
-        first, last = self._edges(begin, end)
+        first, last = self.edges(begin, end)
         as_text = file is not None and file.source == _TEXT
         return Profiler(
             computing_ns=computing,
@@ -172,7 +175,7 @@ class _Lanes:
             free_definition=definition,
         )
 
-    def _edges(self, begin: int, end: int) -> tuple[int | None, tuple[int, int] | None]:
+    def edges(self, begin: int, end: int) -> tuple[int | None, tuple[int, int] | None]:
         """First start of what the device did in a window, and the piece that ends last."""
         spans = [(lane, *lane.of(begin, end)) for lane in (self.computing, self.communication)]
         starts = [int(lane.starts[first]) for lane, first, after in spans if after > first]

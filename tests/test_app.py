@@ -94,6 +94,16 @@ def test_a_link_chooses_its_run(run_dir: Path, tmp_path: Path) -> None:
     assert "the job's 4 ranks" in texts(opened("en", {"run": first}))
 
 
+def test_idle_time_of_a_cut_capture_is_not_taken_for_idleness(run_dir: Path, tmp_path: Path) -> None:
+    whole = hostile_capture.write(tmp_path / "cut.json")
+    whole.write_text(whole.read_text("utf-8")[:-300], "utf-8")
+    run = ingest.load(whole, run_dir).runs[0]
+    assert run.status == "partial"
+    shown = texts(opened("en", {"run": str(run.run_id)}))
+    assert f"The capture is partial: {run.reason}" in shown
+    assert "time shown as idle may be work that is missing" in shown
+
+
 def test_cells_cannot_become_formulas(run_dir: Path) -> None:
     run = store.runs(run_dir)[0]
     store.set_label(run_dir, run.run_id, "=1+1")

@@ -27,7 +27,6 @@ COLUMNS = (
     Column("stream", "i"),
     Column("Input Dims", "s"),
     Column("bandwidth(GB/s)", "f"),
-    Column("memory bandwidth (GB/s)", "f"),
     Column("est. achieved occupancy %", "f"),
     Column("duration estimated(us)", "n"),
     Column("Python parent id", "i"),
@@ -38,7 +37,6 @@ KNOWN = ("ph", "ts", "dur", "name", "cat", "pid", "tid", "id", "args", "bp", "s"
 
 @pytest.fixture(params=["c", "plain"])
 def scanner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a test with both scanners."""
     use(request.param, monkeypatch)
     return str(request.param)
 

@@ -46,6 +46,7 @@ def show(ctx: Context) -> None:
     st.plotly_chart(picture, key=f"breakdown_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}",
                     config={"displayModeBar": False, "scrollZoom": False}, alt=ctx.say("breakdown.title"))  # fmt: skip
     _unsplit(ctx, rows)
+    _cut_short(ctx)
     _beside(ctx, choice)
     with st.expander(ctx.say("breakdown.numbers")):
         _table(_numbers(ctx, rows))
@@ -123,6 +124,13 @@ def _unsplit(ctx: Context, rows: Sequence[Row]) -> None:
     dark = {row.rank for row in rows if row.step is None and row.computing_ns is None}
     if dark:
         st.text(ctx.say("breakdown.not_split", {"ranks": i18n.ranges(dark)}))
+
+
+def _cut_short(ctx: Context) -> None:
+    """Where events are missing, a gap is not proof of idleness."""
+    for row in context.coverage(ctx):
+        if row.table == "span" and row.status == "partial":
+            st.text("◐ " + ctx.say("breakdown.cut_short", {"ranks": row.rank, "reason": row.reason}))
 
 
 def _beside(ctx: Context, choice: Choice) -> None:

@@ -81,6 +81,10 @@ TEXT = {
         "setting records it.",
         "没有采集到设备侧活动，因此无法拆分时间。请看下方“采集了什么”中对应的采集设置。",
     ),
+    "cut_short": (
+        "Rank {ranks}: not every event is here ({reason}), so time shown as idle may be work that is missing.",
+        "rank {ranks}：事件不完整（{reason}），显示为空闲的时间可能是缺失的工作。",
+    ),
     "not_split": (
         "Rank {ranks}: no device activity was recorded, so its time cannot be split.",
         "rank {ranks}：没有采集到设备侧活动，无法拆分时间。",

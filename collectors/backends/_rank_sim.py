@@ -131,7 +131,8 @@ class RankSim(HostSim):
     def _task(self, stream: Stream, name: str, start: int, end: int, connection: int, call: int) -> None:
         stream.free = end
         detail = Task(stream.number, self.next_task(stream), connection, f"{name}_SQE")
-        device = self.record(f"stream {stream.number}", "wait", name, start, end, detail)
+        kind = "wait" if name == "EVENT_WAIT" else "device_other"
+        device = self.record(f"stream {stream.number}", kind, name, start, end, detail)
         self.links.append(Link(call, device, "host_to_device"))
 
     def mark(self, name: str) -> None:

@@ -120,7 +120,8 @@ def _finish(sim: RankSim) -> RankRecord:
     offset, config = sim.offset, sim.config
     sim.rows.sort(key=lambda row: (row[4], -row[5], row[0]))
     marks = [(mark.ts_ns, mark.step) for mark in sim.steps]
-    device_end = max(row[4] + row[5] for row in sim.rows if not row[1].startswith("thread"))
+    work = (row for row in sim.rows if not row[1].startswith("thread") and row[2] != "device_other")
+    device_end = max(row[4] + row[5] for row in work)
     last = max(sim.steps[-1].end_ns, device_end)
     spans, step, following = [], None, 0
     for number, track, kind, name, start, ns, detail in sim.rows:

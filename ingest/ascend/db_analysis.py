@@ -11,6 +11,8 @@ from ingest.ascend.rankdir import double_hash
 from ingest.ascend.stage import count, keep
 from ingest.draft import Draft
 
+#: A longer name is not that of a group.
+LONG = 4096
 _MS, _US, _MB, _GB = 1_000_000, 1_000, 1_000_000, 1_000_000_000
 _STEP_COLUMNS = (
     ("computing", "computing_ns"),
@@ -48,7 +50,7 @@ def provide(draft: Draft) -> None:
 def _group_names(draft: Draft) -> None:
     """Groups go by a number that is computed from their name."""
     names = draft.con.execute("SELECT DISTINCT group_name FROM db_comm_op WHERE group_name IS NOT NULL").fetchall()
-    rows = [{"hash": double_hash(name), "name": name} for (name,) in names]
+    rows = [{"hash": double_hash(name), "name": name} for (name,) in names if len(name) < LONG]
     draft.table("db_group_hash", rows, pa.schema([("hash", pa.string()), ("name", pa.string())]))
 
 

@@ -54,7 +54,7 @@ typedef struct { uint32_t round, index; } MemberSlot; /* filled if round is the 
 
 typedef struct { uint32_t hash, offset, size; int32_t code; } Known; /* empty if code < 0 */
 
-typedef struct { Bytes key; uint32_t hash; char kind; int64_t member; Bytes rows, values; Known last; } Column;
+typedef struct { Bytes key; uint32_t hash; char kind; int64_t member; Bytes rows, values; } Column;
 
 typedef struct {
     PyObject_HEAD
@@ -84,7 +84,6 @@ typedef struct {
     /* texts already coded */
     Known *known;
     size_t known_mask, n_known, held;
-    Known last[LABELS];
     Bytes texts;
     int64_t next_code, first_code;
     size_t first_text;
@@ -396,22 +395,18 @@ static int grow_known(Scanner *s)
     return 1;
 }
 
-/* The code of a text, new if it is not known. *last: what this caller was told before, often the same. */
-static int32_t code(Scanner *s, Text p, size_t size, Known *last)
+static int32_t code(Scanner *s, Text p, size_t size)
 {
-    if (last->code >= 0 && last->size == size && !memcmp(s->texts.at + last->offset, p, size)) return last->code;
     uint32_t hash = hashed(s, p, size);
     size_t at = hash & s->known_mask;
     for (; s->known[at].code >= 0; at = (at + 1) & s->known_mask) {
         Known *known = &s->known[at];
-        if (known->hash == hash && known->size == size && !memcmp(s->texts.at + known->offset, p, size)) {
-            *last = *known;
+        if (known->hash == hash && known->size == size && !memcmp(s->texts.at + known->offset, p, size))
             return known->code;
-        }
     }
     if (s->next_code == INT32_MAX) { s->no_memory = 1; return -1; }
     Known fresh = {hash, (uint32_t)s->texts.size, (uint32_t)size, (int32_t)s->next_code++};
-    s->known[at] = *last = fresh;
+    s->known[at] = fresh;
     append(s, &s->texts, p, size);
     int32_t offset = (int32_t)(s->texts.size - s->first_text);
     append(s, &s->text_offsets, &offset, 4);
@@ -824,7 +819,7 @@ static int32_t label_code(Scanner *s, int key, int strip_digits)
     if (is_null(s->core[key])) return -1;
     Text p = text_of(s, s->core[key], &size);
     if (strip_digits) while (size && is_digit(p[size - 1])) size--;
-    return code(s, p, size, &s->last[key - NAME]);
+    return code(s, p, size);
 }
 
 static int to_double(Scanner *s, Text start, Text end, double *out)
@@ -853,7 +848,7 @@ static int promote(Scanner *s, Column *c, Value v)
     if (is_null(v)) return 0;
     if (c->kind == 's') {
         Text p = text_of(s, v, &size);
-        out.s = code(s, p, size, &c->last);
+        out.s = code(s, p, size);
         size = 4;
     } else {
         if (!number_of(s, v, &start, &end)) return 0;
@@ -1053,17 +1048,10 @@ static int read_elements(Scanner *s, Text *at, Text end, Text *done)
 
 /* ---- the Python object ---- */
 
-static void forget_last(Scanner *s)
-{
-    for (int i = 0; i < LABELS; i++) s->last[i].code = -1;
-    for (size_t i = 0; i < s->n_columns; i++) s->columns[i].last.code = -1;
-}
-
 static void start_batch(Scanner *s)
 {
     if (s->held > s->table_limit) {
         for (size_t i = 0; i <= s->known_mask; i++) s->known[i].code = -1;
-        forget_last(s);
         s->n_known = s->held = s->texts.size = 0;
     }
     s->first_code = s->next_code;
@@ -1204,10 +1192,7 @@ static PyObject *Scanner_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     s->table_limit = (size_t)table_bytes;
     s->seed = seed;
     if (!grow_known(s) || !refile(s, 256)) PyErr_NoMemory();
-    else if (set_columns(s, columns) == 0) {
-        forget_last(s);
-        return (PyObject *)s;
-    }
+    else if (set_columns(s, columns) == 0) return (PyObject *)s;
     Py_DECREF(s);
     return NULL;
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.ascend import db_analysis, db_details, db_facts, db_raw, db_series, db_spans, rankdir
+from ingest.ascend.db_analysis import LONG
 from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
 from ingest.draft import Draft
 from ingest.errors import IngestError
@@ -31,14 +32,16 @@ _TEXT = ("trace_view.json", "step_trace_time.csv")
 
 def sniff(path: Path) -> Claim | None:
     """A rank directory with a database, or a lone database."""
-    if path.is_dir():
-        root = rankdir.rank_root(path)
-        return _claim(root, _main_of(rankdir.output_dir(root)), rankdir.output_dir(root)) if root else None
-    if path.name == _ANALYSIS or not _is_ours(path):
+    try:
+        if path.is_dir():
+            root = rankdir.rank_root(path)
+            return _claim(root, _main_of(root), rankdir.output_dir(root) / _ANALYSIS) if root else None
+        if path.name == _ANALYSIS or not _is_ours(path):
+            return None
+        alone = sum(map(_is_ours, path.parent.iterdir())) == 1
+        return _claim(rankdir.rank_root(path.parent) or path.parent, path, path.with_name(_ANALYSIS) if alone else None)
+    except OSError:
         return None
-    outer = path.parent
-    root = rankdir.rank_root(outer) or outer
-    return _claim(root, path, outer)
 
 
 def read(claim: Claim, draft: Draft) -> None:
@@ -52,7 +55,7 @@ def read(claim: Claim, draft: Draft) -> None:
         told, rows = _spool_main(draft, main)
         _shape(draft, claim.root, told, rows | _spool_analysis(draft, analysis, required=main is None))
     except duckdb.Error as error:
-        raise IngestError("bad_database", f"its tables do not fit together: {error}", str(main or analysis)) from error
+        raise IngestError("failed", f"its tables cannot be put together: {error}", str(main or analysis)) from error
 
 
 def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dict[str, int]]:
@@ -100,9 +103,10 @@ def _shape(draft: Draft, root: Path, told: dict[str, object], rows: dict[str, in
     db_facts.cover(draft, root, rows)
 
 
-def _claim(root: Path, main: Path | None, output: Path) -> Claim | None:
-    analysis = found if is_sqlite(found := output / _ANALYSIS) else None
-    if main is None and (analysis is None or any((output / name).exists() for name in _TEXT)):
+def _claim(root: Path, main: Path | None, analysis: Path | None) -> Claim | None:
+    if analysis and not is_sqlite(analysis):
+        analysis = None
+    if main is None and (analysis is None or any(analysis.with_name(name).exists() for name in _TEXT)):
         return None
     databases = [path for path in (main, analysis) if path]
     small = rankdir.small_files(root)
@@ -129,18 +133,20 @@ def _facts(facts: Facts, main: Path | None) -> Facts:
     return replace(
         facts,
         world_size=facts.world_size or db_facts.world_size(told),
-        groups=tuple(sorted({*facts.groups, *map(rankdir.double_hash, names)})),
+        groups=tuple(sorted({*facts.groups, *(rankdir.double_hash(name) for name in names if len(name) < LONG)})),
         begin_ns=begin if facts.begin_ns is None else facts.begin_ns,
         end_ns=end if facts.end_ns is None else facts.end_ns,
     )
 
 
-def _main_of(output: Path) -> Path | None:
-    """The rank's database in an output directory: by its name, else by its tables."""
-    named = sorted(path for path in output.iterdir() if _NAMED.match(path.name) and path.is_file())
-    if named:
-        return named[0]
-    return next((path for path in sorted(output.iterdir()) if path.name != _ANALYSIS and _has_tables(path)), None)
+def _main_of(root: Path) -> Path | None:
+    """The database of a rank directory: by its name, else by its tables. msprof puts it beside its output directory."""
+    places = [rankdir.output_dir(root), root]
+    if not (root / rankdir.OUTPUT).is_dir():
+        places += sorted(path for path in root.glob("PROF_*") if path.is_dir())
+    files = [path for place in places for path in sorted(place.iterdir()) if path.name != _ANALYSIS and path.is_file()]
+    named = (path for path in files if _NAMED.match(path.name))
+    return next(named, None) or next(filter(_has_tables, files), None)
 
 
 def _is_ours(path: Path) -> bool:

@@ -1,8 +1,12 @@
 """The profiler's own split, computed again by the profiler's own rule.
 
-torch_npu makes four lanes (computing, communication, communication not overlapped, free) from
-unions over the whole capture and then gives each piece, unclipped, to the step in which it
-starts. Three definitions of "free" are in use; which one reproduced the file is said:
+torch_npu's text export makes four lanes (computing, communication, communication not overlapped,
+free) from unions over the whole capture and gives each piece, unclipped, to the step in which it
+starts; its database export makes the same unions step by step, so that free time between two
+steps belongs to neither. A step's window runs from its first device work to the later of its last
+and its host end. Stage is the length of what was counted, less the bubbles (receive operators).
+
+Three definitions of "free" are in use; which one reproduced the file is said:
 
 * `between busy`: gaps strictly inside the first and last busy moment;
 * `from first task`: the window begins and ends with any device task that is no kernel (copies, events);
@@ -26,6 +30,7 @@ from analysis.intervals import EMPTY, Intervals
 #: A reproduced value may differ from the file by its rounding to a microsecond with three decimals, per piece added up.
 TOLERANCE_NS = 2
 _TEXT = "step_trace_time.csv"
+_BETWEEN = "between busy"
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,9 @@ def profiler_split(
         _Lane(communication - computing),
         {name: _Lane(lane) for name, lane in _free(busy, copy or EMPTY, _tasks(con, rank)).items()},
         _Lane(_receives(con, rank)),
+        _Lane(busy),
         origin,
+        as_text=_TEXT in {reference.source for reference in references} or formats == {"torch_npu_text"},
     )
     windows: list[tuple[int | None, int, int, int | None]] = [(None, *_EVER, steps[0][1] if len(steps) == 1 else None)]
     begins = [start if device is None else device for _, start, _, _, device in steps]
@@ -125,7 +132,7 @@ def _free(busy: Intervals, copy: Intervals, tasks: tuple[int, int] | None) -> di
         return {}
     first, last = int(busy.starts[0]), int(busy.ends[-1])
     between = busy.gaps(first, last)
-    ways = {"between busy": between}
+    ways = {_BETWEEN: between}
     if tasks is not None:
         ways["from first task"] = busy.gaps(min(first, tasks[0]), max(last, tasks[1]))
     return ways | {"minus copies": between - copy}
@@ -155,60 +162,67 @@ class _Lanes:
     exposed: _Lane
     free: dict[str, _Lane]
     receives: _Lane
+    busy: _Lane
     origin: int
+    as_text: bool
 
     def split(self, begin: int, end: int, mark: int | None, file: Reference | None) -> Profiler:
         computing, communication = self.computing.total(begin, end), self.communication.total(begin, end)
         exposed = self.exposed.total(begin, end)
         free, definition = self._free(begin, end, file)
         first, last = self.edges(begin, end)
-        as_text = file is not None and file.source == _TEXT
+        bubble = self.receives.total(begin, end)
+        stage = self._stage(first, self.edges(begin, end, with_free=self.as_text)[1])
         return Profiler(
             computing_ns=computing,
             communication_ns=communication,
             communication_not_overlapped_ns=exposed,
             overlapped_ns=communication - exposed,
             free_ns=free,
-            stage_ns=self._stage(first, last, as_text),
-            bubble_ns=self.receives.total(begin, end),
-            preparing_ns=self._preparing(mark, first, as_text),
+            stage_ns=None if stage is None else stage - bubble,
+            bubble_ns=bubble,
+            preparing_ns=self._preparing(mark, first),
             free_definition=definition,
         )
 
-    def edges(self, begin: int, end: int) -> tuple[int | None, tuple[int, int] | None]:
-        """First start of what the device did in a window, and the piece that ends last."""
-        spans = [(lane, *lane.of(begin, end)) for lane in (self.computing, self.communication)]
+    def edges(self, begin: int, end: int, with_free: bool = False) -> tuple[int | None, tuple[int, int] | None]:
+        """First start of what was counted in a window, and the piece that ends last."""
+        counted = [self.computing, self.communication, *([self.free[_BETWEEN]] if with_free and self.free else [])]
+        spans = [(lane, *lane.of(begin, end)) for lane in counted]
         starts = [int(lane.starts[first]) for lane, first, after in spans if after > first]
         last = [
             (int(lane.ends[after - 1]), int(lane.starts[after - 1])) for lane, first, after in spans if after > first
         ]
         return min(starts, default=None), max(last)[::-1] if last else None
 
-    def _stage(self, first: int | None, last: tuple[int, int] | None, as_text: bool) -> int | None:
+    def _stage(self, first: int | None, last: tuple[int, int] | None) -> int | None:
         """From the first start to the last end; the text adds start and duration of the last piece as floats."""
         if first is None or last is None:
             return None
-        if not as_text:
+        if not self.as_text:
             return last[1] - first
         end = (last[0] + self.origin) / 1000 + (last[1] - last[0]) / 1000
         return round((end - (first + self.origin) / 1000) * 1000)
 
-    def _preparing(self, mark: int | None, first: int | None, as_text: bool) -> int | None:
+    def _preparing(self, mark: int | None, first: int | None) -> int | None:
         """From the host's mark to the first start."""
         if mark is None or first is None:
             return None
-        if not as_text:
+        if not self.as_text:
             return first - mark
         return round(((first + self.origin) / 1000 - (mark + self.origin) / 1000) * 1000)
 
     def _free(self, begin: int, end: int, file: Reference | None) -> tuple[int, str | None]:
         """Free time by the definition that reproduces the file, else by the first."""
         sums = {name: lane.total(begin, end) for name, lane in self.free.items()}
+        first, last = self.edges(begin, end)
+        if not self.as_text and first is not None and last is not None:
+            sums[_BETWEEN] = last[1] - first - self.busy.total(begin, end)
         wanted = None if file is None else file.free_ns
         for name, value in sums.items():
             if wanted is not None and abs(value - wanted) <= TOLERANCE_NS:
                 return value, name
-        return sums.get("between busy", 0), None
+        return sums.get(_BETWEEN, 0), None
 
 
 def disagreement(own: Profiler, file: Reference) -> dict[str, int]:

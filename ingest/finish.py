@@ -29,7 +29,7 @@ SPAN_BITS, TRACK_BITS = 40, 20
 WORK = ("kernel", "memset", "memcpy", "comm_op")
 #: Tables that the run, not a rank's draft, provides.
 _OF_RUN = ("run", "rank", "coverage", "mip")
-_ORDER = {"link": "", "sample": "counter, series, ts_ns", "track": "track", "step": "ts_ns"}
+_ORDER = {"link": "", "arg": "", "host_op": "", "stack": "", "pmu": "", "sample": "counter, series, ts_ns", "track": "track", "step": "ts_ns"}
 _BATCH = 122_880
 
 

@@ -27,7 +27,6 @@ COLUMNS = (
     Column("stream", "i"),
     Column("Input Dims", "s"),
     Column("bandwidth(GB/s)", "f"),
-    Column("est. achieved occupancy %", "f"),
     Column("duration estimated(us)", "n"),
     Column("Python parent id", "i"),
 )

@@ -262,6 +262,8 @@ def test_details_of_operators_and_kernels(loaded: Any) -> None:
         "SELECT sum(p.value) FROM TASK_PMU_INFO p JOIN STRING_IDS s ON s.id = p.name WHERE s.value = 'aic_total_time'"
     ).fetchone()[0]
     assert run.one("SELECT sum(value) FROM pmu WHERE metric = 'aicore_time(us)'") == pytest.approx(total / 1000)
+    shapes, types = run.all("SELECT input_shapes, input_dtypes FROM host_op JOIN span USING (span_id) WHERE name = 'aten::addmm'")[0]
+    assert shapes == "4096;32,9216;9216,4096;;" and types == "float;float;float;Scalar;Scalar"
     chain = [
         strings[stack] for (stack,) in raw.execute(
             "SELECT stack FROM PYTORCH_CALLCHAINS WHERE id = (SELECT callchainId FROM PYTORCH_API a JOIN STRING_IDS s "
@@ -270,7 +272,7 @@ def test_details_of_operators_and_kernels(loaded: Any) -> None:
     marked = run.one("SELECT frames FROM stack JOIN span USING (span_id) WHERE kind = 'step_mark'")
     assert marked.split("\n") == chain and "__call__" in chain[0] and "<module>" in chain[-1]
     tracks = {row[0] for row in run.all("SELECT process || '/' || name FROM track")}
-    assert {"Ascend Hardware/Stream 2", "Python/Thread 3136493", "CANN/Thread 3140046", "Communication/Plane 7"} <= tracks
+    assert {"Ascend Hardware/Stream 2", "Python/Thread 3136493", "CANN/Thread 3140046", "HCCL/Plane 7"} <= tracks
     assert {row[0].split("@")[0] for row in run.all("SELECT DISTINCT name FROM span WHERE kind = 'runtime'")} == {
         "AscendCL", "Node", "Hccl"}  # fmt: skip
 
@@ -303,7 +305,9 @@ def test_coverage_says_what_level0_lacks_and_how_to_get_it(loaded: Any) -> None:
     low, high = loaded(DB / "level0/rank0_ascend_pt"), loaded(DB / "level1/rank0_ascend_pt")
     assert low.cover("pmu")["status"] == "absent" and "aic_metrics" in low.cover("pmu")["collect_with"]
     assert low.cover("comm")["status"] == "partial" and low.cover("comm")["collect_with"] == "profiler_level=Level1"
-    assert low.cover("comm_link")["status"] == "absent"
+    assert low.cover("comm_link")["status"] == "absent" and low.cover("kernel")["collect_with"] == "profiler_level=Level1"
+    assert low.all("SELECT DISTINCT op_type, block_num FROM kernel") == [(None, None)]
+    assert set(low.all("SELECT DISTINCT core FROM kernel")) == {("AI_CORE",), ("AI_VECTOR_CORE",), ("MIX_AIV",), ("STARS_COMMON",)}
     assert high.cover("pmu")["status"] == high.cover("comm")["status"] == "recorded"
     assert low.one("SELECT count(*) FROM span WHERE kind = 'comm_task'") == 296
     assert low.all("SELECT DISTINCT kind FROM track WHERE kind LIKE 'comm%'") == [("comm_group",)]

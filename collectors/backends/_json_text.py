@@ -24,7 +24,7 @@ def joined(parts: tuple[str, ...]) -> str:
 
 def us(ns: int) -> str:
     """A stamp in us with all its ns."""
-    return f"{ns // 1000}.{ns % 1000}"
+    return f"{ns // 1000}.{ns % 1000:03d}"
 
 
 def write_joined(file: TextIO, events: Iterable[str], separator: str) -> int:

@@ -14,6 +14,11 @@ _DTYPE_BYTES = (
     "WHEN 'FP64' THEN 8 WHEN 'INT128' THEN 16 END"
 )
 #: ENUM_MEMCPY_OPERATION: 0 host to host ... 3 device to device, 5 by address, 6 and 7 the "ex" variants.
+#: The core of a kernel by the type of its task, where the kernel itself does not say (Level0).
+_CORE = (
+    "CASE t.type WHEN 'KERNEL_AICORE' THEN 'AI_CORE' WHEN 'KERNEL_AIVEC' THEN 'AI_VECTOR_CORE' "
+    "WHEN 'KERNEL_AICPU' THEN 'AI_CPU' ELSE t.type END"
+)
 _PEER = "CASE g.numbers WHEN 'listed' THEN g.ranks[small(m.{0}) + 1] WHEN 'global' THEN small(m.{0}) END"
 _WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
 _DIRECTION = (
@@ -45,9 +50,11 @@ def _kernels(draft: Draft) -> None:
     words(draft, "kernel", *used, value="told(trim(value, '\"'))")
     draft.provide(
         "kernel",
-        f"""SELECT t.span_id, opType_.value AS op_type, taskType_.value AS core,
-        t.type AS task_type, t.stream, t.task_id, t.model_id, t.context_id, number(c.blockNum) AS block_num,
-        number(c.mixBlockNum) AS mix_block_num, opState_.value AS op_state, hf32Eligible_.value AS hf32,
+        f"""SELECT t.span_id, opType_.value AS op_type, coalesce(taskType_.value, {_CORE}) AS core,
+        t.type AS task_type, t.stream, t.task_id, t.model_id, t.context_id,
+        CASE WHEN opType_.value IS NOT NULL THEN number(c.blockNum) END AS block_num,
+        CASE WHEN opType_.value IS NOT NULL THEN number(c.mixBlockNum) END AS mix_block_num,
+        opState_.value AS op_state, hf32Eligible_.value AS hf32,
         {said}
         FROM db_task t LEFT JOIN raw_COMPUTE_TASK_INFO c ON c.row = t.compute_row
         {texts("kernel", "c", *plain, *columns)}
@@ -171,9 +178,10 @@ def _transfers(draft: Draft) -> None:
 def _host(draft: Draft) -> None:
     flat = "replace(replace(value, chr(13), ''), chr(10), '')"
     words(draft, "op", "raw_PYTORCH_API.inputShapes", "raw_PYTORCH_API.inputDtypes", value=flat)
+    shapes, types = ("inputDtypes_", "inputShapes_") if _swapped(draft) else ("inputShapes_", "inputDtypes_")
     draft.provide(
         "host_op",
-        f"""SELECT a.span_id, inputShapes_.value AS input_shapes, inputDtypes_.value AS input_dtypes,
+        f"""SELECT a.span_id, {shapes}.value AS input_shapes, {types}.value AS input_dtypes,
         a.sequenceNumber AS sequence, a.fwdThreadId AS fwd_thread
         FROM db_api a {texts("op", "a", "inputShapes", "inputDtypes")}
         WHERE a.kind IN ('cpu_op', 'step_mark', 'annotation') AND a.end_ns >= a.ts_ns""",
@@ -212,3 +220,12 @@ def _host(draft: Draft) -> None:
         {texts("mstx", "m", "domainId")} LEFT JOIN {first("raw_ENUM_MSTX_EVENT_TYPE", "id")} e ON e.id = m.eventType
         WHERE o.kind = 'annotation' AND o.end_ns >= o.ts_ns""",
     )
+
+
+def _swapped(draft: Draft) -> bool:
+    """Whether shapes and types stand in each other's columns, as torch_npu wrote them in January 2025."""
+    named = "SELECT count(*) FROM words_op WHERE regexp_matches(value, '[a-z][a-z]') AND id IN (SELECT {0} FROM raw_PYTORCH_API)"
+    swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
+    if swapped:
+        draft.note("host_op", "shapes and types of inputs, written into each other's columns, are put right")
+    return swapped

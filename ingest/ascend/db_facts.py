@@ -158,12 +158,17 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
         "SELECT (SELECT count(*) FROM db_task WHERE kind = 'comm_task' AND source = 2), "
         "(SELECT count(*) FROM db_task WHERE kind = 'memcpy'), "
         "(SELECT count(*) FROM db_api WHERE kind = 'cpu_op'), "
-        "(SELECT count(*) FROM raw_PYTORCH_API WHERE inputShapes IS NOT NULL)"
+        "(SELECT count(*) FROM raw_PYTORCH_API WHERE inputShapes IS NOT NULL), "
+        "(SELECT count(*) FROM db_task WHERE kind = 'kernel'), "
+        "(SELECT count(*) FROM words_kernel WHERE value IS NOT NULL AND id IN (SELECT opType FROM raw_COMPUTE_TASK_INFO))"
     ).fetchall()[0]
-    without_plane, copies, operators, shapes = counts
+    without_plane, copies, operators, shapes, kernels, types = counts
     if without_plane:
         reason = f"{without_plane} communication tasks without plane, peer and size{at}"
         _lacks(draft, "comm", reason, "profiler_level=Level1")
+    if kernels and not types:
+        reason = f"types, shapes and block counts of operators are not recorded{at}"
+        _lacks(draft, "kernel", reason, "profiler_level=Level1")
     if copies and not rows["MEMCPY_INFO"]:
         reason = "this version does not record bytes and direction of copies in a db"
         _lacks(draft, "transfer", reason, "profiler_level=Level2, export_type=[Text]")

@@ -143,7 +143,9 @@ def _tracks(draft: Draft) -> None:
         ELSE {_LANES} END AS name,
         CASE source WHEN {PYTORCH} THEN 'Python' WHEN {CANN} THEN 'CANN' WHEN {GC} THEN 'Python GC'
         WHEN {MSTX} THEN 'MSTX' WHEN {OSRT} THEN 'OS Runtime API' WHEN {TASK} THEN 'Ascend Hardware'
-        WHEN {SPLIT} THEN 'Overlap Analysis' ELSE 'Communication' END AS process,
+        WHEN {SPLIT} THEN 'Overlap Analysis'
+        ELSE (SELECT CASE WHEN bool_or(name = 'hccl') THEN 'HCCL' ELSE 'Communication' END FROM raw_ENUM_API_TYPE) END
+        AS process,
         CASE WHEN {threads} THEN x >> 32 WHEN source = {TASK} THEN (SELECT min(globalPid) FROM raw_TASK) END AS pid,
         CASE WHEN {threads} THEN x & 4294967295 WHEN source IN ({TASK}, {SPLIT}) THEN y END AS tid,
         CASE WHEN source = {TASK} THEN y END AS stream,

@@ -77,12 +77,14 @@ def name_lanes(draft: Draft, groups: Mapping[str, str]) -> list[dict[str, Any]]:
     threads = _threads(con, "thread_name", "text")
     sorts = _threads(con, "thread_sort_index", "number")
     found = con.sql(_LANES).to_arrow_table().to_pylist()
+    found += _idle(found, threads)
     lanes = [_lane(row, processes.get(row["pid"], Process()), threads.get((row["pid"], row["tid"]))) for row in found]
     for lane in lanes:
         place = sorts.get((lane["pid"], lane["tid"]), _int(lane["tid"]))
         lane["order"] = (lane["order"], place if place is not None else 1 << 62, lane["tid"])
     lanes.sort(key=lambda lane: (lane["order"], lane["pid"]))
     _name_groups(lanes, groups, draft)
+    lanes = [lane for lane in lanes if lane["lane"] is not None]
     _number(lanes)
     draft.table("lane", [{key: lane[key] for key in _LANE.names} for lane in lanes], _LANE)
     wanted = "track, kind, name, process, pid, tid, stream, group_name, plane, sort"
@@ -156,6 +158,16 @@ def _guess(row: Mapping[str, Any], process: Process) -> str:
     if process.name is None:
         return "cann"
     return "other" if process.labels.startswith("NPU") else "host_other"
+
+
+def _idle(found: Sequence[Mapping[str, Any]], threads: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+    """Lanes of communication groups that have no spans: their planes may have."""
+    busy = {(row["pid"], row["tid"]) for row in found}
+    return [
+        {"lane": None, "pid": pid, "tid": tid, "hardware": False, "comm": True, "framework": False, "name_code": None}
+        for (pid, tid), name in threads.items()
+        if (pid, tid) not in busy and _GROUP.match(name)
+    ]
 
 
 def _name_groups(lanes: Sequence[dict[str, Any]], groups: Mapping[str, str], draft: Draft) -> None:

@@ -54,8 +54,7 @@ def _kernels(draft: Draft) -> None:
         t.type AS task_type, t.stream, t.task_id, t.model_id, t.context_id,
         CASE WHEN opType_.value IS NOT NULL THEN number(c.blockNum) END AS block_num,
         CASE WHEN opType_.value IS NOT NULL THEN number(c.mixBlockNum) END AS mix_block_num,
-        opState_.value AS op_state, hf32Eligible_.value AS hf32,
-        {said}
+        opState_.value AS op_state, hf32Eligible_.value AS hf32, {said}
         FROM db_task t LEFT JOIN raw_COMPUTE_TASK_INFO c ON c.row = t.compute_row
         {texts("kernel", "c", *plain, *columns)}
         WHERE t.kind = 'kernel' AND t.end_ns >= t.ts_ns""",
@@ -224,7 +223,10 @@ def _host(draft: Draft) -> None:
 
 def _swapped(draft: Draft) -> bool:
     """Whether shapes and types stand in each other's columns, as torch_npu wrote them in January 2025."""
-    named = "SELECT count(*) FROM words_op WHERE regexp_matches(value, '[a-z][a-z]') AND id IN (SELECT {0} FROM raw_PYTORCH_API)"
+    named = (
+        "SELECT count(*) FROM words_op WHERE regexp_matches(value, '[a-z][a-z]') "
+        "AND id IN (SELECT {0} FROM raw_PYTORCH_API)"
+    )
     swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
     if swapped:
         draft.note("host_op", "shapes and types of inputs, written into each other's columns, are put right")

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import IngestError
+from ingest.place import default_dir
 
 __all__ = ["IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
 
@@ -78,20 +80,26 @@ def load(
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
         "paths": [str(Path(path).absolute()) for path in several],
-        "store": str(_default_store() if store is None else Path(store).absolute()),
+        "store": str(default_dir() if store is None else Path(store).absolute()),
         "label": label,
         "join": join,
     }
+    return LoadReport(tuple(_loaded(row) for row in _ask_worker(request, progress)))
+
+
+def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | None) -> list[dict[str, Any]]:
+    """Let a process of its own do the work; what it answers."""
     root = str(Path(__file__).resolve().parent.parent)
     command = [
         sys.executable,
         "-c",
         f"import sys; sys.path.insert(0, {root!r}); from ingest.worker import main; main()",
     ]
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")  # numpy's idle threads would spin
     with (
         tempfile.TemporaryFile("w+") as complaints,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
         ) as worker,
     ):
         assert worker.stdin is not None and worker.stdout is not None
@@ -108,19 +116,13 @@ def load(
     if "error" in answer:
         raise IngestError(**answer["error"])
     if "result" not in answer:
-        raise IngestError(
-            "crashed", f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
-        )
-    return LoadReport(tuple(_loaded(row) for row in answer["result"]))
+        text = f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
+        raise IngestError("crashed", text)
+    result: list[dict[str, Any]] = answer["result"]
+    return result
 
 
 def _loaded(row: dict[str, Any]) -> LoadedRun:
     return LoadedRun(
         **{**row, "formats": tuple(row["formats"]), "ranks": tuple(row["ranks"]), "coverage": tuple(row["coverage"])}
     )
-
-
-def _default_store() -> Path:
-    from ingest.place import default_dir
-
-    return default_dir()

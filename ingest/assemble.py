@@ -33,7 +33,7 @@ class Piece:
     rank_source: str
     path: str
     formats: tuple[str, ...]
-    files: dict[str, str]  # path within the rank's directory -> sha256
+    files: dict[str, str]  # path within the rank's directory -> BLAKE3
     bytes: int
 
 
@@ -120,8 +120,9 @@ def _as_json(value: object) -> str | None:
 
 def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict[str, Any]]) -> dict[str, Any]:
     captured = sorted(piece.part.rank for piece in pieces)
-    worlds = [w for piece in pieces if isinstance(w := piece.part.facts.get("world_size"), int)]
-    world = max([*worlds, captured[-1] + 1]) if worlds else None
+    said = [w for piece in pieces if isinstance(w := piece.part.facts.get("world_size"), int)]
+    peers = [p + 1 for piece in pieces if isinstance(p := piece.part.facts.get("peers"), int)]
+    world = max([*said, captured[-1] + 1]) if said else max([*peers, captured[-1] + 1]) if peers else None
     partial = [f"rank {row['rank']}: {row['reason']}" for row in ranks if row["reason"]]
     return {
         "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,

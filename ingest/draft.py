@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ingest import schema
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
-MEMORY_LIMIT = "180MB"
+MEMORY_LIMIT = "160MB"
 
 
 @dataclass

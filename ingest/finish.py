@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.draft import Draft, copy, union
+from ingest.draft import Draft, copy, literal, union
 from ingest.mip import build_mip
 from ingest.nest import Nest
 
@@ -29,7 +29,16 @@ SPAN_BITS, TRACK_BITS = 40, 20
 WORK = ("kernel", "memset", "memcpy", "comm_op")
 #: Tables that the run, not a rank's draft, provides.
 _OF_RUN = ("run", "rank", "coverage", "mip")
-_ORDER = {"link": "", "arg": "", "host_op": "", "stack": "", "pmu": "", "sample": "counter, series, ts_ns", "track": "track", "step": "ts_ns"}
+_ORDER = {
+    "link": "",
+    "arg": "",
+    "host_op": "",
+    "stack": "",
+    "pmu": "",
+    "sample": "counter, series, ts_ns",
+    "track": "track",
+    "step": "ts_ns",
+}
 _BATCH = 122_880
 
 
@@ -74,6 +83,7 @@ def finish(draft: Draft, out: Path) -> Part:
         if table not in (*_OF_RUN, "span", "step"):
             _write_table(work, table)
     work.rows["mip"] = build_mip(draft.con, out / "span.parquet", out / "mip.parquet")
+    draft.fact("peers", _peers(work))
     coverage = [_coverage(work, table) for table in schema.tables() if table not in _OF_RUN]
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
@@ -236,6 +246,18 @@ def _write_table(work: _Writing, table: str) -> None:
         query += f" ORDER BY {order}"
     written = con.execute(copy(query, work.out / f"{table}.parquet")).fetchall()[0][0]
     work.rows[table] = int(written)
+
+
+def _peers(work: _Writing) -> int | None:
+    """How many ranks there must be, for this one to have communicated with the highest it names."""
+    highest = [
+        work.draft.con.execute(
+            f"SELECT max(greatest(src_rank, dst_rank)) FROM read_parquet({literal(str(work.out / f'{table}.parquet'))})"
+        ).fetchall()[0][0]
+        for table in ("comm", "comm_link")
+        if work.rows[table]
+    ]
+    return max((rank for rank in highest if rank is not None), default=None)
 
 
 def _with_latency(source: str) -> str:

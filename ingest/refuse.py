@@ -11,6 +11,8 @@ from ingest.errors import IngestError
 _LOOKS = re.compile(
     r"\.(json|json\.gz|gz|db|dat|sqlite|nsys-rep|qdrep|pb|xplane\.pb|zip|tar|tgz|pickle|pkl|bin)$", re.I
 )
+#: Files that stand beside captures and describe them.
+_BESIDE = ("manifest.json", "truth.json")
 _RAW_MSPROF = re.compile(r"^PROF_\d+_\d+_[0-9A-Za-z]+$")
 _MAGIC = (
     (b"PK\x03\x04", "zip_archive", "a zip archive; unpack it and load the directory"),
@@ -33,7 +35,7 @@ def name_all(path: Path, unclaimed: list[Path], nothing_else: bool) -> list[Inge
     raw = [Path(error.path) for error in states if error.path]
     files = [e for e in unclaimed if e.is_file() and not any(r == e or r in e.parents for r in raw)]
     if not nothing_else:
-        files = [entry for entry in files if _LOOKS.search(entry.name)]
+        files = [entry for entry in files if _LOOKS.search(entry.name) and entry.name not in _BESIDE]
     found = states + [_name_file(entry) for entry in files[:_LISTED]]
     if len(files) > _LISTED:
         found.append(

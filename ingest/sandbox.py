@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -149,6 +150,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
     code = 1
     try:
         faulthandler.disable()
+        gc.disable()  # a child lives for one file and keeps no cycles worth looking for
         os.nice(5)
         _die_with_parent()
         _limit(resource.RLIMIT_CORE, 0)

@@ -17,7 +17,7 @@ CREATE TABLE run (
     status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
     reason          VARCHAR,           -- why it is partial, in one sentence
     formats         VARCHAR[] NOT NULL,-- readers that contributed
-    world_size      INTEGER,           -- ranks the job had, as its metadata says
+    world_size      INTEGER,           -- ranks the job had, as its metadata says, or else at least as many as its communication names
     missing_ranks   INTEGER[]          -- ranks the job had and this run does not hold; NULL when the world is unknown
 );
 

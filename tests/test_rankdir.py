@@ -144,7 +144,8 @@ def test_odd_types_are_as_good_as_nothing(tmp_path: Path, config: object) -> Non
 
 
 def test_describe_fills_the_rank_once(tmp_path: Path) -> None:
-    root = rank_directory(tmp_path, "host-1_77_20250109034804123_ascend_pt", torch_npu_version="2.1", cann_version="8.0")
+    root = rank_directory(tmp_path, "host-1_77_20250109034804123_ascend_pt", torch_npu_version="2.1",
+        cann_version="8.0")
     (root / "profiler_metadata.json").write_text(
         json.dumps(
             {

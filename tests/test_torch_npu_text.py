@@ -7,7 +7,6 @@ import json
 from collections import Counter, defaultdict
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +87,8 @@ def test_the_unions_of_spans_are_the_profilers_own_split(rank: str, loaded: Any)
 def test_the_profilers_split_is_read_to_the_ns(rank: str, loaded: Any) -> None:
     (told,) = rows(rank, "step_trace_time.csv")
     columns = {
-        "computing_ns": "Computing", "communication_ns": "Communication", "overlapped_ns": "Overlapped", "free_ns": "Free",
+        "computing_ns": "Computing", "communication_ns": "Communication", "overlapped_ns": "Overlapped",
+        "free_ns": "Free",
         "communication_not_overlapped_ns": "Communication(Not Overlapped)", "stage_ns": "Stage", "bubble_ns": "Bubble",
         "communication_not_overlapped_exclude_receive_ns": "Communication(Not Overlapped and Exclude Receive)",
         "preparing_ns": "Preparing",
@@ -136,7 +136,7 @@ def test_kinds_of_host_spans(rank: str, loaded: Any) -> None:
 
 @pytest.mark.parametrize("rank", RANKS)
 def test_every_flow_is_a_link_between_the_spans_at_its_ends(rank: str, loaded: Any) -> None:
-    """An end is at a span's start or within spans, of which the innermost counts; at Level0 CANN has no lane to be on."""
+    """An end stands at or in spans, of which the innermost counts; at Level0 CANN has no lane to stand on."""
     routes = {"HostToDevice": "host_to_device", "async_npu": "torch_to_npu", "async_task_queue": "task_queue"}
     lanes: dict[tuple[object, int], list[tuple[int, int]]] = defaultdict(list)
     for e in (e for e in events(rank) if e["ph"] == "X"):
@@ -170,7 +170,8 @@ def test_a_peers_wait_is_the_sum_of_its_notify_waits(rank: str, loaded: Any) -> 
         if e["name"] == "Notify_Wait":
             waits[e["args"]["src rank"], e["args"]["dst rank"]] += ns(e["dur"])
     at: Loaded = loaded(rank)
-    query = "SELECT {0}, sum(dur_ns)::BIGINT FROM comm JOIN span USING (span_id) WHERE task_type = 'Notify_Wait' GROUP BY ALL"
+    waited = "FROM comm JOIN span USING (span_id) WHERE task_type = 'Notify_Wait' GROUP BY ALL"
+    query = f"SELECT {{0}}, sum(dur_ns)::BIGINT {waited}"
     for columns in ("src_local, dst_local", "src_rank, dst_rank"):
         assert {row[:2]: row[2] for row in at.all(query.format(columns))} == waits
     assert at.one("SELECT count(*) FROM comm WHERE plane IS NOT NULL AND op_span_id IS NULL") == 0
@@ -213,7 +214,8 @@ def test_communication_operators_carry_their_analysis(rank: str, loaded: Any) ->
 def test_kernels_are_the_rows_of_kernel_details(rank: str, loaded: Any) -> None:
     at: Loaded = loaded(rank)
     told = [r for r in rows(rank, "kernel_details.csv") if r["Accelerator Core"] != "HCCL"]
-    found = at.all("SELECT ts_ns, name, wait_ns, input_shapes, output_dtypes, block_num FROM kernel JOIN span USING (span_id)")
+    columns = "ts_ns, name, wait_ns, input_shapes, output_dtypes, block_num"
+    found = at.all(f"SELECT {columns} FROM kernel JOIN span USING (span_id)")
     expected = [
         (ns(r["Start Time(us)"]), r["Name"], ns(r["Wait Time(us)"]), r.get("Input Shapes", "").strip('"') or None,
          r.get("Output Data Types") or None, int(r["Block Dim"]) if "Type" in r and r["Type"] != "N/A" else None)
@@ -239,7 +241,8 @@ def test_memory_is_exact_in_bytes(rank: str, loaded: Any) -> None:
     at: Loaded = loaded(rank)
     assert at.all("SELECT sum(reserved_bytes)::BIGINT, sum(allocated_bytes)::BIGINT, count(*) FROM memory_sample") == [
         (
-            total("memory_record.csv", "Total Reserved(MB)", 1 << 20) + total("npu_module_mem.csv", "Total Reserved(MB)", 1 << 20),
+            total("memory_record.csv", "Total Reserved(MB)", 1 << 20) + total("npu_module_mem.csv",
+            "Total Reserved(MB)", 1 << 20),
             total("memory_record.csv", "Total Allocated(MB)", 1 << 20),
             len(rows(rank, "memory_record.csv")) + len(rows(rank, "npu_module_mem.csv")),
         )
@@ -256,12 +259,15 @@ def test_counters_stacks_caches_and_sums(rank: str, loaded: Any) -> None:
     counters = [e for e in events(rank) if e["ph"] == "C"]
     assert at.one("SELECT count(*) FROM sample") == len(counters)
     read = [e["args"]["value"] for e in counters if e["name"] == "read_bandwidth" and e["args"]["acc_id"] == 0]
-    assert at.all("SELECT count(*), sum(value) FROM sample WHERE counter = 'Acc PMU 0/read_bandwidth'") == [(len(read), sum(read))]
-    stacks = {ns(e["ts"]): e["args"]["Call stack"].split(";\r\n") for e in of_process(rank, "Python") if "Call stack" in e.get("args", {})}
-    found = {ts + at.origin: frames.split("\n") for ts, frames in at.all("SELECT ts_ns, frames FROM stack JOIN span USING (span_id)")}
-    assert found == stacks
-    rates = rows(rank, "l2_cache.csv")
-    assert at.one("SELECT sum(victim_share) FROM l2_cache") == pytest.approx(sum(float(r["Victim Rate"]) for r in rates))
+    query = "SELECT count(*), sum(value) FROM sample WHERE counter = 'Acc PMU 0/read_bandwidth'"
+    assert at.all(query) == [(len(read), sum(read))]
+    called = [e for e in of_process(rank, "Python") if "Call stack" in e.get("args", {})]
+    frames = at.all("SELECT ts_ns, frames FROM stack JOIN span USING (span_id)")
+    assert {ts + at.origin: text.split("\n") for ts, text in frames} == {
+        ns(e["ts"]): e["args"]["Call stack"].split(";\r\n") for e in called
+    }
+    rates = [float(r["Victim Rate"]) for r in rows(rank, "l2_cache.csv")]
+    assert at.one("SELECT sum(victim_share) FROM l2_cache") == pytest.approx(sum(rates))
     matched = at.all("SELECT c.name = s.name FROM l2_cache c JOIN span s USING (span_id)")
     assert len(matched) == len(rates) and all(same for (same,) in matched)
     details = rows(rank, "operator_details.csv")
@@ -276,7 +282,8 @@ def test_copies_and_their_way(rank: str, loaded: Any) -> None:
     at: Loaded = loaded(rank)
     assert at.one("SELECT count(*) FROM transfer") == len(tasks) == 24
     if "level2" in rank:
-        short = {"host to device": "h2d", "device to host": "d2h", "device to device": "d2d", "host to device ex": "h2d"}
+        short = {"host to device": "h2d", "device to host": "d2h", "device to device": "d2d",
+            "host to device ex": "h2d"}
         told = sorted((e["args"]["data size(Byte)"], short[e["args"]["memcpy direction"]]) for e in tasks)
         assert sorted(at.all("SELECT bytes, direction FROM transfer")) == told
     else:

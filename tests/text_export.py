@@ -17,7 +17,11 @@ from ingest.readers import torch_npu_text
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 
 HOST, CANN, HARDWARE, HCCL, OVERLAP = 100, 200, 300, 400, 500
-PROCESSES = {HOST: "Python", CANN: "CANN", HARDWARE: "Ascend Hardware", HCCL: "Communication", OVERLAP: "Overlap Analysis"}
+PROCESSES = {HOST: "Python", CANN: "CANN", HARDWARE: "Ascend Hardware", HCCL: "Communication",
+    OVERLAP: "Overlap Analysis"}
+#: A group and the number that one real database holds for its name.
+GROUP, GROUP_HASH = "90.91.105.46%enp189s0f0_60000_0_1736410538306028", "17148521525495523210"
+ROOT = "rank2_ascend_pt"
 #: 2025-01-09 in microseconds; a float would lose the last digits.
 BASE_US = 1736408883000000
 
@@ -64,7 +68,8 @@ def at(ns: int) -> str:
     return f"{whole // 1000}.{whole % 1000:03d}"
 
 
-def span(pid: int, tid: int | str, name: str, ts: int, dur: int, args: Mapping[str, Any] | None = None, cat: str = "") -> Event:
+def span(pid: int, tid: int | str, name: str, ts: int, dur: int, args: Mapping[str, Any] | None = None,
+    cat: str = "") -> Event:
     event: Event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": at(ts), "dur": dur / 1000}
     return event | ({"args": dict(args)} if args else {}) | ({"cat": cat} if cat else {})
 
@@ -99,3 +104,33 @@ def write(directory: Path, events: Sequence[Event] | None = None, **files: str |
         path = (directory if stem.startswith("profiler_") else output) / f"{stem}.{ending}"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return directory
+
+
+def comm_task(name: str, ts: int, dur: int, plane: int, **args: Any) -> Event:
+    told = {
+        "notify_id": "7", "stream id": 4, "task id": 9, "context id": 1, "task type": name, "src rank": 1,
+        "dst rank": 0, "transport type": "SDMA", "size(Byte)": 64, "data type": "FP32", "link type": "HCCS",
+        "bandwidth(GB/s)": 2.5,
+    }  # fmt: skip
+    return span(HCCL, plane + 1, name, ts, dur, told | args)
+
+
+def comm_op(name: str, ts: int, dur: int, tid: int = 0) -> Event:
+    return span(HCCL, tid, name, ts, dur, {"connection_id": 70, "data_type": "FP16", "alg_type": "RING", "count": 10})
+
+
+def comm_lanes(group: str = GROUP_HASH) -> list[Event]:
+    """One group with two planes."""
+    names = (f"Group {group} Communication", "Plane 0", "Plane 1")
+    return [named(HCCL, name, tid, "thread_name") for tid, name in enumerate(names)]
+
+
+#: kernel_details at Level1, and a row of it: a kernel, and a communication operator of some core.
+SHAPES = '"""32,3;4""",FLOAT;INT32,ND;ND,"""32""",FLOAT,ND'
+TENSORS = "Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats"
+L1 = (
+    "Step Id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
+    f"Wait Time(us),Block Dim,Mix Block Dim,HF32 Eligible,{TENSORS},Context ID,aic_mac_ratio"
+)
+KERNEL = f"5,4294967295,1,2,MatMul1,MatMulV2,dynamic,AI_CORE,{at(1000)}\t,2.001,0.5,24,0,NO,{SHAPES},N/A,0.25"
+OP = f"5,4294967295,N/A,N/A,hcom_send__210_0_1,hcom_send_,N/A,{{}},{at(9000)}\t,7,0,0{',N/A' * 10}"

@@ -160,8 +160,7 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
         "(SELECT count(*) FROM db_api WHERE kind = 'cpu_op'), "
         "(SELECT count(*) FROM raw_PYTORCH_API WHERE inputShapes IS NOT NULL), "
         "(SELECT count(*) FROM db_task WHERE kind = 'kernel'), "
-        "(SELECT count(*) FROM words_kernel WHERE value IS NOT NULL "
-        "AND id IN (SELECT opType FROM raw_COMPUTE_TASK_INFO))"
+        "(SELECT count(*) FROM raw_COMPUTE_TASK_INFO WHERE told(opType) IS NOT NULL)"
     ).fetchall()[0]
     without_plane, copies, operators, shapes, kernels, types = counts
     if without_plane:

@@ -7,7 +7,7 @@ operator, whatever it does.
 
 from __future__ import annotations
 
-from ingest.ascend.db_raw import texts, unique, words
+from ingest.ascend.db_raw import unique
 from ingest.ascend.stage import count, keep
 from ingest.draft import Draft
 
@@ -18,9 +18,9 @@ _FIRST_SPAN, _ROW_BITS = 1 << 39, 34
 PYTORCH, CANN, TASK, COMM_OP, GC, MSTX, OSRT, SPLIT, PLANE = range(9)
 
 #: What the type of a task says by itself.
-_BY_TYPE = """CASE WHEN value ILIKE 'mstx' THEN 'device_annotation'
-    WHEN regexp_matches(value, '^(MEMCPY|PCIE_DMA|SDMA)', 'i') THEN 'memcpy' WHEN value ILIKE '%wait%' THEN 'wait'
-    WHEN regexp_matches(value, '^(KERNEL_|MIX_|AI_CORE|AI_CPU|AI_VECTOR|AIV|DSA|FFTS|STARS_COMMON)', 'i') THEN '{core}'
+_BY_TYPE = """CASE WHEN type ILIKE 'mstx' THEN 'device_annotation'
+    WHEN regexp_matches(type, '^(MEMCPY|PCIE_DMA|SDMA)', 'i') THEN 'memcpy' WHEN type ILIKE '%wait%' THEN 'wait'
+    WHEN regexp_matches(type, '^(KERNEL_|MIX_|AI_CORE|AI_CPU|AI_VECTOR|AIV|DSA|FFTS|STARS_COMMON)', 'i') THEN '{core}'
     ELSE 'device_other' END"""
 _NOT_COMPUTING = "('COMMUNICATION', 'HCCL', 'HCCL_AI_CPU', 'WRITE_BACK', 'INVALID')"
 
@@ -33,29 +33,22 @@ def span_id(source: int | str, row: str = "row") -> str:
 def make(draft: Draft, *, without_compute: bool) -> None:
     """Make the view db_task. Joined in stages, so that no more than one long table is held at a time."""
     _join(draft)
-    columns = ("taskType", "compute_name", "compute_core", "comm_type", "schedule_name")
-    words(draft, "task", *(f"db_task_info.{column}" for column in columns))
     by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
-    words(draft, "task_kind", "db_task_info.taskType", value=by_type)
     keep(
         draft,
         "db_task",
-        f"""WITH task AS (
-            SELECT t.*, coalesce(taskType_.value, '') AS type, coalesce(k.value, 'device_other') AS kind_by_type,
-            compute_core_.value AS core, compute_name_.value AS kernel, told(comm_type_.value) AS part,
-            schedule_name_.value AS planned
-            FROM db_task_info t {texts("task", "t", *columns)} LEFT JOIN words_task_kind k ON k.id = t.taskType
-        ), sorted AS (
+        f"""WITH sorted AS (
             SELECT *, CASE
-                WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND kind_by_type <> 'memcpy' THEN 'container'
+                WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND {by_type} <> 'memcpy' THEN 'container'
                 WHEN comm_row IS NOT NULL THEN 'comm_task'
                 WHEN core IN {_NOT_COMPUTING} THEN 'device_other'
                 WHEN compute_row IS NOT NULL THEN 'kernel'
                 WHEN planned IS NOT NULL THEN 'device_other'
-                WHEN of_comm_op THEN 'comm_task' ELSE kind_by_type END AS kind FROM task)
+                WHEN of_comm_op THEN 'comm_task' ELSE {by_type} END AS kind
+            FROM (SELECT *, coalesce(taskType, '') AS type FROM db_task_info))
         SELECT row, {span_id(TASK)} AS span_id, kind,
         CASE WHEN on_plane THEN {PLANE} ELSE {TASK} END AS source,
-        coalesce(CASE WHEN on_plane THEN groupName ELSE deviceId END, -1) AS x,
+        coalesce(CASE WHEN on_plane THEN groupId ELSE deviceId END, -1) AS x,
         coalesce(CASE WHEN on_plane THEN plane ELSE streamId END, -1) AS y,
         coalesce(kernel, part, planned, type) AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
         type, globalTaskId, number(connectionId) AS connectionId, number(streamId) AS stream, number(taskId) AS task_id,
@@ -68,12 +61,11 @@ def make(draft: Draft, *, without_compute: bool) -> None:
 
 def _join(draft: Draft) -> None:
     """Make the view db_task_info: every task with what the tables of its kind say about it."""
-    compute = unique(draft, "raw_COMPUTE_TASK_INFO", "globalTaskId")
     keep(
         draft,
         "db_task_compute",
-        f"""SELECT t.*, c.row AS compute_row, c.name AS compute_name, c.taskType AS compute_core
-        FROM raw_TASK t LEFT JOIN {compute} c USING (globalTaskId)""",
+        f"""SELECT t.*, c.row AS compute_row, c.name AS kernel, c.taskType AS core
+        FROM raw_TASK t LEFT JOIN {unique(draft, "raw_COMPUTE_TASK_INFO", "globalTaskId")} c USING (globalTaskId)""",
     )
     keep(
         draft,
@@ -82,14 +74,18 @@ def _join(draft: Draft) -> None:
         (SELECT deviceId, streamId, taskId, connectionId FROM raw_TASK WHERE contextId <> 4294967295) s
         USING (deviceId, streamId, taskId, connectionId) WHERE t.contextId = 4294967295""",
     )
-    comm = unique(draft, "raw_COMMUNICATION_TASK_INFO", "globalTaskId")
-    schedule = unique(draft, "raw_COMMUNICATION_SCHEDULE_TASK_INFO", "globalTaskId")
+    keep(
+        draft,
+        "db_task_comm",
+        f"""SELECT t.*, m.row AS comm_row, told(m.taskType) AS part, small(m.planeId) AS plane, m.groupId, m.opId,
+        coalesce(t.connectionId IN (SELECT connectionId FROM raw_COMMUNICATION_OP
+            WHERE number(connectionId) IS NOT NULL), false) AS of_comm_op
+        FROM db_task_compute t
+        LEFT JOIN {unique(draft, "raw_COMMUNICATION_TASK_INFO", "globalTaskId")} m USING (globalTaskId)""",
+    )
     keep(
         draft,
         "db_task_info",
-        f"""SELECT t.*, m.row AS comm_row, m.taskType AS comm_type, small(m.planeId) AS plane, m.groupName, m.opId,
-        s.name AS schedule_name, t.row IN (SELECT row FROM db_parent) AS is_parent,
-        coalesce(t.connectionId IN (SELECT connectionId FROM raw_COMMUNICATION_OP
-            WHERE number(connectionId) IS NOT NULL), false) AS of_comm_op
-        FROM db_task_compute t LEFT JOIN {comm} m USING (globalTaskId) LEFT JOIN {schedule} s USING (globalTaskId)""",
+        f"""SELECT t.*, s.name AS planned, t.row IN (SELECT row FROM db_parent) AS is_parent FROM db_task_comm t
+        LEFT JOIN {unique(draft, "raw_COMMUNICATION_SCHEDULE_TASK_INFO", "globalTaskId")} s USING (globalTaskId)""",
     )

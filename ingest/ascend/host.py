@@ -94,7 +94,7 @@ def _steps(draft: Draft) -> None:
         "step_mark",
         f"""SELECT step, min(ts) AS ts_ns, arg_min(dur, ts) AS host_dur_ns FROM (
             SELECT try_cast(regexp_extract(w.text, '\\d+$') AS BIGINT) AS step, x.ts, x.dur
-            FROM x JOIN word w ON w.code = x.name AND {_MARK.format("w.text")}
+            FROM x_host x JOIN word w ON w.code = x.name AND {_MARK.format("w.text")}
             JOIN lane l ON l.lane = x.lane AND l.class IN ('host', 'host_other'))
         WHERE step IS NOT NULL GROUP BY step""",
     )
@@ -118,14 +118,14 @@ def _transfers(draft: Draft) -> None:
         "copied",
         """SELECT a.dst AS row, x.ts, n.text AS name, l.tid
         FROM arrow a JOIN dev d ON d.row = a.dst AND d.kind = 'memcpy'
-        JOIN x ON x.row = a.src JOIN lane l ON l.lane = x.lane LEFT JOIN word n ON n.code = x.name
-        WHERE a.route = 'host_to_device'""",
+        JOIN x_host x ON x.row = a.src JOIN lane l ON l.lane = x.lane LEFT JOIN word n ON n.code = x.name
+        WHERE a.route = (SELECT any_value(route) FROM route WHERE name = 'host_to_device')""",
     )
     keep(
         draft,
         "queued",
         """SELECT l.tid, x.ts, x.ts + x.dur AS till, n.text AS name
-        FROM x JOIN word c ON c.code = x.cat AND c.text = 'dequeue'
+        FROM x_host x JOIN word c ON c.code = x.cat AND c.text = 'dequeue'
         JOIN lane l ON l.lane = x.lane JOIN word n ON n.code = x.name""",
     )
     keep(

@@ -44,8 +44,8 @@ _NAMES = """
 CREATE TEMP TABLE named AS
 SELECT p.text AS pid, t.text AS tid, w.text AS what, arg_max(coalesce(v.text, l.text), m.row) AS text,
     arg_max(m.sort, m.row) AS number
-FROM meta m JOIN str p ON p.code = m.pid JOIN str w ON w.code = m.name LEFT JOIN str t ON t.code = m.tid
-LEFT JOIN str v ON v.code = m.value LEFT JOIN str l ON l.code = m.labels
+FROM meta m JOIN word p ON p.code = m.pid JOIN word w ON w.code = m.name LEFT JOIN word t ON t.code = m.tid
+LEFT JOIN word v ON v.code = m.value LEFT JOIN word l ON l.code = m.labels
 GROUP BY ALL
 """
 _LANES = """
@@ -172,8 +172,8 @@ def _idle(found: Sequence[Mapping[str, Any]], threads: Mapping[tuple[str, str], 
 
 def _name_groups(lanes: Sequence[dict[str, Any]], groups: Mapping[str, str], draft: Draft) -> None:
     """A plane belongs to the group listed above it; a group is named by hash, by number or by name."""
-    texts: dict[int, str] = dict(draft.con.execute(
-        "SELECT code, text FROM str WHERE code IN (SELECT min(name) FROM x GROUP BY lane)").fetchall())  # fmt: skip
+    codes = [lane["name_code"] for lane in lanes]
+    texts = dict(draft.con.execute("SELECT code, text FROM word WHERE code IN (SELECT unnest(?))", [codes]).fetchall())
     current: dict[str, str | None] = {}
     for lane in lanes:
         if lane["class"] == "comm_group":

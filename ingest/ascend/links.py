@@ -14,11 +14,13 @@ from ingest.draft import Draft
 from ingest.nest import Nest
 
 _ROUTES = (
-    "CASE c.text WHEN 'HostToDevice' THEN 'host_to_device' WHEN 'async_task_queue' THEN 'task_queue' "
-    "WHEN 'enqueue_to_dequeue' THEN 'task_queue' WHEN 'async_npu' THEN 'torch_to_npu' ELSE lower(c.text) END"
+    "CASE text WHEN 'HostToDevice' THEN 'host_to_device' WHEN 'async_task_queue' THEN 'task_queue' "
+    "WHEN 'enqueue_to_dequeue' THEN 'task_queue' WHEN 'async_npu' THEN 'torch_to_npu' ELSE lower(text) END"
 )
-#: Of spans that start together, a flow means the operator rather than the Python call, and the innermost.
-_CHOICE = f"{1 << 62} * CASE WHEN c.text IN ('cpu_op', 'enqueue', 'dequeue') THEN 0 ELSE 1 END + x.dur"
+#: Of spans that start together, a flow means an operator or launch rather than a Python call, and the innermost.
+_MEANT = ("cpu_op", "enqueue", "dequeue")
+#: Numbers of events stay below 2^40.
+_LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code.
 _FEW_BYTES = 32 << 20
 _BATCH = 122_880
@@ -27,65 +29,71 @@ _BATCH = 122_880
 def provide(draft: Draft) -> None:
     """Provide ``link``; ``x``, ``lane``, ``merged`` and ``dev`` must be there."""
     _ends(draft)
-    _bind(draft)
+    ends = count(draft, "SELECT count(*) FROM flow_end")
+    draft.drop("link", "ends of flows at no span", ends - _bind(draft, ends))
     _pair(draft)
-    draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, route FROM arrow")
-    unbound = count(draft, "SELECT count(*) FROM flow_end ANTI JOIN bound USING (row)")
-    draft.drop("link", "ends of flows at no span", unbound)
-    lonely = count(draft, "SELECT count(*) FROM bound ANTI JOIN start USING (route, id) WHERE NOT starts")
+    draft.provide(
+        "link",
+        """SELECT src AS src_span_id, dst AS dst_span_id, name AS route FROM arrow
+        JOIN (SELECT DISTINCT route, name FROM route) USING (route) WHERE src <> dst""",
+    )
+    lonely = count(draft, "SELECT count(*) FROM arrow WHERE src IS NULL")
     draft.drop("link", "flows that end and never start", lonely)
     launched = "SELECT count(*) FROM dev WHERE kind IN ('kernel', 'memset', 'memcpy')"
     draft.expect("link", count(draft, f"SELECT ({launched}) + (SELECT count(*) FROM op)"))
 
 
 def _ends(draft: Draft) -> None:
-    """Flow events, on lanes that have spans."""
-    known = "FROM flow f"
-    if count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES:
-        same = "min(code) OVER (PARTITION BY text) AS first"
-        keep(draft, "same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
-        known = "FROM (SELECT flow.* REPLACE (first AS id) FROM flow JOIN same_id ON code = id) f"
+    """The view flow_end: flow events, on lanes that have spans, with one number for each route and id."""
+    draft.con.execute(f"""
+        CREATE TEMP TABLE route AS SELECT code, name, dense_rank() OVER (ORDER BY name) AS route FROM (
+            SELECT code, {_ROUTES} AS name FROM str WHERE code IN (SELECT route FROM flow))""")
     draft.con.execute("""
         CREATE TEMP TABLE moved AS
         SELECT bare.lane, min(l.lane) AS home FROM (
-            SELECT DISTINCT lane, t.text AS tid FROM flow JOIN str t ON t.code = lane & 4294967295
+            SELECT lane, t.text AS tid FROM (SELECT DISTINCT lane FROM flow) JOIN str t ON t.code = lane & 4294967295
             WHERE lane NOT IN (SELECT lane FROM lane)) bare
         JOIN lane l ON l.tid = bare.tid AND l.class = 'host' GROUP BY bare.lane""")
-    keep(
-        draft,
-        "flow_end",
-        f"""SELECT f.row, coalesce(m.home, f.lane) AS lane, f.ts, {_ROUTES} AS route, f.id, f.starts
-        {known} LEFT JOIN moved m ON m.lane = f.lane JOIN str c ON c.code = f.route""",
-    )
+    known = "flow"
+    if count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES:
+        same = "min(code) OVER (PARTITION BY text) AS first"
+        keep(draft, "same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
+        known = "(SELECT flow.* REPLACE (first AS id) FROM flow JOIN same_id ON code = id)"
+    draft.con.execute(f"""
+        CREATE VIEW flow_end AS SELECT f.row, coalesce(m.home, f.lane) AS lane, f.ts, r.route, f.id, f.starts
+        FROM {known} f JOIN route r ON r.code = f.route LEFT JOIN moved m ON m.lane = f.lane""")
 
 
-def _bind(draft: Draft) -> None:
-    """Make the view ``bound``: each flow event with its span; of tasks shown twice, the one that is kept."""
-    keep(
+def _bind(draft: Draft, ends: int) -> int:
+    """The view bound: each flow event with its span, of tasks shown twice the one that is kept; their number."""
+    meant = [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {_MEANT}").fetchall()]
+    python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
+    # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
+    choice = f"min({python}::HUGEINT << 110 | x.dur::HUGEINT << 40 | {_LAST_ROW} - x.row)"
+    exact = keep(
         draft,
         "exact",
-        f"""SELECT f.row, arg_min(x.row, {_CHOICE}) AS span FROM flow_end f JOIN x ON x.lane = f.lane AND x.ts = f.ts
-        LEFT JOIN word c ON c.code = x.cat GROUP BY f.row""",
+        f"""SELECT f.row, f.route, f.id, f.ts, f.starts, ({_LAST_ROW} - ({choice} & {_LAST_ROW}))::BIGINT AS span
+        FROM flow_end f JOIN x ON x.lane = f.lane AND x.ts = f.ts GROUP BY ALL""",
     )
-    keep(draft, "inexact", "SELECT * FROM flow_end ANTI JOIN exact USING (row)")
-    _around(draft)
-    keep(
+    _around(draft, inexact=exact < ends)
+    return keep(
         draft,
         "bound",
-        """SELECT f.row, f.route, f.id, f.ts, f.starts, coalesce(t.plane, b.span) AS span
-        FROM (FROM exact UNION ALL FROM around) b JOIN flow_end f USING (row)
-        LEFT JOIN merged t ON t.hw = b.span""",
+        """SELECT b.* EXCLUDE (span), coalesce(t.plane, b.span) AS span
+        FROM (FROM exact UNION ALL BY NAME FROM around) b LEFT JOIN merged t ON t.hw = b.span""",
     )
 
 
-def _around(draft: Draft) -> None:
-    """Make the view ``around``: the innermost span around each end that stands at the start of none.
+def _around(draft: Draft, *, inexact: bool) -> None:
+    """The view around: the innermost span around each end that stands at the start of none.
 
     The latest span that starts before it, or the first of that span's parents that is not over yet.
     """
-    if not count(draft, "SELECT count(*) FROM inexact"):
-        draft.con.execute("CREATE VIEW around AS SELECT 0::BIGINT AS row, 0::BIGINT AS span WHERE false")
+    if not inexact:
+        draft.con.execute("CREATE VIEW around AS FROM exact WHERE false")
         return
+    keep(draft, "inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
     nest, schema = Nest(), pa.schema([("row", pa.int64()), ("till", pa.int64()), ("parent", pa.int64())])
     spans = draft.con.sql(
         "SELECT lane, ts, dur, row FROM x WHERE lane IN (SELECT lane FROM inexact) ORDER BY lane, ts, dur DESC, row"
@@ -104,7 +112,7 @@ def _around(draft: Draft) -> None:
             UNION ALL
             SELECT c.row, c.ts, n.row, n.till, n.parent
             FROM climb c JOIN nested n ON n.row = c.parent WHERE c.till < c.ts)
-        SELECT row, span FROM climb WHERE till >= ts""",
+        SELECT f.row, f.route, f.id, f.ts, f.starts, c.span FROM climb c JOIN inexact f USING (row) WHERE c.till >= c.ts""",
     )
 
 
@@ -123,6 +131,5 @@ def _pair(draft: Draft) -> None:
         draft,
         "arrow",
         """SELECT f.row AS flow, coalesce(l.span, s.first) AS src, f.span AS dst, f.route
-        FROM bound f JOIN start s USING (route, id) LEFT JOIN latest l ON l.row = f.row
-        WHERE NOT f.starts AND coalesce(l.span, s.first) <> f.span""",
+        FROM bound f LEFT JOIN start s USING (route, id) LEFT JOIN latest l ON l.row = f.row WHERE NOT f.starts""",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from ingest.draft import Draft, literal, quoted
+from ingest.draft import Draft, literal
 
 
 def keep(draft: Draft, name: str, select: str) -> int:
@@ -14,13 +12,6 @@ def keep(draft: Draft, name: str, select: str) -> int:
     rows = int(written.fetchall()[0][0])
     draft.show(name, path)
     return rows
-
-
-def words(draft: Draft, name: str, columns: Mapping[str, Sequence[str]]) -> None:
-    """Make ``name`` the texts of the codes in these columns of these views: few, so that joining them costs little."""
-    pairs = [(view, column) for view, listed in columns.items() for column in listed]
-    codes = " UNION ".join(f"SELECT {quoted(column)} FROM {view}" for view, column in pairs)
-    draft.con.execute(f"CREATE TEMP TABLE {quoted(name)} AS SELECT code, text FROM str WHERE code IN ({codes})")
 
 
 def frames(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingest.ascend import rankdir
 from ingest.ascend.trace_view import Pass
-from ingest.draft import Draft, union
+from ingest.draft import Draft
 from ingest.readers import Claim
 
 #: What a complete text export of a device holds: a name for people, and the names it goes by.
@@ -62,15 +62,18 @@ def _absent(claim: Claim, draft: Draft) -> None:
     at = f" at {level}" if level else ""
     has_trace = any(_EXPECTED[0][1].match(path.name) for path in claim.files)
     no_trace = None if has_trace else "there is no trace_view.json"
-    for table, reason, setting in (
-        ("kernel", "no device tasks were recorded", _DEVICE),
-        ("host_op", no_trace or "no operators were recorded", _DEVICE),
-        ("link", no_trace or f"no CANN calls were recorded{at}", _LEVEL1),
-        ("stack", no_trace or "no call stacks were recorded", "with_stack=True"),
-        ("sample", no_trace or "no counters were recorded", _DEVICE),
-        ("clock", "profiler_info says nothing about clocks", None),
-    ):
-        if not _has_rows(table, draft):
+    for table, rows, reason, setting in (
+        ("kernel", "dev WHERE kind IN ('kernel', 'memset')", "no device tasks were recorded", _DEVICE),
+        ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
+         no_trace or "no operators were recorded", _DEVICE),
+        ("link", "arrow WHERE src <> dst", no_trace or f"no CANN calls were recorded{at}", _LEVEL1),
+        ("stack", "(SELECT stack FROM x_host UNION ALL SELECT frames FROM detail) s(f) WHERE f IS NOT NULL",
+         no_trace or "no call stacks were recorded", "with_stack=True"),
+        ("sample", "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
+         no_trace or "no counters were recorded", _DEVICE),
+        ("clock", "rankdir_clock", "profiler_info says nothing about clocks", None),
+    ):  # fmt: skip
+        if not draft.con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchall():
             draft.absent(table, reason, setting)
     names = {path.name for path in claim.files}
     for table, wanted, reason, setting in (
@@ -85,8 +88,3 @@ def _absent(claim: Claim, draft: Draft) -> None:
             draft.absent(table, reason, setting)
     if "pmu" not in draft.selects:
         draft.absent("pmu", f"no AI core counters were recorded{at}", f"{_LEVEL1}, aic_metrics=PipeUtilization")
-
-
-def _has_rows(table: str, draft: Draft) -> bool:
-    selects = draft.selects.get(table)
-    return bool(selects) and bool(draft.con.execute(f"SELECT 1 FROM ({union(selects or [])}) LIMIT 1").fetchall())

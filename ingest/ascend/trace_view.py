@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingest.ascend.stage import words
 from ingest.draft import Draft, Spool
 from ingest.errors import IngestError
 from ingest.events import NULL, Batch, Column, scan
@@ -113,11 +112,15 @@ class Pass:
     spans: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
+    named: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1 << 16, bool))  # codes to be looked up often
     damage: list[str] = field(default_factory=list)
 
 
 def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
-    """Read the slices of one trace into the views x, flow, counter, meta, rest and str, and the table word."""
+    """Read the slices of one trace into the views x, flow, counter, meta, rest and str.
+
+    The table word has the texts that spans and metadata name things by; stacks and shapes are in str alone.
+    """
     done = Pass()
     spools = {name: draft.spool(name, schema) for name, schema in _SCHEMAS.items()}
     for path in paths:
@@ -129,12 +132,10 @@ def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
         spool.close()
     shapes = (f"SELECT *, '{name[2:]}' AS shape FROM {name}" for name in ("x_host", "x_hardware", "x_comm"))
     draft.con.execute("CREATE VIEW x AS " + " UNION ALL BY NAME ".join(shapes))
-    words(draft, "word", {"x": ("name", "cat"), "x_hardware": _coded(HARDWARE), "x_comm": _coded(COMM)})
+    codes = pa.array(np.flatnonzero(done.named[: done.codes]).astype(np.int32))
+    draft.table("word_code", pa.Table.from_arrays([codes], names=["code"]))
+    draft.con.execute("CREATE TEMP TABLE word AS SELECT code, text FROM str SEMI JOIN word_code USING (code)")
     return done
-
-
-def _coded(family: Mapping[str, tuple[str, str]]) -> list[str]:
-    return [name for kind, name in family.values() if kind == "s"]
 
 
 def _read(path: Path, draft: Draft, spools: Mapping[str, Spool], done: Pass) -> None:
@@ -179,11 +180,16 @@ class _Split:
         self._write_strings()
         hardware = self._carries(_IS_HARDWARE) & self.spans
         comm = self._carries(_IS_COMM) & self.spans & ~hardware
+        self._note(self.name[self.spans])
+        self._note(self.cat[self.spans])
         for name, mask in ("x_hardware", hardware), ("x_comm", comm), ("x_host", self.spans & ~hardware & ~comm):
             at = np.flatnonzero(mask)
             self._put(name, at, [self.row, self.lane, self.batch.ts, self.dur, self.name, self.cat])
         at = np.flatnonzero(self.batch.ph == _META)
-        self._put("meta", at, [self.row, self.name, self._coded(self.batch.pid), self._coded(self.batch.tid)])
+        pid, tid = self._coded(self.batch.pid), self._coded(self.batch.tid)
+        self._put("meta", at, [self.row, self.name, pid, tid])
+        for codes in (self.name, pid, tid):
+            self._note(codes[at])
         self._write_flows()
         self._write_counters()
         self._write_rest()
@@ -194,6 +200,8 @@ class _Split:
         codes = np.arange(len(texts), dtype=np.int32) + np.int32(first + self.first_code)
         self.spools["str"].write(pa.Table.from_arrays([pa.array(codes), texts], schema=_SCHEMAS["str"]))
         self.done.codes = max(self.done.codes, first + self.first_code + len(texts))
+        if self.done.codes > len(self.done.named):
+            self.done.named = np.concatenate([self.done.named, np.zeros(self.done.codes, bool)])
 
     def _write_flows(self) -> None:
         batch = self.batch
@@ -252,7 +260,14 @@ class _Split:
         if len(at):
             family = _FAMILIES.get(name, {})
             arguments = [self._dense(key, kind, at) for key, (kind, _) in family.items()]
+            for argument, (kind, _) in zip(arguments, family.values(), strict=True):
+                if kind == "s" and family is not HOST:
+                    self._note(argument.drop_null().to_numpy())
             self._write(name, [*(column[at] for column in columns), *arguments])
+
+    def _note(self, codes: NDArray[np.int32]) -> None:
+        """Remember codes whose text will be looked up; -1 is none and marks the last place, which is no code yet."""
+        self.done.named[codes] = True
 
     def _write(self, name: str, columns: Sequence[Any]) -> None:
         if len(columns[0]):
@@ -265,9 +280,13 @@ class _Split:
         if not len(rows):
             return pa.nulls(len(at), _ARROW[kind])
         coded: NDArray[Any] = self._coded(values) if kind == "s" else values
-        full, missing = np.zeros(self.batch.n, coded.dtype), np.ones(self.batch.n, bool)
-        full[rows], missing[rows] = coded, False
-        return pa.array(full[at], mask=missing[at])
+        if len(rows) == len(at) and np.array_equal(rows, at):
+            return pa.array(coded)
+        place = np.minimum(np.searchsorted(at, rows), len(at) - 1)
+        ours = at[place] == rows
+        full, missing = np.zeros(len(at), coded.dtype), np.ones(len(at), bool)
+        full[place[ours]], missing[place[ours]] = coded[ours], False
+        return pa.array(full, mask=missing)
 
 
 _NO_ARGUMENT: tuple[NDArray[np.int32], NDArray[Any]] = (np.empty(0, np.int32), np.empty(0))

@@ -8,7 +8,7 @@ from ingest.draft import Draft, literal
 def store(draft: Draft, name: str, select: str) -> None:
     """Compute a SELECT once, to disk, and make it the view ``name``."""
     path = draft.dir / f"{name}.spool.parquet"
-    draft.con.execute(f"COPY ({select}) TO {literal(str(path))} (FORMAT parquet)")
+    draft.con.execute(f"COPY ({select}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
     draft.show(name, path)
 
 

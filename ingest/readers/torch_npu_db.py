@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.ascend import db_analysis, db_details, db_facts, db_raw, db_series, db_spans, rankdir
+from ingest.ascend import db_analysis, db_details, db_facts, db_links, db_raw, db_series, db_spans, rankdir
 from ingest.ascend.db_analysis import LONG
 from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
 from ingest.draft import Draft
@@ -95,7 +95,7 @@ def _shape(draft: Draft, root: Path, told: dict[str, object], rows: dict[str, in
     """From raw views to contract tables."""
     db_raw.macros(draft)
     db_spans.make(draft, rows)
-    db_spans.link(draft)
+    db_links.provide(draft)
     db_facts.describe(draft, root, told)
     db_analysis.provide(draft)
     db_details.provide(draft)

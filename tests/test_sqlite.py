@@ -198,7 +198,9 @@ def test_a_query_without_rows_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.damage is not None and "seconds" in result.damage
 
 
-def test_a_longer_row_than_allowed_ends_the_table_not_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_longer_row_than_allowed_ends_the_table_not_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = make(tmp_path / "a.db", "CREATE TABLE t (a)", "INSERT INTO t VALUES ('ok'), (zeroblob(5000000))")
     monkeypatch.setattr("ingest.sqlite.MAX_LENGTH", 1 << 20)
     values, result = column(path, "a:s")
@@ -207,7 +209,9 @@ def test_a_longer_row_than_allowed_ends_the_table_not_the_program(tmp_path: Path
 
 def test_a_truncated_file_gives_what_is_left_and_says_so(tmp_path: Path, scratch: Path) -> None:
     """Every cut: the rows are the first rows of the table, and a loss is never silent."""
-    whole = make(tmp_path / "whole.db", "CREATE TABLE first (a INTEGER)", "INSERT INTO first VALUES (1), (2)", rows=20_000)
+    whole = make(
+        tmp_path / "whole.db", "CREATE TABLE first (a INTEGER)", "INSERT INTO first VALUES (1), (2)", rows=20_000
+    )
     data, cut, partly = whole.read_bytes(), tmp_path / "cut.db", 0
     for tenth in range(10):
         cut.write_bytes(data[: len(data) * tenth // 10])
@@ -246,7 +250,9 @@ def test_mutated_databases_end_in_rows_or_a_reason(tmp_path: Path, scratch: Path
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"PK\3\4" + bytes(2000), b"SQLite format 3\0" + bytes(4000)])
+@pytest.mark.parametrize(
+    "content", [b"", b"SQLite format 3\0", b"PK\3\4" + bytes(2000), b"SQLite format 3\0" + bytes(4000)]
+)
 def test_what_is_no_database_is_refused(tmp_path: Path, scratch: Path, content: bytes) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(content)
@@ -259,7 +265,9 @@ def test_what_is_no_database_is_refused(tmp_path: Path, scratch: Path, content: 
 def test_names_with_odd_letters(tmp_path: Path) -> None:
     directory = tmp_path / "a?b#c%20"
     directory.mkdir()
-    path = make(directory / "x y?mode=rw.db", 'CREATE TABLE "a ""b" ("c "" d" INTEGER)', 'INSERT INTO "a ""b" VALUES (3)')
+    path = make(
+        directory / "x y?mode=rw.db", 'CREATE TABLE "a ""b" ("c "" d" INTEGER)', 'INSERT INTO "a ""b" VALUES (3)'
+    )
     with Database(path) as database:
         assert database.tables == {'a "b': ('c " d',)}
         assert database.count('a "b') == 1

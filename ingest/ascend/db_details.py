@@ -45,8 +45,8 @@ def _kernels(draft: Draft) -> None:
     tensors = ", ".join(f"told(trim(c.{theirs}, '\"')) AS {ours}" for ours, theirs in _TENSORS.items())
     draft.provide(
         "kernel",
-        f"""SELECT t.span_id, told(c.opType) AS op_type, coalesce(told(c.taskType), {_CORE}) AS core, t.type AS task_type,
-        t.stream, t.task_id, t.model_id, t.context_id,
+        f"""SELECT t.span_id, told(c.opType) AS op_type, coalesce(told(c.taskType), {_CORE}) AS core,
+        t.type AS task_type, t.stream, t.task_id, t.model_id, t.context_id,
         CASE WHEN told(c.opType) IS NOT NULL THEN number(c.blockNum) END AS block_num,
         CASE WHEN told(c.opType) IS NOT NULL THEN number(c.mixBlockNum) END AS mix_block_num,
         told(c.opState) AS op_state, told(c.hf32Eligible) AS hf32, {tensors}
@@ -56,11 +56,13 @@ def _kernels(draft: Draft) -> None:
     # Times are ns here and us in the text export; the metric is named as there, so its unit is in its name.
     draft.provide(
         "pmu",
-        """SELECT t.span_id, CASE name WHEN 'aic_total_time' THEN 'aicore_time(us)' WHEN 'aiv_total_time' THEN 'aiv_time(us)'
-            ELSE name || CASE WHEN ends_with(name, '_time') THEN '(us)' ELSE '' END END AS metric,
+        """SELECT t.span_id, CASE name WHEN 'aic_total_time' THEN 'aicore_time(us)'
+            WHEN 'aiv_total_time' THEN 'aiv_time(us)' ELSE name
+            || CASE WHEN ends_with(name, '_time') THEN '(us)' ELSE '' END END AS metric,
         CASE WHEN ends_with(name, '_time') THEN r.value / 1000 ELSE r.value END AS value
         FROM (SELECT * FROM raw_TASK_PMU_INFO WHERE name IS NOT NULL AND value IS NOT NULL) r
-        JOIN (SELECT span_id, globalTaskId FROM db_task WHERE kind = 'kernel' AND end_ns >= ts_ns) t USING (globalTaskId)""",
+        JOIN (SELECT span_id, globalTaskId FROM db_task WHERE kind = 'kernel' AND end_ns >= ts_ns) t
+        USING (globalTaskId)""",
     )
     unknown = "SELECT count(*) FROM raw_TASK_PMU_INFO ANTI JOIN db_task USING (globalTaskId)"
     draft.drop("pmu", "counters of a task that is not in TASK", count(draft, unknown))
@@ -182,7 +184,8 @@ def _host(draft: Draft) -> None:
 
 def _swapped(draft: Draft) -> bool:
     """Whether shapes and types stand in each other's columns, as torch_npu wrote them in January 2025."""
-    named = "SELECT count(*) FILTER (regexp_matches({0}, '[a-z][a-z]')) FROM (SELECT {0} FROM raw_PYTORCH_API LIMIT 100000)"
+    first = "(SELECT {0} FROM raw_PYTORCH_API LIMIT 100000)"
+    named = f"SELECT count(*) FILTER (regexp_matches({{0}}, '[a-z][a-z]')) FROM {first}"
     swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
     if swapped:
         draft.note("host_op", "shapes and types of inputs, written into each other's columns, are put right")

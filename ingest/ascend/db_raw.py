@@ -41,7 +41,7 @@ def spool(database: Database | None, tables: Mapping[str, Raw], draft: Draft, to
             draft.partial(raw.into, f"{database.path.name}: {result.damage}")
         rows[name] = result.rows
         draft.advance(total_bytes // len(tables))
-    for damage in texts.damage.values() if texts else ():
+    for damage in texts.damage if texts else ():
         draft.partial("span", damage)
     return rows
 

@@ -17,8 +17,8 @@ _FIRST_TRACK = 1 << 19
 
 #: What the CANN lane of the text export puts before a name; "hccl" became "communication" in 2025.
 _LEVELS = (
-    "CASE type WHEN 'acl' THEN 'AscendCL' WHEN 'runtime' THEN 'Runtime' WHEN 'node' THEN 'Node' WHEN 'model' THEN 'Model' "
-    "WHEN 'hccl' THEN 'Hccl' WHEN 'communication' THEN 'Communication' ELSE 'Api' END"
+    "CASE type WHEN 'acl' THEN 'AscendCL' WHEN 'runtime' THEN 'Runtime' WHEN 'node' THEN 'Node' "
+    "WHEN 'model' THEN 'Model' WHEN 'hccl' THEN 'Hccl' WHEN 'communication' THEN 'Communication' ELSE 'Api' END"
 )
 #: The profiler's own lanes, by ENUM_OVERLAP_ANALYSIS_TYPE.
 _LANES = (
@@ -37,8 +37,8 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
     columns = "span_id, source, x, y, kind, name, ts_ns, end_ns - ts_ns AS dur_ns"
     everything = " UNION ALL ".join(f"SELECT {columns} FROM {view}" for view in views)
     draft.con.execute(f"CREATE VIEW db_span AS SELECT * FROM ({everything}) WHERE kind <> 'container'")
-    draft.drop("span", "rows without a start and an end", count(draft, "SELECT count(*) FROM db_span WHERE dur_ns IS NULL"))
-    draft.drop("span", "rows that end before they start", count(draft, "SELECT count(*) FROM db_span WHERE dur_ns < 0"))
+    for reason, lost in (("without a start and an end", "IS NULL"), ("that end before they start", "< 0")):
+        draft.drop("span", f"rows {reason}", count(draft, f"SELECT count(*) FROM db_span WHERE dur_ns {lost}"))
     _tracks(draft)
     draft.provide(
         "span",
@@ -50,17 +50,18 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
 def _host(draft: Draft) -> None:
     draft.con.execute(
         f"""CREATE VIEW db_api AS SELECT row, {span_id(PYTORCH)} AS span_id, {PYTORCH} AS source,
-        coalesce(globalTid, -1) AS x, -1 AS y, coalesce(name, '') AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
-        CASE type WHEN 'trace' THEN 'python' WHEN 'mstx' THEN 'annotation'
+        coalesce(globalTid, -1) AS x, -1 AS y, coalesce(name, '') AS name, stamp(startNs) AS ts_ns,
+        stamp(endNs) AS end_ns, CASE type WHEN 'trace' THEN 'python' WHEN 'mstx' THEN 'annotation'
             WHEN 'queue' THEN CASE WHEN name LIKE 'Enqueue%' THEN 'enqueue' WHEN name LIKE 'Dequeue%' THEN 'dequeue'
                 ELSE 'host_other' END
             ELSE CASE WHEN regexp_full_match(name, 'ProfilerStep#\\d+') THEN 'step_mark' ELSE 'cpu_op' END END AS kind,
         connectionId, sequenceNumber, fwdThreadId, callchainId, inputShapes, inputDtypes FROM raw_PYTORCH_API"""
     )
     draft.con.execute(
-        f"""CREATE VIEW db_cann AS SELECT row, {span_id(CANN)} AS span_id, {CANN} AS source, coalesce(globalTid, -1) AS x,
-        -1 AS y, {_LEVELS} || '@' || coalesce(name, '') AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
-        'runtime' AS kind, number(connectionId) AS connectionId FROM raw_CANN_API"""
+        f"""CREATE VIEW db_cann AS SELECT row, {span_id(CANN)} AS span_id, {CANN} AS source,
+        coalesce(globalTid, -1) AS x, -1 AS y, {_LEVELS} || '@' || coalesce(name, '') AS name,
+        stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns, 'runtime' AS kind,
+        number(connectionId) AS connectionId FROM raw_CANN_API"""
     )
 
 

@@ -9,17 +9,20 @@ import pyarrow.compute as pc
 from ingest.ascend.db_tables import API_TYPES
 from ingest.sqlite import Database, Scan, wanted
 
-#: A longer text is cut: it is repeated wherever its number stands, and no name, shape or frame is as long.
+#: A longer text is cut: no name, list of shapes or frame is as long.
 LONGEST = 1 << 16
+#: A text is repeated wherever its number stands. Where the texts of a batch are more than this, 2 KB each, they are
+#: cut to the shorter length: one text of a file must not become its length times the rows of the file.
+_BATCH_BYTES, _SHORT = 4 << 20, 1 << 10
 #: Texts held at most; real databases have a few MB of them.
 _MAX_BYTES = 128 << 20
 
 
 class Texts:
-    """Looks numbers up. ``damage`` says what of the texts could not be had."""
+    """Looks numbers up. ``damage`` holds sentences on what of the texts could not be had."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.damage = database, dict[str, str]()
+        self._database, self.damage = database, dict[str, None]()
         self._known: dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]] = {}
 
     def of(self, table: str, numbers: pa.Array) -> pa.Array:
@@ -31,7 +34,11 @@ class Texts:
             return pa.nulls(len(numbers), pa.string())
         asked = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False)
         at = np.minimum(np.searchsorted(ids, asked), len(ids) - 1)
-        return texts.take(pa.array(at, mask=ids[at] != asked))
+        found = texts.take(pa.array(at, mask=ids[at] != asked))
+        if found.nbytes <= _BATCH_BYTES:
+            return found
+        self.damage[f"long texts of {table} that are used often are cut after {_SHORT} letters"] = None
+        return pc.utf8_slice_codeunits(found, 0, _SHORT)
 
     def _read(self, table: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
         """All of a table, sorted by number; of a repeated number the first."""
@@ -46,10 +53,12 @@ class Texts:
                 texts.append(pc.utf8_slice_codeunits(batch[column], 0, LONGEST))
                 size += texts[-1].nbytes
                 if size > _MAX_BYTES:
-                    self.damage[table] = f"{table} holds more than {_MAX_BYTES >> 20} MB of texts"
+                    self.damage[f"{table} holds more than {_MAX_BYTES >> 20} MB of texts"] = None
                     break
-        if result.damage or cut:
-            self.damage[table] = result.damage or f"{cut} texts of {table} are cut after {LONGEST} letters"
+        if cut:
+            self.damage[f"{cut} texts of {table} are cut after {LONGEST} letters"] = None
+        if result.damage:
+            self.damage[result.damage] = None
         if table == "ENUM_API_TYPE":
             ids.append(np.array(list(API_TYPES), np.int64))
             texts.append(pa.array(API_TYPES.values(), pa.string()))

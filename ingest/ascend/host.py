@@ -50,20 +50,29 @@ def _operators(draft: Draft) -> None:
     anything = ("x.sequence", "x.correlation", "x.connection", "x.dims", "x.dtypes", "x.external", "o.shapes")
     draft.provide(
         "host_op",
-        f"""SELECT x.row AS span_id, coalesce({one_line("d.text")}, o.shapes) AS input_shapes,
-            {one_line("t.text")} AS input_dtypes, x.sequence, x.fwd_thread, x.external AS external_id,
+        f"""SELECT x.row AS span_id, coalesce(d.text, o.shapes) AS input_shapes, t.text AS input_dtypes, x.sequence,
+            x.fwd_thread, x.external AS external_id,
             coalesce(x.correlation, nullif(x.connection, 4294967295)) AS correlation
-        FROM x_host x LEFT JOIN str d ON d.code = x.dims LEFT JOIN str t ON t.code = x.dtypes
-        LEFT JOIN detail o ON o.span_id = x.row
+        FROM x_host x LEFT JOIN ({_once(one_line("text"), "dims")}) d ON d.code = x.dims
+        LEFT JOIN ({_once(one_line("text"), "dtypes")}) t ON t.code = x.dtypes LEFT JOIN detail o ON o.span_id = x.row
         WHERE {" OR ".join(f"{column} IS NOT NULL" for column in anything)}""",
     )
-    own = "SELECT x.row AS span_id, {0} AS frames FROM x_host x JOIN str s ON s.code = x.stack WHERE s.text <> ''"
-    draft.provide("stack", own.format(frames("s.text")))
+    once = _once(frames("text"), "stack")
+    draft.provide(
+        "stack",
+        f"""SELECT x.row AS span_id, s.text AS frames FROM x_host x JOIN ({once}) s ON s.code = x.stack
+        WHERE s.text <> ''""",
+    )
     draft.provide(
         "stack",
         """SELECT o.span_id, o.frames FROM detail o JOIN x_host x ON x.row = o.span_id
         WHERE o.frames IS NOT NULL AND x.stack IS NULL""",
     )
+
+
+def _once(change: str, column: str) -> str:
+    """The texts behind the codes of a column, each changed once and not once for every row."""
+    return f"SELECT code, {change} AS text FROM str WHERE code IN (SELECT {column} FROM x_host)"
 
 
 def _arguments(draft: Draft) -> None:

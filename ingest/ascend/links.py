@@ -69,7 +69,7 @@ def _bind(draft: Draft, ends: int) -> int:
     meant = [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {_MEANT}").fetchall()]
     python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
     # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
-    choice = f"min({python}::HUGEINT << 110 | x.dur::HUGEINT << 40 | {_LAST_ROW} - x.row)"
+    choice = f"min(({python}::HUGEINT << 110) + (x.dur::HUGEINT << 40) + {_LAST_ROW} - x.row)"
     exact = keep(
         draft,
         "exact",
@@ -112,7 +112,8 @@ def _around(draft: Draft, *, inexact: bool) -> None:
             UNION ALL
             SELECT c.row, c.ts, n.row, n.till, n.parent
             FROM climb c JOIN nested n ON n.row = c.parent WHERE c.till < c.ts)
-        SELECT f.row, f.route, f.id, f.ts, f.starts, c.span FROM climb c JOIN inexact f USING (row) WHERE c.till >= c.ts""",
+        SELECT f.row, f.route, f.id, f.ts, f.starts, c.span
+        FROM climb c JOIN inexact f USING (row) WHERE c.till >= c.ts""",
     )
 
 

@@ -89,7 +89,10 @@ def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
             return None
         return Intervals.union_of(_ints(found["ts_ns"]), _ints(found["end_ns"]))
 
-    return Activity(of(COMPUTING, "kernel"), of(COMMUNICATION, "comm"), of(COPY, "transfer"))
+    computing = of(COMPUTING, "kernel")
+    if computing is None:  # no device was recorded: an empty table of copies means nothing either
+        absent |= {"comm", "transfer"}
+    return Activity(computing, of(COMMUNICATION, "comm"), of(COPY, "transfer"))
 
 
 def _ints(values: Any) -> Any:

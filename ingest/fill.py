@@ -11,8 +11,8 @@ from __future__ import annotations
 from ingest import schema
 from ingest.draft import Cover, Draft, copy, union
 
-#: Ids of spans and tracks taken from the other draft start here, far above any row number.
-SPAN_OFFSET, TRACK_OFFSET = 1 << 39, 1 << 19
+#: Ids of spans and tracks taken from the other draft start here, far above what any reader gives.
+SPAN_OFFSET, TRACK_OFFSET = 1 << 42, 1 << 21
 #: Side tables with one row per span.
 _PER_SPAN = ("kernel", "transfer", "comm", "host_op", "stack", "arg")
 _IDS = ("span_id", "rank", "op_span_id")
@@ -174,7 +174,11 @@ class _Fill:
         shared = [c for c in mine if c in self.columns[table] and c not in _IDS]
         fresh = [c for c in self.columns[table] if c not in mine and c not in _IDS]
         self._count_differences(table, ours, theirs, shared)
-        columns = [f"coalesce(a.{c}, b.{c}) AS {c}" if c in shared else f"a.{c}" for c in mine]
+        types = {column.name: column.type for column in schema.tables()[table].columns}
+        columns = [
+            f"coalesce(CAST(a.{c} AS {types[c]}), CAST(b.{c} AS {types[c]})) AS {c}" if c in shared else f"a.{c}"
+            for c in mine
+        ]
         columns += [f"b.{c}" for c in fresh]
         self.kept.selects[table] = [
             f"SELECT {', '.join(columns)} FROM ({ours}) a LEFT JOIN ({theirs}) b USING (span_id)",
@@ -184,7 +188,8 @@ class _Fill:
     def _count_differences(self, table: str, ours: str, theirs: str, columns: list[str]) -> None:
         if not columns:
             return
-        counts = ", ".join(f"count(*) FILTER (a.{c} <> b.{c})" for c in columns)
+        types = {column.name: column.type for column in schema.tables()[table].columns}
+        counts = ", ".join(f"count(*) FILTER (CAST(a.{c} AS {types[c]}) <> CAST(b.{c} AS {types[c]}))" for c in columns)
         found = self.con.execute(f"SELECT {counts} FROM ({ours}) a JOIN ({theirs}) b USING (span_id)").fetchall()[0]
         differ = [f"{count} of {name}" for name, count in zip(columns, found, strict=True) if count]
         if differ:

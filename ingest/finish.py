@@ -24,7 +24,7 @@ from ingest.nest import Nest
 
 #: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
-SPAN_BITS, TRACK_BITS = 40, 20
+SPAN_BITS, TRACK_BITS = 44, 22
 #: Device spans that are work: what keeps the device busy (DESIGN "The split").
 WORK = ("kernel", "memset", "memcpy", "comm_op")
 #: Tables that the run, not a rank's draft, provides.

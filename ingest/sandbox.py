@@ -173,7 +173,8 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
             say({"error": {"kind": "system", "message": f"the system refused: {error.strerror or error}"}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             where = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"npulens failed on it, please report: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+            what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+            text = f"npulens failed on it, please report: {what}"
             say({"error": {"kind": "defect", "message": text}})
         code = 0
     finally:

@@ -70,7 +70,8 @@ def load(request: Request, say: Say) -> list[dict[str, Any]]:
             with store.staging(where) as scratch:
                 parsed, failed = _parse(found.sources, hashes, scratch, total, say)
                 entries = [_commit(group, where, scratch, joined) for group in _groups(parsed)] + failed
-            store.remember_upload(where, upload, entries)
+            if not failed:  # what failed is tried again next time
+                store.remember_upload(where, upload, entries)
     for entry in entries:
         if entry["run_id"] and request.label:
             store.set_label(where, entry["run_id"], request.label)
@@ -209,7 +210,7 @@ def _refusal(error: IngestError) -> dict[str, Any]:
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas at the first list it meets; nothing here uses it, and it costs as much as 20 MB of trace."""
+    """pyarrow imports pandas at the first list it meets; nothing here uses it, and it costs as 20 MB of trace do."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "pandas":

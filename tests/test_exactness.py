@@ -43,7 +43,8 @@ def trace_view(path: Path, rows: Stamps) -> Path:
 def kineto_number(path: Path, rows: Stamps) -> Path:
     with (path / "trace.json").open("w") as out:
         out.write(
-            '{"schemaVersion": 1, "traceEvents": [{"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "ts": 0, "args": {"name": "python"}}'
+            '{"schemaVersion": 1, "traceEvents": [{"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "ts": 0, '
+            '"args": {"name": "python"}}'
         )
         for ts, dur in rows:
             out.write(f',{{"ph":"X","cat":"cpu_op","name":"op","pid":7,"tid":7,"ts":{us(ts)},"dur":{us(dur)}}}')
@@ -55,7 +56,8 @@ def kineto_based(path: Path, rows: Stamps) -> Path:
     with (path / "trace.json").open("w") as out:
         out.write(f'{{"schemaVersion": 1, "baseTimeNanoseconds": {EPOCH}, "traceEvents": [')
         out.write(",".join(
-            f'{{"ph":"X","cat":"cpu_op","name":"op","pid":7,"tid":7,"ts":{us(ts - EPOCH)},"dur":{us(dur)}}}' for ts, dur in rows
+            f'{{"ph":"X","cat":"cpu_op","name":"op","pid":7,"tid":7,"ts":{us(ts - EPOCH)},"dur":{us(dur)}}}'
+            for ts, dur in rows
         ))  # fmt: skip
         out.write("]}")
     return path / "trace.json"
@@ -75,7 +77,8 @@ def database(path: Path, rows: Stamps) -> Path:
     con.execute("CREATE TABLE ENUM_API_TYPE (id INTEGER PRIMARY KEY, name TEXT)")
     con.execute(
         "CREATE TABLE PYTORCH_API (startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, "
-        "sequenceNumber INTEGER, fwdThreadId INTEGER, inputDtypes INTEGER, inputShapes INTEGER, callchainId INTEGER, type INTEGER)"
+        "sequenceNumber INTEGER, fwdThreadId INTEGER, inputDtypes INTEGER, inputShapes INTEGER, callchainId INTEGER, "
+        "type INTEGER)"
     )
     con.execute("INSERT INTO STRING_IDS VALUES (1, 'op')")
     con.execute("INSERT INTO ENUM_API_TYPE VALUES (50001, 'op')")

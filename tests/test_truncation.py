@@ -22,7 +22,8 @@ OFFSETS, SEED = 2_000, 20261120
 def trace_view() -> tuple[str, bytes, list[int]]:
     head = [{"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "args": {"name": "Python"}}]
     spans = [
-        {"ph": "X", "name": f'op "{i}" \\ é 算子 {{[', "pid": 7, "tid": i % 3, "ts": f"{EPOCH_US + i}.{i:03d}", "dur": 0.5,
+        {"ph": "X", "name": f'op "{i}" \\ é 算子 {{[', "pid": 7, "tid": i % 3, "ts": f"{EPOCH_US + i}.{i:03d}",
+         "dur": 0.5,
          "cat": "cpu_op", "args": {"Sequence number": i, "Call stack": "a.py(1): f;\r\nb.py(2): g"}}
         for i in range(300)
     ]  # fmt: skip
@@ -31,7 +32,8 @@ def trace_view() -> tuple[str, bytes, list[int]]:
 
 def kineto() -> tuple[str, bytes, list[int]]:
     spans = [
-        {"ph": "X", "cat": "cpu_op", "name": f'op "{i}" }}] é', "pid": 7, "tid": "main", "ts": EPOCH_US + i / 4, "dur": 1,
+        {"ph": "X", "cat": "cpu_op", "name": f'op "{i}" }}] é', "pid": 7, "tid": "main", "ts": EPOCH_US + i / 4,
+         "dur": 1,
          "args": {"External id": i, "Input Dims": [[i, 2], []]}}
         for i in range(300)
     ]  # fmt: skip

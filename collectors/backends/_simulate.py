@@ -167,7 +167,7 @@ def _samples(sim: RankSim, begin: int, end: int) -> Iterator[Sample]:
             yield Sample(f"HBM {hbm}/Read", "Read(MB/s)", ts + 80_000, 200_000 + int(150_000 * sim.random()))
             yield Sample(f"HBM {hbm}/Write", "Write(MB/s)", ts + 80_000, 100_000 + int(90_000 * sim.random()))
         yield Sample("LLC 0 Read/Throughput", "Throughput(MB/s)", ts + 90_000, 9_000 + int(7_000 * sim.random()))
-        yield Sample("LLC 0 Read/Hit Rate", "Hit Rate(%)", ts + 90_000, 60 + int(30 * sim.random()))
+        yield Sample("LLC 0 Read/Hit Rate", "Hit Rate(%)", ts + 90_000, (60 + int(30 * sim.random())) / 100)
 
 
 def _app_states(samples: tuple[Sample, ...]) -> Iterator[MemoryState]:

@@ -139,7 +139,13 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
         ("stack", ("PYTORCH_CALLCHAINS",), "no call stacks were recorded", "with_stack=True"),
         ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), "no memory was recorded", "profile_memory=True"),
         ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), "no memory was recorded", "profile_memory=True"),
-        ("comm", ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO"), "no communication was recorded", "a distributed job"),
+        ("transfer", ("TASK",), "no device tasks were recorded", "activities=[CPU, NPU]"),
+        (
+            "comm",
+            ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK"),
+            "no device tasks were recorded",
+            "activities=[CPU, NPU]",
+        ),
         ("step", ("STEP_TIME", "PYTORCH_API"), "no steps were marked", "schedule=..., prof.step() after each step"),
     ):
         if not any(rows[source] for source in sources):

@@ -218,9 +218,7 @@ def _parallel_groups(metadata: Mapping[str, object]) -> dict[str, tuple[str | No
     return found
 
 
-def _world_size(
-    metadata: Mapping[str, object], groups: Mapping[str, tuple[str | None, tuple[int, ...]]]
-) -> int | None:
+def _world_size(metadata: Mapping[str, object], groups: Mapping[str, tuple[str | None, tuple[int, ...]]]) -> int | None:
     told = _int(_mapping(metadata.get("distributed_args")).get("world_size"))
     if told is not None and told > 0:
         return told

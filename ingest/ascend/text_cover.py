@@ -75,6 +75,8 @@ def _absent(claim: Claim, draft: Draft) -> None:
     ):  # fmt: skip
         if not draft.con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchall():
             draft.absent(table, reason, setting)
+    if no_trace:
+        draft.absent("transfer", f"{no_trace}, and no other file names copies", None)
     names = {path.name for path in claim.files}
     for table, wanted, reason, setting in (
         ("memory_sample", ("memory_record.csv", "npu_module_mem.csv"), "no memory was recorded", "profile_memory=True"),

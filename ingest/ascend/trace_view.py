@@ -161,9 +161,7 @@ def _columns() -> list[Column]:
 class _Split:
     """One batch on its way into the raw tables."""
 
-    def __init__(
-        self, batch: Batch, first_row: int, first_code: int, spools: Mapping[str, Spool], done: Pass
-    ) -> None:
+    def __init__(self, batch: Batch, first_row: int, first_code: int, spools: Mapping[str, Spool], done: Pass) -> None:
         self.batch, self.first_code, self.spools, self.done = batch, first_code, spools, done
         self.row = np.arange(batch.n, dtype=np.int64) + (first_row + batch.row)
         self.name, self.cat = self._coded(batch.name), self._coded(batch.cat)

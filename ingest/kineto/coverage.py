@@ -38,7 +38,7 @@ def _device(draft: Draft, spools: Spools, activities: str) -> Iterator[Lack]:
         if not spools.rows["flow_raw"]:
             yield "link", "no device activity in the file", activities
     elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
-        yield "comm", "no communication ran on the device", None
+        draft.note("comm", "no communication ran on the device")  # recorded, and none
     elif "Collective name" not in spools.seen:
         yield "comm", "sizes and groups of collectives were not recorded", "PyTorch 2.4 or later"
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.draft import connect, copy, literal
+from ingest.draft import connect, copy
 from ingest.finish import Part
 from ingest.mip import build_mip
+from ingest.sqltext import literal
 
 _TYPES = {
     "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),

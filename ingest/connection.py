@@ -14,8 +14,8 @@ from pathlib import Path
 import duckdb
 
 from ingest import schema
-from ingest.draft import literal, quoted
 from ingest.errors import IngestError
+from ingest.sqltext import literal, quoted
 
 #: What a reading process may use before it spills or fails.
 MEMORY_LIMIT = "1GB"

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
+from ingest.sqltext import literal, quoted
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
 MEMORY_LIMIT = "160MB"
@@ -162,16 +163,6 @@ def connect(scratch: Path, threads: int, memory_limit: str = MEMORY_LIMIT) -> du
         },
     )
     return con
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def copy(select: str, target: Path) -> str:

@@ -9,8 +9,8 @@ import duckdb
 
 from ingest import schema
 from ingest.connection import open_run
-from ingest.draft import literal, quoted
 from ingest.errors import IngestError
+from ingest.sqltext import literal, quoted
 
 #: A spreadsheet runs cells that begin so.
 _LIVE = ("=", "+", "-", "@", "\t", "\r")

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.draft import Draft, copy, literal, union
+from ingest.draft import Draft, copy, union
 from ingest.mip import build_mip
 from ingest.nest import Nest
+from ingest.sqltext import literal
 
 #: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")

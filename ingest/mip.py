@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.draft import literal
+from ingest.sqltext import literal
 
 #: Below this many spans the timeline draws them all.
 SMALLEST = 16_384

@@ -26,9 +26,9 @@ from urllib.parse import quote
 import apsw
 import pyarrow as pa
 
-from ingest.draft import quoted
 from ingest.errors import IngestError
 from ingest.sqlite_values import ARROW, CONVERT
+from ingest.sqltext import quoted
 
 MAGIC = b"SQLite format 3\0"
 #: Longest value or row: 64 MB, far above any call stack and far below the memory of a child process.

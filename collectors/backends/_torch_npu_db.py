@@ -100,7 +100,8 @@ def _counters(record: RankRecord, db: Database, strings: Strings, options: Ascen
             llc.setdefault(sample.ts_ns, {})[what] = sample.value
     db.insert("NPU_MEM", [(strings[key[0]], kb["DDR"], kb["HBM"], key[1], device) for key, kb in memory.items()])
     rows = [
-        (device, 0, ts, round(100 * what["Hit Rate"], 1), what["Throughput"] * MIB, strings["read"]) for ts, what in sorted(llc.items())
+        (device, 0, ts, round(100 * what["Hit Rate"], 1), what["Throughput"] * MIB, strings["read"])
+        for ts, what in sorted(llc.items())
     ]
     db.insert("LLC", rows)
 

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from ingest.draft import Draft, Spool, literal, quoted
+from ingest.draft import Draft, Spool
 from ingest.errors import IngestError
+from ingest.sqltext import literal, quoted
 
 #: Bytes parsed at once; also the longest row the fast path can hold.
 _BLOCK = 4 << 20

@@ -8,7 +8,8 @@ from pathlib import Path
 from ingest.ascend.cells import Csv, read_csv
 from ingest.ascend.stage import count, frames, keep, one_line
 from ingest.ascend.trace_view import LATEST
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
+from ingest.sqltext import literal
 
 _STAMPED = f"ts_ns BETWEEN {-LATEST} AND {LATEST}"
 _STEP_COLUMNS = {

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.ascend.stage import count, keep
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
 from ingest.nest import Nest
+from ingest.sqltext import literal
 
 _ARROW = "SELECT a.span_id AS src, d.span_id AS dst, a.ts_ns AS src_ts, d.ts_ns AS dst_ts FROM"
 _ROUTES = {

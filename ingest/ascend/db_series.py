@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
+from ingest.sqltext import literal
 
 _MIB = 1 << 20
 _IO = ("bandwidth", "rxPacketRate", "rxByteRate", "rxPackets", "rxBytes", "rxErrors", "rxDropped", "txPacketRate",

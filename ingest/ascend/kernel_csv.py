@@ -8,7 +8,8 @@ from pathlib import Path
 from ingest.ascend.cells import Csv, read_csv
 from ingest.ascend.stage import count, keep
 from ingest.ascend.trace_view import LATEST
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
+from ingest.sqltext import literal
 
 _START = ("Start Time(us)", "Task Start Time(us)")
 _DURATION = ("Duration(us)", "Task Duration(us)")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
+from ingest.sqltext import literal
 
 
 def keep(draft: Draft, name: str, select: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ingest.draft import Draft, literal
+from ingest.draft import Draft
 from ingest.kineto import shape
 from ingest.kineto.raw import count, store
+from ingest.sqltext import literal
 
 #: Bytes of an element, by PyTorch's name of the type.
 _ELEMENTS = {

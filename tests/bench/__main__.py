@@ -111,7 +111,7 @@ def one(contender: Contender, log: Path, limit_s: float) -> Cost:
 def table(title: str, data_bytes: int, results: list[Result]) -> None:
     """One Markdown table; the first contender is the measure of the last column."""
     print(f"\n## {title} ({data_bytes / MB:,.0f} MB)\n")
-    print("| | CPU s | wall s | MB per CPU s | peak RSS MB, tree | largest process MB | CPU, npulens = 1 |")
+    print("| | CPU s | wall s | MB per CPU s | peak MB, tree | largest process MB | CPU, npulens = 1 |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     ours = results[0].median("cpu_s")
     for result in results:
@@ -172,7 +172,7 @@ def memory_part(options: argparse.Namespace) -> None:
     loads = [npulens(f"npulens load, {events:,} events", path) for path, events in zip(paths, sizes, strict=True)]
     results = run(loads, 1, options.limit)
     print("\n## Memory does not follow the file\n")
-    print("| | MB | peak RSS MB, tree | largest process MB | CPU s | wall s |\n|---|--:|--:|--:|--:|--:|")
+    print("| | MB | peak MB, tree | largest process MB | CPU s | wall s |\n|---|--:|--:|--:|--:|--:|")
     for result, path in zip(results, paths, strict=True):
         cost = result.costs[0]
         note = f": **{cost.failure}**" if cost.failure else ""

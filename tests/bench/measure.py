@@ -1,8 +1,7 @@
 """What a command costs: CPU, wall clock and memory of it and of everything it starts.
 
-CPU seconds (user and system) are the figure to trust: a busy machine stretches the wall clock, not them. Memory is
-the largest sum of resident sizes over the whole process tree, sampled; pages that processes share count in each, so
-it errs against whoever starts many processes.
+CPU seconds (user and system) are the figure to trust: a busy machine stretches the wall clock more than them. Memory
+is the largest sum over the whole process tree, sampled, of what is resident; a page that processes share counts once.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 SAMPLE_S = 0.05
 
 
@@ -23,7 +21,7 @@ SAMPLE_S = 0.05
 class Cost:
     cpu_s: float
     wall_s: float
-    tree_bytes: int  # largest sum of resident sizes seen over the process tree
+    tree_bytes: int  # largest sum of resident memory seen over the process tree, shared pages once
     process_bytes: int  # largest single process the kernel saw
     failure: str | None  # why it did not finish; then the rest is what it had used by then
 
@@ -42,7 +40,6 @@ class Cost:
 class Process:
     parent: int
     cpu_s: float  # its own and that of children it has waited for
-    resident: int
 
 
 def processes() -> dict[int, Process]:
@@ -56,8 +53,17 @@ def processes() -> dict[int, Process]:
             continue
         fields = stat[stat.rindex(")") + 2 :].split()
         ticks = sum(map(int, fields[11:15]))
-        found[int(entry)] = Process(int(fields[1]), ticks / TICK, int(fields[21]) * PAGE)
+        found[int(entry)] = Process(int(fields[1]), ticks / TICK)
     return found
+
+
+def proportional_bytes(pid: int) -> int:
+    """Resident memory of a process, pages shared with others by their share."""
+    try:
+        lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
+    except OSError:  # it ended meanwhile
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
 
 
 def tree(root: int) -> dict[int, Process]:
@@ -95,7 +101,7 @@ def measure(command: list[str], log: Path, cwd: Path, limit_s: float) -> Cost:
             if pid:
                 break
             alive = tree(child.pid)
-            peak = max(peak, sum(process.resident for process in alive.values()))
+            peak = max(peak, sum(map(proportional_bytes, alive)))
             used = max(used, sum(process.cpu_s for process in alive.values()))
             if failure is None and time.monotonic() - begin > limit_s:
                 failure = f"stopped at {limit_s:.0f} s"

@@ -76,7 +76,7 @@ def find(paths: list[Path]) -> Found:
                 claims.setdefault(claim.root, {})[claim.format] = claim
             if not found:
                 unclaimed.append(entry)
-        refused.extend(refuse.name_all(path, unclaimed, nothing_else=len(claims) == before))
+        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else=len(claims) == before))
     sources = (RankSource(root, tuple(of[name] for name in sorted(of))) for root, of in sorted(claims.items()))
     return Found(tuple(sources), tuple(refused))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from ingest.errors import IngestError
@@ -29,9 +30,10 @@ _MAGIC = (
 _LISTED = 20
 
 
-def name_all(path: Path, unclaimed: list[Path], nothing_else: bool) -> list[IngestError]:
-    """Refusals for what a walk found and nobody claimed."""
-    states = [error for entry in unclaimed if entry.is_dir() and (error := _raw_state(entry))]
+def name_all(path: Path, unclaimed: list[Path], claimed: Collection[Path], nothing_else: bool) -> list[IngestError]:
+    """Refusals for what a walk found and nobody claimed; a directory that holds a capture is no raw one."""
+    bare = [e for e in unclaimed if e.is_dir() and not any(e == root or e in root.parents for root in claimed)]
+    states = [error for entry in bare if (error := _raw_state(entry))]
     raw = [Path(error.path) for error in states if error.path]
     files = [e for e in unclaimed if e.is_file() and not any(r == e or r in e.parents for r in raw)]
     if not nothing_else:

@@ -66,7 +66,7 @@ def run(tasks: Sequence[tuple[Task, Limits]], at_once: int) -> Iterator[Message]
         while waiting or children:
             while waiting and len(children) < at_once:
                 number, (task, limits) = waiting.pop(0)
-                child = _Child(number, task, limits)
+                child = _Child(number, task, limits, list(children))
                 children[child.pipe] = child
                 selector.register(child.pipe, selectors.EVENT_READ)
             for key, _ in selector.select(timeout=1.0):
@@ -74,6 +74,7 @@ def run(tasks: Sequence[tuple[Task, Limits]], at_once: int) -> Iterator[Message]
                 yield from child.read()
                 if child.closed:
                     selector.unregister(key.fd)
+                    os.close(key.fd)
                     del children[key.fd]
             for child in children.values():
                 child.keep_deadline()
@@ -84,7 +85,7 @@ def run(tasks: Sequence[tuple[Task, Limits]], at_once: int) -> Iterator[Message]
 
 
 class _Child:
-    def __init__(self, number: int, task: Task, limits: Limits) -> None:
+    def __init__(self, number: int, task: Task, limits: Limits, siblings: Sequence[int]) -> None:
         self.number, self.limits = number, limits
         self.deadline = time.monotonic() + limits.wall_s
         self.closed = self.late = self.answered = False
@@ -92,7 +93,8 @@ class _Child:
         self.pipe, write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self.pipe)
+            for inherited in (self.pipe, *siblings):  # a sibling that kept it open would keep it alive
+                os.close(inherited)
             _be_child(task, limits, write)
         os.close(write)
 
@@ -104,7 +106,6 @@ class _Child:
             yield self._message(json.loads(line))
         if not chunk:
             _, status = os.waitpid(self.pid, 0)
-            os.close(self.pipe)
             self.closed = True
             if not self.answered:
                 yield Message(self.number, error=self._death(status))

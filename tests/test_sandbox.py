@@ -1,0 +1,91 @@
+"""Disposable children: whatever one does, the others finish and it is said what happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ingest import sandbox
+from ingest.errors import IngestError
+
+MIB = 1 << 20
+LIMITS = sandbox.Limits(memory_bytes=2 * sandbox.GIB, file_bytes=MIB, cpu_s=30, wall_s=30.0)
+Progress = Callable[[int], None]
+
+
+def answers(progress: Progress) -> dict[str, Any]:
+    progress(7)
+    return {"pid": os.getpid()}
+
+
+def refuses(progress: Progress) -> dict[str, Any]:
+    raise IngestError("bad", "it is bad", "file", 3)
+
+
+def is_wrong(progress: Progress) -> dict[str, Any]:
+    return {"a": {}["b"]}
+
+
+def dies(progress: Progress) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return {}
+
+
+def eats(progress: Progress) -> dict[str, Any]:
+    return {"size": len(bytearray(4 * sandbox.GIB))}
+
+
+def writes(progress: Progress) -> dict[str, Any]:
+    with open(f"/tmp/npulens-{os.getpid()}", "wb") as out:
+        os.unlink(out.name)
+        out.write(bytes(4 * MIB))
+        out.flush()
+    return {}
+
+
+def sleeps(progress: Progress) -> dict[str, Any]:
+    time.sleep(60)
+    return {}
+
+
+def outcome(task: sandbox.Task, limits: sandbox.Limits = LIMITS) -> sandbox.Message:
+    return list(sandbox.run([(task, limits)], at_once=1))[-1]
+
+
+def test_progress_then_a_result_from_another_process() -> None:
+    first, last = sandbox.run([(answers, LIMITS)], at_once=1)
+    assert first.progress == 7
+    assert last.result and last.result["pid"] != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "text"),
+    [
+        (refuses, "bad", "it is bad"),
+        (is_wrong, "defect", "KeyError: 'b' (is_wrong"),
+        (dies, "crashed", "SIGSEGV"),
+        (eats, "too_large", "more than 2 GiB"),
+        (writes, "system", "File too large"),
+    ],
+)
+def test_every_end_is_a_typed_error(task: sandbox.Task, kind: str, text: str) -> None:
+    error = outcome(task).error
+    assert error is not None and error.kind == kind and text in error.message
+
+
+def test_a_child_that_hangs_is_stopped_at_its_deadline() -> None:
+    error = outcome(sleeps, sandbox.Limits(2 * sandbox.GIB, MIB, 30, 0.3)).error
+    assert error is not None and error.kind == "too_slow"
+
+
+def test_many_children_side_by_side_each_answer_once() -> None:
+    tasks = [answers, dies, refuses, answers, is_wrong] * 12
+    done = [m for m in sandbox.run([(task, LIMITS) for task in tasks], at_once=4) if m.result or m.error]
+    assert sorted(message.task for message in done) == list(range(len(tasks)))
+    for message in done:
+        assert (message.result is not None) == (tasks[message.task] is answers)

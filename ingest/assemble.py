@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.draft import connect, copy
+from ingest.draft import AMPLE_MEMORY, connect, copy
 from ingest.finish import Part
 from ingest.mip import build_mip
 from ingest.sqltext import literal
@@ -65,7 +65,7 @@ def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, st
         for name in [*tables, "mip"]:
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:
-        con = connect(scratch, 2)
+        con = connect(scratch, 2, AMPLE_MEMORY)
         con.execute("SET preserve_insertion_order = true")
         for name in tables:
             _concatenate(con, sources, name, origin, staged / f"{name}.parquet")

@@ -7,6 +7,7 @@ batch at hand; DuckDB, told how much memory it may use, does the joining and the
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ from ingest.sqltext import literal, quoted
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
 MEMORY_LIMIT = "160MB"
+#: What it may use when that was not enough.
+AMPLE_MEMORY = "1GB"
+#: Rows of a row group that DuckDB writes: it holds one in memory beside the limit, stacks of half a kilobyte included.
+ROW_GROUP = 40_960
 
 
 @dataclass
@@ -57,6 +62,7 @@ class Spool:
     def close(self) -> None:
         self._writer.close()
         self._draft.show(self._name, self.path)
+        _give_back()
 
     def __enter__(self) -> Spool:
         return self
@@ -76,11 +82,12 @@ class Draft:
         rank: int,
         *,
         threads: int = 1,
+        memory_limit: str = MEMORY_LIMIT,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.dir, self.rank = directory, rank
         directory.mkdir(parents=True, exist_ok=True)
-        self.con = connect(directory, threads)
+        self.con = connect(directory, threads, memory_limit)
         self.selects: dict[str, list[str]] = {}
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
@@ -148,6 +155,14 @@ class Draft:
             path.unlink()
 
 
+def _give_back() -> None:
+    """Return what parsing has freed to the system, before DuckDB takes its share."""
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    if trim is not None:
+        trim(0)
+
+
 def connect(scratch: Path, threads: int, memory_limit: str = MEMORY_LIMIT) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB that spills to ``scratch`` and reaches for nothing else."""
     con = duckdb.connect(
@@ -167,7 +182,8 @@ def connect(scratch: Path, threads: int, memory_limit: str = MEMORY_LIMIT) -> du
 
 def copy(select: str, target: Path) -> str:
     """A SELECT written as Parquet of ours: light compression, deltas for what grows."""
-    return f"COPY ({select}) TO {literal(str(target))} (FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2)"
+    shape = f"FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2, ROW_GROUP_SIZE {ROW_GROUP}"
+    return f"COPY ({select}) TO {literal(str(target))} ({shape})"
 
 
 def union(selects: Iterable[str]) -> str:

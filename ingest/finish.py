@@ -40,7 +40,7 @@ _ORDER = {
     "track": "track",
     "step": "ts_ns",
 }
-_BATCH = 122_880
+_BATCH = 40_960
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -17,10 +18,12 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from ingest import capture, sandbox, schema, store
 from ingest.assemble import Assembled, Piece, Source, assemble
 from ingest.capture import RankSource
-from ingest.draft import Draft
+from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from ingest.errors import IngestError
 from ingest.fill import fill
 from ingest.finish import Part, finish
@@ -114,14 +117,28 @@ def _parse(
 def _task(source: RankSource, scratch: Path, threads: int) -> sandbox.Task:
     def read(progress: Callable[[int], None]) -> dict[str, Any]:
         begun = time.monotonic()
+        try:
+            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
+        except (IngestError, duckdb.Error) as error:
+            if not _short_of_memory(error):
+                raise
+            # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
+            shutil.rmtree(scratch / "first", ignore_errors=True)
+            part = attempt(progress, scratch / "second", AMPLE_MEMORY)
+        return part.as_dict() | {"seconds": time.monotonic() - begun}
+
+    def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
         drafts: list[Draft] = []
         failures: list[IngestError] = []
         for claim in source.claims:
-            draft = Draft(scratch / claim.format, source.facts.rank or 0, threads=threads, progress=progress)
+            rank = source.facts.rank or 0
+            draft = Draft(scratch / claim.format, rank, threads=threads, memory_limit=memory, progress=progress)
             try:
                 readers()[claim.format].read(claim, draft)
                 drafts.append(draft)
             except IngestError as error:
+                if _short_of_memory(error):
+                    raise
                 failures.append(error)
         if not drafts:
             raise failures[0]
@@ -131,9 +148,14 @@ def _task(source: RankSource, scratch: Path, threads: int) -> sandbox.Task:
         part = finish(draft, scratch / "tables")
         for each in drafts:
             each.close()
-        return part.as_dict() | {"seconds": time.monotonic() - begun}
+        return part
 
     return read
+
+
+def _short_of_memory(error: BaseException | None) -> bool:
+    """Whether DuckDB's limit is behind an error."""
+    return error is not None and (isinstance(error, duckdb.OutOfMemoryException) or _short_of_memory(error.__cause__))
 
 
 def _groups(parsed: list[_Parsed]) -> list[list[_Parsed]]:

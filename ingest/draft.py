@@ -27,6 +27,8 @@ MEMORY_LIMIT = "160MB"
 AMPLE_MEMORY = "1GB"
 #: Rows of a row group that DuckDB writes: it holds one in memory beside the limit, stacks of half a kilobyte included.
 ROW_GROUP = 40_960
+#: How an intermediate table is written.
+SPOOL_SHAPE = f"FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {ROW_GROUP}"
 
 
 @dataclass
@@ -62,7 +64,6 @@ class Spool:
     def close(self) -> None:
         self._writer.close()
         self._draft.show(self._name, self.path)
-        _give_back()
 
     def __enter__(self) -> Spool:
         return self
@@ -155,7 +156,7 @@ class Draft:
             path.unlink()
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Return what parsing has freed to the system, before DuckDB takes its share."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only

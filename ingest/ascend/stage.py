@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ingest.draft import Draft
+from ingest.draft import SPOOL_SHAPE, Draft
 from ingest.sqltext import literal
 
 
 def keep(draft: Draft, name: str, select: str) -> int:
     """Make ``select`` the view ``name``, computed once and held on disk; the number of its rows."""
     path = draft.dir / f"{name}.spool.parquet"
-    written = draft.con.execute(f"COPY ({select}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
+    written = draft.con.execute(f"COPY ({select}) TO {literal(str(path))} ({SPOOL_SHAPE})")
     rows = int(written.fetchall()[0][0])
     draft.show(name, path)
     return rows

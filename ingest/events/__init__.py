@@ -95,9 +95,10 @@ class Scan:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file; harmless when done twice."""
+        """Let go of the file and of the strings met; harmless when done twice."""
         self._closed = True
         self._source.close()
+        self._scanner = _scanner((), True)
 
     def __iter__(self) -> Iterator[Batch]:
         if self._closed:

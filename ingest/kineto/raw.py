@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ingest.draft import Draft
+from ingest.draft import SPOOL_SHAPE, Draft
 from ingest.sqltext import literal
 
 
 def store(draft: Draft, name: str, select: str) -> None:
     """Compute a SELECT once, to disk, and make it the view ``name``."""
     path = draft.dir / f"{name}.spool.parquet"
-    draft.con.execute(f"COPY ({select}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
+    draft.con.execute(f"COPY ({select}) TO {literal(str(path))} ({SPOOL_SHAPE})")
     draft.show(name, path)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.draft import Draft
+from ingest.draft import Draft, give_back
 from ingest.errors import IngestError
 from ingest.events import Scan, scan
 from ingest.kineto import head
@@ -42,12 +42,14 @@ def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft from one trace file."""
     path = claim.files[0]
     trace, spools = scan(path, COLUMNS), Spools(draft)
-    done = 0
+    done, batch = 0, None
     for batch in trace:
         spools.add(batch)
         draft.advance(trace.file_bytes - done)
         done = trace.file_bytes
     spools.close()
+    del batch
+    give_back()
     if not spools.rows["span_raw"] + spools.rows["edge_raw"]:
         why = trace.truncated or "it holds no events with time and duration"
         raise IngestError("empty", f"nothing to show in this trace: {why}", str(path))

@@ -14,7 +14,7 @@ import duckdb
 from ingest.ascend import cells, comm, comm_json, csv_tables, device, host, lanes, links, rankdir, text_cover
 from ingest.ascend.kernel_csv import pmu, read_kernels
 from ingest.ascend.trace_view import read_trace
-from ingest.draft import Draft
+from ingest.draft import Draft, give_back
 from ingest.errors import IngestError
 from ingest.readers import Claim
 
@@ -53,6 +53,7 @@ def _read(claim: Claim, draft: Draft) -> None:
     groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
     cells.macros(draft.con)
     done = read_trace(by_kind["trace"], draft)
+    give_back()
     lane_rows = lanes.name_lanes(draft, groups)
     metrics = read_kernels(by_kind["kernels"], draft)
     device.make(draft)

@@ -85,6 +85,9 @@ def finish(draft: Draft, out: Path) -> Part:
             _write_table(work, table)
     work.rows["mip"] = build_mip(draft.con, out / "span.parquet", out / "mip.parquet")
     draft.fact("peers", _peers(work))
+    lost = draft.covers["span"].dropped
+    if lost:  # events that were met and are not there: nobody should take the rest for the whole
+        draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
     coverage = [_coverage(work, table) for table in schema.tables() if table not in _OF_RUN]
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),

@@ -1,6 +1,6 @@
 """Kill a load at every point where it touches the disk, and look at what it left.
 
-`python -m tests.crashing WORKDIR CAPTURE [--every N] [--naive]` counts the points of one load
+`python -m tests.crashing WORKDIR CAPTURE [--every N] [--first N] [--naive]` counts the points of one load
 (files opened for writing, directories made, renames, removals, fsyncs, Parquet row groups and
 DuckDB COPYs), then loads again once per point and kills the whole process group there with
 SIGKILL. After each: no run, or one whole run; the next load heals; nothing stays in staging.
@@ -136,8 +136,8 @@ def visible(where: Path) -> dict[str, str] | None:
     return json.loads(text) if status == 0 and text else None
 
 
-def grind(directory: Path, load: Callable[[Path], None], every: int) -> dict[str, int]:
-    """Kill at every N-th point; counts of what went wrong."""
+def grind(directory: Path, load: Callable[[Path], None], every: int, first: int) -> dict[str, int]:
+    """Kill at every N-th point from the first; counts of what went wrong."""
     mill = Mill()
     mill.set(0)
     in_a_child(lambda: load(directory / "whole"), mill)
@@ -145,7 +145,7 @@ def grind(directory: Path, load: Callable[[Path], None], every: int) -> dict[str
     if not whole:
         raise SystemExit("the load that nobody killed left no run")
     seen = {"points": points, "killed": 0, "half_visible": 0, "not_healed": 0, "leaked": 0}
-    for at in range(1, points + 1, every):
+    for at in range(first, points + 1, every):
         where = directory / f"at{at}"
         mill.set(at)
         if os.WIFSIGNALED(in_a_child(lambda where=where: load(where), mill)):  # type: ignore[misc]
@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("capture", type=Path)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--naive", action="store_true")
     asked = parser.parse_args()
 
@@ -174,7 +175,7 @@ def main() -> None:
     def naive(where: Path) -> None:
         naive_load(asked.capture, where)
 
-    print(json.dumps(grind(asked.directory, naive if asked.naive else honest, asked.every)))
+    print(json.dumps(grind(asked.directory, naive if asked.naive else honest, asked.every, asked.first)))
 
 
 if __name__ == "__main__":

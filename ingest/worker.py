@@ -88,10 +88,8 @@ def _parse(
 ) -> tuple[list[_Parsed], list[dict[str, Any]]]:
     """Every rank in a child of its own, as many side by side as there are processors."""
     at_once = max(1, min(os.cpu_count() or 1, len(sources)))
-    threads = 1
     tasks = [
-        (_task(source, scratch / f"part{i}", threads), sandbox.Limits.for_input(source.size))
-        for i, source in enumerate(sources)
+        (_task(source, scratch / f"part{i}"), sandbox.Limits.for_input(source.size)) for i, source in enumerate(sources)
     ]
     parsed: list[_Parsed] = []
     failed: list[dict[str, Any]] = []
@@ -114,7 +112,7 @@ def _parse(
     return sorted(parsed, key=lambda p: sources.index(p.source)), failed
 
 
-def _task(source: RankSource, scratch: Path, threads: int) -> sandbox.Task:
+def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     def read(progress: Callable[[int], None]) -> dict[str, Any]:
         begun = time.monotonic()
         try:
@@ -132,7 +130,7 @@ def _task(source: RankSource, scratch: Path, threads: int) -> sandbox.Task:
         failures: list[IngestError] = []
         for claim in source.claims:
             rank = source.facts.rank or 0
-            draft = Draft(scratch / claim.format, rank, threads=threads, memory_limit=memory, progress=progress)
+            draft = Draft(scratch / claim.format, rank, memory_limit=memory, progress=progress)
             try:
                 readers()[claim.format].read(claim, draft)
                 drafts.append(draft)

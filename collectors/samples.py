@@ -11,10 +11,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from collectors.backends.simulated import AscendOptions, Job, SimConfig, simulate, write_db, write_kineto, write_text
+from collectors.scenarios._plant import Options, plan, write
 
 COMMAND = "python -m collectors.samples sample_traces"
 MADE_WITH = "0.1.0"  # the version of npulens that last changed what a sample holds
@@ -66,29 +67,54 @@ SAMPLES = (
 )
 
 
+#: A job with faults planted in it; truth.json beside the capture says what they cost.
+FAULTY = "late_rank"
+FAULTS = ("late_rank", "dataloader")
+FAULTY_SEED = 118
+FAULTY_OPTIONS = Options(ranks=4, steps=2, level=1, format="db", missing_ranks=2, skew_ns=0)
+FAULTY_COMMAND = (
+    f"npulens simulate {','.join(FAULTS)} --seed {FAULTY_SEED} --ranks 4 --steps 2 --level 1 --format db "
+    f"--missing-ranks 2 --skew 0 -o sample_traces/{FAULTY}"
+)
+
+
 def make(directory: Path) -> None:
     """Replaces the samples in ``directory``; whatever else lies there stays."""
     for sample in SAMPLES:
-        home = directory / sample.name
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
+        home = _emptied(directory / sample.name)
         sample.write(simulate(sample.config), home, sample.kept)
-        manifest = json.dumps(_manifest(sample, home), indent=2, ensure_ascii=False)
-        (home / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
+        _describe(home, sample.what, COMMAND, sample.config, sample.kept)
+    home, case = _emptied(directory / FAULTY), plan(FAULTS, FAULTY_SEED, FAULTY_OPTIONS)
+    write(case, home)
+    what = "torch_npu db export, Level1: 2 of 4 ranks; another one is late and all wait for their input"
+    _describe(home, what, FAULTY_COMMAND, case.config, case.capture.ranks)
 
 
-def _manifest(sample: Sample, home: Path) -> dict[str, object]:
-    config = asdict(sample.config)
-    del config["perturb"]
+def _emptied(home: Path) -> Path:
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    return home
+
+
+def _describe(home: Path, what: str, command: str, config: SimConfig, kept: tuple[int, ...]) -> None:
+    manifest = json.dumps(_manifest(home, what, command, config, kept), indent=2, ensure_ascii=False)
+    (home / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
+
+
+def _manifest(home: Path, what: str, command: str, simulated: SimConfig, kept: tuple[int, ...]) -> dict[str, object]:
+    config = asdict(simulated)
+    for field in fields(simulated):
+        if field.name == "perturb" or "later" in field.metadata:
+            del config[field.name]
     return {
-        "what": sample.what,
+        "what": what,
         "evidence": "simulated",
         "how": "made by collectors/backends/simulated.py from a seed; it ran on no device",
-        "command": COMMAND,
+        "command": command,
         "npulens": MADE_WITH,
-        "seed": sample.config.seed,
+        "seed": simulated.seed,
         "config": config,
-        "ranks": list(sample.kept),
+        "ranks": list(kept),
         "licence": "Apache-2.0",
         "files": {
             path.relative_to(home).as_posix(): {

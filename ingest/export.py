@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
@@ -21,14 +22,14 @@ def harmless(cell: object) -> object:
     return "'" + cell if isinstance(cell, str) and cell.startswith(_LIVE) else cell
 
 
-def export(store: Path, run_id: str, target: Path, table: str, kind: str) -> list[Path]:
-    """Write a run to ``target``; the files written."""
+def export(store: Path, run_id: str, target: Path, table: str, kind: str, views: Iterable[str] = ()) -> list[Path]:
+    """Write a run to ``target``; the files written. ``views``: our own statements that make a database's views."""
     open_run(store, run_id).close()  # refuses an unknown or old run by name
     if table not in schema.tables():
         raise IngestError("unknown_table", f"there is no table {table!r}; docs/tables.md lists them")
     try:
         if target.suffix == ".duckdb":
-            return [_database(store / run_id, target)]
+            return [_database(store / run_id, target, views)]
         if target.suffix in (".parquet", ".csv"):
             return [_table(store / run_id, table, target)]
         if target.suffix:
@@ -55,7 +56,7 @@ def _table(run: Path, table: str, target: Path) -> Path:
     return target
 
 
-def _database(run: Path, target: Path) -> Path:
+def _database(run: Path, target: Path, views: Iterable[str]) -> Path:
     if target.exists():
         raise IngestError("exists", "there is such a file already; it is not overwritten", str(target))
     with duckdb.connect(str(target)) as con:
@@ -64,4 +65,6 @@ def _database(run: Path, target: Path) -> Path:
             con.execute(f"COMMENT ON TABLE {quoted(name)} IS {literal(table.comment)}")
             for column in table.columns:
                 con.execute(f"COMMENT ON COLUMN {quoted(name)}.{quoted(column.name)} IS {literal(column.comment)}")
+        for statement in views:
+            con.execute(statement)
     return target

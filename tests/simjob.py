@@ -84,6 +84,7 @@ def _kineto(span: Span) -> tuple[str, str] | None:
         calls = {"aclrtMemcpyAsync": "MemcpyAsync", "aclrtRecordEvent": "EventRecord"}
         calls |= {"aclrtStreamWaitEvent": "StreamWaitEvent", "aclrtSynchronizeDevice": "DeviceSynchronize"}
         calls |= {"aclrtSynchronizeStreamWithTimeout": "StreamSynchronize"}
+        calls |= {"aclrtMallocAlign32": "Malloc", "aclrtFree": "Free"}
         if detail.level == "node":
             return "runtime", "cudaLaunchKernelExC" if detail.item.startswith("hcom") else "cudaLaunchKernel"
         return ("runtime", f"cuda{calls[detail.item]}") if detail.level == "acl" and detail.item in calls else None
@@ -93,7 +94,7 @@ def _kineto(span: Span) -> tuple[str, str] | None:
         return None
     if isinstance(detail, Copy):
         return "memcpy", {"h2d": "Memcpy HtoD", "d2h": "Memcpy DtoH", "d2d": "Memcpy DtoD"}[detail.direction]
-    return span.kind, span.name
+    return span.kind, "Python GC" if span.kind == "gc" else span.name
 
 
 def expected_links(record: RankRecord, *routes: str) -> set[tuple[str, int, int]]:

@@ -23,8 +23,9 @@ from collectors.backends._trace_device import DeviceView
 from collectors.backends._trace_host import HostView
 
 _STEPS = 4
-_IDS = 50_000  # no id of one lap is as large, so laps keep apart
-_META = '"ph": "M"'
+_IDS = 50_000  # no id of one lap is as large, nor twice its spans, so laps keep apart
+#: Not in every lap: the names of the lanes, and the marks at either end of a capture.
+_ONCE = ('"ph": "M"', '"name": "PROFILING_')
 _SHARED = {
     '"Sequence number": ': "id",
     '"Python id": ': "id",
@@ -50,6 +51,8 @@ _KINETO = _SHARED | {
     '"correlation": ': "id",
     '"Ev Idx": ': "id",
 }
+#: (events that stand once, events of one lap) -> how often the lap is written.
+Laps = Callable[[int, int], float]
 
 
 @dataclass(frozen=True)
@@ -66,27 +69,43 @@ class Lap:
 
 def write_trace_view(path: Path, events: int, seed: int) -> int:
     """A trace_view.json of about ``events`` events; says how many there are."""
-    (job, record), options = _job(seed), AscendOptions()
-    host, device = HostView(record), DeviceView(record, options)
-    names = [*host.metadata(), *device.metadata()]
-    texts = [text for text in ascend_events(record, options) if _META not in text]
-    with path.open("w", encoding="utf-8") as file:
-        file.write("[" + ", ".join(names))
-        count = _fill(file, texts, events - len(names), ", ", lambda kept: _lap(kept, _ASCEND, job, ", "))
-        file.write("]")
-    return count + len(names)
+    job, record = _job(seed)
+    return replicate_text(path, job, record, AscendOptions(), lambda names, lap: max(events - names, 0) / lap)
 
 
 def write_kineto_file(path: Path, events: int, seed: int) -> int:
     """A Kineto trace of about ``events`` events, gzipped if the name ends in .gz; says how many there are."""
-    (job, record), dialect = _job(seed, task_queue=False), Dialect("cuda")
+    job, record = _job(seed, task_queue=False)
+    return replicate_kineto(path, job, record, lambda names, lap: max(events - names, 0) / lap)
+
+
+def replicate_text(path: Path, job: Job, record: RankRecord, options: AscendOptions, laps: Laps) -> int:
+    """A trace_view.json of one rank's events, ``laps(names, events of one lap)`` times over."""
+    host, device = HostView(record), DeviceView(record, options)
+    names = [*host.metadata(), *device.metadata()]
+    texts = [text for text in ascend_events(record, options) if not any(mark in text for mark in _ONCE)]
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[" + ", ".join(names))
+        count = _fill(file, texts, laps(len(names), len(texts)), ", ", lambda kept: _lap(kept, _ASCEND, job, ", "))
+        file.write("]")
+    return count + len(names)
+
+
+def replicate_kineto(path: Path, job: Job, record: RankRecord, laps: Laps) -> int:
+    """A Kineto trace of one rank's events, ``laps(names, events of one lap)`` times over."""
+    dialect = Dialect("cuda")
     texts = list(trace_events(job, record, dialect))
     names = list(KinetoView(job, record, dialect, 0).metadata())
     with open_text(path, path.suffix == ".gz") as file:
         file.write(header(job, record, dialect) + ",\n".join(names))
-        count = _fill(file, texts, events - len(names), ",\n", lambda kept: _lap(kept, _KINETO, job, ",\n"))
+        count = _fill(file, texts, laps(len(names), len(texts)), ",\n", lambda kept: _lap(kept, _KINETO, job, ",\n"))
         file.write(footer(job, record))
     return count + len(names)
+
+
+def lap_ns(job: Job) -> int:
+    """By how much one lap comes after the one before: whole microseconds."""
+    return (max(record.end_ns - record.begin_ns for record in job.ranks) // 1000 + 1) * 1000
 
 
 def _job(seed: int, task_queue: bool = True) -> tuple[Job, RankRecord]:
@@ -96,21 +115,21 @@ def _job(seed: int, task_queue: bool = True) -> tuple[Job, RankRecord]:
     return job, job.ranks[seed % 2]
 
 
-def _fill(file: TextIO, texts: list[str], wanted: int, separator: str, make: Callable[[Sequence[str]], Lap]) -> int:
+def _fill(file: TextIO, texts: list[str], laps: float, separator: str, make: Callable[[Sequence[str]], Lap]) -> int:
     """Whole laps, and one cut short, until there are enough."""
-    laps, rest = divmod(max(wanted, 0), len(texts))
-    whole = make(texts)
-    for lap in range(laps):
-        file.write(separator + whole.text(lap))
+    whole, rest = int(laps), round(laps % 1 * len(texts))
+    made = make(texts)
+    for lap in range(whole):
+        file.write(separator + made.text(lap))
     if rest:
-        file.write(separator + make(texts[:rest]).text(laps))
-    return laps * len(texts) + rest
+        file.write(separator + make(texts[:rest]).text(whole))
+    return whole * len(texts) + rest
 
 
 def _lap(texts: Sequence[str], rules: Mapping[str, str], job: Job, separator: str) -> Lap:
     """Cuts the numbers that change from lap to lap out of the events."""
-    us = max(record.end_ns - record.begin_ns for record in job.ranks) // 1000 + 1
-    strides = {"us": us, "ns": us, "id": _IDS, "flow": _IDS << 32, "step": _STEPS}
+    us, ids = lap_ns(job) // 1000, max(_IDS, 2 * max(len(record.spans) for record in job.ranks))
+    strides = {"us": us, "ns": us, "id": ids, "flow": ids << 32, "step": job.config.steps}
     prefixes = sorted(rules, key=len, reverse=True)  # the longest that fits counts
     pattern = re.compile("(" + "|".join(map(re.escape, prefixes)) + r")(\d+)")
     first: list[int] = []

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.backends._host_sim import TICK
+from collectors.backends._items import Collect, Exchange
 from collectors.backends._job import NONE_ID, CommOp, CommTask, Group, Track
 from collectors.backends._rank_sim import Pending, RankSim
-from collectors.backends._script import Collect
 
 LINK_BYTES_PER_NS = 28
 ON_CHIP_BYTES_PER_NS = 560
@@ -24,7 +24,7 @@ NO_NOTIFY = 2**64 - 1
 PER_TASK = 270  # between two tasks that a stream starts one after the other
 
 
-class _Task(NamedTuple):
+class CollectiveTask(NamedTuple):
     plane: int
     task_type: str
     start: int
@@ -34,45 +34,52 @@ class _Task(NamedTuple):
 
 
 @dataclass
-class _Side:
+class Side:
     """One rank's part of the collective while it unfolds."""
 
     sim: RankSim
     pending: Pending
     now: int
-    tasks: list[_Task]
+    tasks: list[CollectiveTask]
 
     def add(self, plane: int, task_type: str, start: int, ns: int, peer: int, size: int = 0) -> int:
-        self.tasks.append(_Task(plane, task_type, start, start + ns, peer, size))
+        self.tasks.append(CollectiveTask(plane, task_type, start, start + ns, peer, size))
         return start + ns
 
 
-def all_reduce(group: Group, item: Collect, pending: dict[int, Pending], sims: list[RankSim], index: int) -> None:
+def all_reduce(group: Group, pending: dict[int, Pending], sims: list[RankSim], index: int) -> None:
     """Unfolds one collective of ``group`` and records it on every member."""
-    sides = [_Side(sims[rank], pending[rank], pending[rank].arrival, []) for rank in group.ranks]
-    noise = random.Random(f"{sims[0].config.seed}/{group.name}/{index}").random
+    sides = [Side(sims[rank], pending[rank], pending[rank].arrival, []) for rank in group.ranks]
+    noise, item = noise_of(group, sides[0], index), sides[0].pending.item
     part = max(item.count * item.item_bytes // len(sides), 4)
     for number, side in enumerate(sides):
         side.now = side.add(0, "Reduce_Inline", side.now, 600, -1, 4) + 1_200
         side.now = side.add(0, "Memcpy", side.now, part // ON_CHIP_BYTES_PER_NS + 900, number, part) + 700
-    _meet(sides, ready=None)
+    meet(sides, ready=None)
     for task_type in ("Reduce_Inline", "Memcpy"):
-        _meet(sides, _transfer(sides, task_type, part, noise))
+        meet(sides, _transfer(sides, task_type, part, noise))
         if task_type == "Reduce_Inline":
             for number, side in enumerate(sides):
                 side.now = side.add(0, "Memcpy", side.now, part // ON_CHIP_BYTES_PER_NS + 900, number, part) + 700
-            _meet(sides, ready=None)
+            meet(sides, ready=None)
     for side in sides:
         side.now = side.add(0, "Reduce_Inline", side.now, 600, -1, 4)
-        _record(side, group, item, index)
+        record(side, group, index)
 
 
-def _peers(sides: list[_Side], number: int) -> list[tuple[int, int]]:
+def noise_of(group: Group, first: Side, index: int) -> Callable[[], float]:
+    """The noise of one collective, named by its place where there is one: others may come and go."""
+    place = first.pending.item.place
+    which = f"{first.sim.step}.{place}" if place >= 0 else f"{index}"
+    return random.Random(f"{first.sim.config.seed}/{group.name}/{which}").random
+
+
+def _peers(sides: list[Side], number: int) -> list[tuple[int, int]]:
     """(plane, peer) of one rank: plane k reaches the k-th next rank."""
     return [(plane, (number + plane) % len(sides)) for plane in range(1, len(sides))]
 
 
-def _meet(sides: list[_Side], ready: dict[tuple[int, int], int] | None) -> None:
+def meet(sides: list[Side], ready: dict[tuple[int, int], int] | None) -> None:
     """Everyone tells everyone and waits for everyone. ``ready``: when each (rank, peer) plane is free to tell."""
     told: dict[tuple[int, int], int] = {}
     for number, side in enumerate(sides):
@@ -88,7 +95,7 @@ def _meet(sides: list[_Side], ready: dict[tuple[int, int], int] | None) -> None:
         side.now = max(ends) + 400
 
 
-def _transfer(sides: list[_Side], task_type: str, part: int, noise: Callable[[], float]) -> dict[tuple[int, int], int]:
+def _transfer(sides: list[Side], task_type: str, part: int, noise: Callable[[], float]) -> dict[tuple[int, int], int]:
     """Every rank reads its part from every peer, all links at once."""
     done: dict[tuple[int, int], int] = {}
     for number, side in enumerate(sides):
@@ -102,21 +109,21 @@ def _transfer(sides: list[_Side], task_type: str, part: int, noise: Callable[[],
     return done
 
 
-def _record(side: _Side, group: Group, item: Collect, index: int) -> None:
+def record(side: Side, group: Group, index: int) -> None:
     """Writes the unfolded operator and its tasks into the rank's record."""
-    sim, pending = side.sim, side.pending
+    sim, pending, item = side.sim, side.pending, side.pending.item
     stream = sim.streams[item.kind]
     task, local = sim.next_task(stream), group.ranks.index(sim.rank)
-    name = f"hcom_allReduce__{group.hash % 1000:03d}_{index}_1"
+    name = f"hcom_{item.collective}__{group.hash % 1000:03d}_{index}_1"
     sim.tracks.setdefault(f"group {group.name}", Track(f"group {group.name}", "comm_group", 0, group.name))
     detail = CommOp(
         group.name,
         pending.connection,
-        "allreduce",
+        item.collective.lower(),
         item.dtype,
         item.count,
         item.count * item.item_bytes,
-        "MESH-RING",
+        "MESH-RING" if item.collective == "allReduce" else "NA",
         len(group.ranks),
         pending.arrival + sim.offset,
         stream.number,
@@ -151,7 +158,7 @@ def _record(side: _Side, group: Group, item: Collect, index: int) -> None:
         sim.record(key, "comm_task", row.task_type, row.start, row.end, task_detail)
 
 
-def _data_type(row: _Task, item: Collect) -> str:
+def _data_type(row: CollectiveTask, item: Collect | Exchange) -> str:
     if row.task_type != "Reduce_Inline":
         return "INVALID_TYPE"
     return "INT32" if row.peer < 0 else item.dtype

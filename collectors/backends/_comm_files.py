@@ -37,6 +37,15 @@ class Analysis(NamedTuple):
     def key(self) -> str:
         return f"{self.span.name}@{self.hash}"
 
+    @property
+    def collective(self) -> str:
+        assert isinstance(self.span.detail, CommOp)
+        return self.span.detail.collective
+
+    @property
+    def scope(self) -> str:
+        return "p2p" if self.collective in ("send", "receive", "batchsendrecv") else "collective"
+
 
 def analyse(record: RankRecord, hashes: dict[str, int]) -> list[Analysis]:
     tasks: dict[int, list[Span]] = {}
@@ -113,27 +122,32 @@ def _bandwidth(size: int, ns: int, sizes: dict[int, tuple[int, int]], total: boo
 
 def communication(analyses: Iterable[Analysis]) -> dict[str, Any]:
     """communication.json."""
-    steps: dict[str, Any] = {}
-    for step, mine in by_step(analyses).items():
-        operators: dict[str, Any] = {}
-        for one in mine:
-            start = {"Start Timestamp(us)": round(one.span.ts_ns / 1000, 1)}
-            operators[one.key] = {
-                "Communication Time Info": start | _times(*one[3:8]),
-                "Communication Bandwidth Info": _bandwidth(one.bytes, one.link_ns, one.sizes, False),
-            }
-        merged: dict[int, tuple[int, int]] = {}
-        for one in mine:
-            for size, (count, ns) in one.sizes.items():
-                before = merged.get(size, (0, 0))
-                merged[size] = (before[0] + count, before[1] + ns)
+    return {
+        step: {scope: _operators([one for one in mine if one.scope == scope]) for scope in ("p2p", "collective")}
+        for step, mine in by_step(analyses).items()
+    }
+
+
+def _operators(mine: list[Analysis]) -> dict[str, Any]:
+    operators: dict[str, Any] = {}
+    for one in mine:
+        start = {"Start Timestamp(us)": round(one.span.ts_ns / 1000, 1)}
+        operators[one.key] = {
+            "Communication Time Info": start | _times(*one[3:8]),
+            "Communication Bandwidth Info": _bandwidth(one.bytes, one.link_ns, one.sizes, False),
+        }
+    merged: dict[int, tuple[int, int]] = {}
+    for one in mine:
+        for size, (count, ns) in one.sizes.items():
+            before = merged.get(size, (0, 0))
+            merged[size] = (before[0] + count, before[1] + ns)
+    if mine:
         sums = [sum(values) for values in zip(*(one[3:10] for one in mine), strict=True)]
         operators["Total Op Info"] = {
             "Communication Time Info": _times(*sums[:5]),
             "Communication Bandwidth Info": _bandwidth(sums[5], sums[6], merged, True),
         }
-        steps[step] = {"p2p": {}, "collective": operators}
-    return steps
+    return operators
 
 
 def by_step(analyses: Iterable[Analysis]) -> dict[str, list[Analysis]]:
@@ -147,6 +161,7 @@ def by_step(analyses: Iterable[Analysis]) -> dict[str, list[Analysis]]:
 class Link(NamedTuple):
     """One cell of the matrix: the best, middle and worst operators of a kind over one link, and all together."""
 
+    scope: str
     key: str
     hash: int
     source: int
@@ -158,21 +173,22 @@ class Link(NamedTuple):
 
 
 def matrix_links(mine: list[Analysis]) -> list[Link]:
-    over: dict[tuple[int, int, int], list[tuple[int, int, str]]] = {}
+    over: dict[tuple[str, str, int, int, int], list[tuple[int, int, str]]] = {}
     for one in mine:
         for (source, target), (size, ns) in one.links.items():
-            over.setdefault((one.hash, source, target), []).append((size, ns, one.span.name))
+            key = (one.scope, one.collective, one.hash, source, target)
+            over.setdefault(key, []).append((size, ns, one.span.name))
     rows = []
-    for (number, source, target), entries in over.items():
+    for (scope, kind, number, source, target), entries in over.items():
         entries.sort(key=lambda entry: -rate(entry[0], entry[1]))
         transport = "LOCAL" if source == target else "HCCS"
         picks = {"top1": 0, "middle": len(entries) // 2, "bottom1": -1, "bottom2": -2, "bottom3": -3}
         for name, index in picks.items():
             if -index <= len(entries):
                 size, ns, operator = entries[index]
-                rows.append(Link(f"allreduce-{name}", number, source, target, transport, size, ns, operator))
+                rows.append(Link(scope, f"{kind}-{name}", number, source, target, transport, size, ns, operator))
         size, ns = sum(entry[0] for entry in entries), sum(entry[1] for entry in entries)
-        rows.append(Link("allreduce-total", number, source, target, transport, size, ns, None))
+        rows.append(Link(scope, f"{kind}-total", number, source, target, transport, size, ns, None))
     return rows
 
 
@@ -180,7 +196,7 @@ def communication_matrix(analyses: Iterable[Analysis]) -> dict[str, Any]:
     """communication_matrix.json."""
     steps: dict[str, Any] = {}
     for step, mine in by_step(analyses).items():
-        collective: dict[str, Any] = {}
+        scopes: dict[str, Any] = {"p2p": {}, "collective": {}}
         for link in matrix_links(mine):
             entry: dict[str, Any] = {
                 "Transport Type": link.transport,
@@ -190,7 +206,7 @@ def communication_matrix(analyses: Iterable[Analysis]) -> dict[str, Any]:
             }
             if link.operator is not None:
                 entry["Op Name"] = link.operator
-            links = collective.setdefault(f"{link.key}@{link.hash}", {})
+            links = scopes[link.scope].setdefault(f"{link.key}@{link.hash}", {})
             links[f"{link.source}-{link.target}"] = entry
-        steps[step] = {"p2p": {}, "collective": collective}
+        steps[step] = scopes
     return steps

@@ -24,6 +24,7 @@ _OPERATIONS = {"h2d": 1, "d2h": 2, "d2d": 3}
 _TASK_TYPES = {
     "AI_CORE": "KERNEL_AICORE",
     "AI_VECTOR_CORE": "KERNEL_AIVEC",
+    "AI_CPU": "KERNEL_AICPU",
     "MIX_AIC": "MIX_AIC",
     "MIX_AIV": "MIX_AIV",
     "DSA_SQE": "STARS_COMMON",

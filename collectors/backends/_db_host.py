@@ -45,6 +45,8 @@ def write_host(record: RankRecord, db: Database, strings: Strings, options: Asce
         mine = [base + _FORWARD + span.detail.sequence] if span.detail.sequence >= 0 else []
         mine += launched.get(span.id, [])
         db.insert("PYTORCH_API", [_operator(span, span.detail, tids, strings, connections.add(mine), chains)])
+    if "GC_RECORD" in db:
+        db.insert("GC_RECORD", [(span.ts_ns, span.end_ns, tids[span.track]) for span in record.of("gc")])
     db.insert("CONNECTION_IDS", connections.rows)
     db.insert("PYTORCH_CALLCHAINS", chains)
 

@@ -65,6 +65,7 @@ _ALWAYS = {
     " releaseTotalActive INTEGER, streamPtr INTEGER, deviceId INTEGER",
     "PYTORCH_CALLCHAINS": "id INTEGER, stack INTEGER, stackDepth INTEGER",
 }
+GC_RECORD = "startNs INTEGER,endNs INTEGER,globalTid INTEGER"  # only where collections are looked for
 API_TYPES = {
     5000: "runtime",
     5500: "communication",

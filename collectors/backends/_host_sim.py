@@ -5,13 +5,18 @@ All times inside are true time; the rank's clock offset is added where a span is
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
+from collectors.backends._config import Cost, SimConfig
+from collectors.backends._items import Call, Close, Garbage, Open, Switch, Work
 from collectors.backends._job import (
+    Act,
+    Collection,
     CommCall,
-    Cost,
     Detail,
     Group,
     HostOp,
@@ -19,14 +24,14 @@ from collectors.backends._job import (
     PyFrame,
     Queued,
     Runtime,
-    SimConfig,
     Step,
     Track,
 )
 from collectors.backends._memory import Allocator
-from collectors.backends._script import Close, Open, Switch, Work
 
 TICK = 20  # the shortest device task
+HOST_COSTS = frozenset(("python", "host", "runtime", "launch"))
+NORMAL = NormalDist()
 
 
 @dataclass
@@ -49,6 +54,11 @@ class HostSim:
     links: list[Link] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     tracks: dict[str, Track] = field(default_factory=dict)
+    acts: list[Act] = field(default_factory=list)
+    clock: list[tuple[int, int]] = field(default_factory=list)  # (when, MHz) the AI cores changed their clock
+    fault: str = ""  # the cause that put the item here that is running
+    place: int = -1  # of that item in the step as it was written
+    _touched: list[tuple[str, str]] = field(default_factory=list)  # (fault, thread) of changes yet to be recorded
     _next_id: int = 0
     _connection: int = 900
     _correlation: int = 8000
@@ -73,10 +83,46 @@ class HostSim:
             self.tracks[f"stream {number}"] = Track(f"stream {number}", "stream", number)
 
     def cost(self, what: str, name: str, base: int, thread: str = "") -> int:
-        ns = int(base * (1.0 + self._jitter * (2.0 * self.random() - 1.0)))
+        drawn = self.random()
+        ns = int(base * (1.0 + self._jitter * (2.0 * drawn - 1.0)))
+        if what in HOST_COSTS:
+            ns = self._hosted(ns, drawn, 1.0 if thread == "device" else self.config.host_scale)
         if self.config.perturb is not None:
             ns = self.config.perturb(Cost(self.rank, self.step, what, name, thread or self.thread), ns)
+        for fault in self.config.faults:
+            if fault.perturb is not None:
+                cost = Cost(self.rank, self.step, what, name, thread or self.thread, self.place)
+                changed = fault.perturb(cost, ns)
+                if changed != ns:
+                    self._touch(fault.cause, cost.thread, changed)
+                ns = changed
         return ns if ns > TICK else TICK
+
+    def _hosted(self, ns: int, drawn: float, scale: float) -> int:
+        """A host's time: it varies by factors where the configuration says so."""
+        if self.config.spread:
+            scale *= math.exp(self.config.spread * NORMAL.inv_cdf(min(max(drawn, 1e-6), 1 - 1e-6)))
+        return ns if scale == 1 else int(ns * scale)
+
+    def _touch(self, fault: str, thread: str, ns: int) -> None:
+        """The script's own threads spend the time at once; the queue and the device when their next span begins."""
+        if thread == self.thread:
+            self.acted(fault, self.now, self.now + ns)
+        else:
+            self._touched.append((fault, thread))
+
+    def acted(self, fault: str, start: int, end: int) -> None:
+        if end > start:
+            self.acts.append(Act(fault, start + self.offset, end - start))
+
+    def _attribute(self, track: str, start: int, end: int) -> None:
+        """A span of the queue or the device is an act of whoever changed its costs or put it there."""
+        where = "queue" if track == self.track_of("queue") else "" if track.startswith("thread") else "device"
+        if where == "device" and self.fault:
+            self.acted(self.fault, start, end)
+        for touched in [pair for pair in self._touched if pair[1] == where]:
+            self._touched.remove(touched)
+            self.acted(touched[0], start, end)
 
     def new_id(self) -> int:
         self._next_id += 1
@@ -88,6 +134,8 @@ class HostSim:
 
     def record(self, track: str, kind: str, name: str, start: int, end: int, detail: Detail, number: int = 0) -> int:
         number = number or self.new_id()
+        if self.fault or self._touched:
+            self._attribute(track, start, end)
         self.rows.append((number, track, kind, name, start + self.offset, end - start, detail))
         return number
 
@@ -138,6 +186,30 @@ class HostSim:
 
     def work(self, item: Work) -> None:
         self.now += self.cost(item.what, item.name, item.base_ns)
+
+    def call(self, item: Call) -> None:
+        """A call of CANN that takes its time, on the thread of the script."""
+        start = self.now
+        self.now += self.cost("runtime", item.api, item.base_ns)
+        self.runtime(self.thread, "acl", "ACL_RTS", item.api, start, self.now - start)
+        self.now += 300
+
+    def garbage(self, item: Garbage) -> None:
+        start, least = self.now, self.config.gc_threshold_ms
+        self.now += self.cost("gc", "GC", item.base_ns)
+        if least is not None and self.now - start >= least * 1_000_000:
+            self.record(self.track_of(self.thread), "gc", "GC", start, self.now, Collection(self.thread))
+
+    def pause(self, task: str, free: int, ready: int) -> int:
+        """When a task starts that could at ``free`` and is there at ``ready``: then, unless a fault holds it up."""
+        for fault in self.config.faults:
+            ns = 0
+            if fault.perturb is not None:
+                ns = fault.perturb(Cost(self.rank, self.step, "pause", task, "device", self.place), 0)
+            if free + ns > max(free, ready):
+                self.acted(fault.cause, max(free, ready), free + ns)
+            free += ns
+        return max(free, ready)
 
     def switch(self, item: Switch) -> None:
         self.now += self.cost("host", "hand over", 15_000)

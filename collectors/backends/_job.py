@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from collectors.backends._config import SimConfig
 
 NONE_ID = 4294967295  # what CANN writes for "no such id"
 
@@ -43,6 +45,12 @@ class PyFrame(NamedTuple):
     py_id: int
     parent: int  # a root is its own parent
     module: int | None
+
+
+class Collection(NamedTuple):
+    """Python's garbage collector at work."""
+
+    thread: str
 
 
 class Queued(NamedTuple):
@@ -122,7 +130,7 @@ class CommTask(NamedTuple):
     connection: int
 
 
-Detail = HostOp | PyFrame | Queued | Runtime | Kernel | Copy | Task | CommOp | CommTask
+Detail = HostOp | PyFrame | Collection | Queued | Runtime | Kernel | Copy | Task | CommOp | CommTask
 
 
 class Span(NamedTuple):
@@ -186,6 +194,14 @@ class MemoryState(NamedTuple):
     totals: tuple[int | None, int, int | None]
 
 
+class Act(NamedTuple):
+    """A moment in which a planted fault had its hand in what happened."""
+
+    fault: str
+    ts_ns: int
+    dur_ns: int
+
+
 @dataclass(frozen=True)
 class Group:
     """Ranks that communicate with each other, under the name HCCL gives them."""
@@ -227,61 +243,10 @@ class RankRecord:
     memory_states: tuple[MemoryState, ...]
     module_states: tuple[MemoryState, ...]  # what CANN's own modules reserve
     by_id: Mapping[int, Span] = field(repr=False)
+    acts: tuple[Act, ...] = ()
 
     def of(self, *kinds: str) -> list[Span]:
         return [span for span in self.spans if span.kind in kinds]
-
-
-class Cost(NamedTuple):
-    """One duration the model is about to spend: what a fault may change."""
-
-    rank: int
-    step: int
-    what: str  # 'python', 'host', 'dataloader', 'launch', 'kernel', 'copy', 'link', 'runtime'
-    name: str  # frame, operator, kernel type, direction, 'src-dst'
-    thread: str  # 'main', 'backward', 'queue' or 'device'
-
-
-class Perturb(Protocol):
-    """Changes one duration; draws no random numbers, so that all others stay as they were."""
-
-    def __call__(self, cost: Cost, ns: int) -> int: ...
-
-
-@dataclass(frozen=True)
-class SimConfig:
-    seed: int = 0
-    ranks: int = 2
-    steps: int = 3
-    layers: int = 4
-    tensor_parallel: int = 1
-    hidden: int = 2048
-    tokens: int = 4096
-    bucket_layers: int = 1  # layers whose gradients travel in one all-reduce
-    first_step: int = 10
-    task_queue: bool = True  # TASK_QUEUE_ENABLE: a thread of its own launches
-    frames: bool = True  # with_stack: python functions and call stacks
-    shapes: bool = True  # record_shapes
-    memory: bool = True  # profile_memory
-    jitter: float = 0.04  # durations vary by up to this share
-    negative_latency_rate: float = 0.01  # launches whose kernel seems to start before them: clocks differ
-    clock_offsets_ns: tuple[int, ...] = ()  # per rank; 0 where left out
-    devices: tuple[int, ...] = ()  # per rank; the rank itself where left out
-    start_ns: int = 1_767_600_000_000_000_000
-    host: str = "sim-node-0"
-    perturb: Perturb | None = None
-
-    def __post_init__(self) -> None:
-        if min(self.ranks, self.steps, self.layers, self.tensor_parallel, self.bucket_layers) < 1:
-            raise ValueError("ranks, steps, layers, tensor_parallel and bucket_layers must be at least 1")
-        if self.ranks % self.tensor_parallel:
-            raise ValueError(f"{self.ranks} ranks do not divide into groups of {self.tensor_parallel}")
-
-    def offset(self, rank: int) -> int:
-        return self.clock_offsets_ns[rank] if rank < len(self.clock_offsets_ns) else 0
-
-    def device(self, rank: int) -> int:
-        return self.devices[rank] if rank < len(self.devices) else rank
 
 
 @dataclass(frozen=True)

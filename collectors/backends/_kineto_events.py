@@ -21,6 +21,8 @@ from collectors.backends._job import (
 from collectors.backends._json_text import quoted
 from collectors.backends._kineto_names import Dialect
 
+_COLLECTIVES = {"receive": "recv", "batchsendrecv": "coalesced"}
+
 
 def number(ns: int) -> str:
     """us as a JSON number with all its ns; as Kineto writes stamps since its base time."""
@@ -84,6 +86,8 @@ class KinetoView:
                     yield self._operator(span)
             elif span.kind == "python":
                 yield self._frame(span)
+            elif span.kind == "gc":
+                yield self._host(span._replace(name="Python GC"), "python_function", '"Python module id": null')
             elif span.kind == "runtime":
                 yield from self._call(span)
             elif span.kind in ("kernel", "memset", "memcpy", "comm_op"):
@@ -114,14 +118,15 @@ class KinetoView:
         if op.sequence >= 0:
             args += f', "Sequence number": {op.sequence}, "Fwd thread id": {op.fwd_thread}'
         if op.call is not None:
-            args += ", " + self._collective(op.call.group, op.call.elements, op.call.dtype)
+            args += ", " + self._collective(op.call.group, op.call.collective, op.call.elements, op.call.dtype)
         return self._host(span, "cpu_op" if span.kind == "cpu_op" else "user_annotation", args)
 
-    def _collective(self, group: str, elements: int, dtype: str) -> str:
+    def _collective(self, group: str, collective: str, elements: int, dtype: str) -> str:
         names = [item.name for item in self.job.groups_of(self.record.rank)]
+        shown = _COLLECTIVES.get(collective, collective)
         ranks, kind = self.job.group(group).ranks, self.job.group(group).kind
         return (
-            f'"Collective name": "allreduce", "In msg nelems": {elements}, "Out msg nelems": {elements}, '
+            f'"Collective name": "{shown}", "In msg nelems": {elements}, "Out msg nelems": {elements}, '
             f'"Group size": {len(ranks)}, "dtype": "{dtype}", "In split size": "[]", "Out split size": "[]", '
             f'"Process Group Name": "{names.index(group)}", "Process Group Description": "{kind}", '
             f'"Process Group Ranks": "{list(ranks)}"'
@@ -187,13 +192,17 @@ class KinetoView:
     def _kernel(self, detail: Kernel | Copy | CommOp) -> str:
         if isinstance(detail, CommOp):
             args = '"registers per thread": 96, "shared memory": 82240, "grid": [24, 1, 1], "block": [544, 1, 1]'
-            return f"{args}, {self._collective(detail.group, detail.elements, 'BFloat16')}"
+            return f"{args}, {self._collective(detail.group, detail.collective, detail.elements, 'BFloat16')}"
         assert isinstance(detail, Kernel)
         sides = [int(side) for side in detail.outputs.shapes.split(";")[0].split(",") if side]
-        blocks = max(1, (sides[0] if sides else 1) // 128)
+        rows, columns = max(1, (sides[0] if sides else 1) // 128), max(1, len(sides))
+        blocks = rows  # as the bundled sample has it, where nothing is planted
+        if self.job.config.keyed:
+            rows, columns = (max(1, -(-side // 128)) for side in (*sides, 1, 1)[:2])  # tiles of 128 x 128
+            blocks = rows * columns
         return (
             f'"queued": 0, "registers per thread": 64, "shared memory": 0, "blocks per SM": {blocks / 132:.6f}, '
-            f'"grid": [{blocks}, {max(1, len(sides))}, 1], "block": [128, 1, 1], "est. achieved occupancy %": 50'
+            f'"grid": [{rows}, {columns}, 1], "block": [128, 1, 1], "est. achieved occupancy %": 50'
         )
 
     def _memory(self) -> Iterator[str]:

@@ -9,13 +9,15 @@ from collectors.backends._job import CommOp, Copy, Kernel, Runtime, Span
 
 Device = Literal["cuda", "rocm", "npu"]
 
-STREAMS = {0: 0, 2: 7, 3: 13, 4: 20, 5: 24}
+STREAMS = {0: 0, 2: 7, 3: 13, 4: 20, 5: 24, 6: 28, 7: 32, 8: 36}
 _CALLS = {
     "aclrtMemcpyAsync": ("MemcpyAsync", 41),
     "aclrtRecordEvent": ("EventRecord", 135),
     "aclrtStreamWaitEvent": ("StreamWaitEvent", 147),
     "aclrtSynchronizeStreamWithTimeout": ("StreamSynchronize", 131),
     "aclrtSynchronizeDevice": ("DeviceSynchronize", 165),
+    "aclrtMallocAlign32": ("Malloc", 20),
+    "aclrtFree": ("Free", 22),
 }
 _COPIES = {
     "h2d": "Memcpy HtoD (Pageable -> Device)",
@@ -30,6 +32,7 @@ _COLLECTIVE = {
     "cuda": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     "rocm": "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
 }
+_EXCHANGE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 _ON_NPU_ONLY = ("acl", "Hccl", "record_event", "wait_event")
 
 
@@ -70,7 +73,9 @@ class Dialect:
         if isinstance(detail, Copy):
             return "gpu_memcpy", _COPIES[detail.direction]
         if isinstance(detail, CommOp):
-            return "kernel", span.name if self.device == "npu" else _COLLECTIVE[self.device]
+            if self.device == "npu":
+                return "kernel", span.name
+            return "kernel", _COLLECTIVE[self.device] if detail.collective == "allreduce" else _EXCHANGE
         if not isinstance(detail, Kernel):
             return None
         if span.kind == "memset":

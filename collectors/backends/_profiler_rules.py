@@ -152,12 +152,14 @@ def text_step_times(record: RankRecord) -> list[StepTime]:
             owner = _owner(ranges, ends, bar[0])
             if owner is not None:
                 bars[owner][number].append(bar)
-    rows = []
+    rows, received = [], _received(record)
     for item, mine in bars.items():
         busy = sorted(mine[0] + mine[1])
         every = busy + mine[3]
         stage = max((end for _, end in every), default=0) - min((start for start, _ in every), default=0)
-        rows.append(_step_time(item, [_length(lane) for lane in mine], stage, busy[0][0] if busy else item.host_start))
+        bubble = sum(ns for ts, ns in received if _owner(ranges, ends, ts) == item)
+        first = busy[0][0] if busy else item.host_start
+        rows.append(_step_time(item, [_length(lane) for lane in mine], stage, first, bubble))
     return rows
 
 
@@ -165,17 +167,23 @@ def db_step_times(record: RankRecord) -> list[StepTime]:
     """Makes the lanes anew from the tasks that start in the range; Stage spans what is busy."""
     tasks = record.of("kernel", "memset", "comm_op")
     starts = [span.ts_ns for span in tasks]
-    rows = []
+    rows, received = [], _received(record)
     for item in db_ranges(record):
         parts = _lanes(tasks[bisect_left(starts, item.start) : bisect_left(starts, item.end)])
         busy = sorted(parts.computing + parts.communication)
         stage = max(end for _, end in busy) - busy[0][0] if busy else 0
         first = busy[0][0] if parts.computing else item.host_start  # 0 without a compute task: the tool's own rule
-        rows.append(_step_time(item, [_length(lane) for lane in parts], stage, first))
+        bubble = sum(ns for ts, ns in received if item.start <= ts < item.end)
+        rows.append(_step_time(item, [_length(lane) for lane in parts], stage, first, bubble))
     return rows
 
 
-def _step_time(item: Range, lengths: list[int], stage: int, first: int) -> StepTime:
+def _received(record: RankRecord) -> list[Interval]:
+    """Start and length of what the profiler calls bubbles: receive operators, and only those."""
+    return [(span.ts_ns, span.dur_ns) for span in record.of("comm_op") if span.name.startswith("hcom_receive")]
+
+
+def _step_time(item: Range, lengths: list[int], stage: int, first: int, bubble: int) -> StepTime:
     computing, communication, exposed, free = lengths
     return StepTime(
         item.step,
@@ -184,9 +192,9 @@ def _step_time(item: Range, lengths: list[int], stage: int, first: int) -> StepT
         communication - exposed,
         communication,
         free,
-        stage,
-        0,
-        exposed,
+        stage - bubble,
+        bubble,
+        exposed - bubble,
         first - item.host_start,
     )
 

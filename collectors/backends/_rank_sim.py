@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collectors.backends._config import RATED_MHZ
 from collectors.backends._host_sim import TICK, HostSim, Stream
+from collectors.backends._items import Collect, CopyData, Exchange, KernelSpec, Launch, Signal
 from collectors.backends._job import NONE_ID, Copy, Kernel, Link, Task
 from collectors.backends._pmu import block_num, measure
-from collectors.backends._script import Collect, CopyData, KernelSpec, Launch, Signal
 
+_HCCL = {
+    "allReduce": "HcclAllreduce",
+    "send": "HcclSend",
+    "receive": "HcclRecv",
+    "batchSendRecv": "HcclBatchSendRecv",
+}
 COPY_BYTES_PER_NS = {"h2d": 24, "d2h": 22, "d2d": 600}
 
 
@@ -16,6 +23,7 @@ COPY_BYTES_PER_NS = {"h2d": 24, "d2h": 22, "d2d": 600}
 class Pending:
     """A collective that this rank has launched and whose peers are still to come."""
 
+    item: Collect | Exchange
     operator: int  # the host span it came from
     launch: int  # the runtime span
     connection: int
@@ -23,7 +31,7 @@ class Pending:
 
 
 class RankSim(HostSim):
-    def begin(self, stream: Stream, launched: int) -> int:
+    def begin(self, stream: Stream, launched: int, task: str = "") -> int:
         """When a task launched at that time starts: after its predecessor, and after it reached the device.
 
         A few seem to start before they were launched, because the clocks of host and device differ a little.
@@ -31,7 +39,8 @@ class RankSim(HostSim):
         latency = self.cost("launch", "device", 9_000, "device")
         if self.random() < self.config.negative_latency_rate:
             latency = -self.cost("clock", "device", 700, "device")
-        return max(stream.free + TICK, launched + latency)
+        gap = self.config.gap_ns if task else TICK
+        return self.pause(task, stream.free + gap, launched + latency)
 
     def next_task(self, stream: Stream) -> int:
         stream.task = (stream.task + 1) % 65_535
@@ -39,27 +48,39 @@ class RankSim(HostSim):
 
     def launch(self, item: Launch) -> None:
         query = self.cost("runtime", f"{item.api}GetWorkspaceSize", 3_200)
-        self.runtime(self.thread, "acl", "ACL_NN", f"{item.api}GetWorkspaceSize", self.now, query)
+        if not item.compile_ns:
+            self.runtime(self.thread, "acl", "ACL_NN", f"{item.api}GetWorkspaceSize", self.now, query)
         self.now += query + 200
         costs = [self.cost("runtime", "launch", 4_200, "queue") for _ in item.kernels]
-        body = sum(costs) + 700 * len(costs) + 2_000
+        body = sum(costs) + 700 * len(costs) + 2_000 + item.compile_ns
         start = self.now
         number, thread, entered = self.leaf(item.api, item.stack, body)
-        self.runtime(thread, "acl", "ACL_NN", item.api, entered, body)
-        at = entered + 1_500
+        if item.compile_ns:
+            self._compile(item.compile_ns, thread, entered, body)
+        else:
+            self.runtime(thread, "acl", "ACL_NN", item.api, entered, body)
+        at = entered + 1_500 + item.compile_ns
         stream = self.streams[item.stream]
         for kernel, ns in zip(item.kernels, costs, strict=True):
             node, connection = self.runtime(thread, "node", "launch", kernel.name, at, ns)
             self.runtime(thread, "runtime", "KernelLaunchWithHandle", "KernelLaunchWithHandle", at + 300, ns - 600)
-            device = self._kernel(kernel, stream, self.begin(stream, at), connection)
+            device = self._kernel(kernel, stream, self.begin(stream, at, kernel.op_type), connection)
             self.link((("host_to_device", node), ("torch_to_npu", number)), device)
             at += ns + 700
         self.leaf_end(item.api, item.stack, number, start, entered + body)
 
+    def _compile(self, ns: int, thread: str, entered: int, body: int) -> None:
+        """An operator that CANN does not have ready is compiled in the call that launches it."""
+        self.runtime(thread, "acl", "ACL_OP", "aclopCompileAndExecute", entered, body)
+        self.runtime(thread, "acl", "ACL_OP", "opCompile", entered + 1_000, ns)
+        if self.fault:
+            self.acted(self.fault, entered + 1_000, entered + 1_000 + ns)
+
     def _kernel(self, spec: KernelSpec, stream: Stream, start: int, connection: int) -> int:
         ns = self.cost("kernel", spec.op_type, spec.base_ns, "device")
         stream.free = start + ns
-        core, mixed = block_num(spec.core)
+        core, mixed = block_num(spec.core, spec.blocks)
+        mhz = self.clock_at(start)
         detail = Kernel(
             stream.number,
             self.next_task(stream),
@@ -71,12 +92,19 @@ class RankSim(HostSim):
             spec.hf32,
             spec.inputs,
             spec.outputs,
-            measure(spec.core, ns, core, self.random()),
+            measure(spec.core, ns, core, self.random(), mhz),
             round(0.5 + 0.4 * self.random(), 6),
             0 if spec.core.startswith("MIX") else NONE_ID,
         )
         kind = "memset" if spec.op_type == "MemSet" else "kernel"
         return self.record(f"stream {stream.number}", kind, spec.name, start, stream.free, detail)
+
+    def clock_at(self, start: int) -> int:
+        """The clock of the AI cores; what the profiler samples is when it changes."""
+        mhz = self.config.mhz(self.rank, self.step)
+        if mhz != (self.clock[-1][1] if self.clock else RATED_MHZ):
+            self.clock.append((start + self.offset, mhz))
+        return mhz
 
     def copy(self, item: CopyData) -> None:
         name = {"h2d": "acl_memcpy_host_to_device", "d2d": "acl_memcpy_device_to_device", "d2h": "aclrtMemcpyAsync"}
@@ -140,14 +168,14 @@ class RankSim(HostSim):
         detail = Task(0, self.next_task(self.streams["marks"]), self.new_connection(), "PLACE_HOLDER_SQE")
         self.record("stream 0", "device_other", name, self.now, self.now + TICK, detail)
 
-    def collect(self, item: Collect) -> Pending:
+    def collect(self, item: Collect | Exchange) -> Pending:
         """Launches this rank's part of a collective; it arrives when its stream gets there."""
-        start, name = self.now, "HcclAllreduce"
-        ns = self.cost("runtime", "hcom_allReduce_", 38_000, "queue")
+        start, name, api = self.now, _HCCL[item.collective], f"hcom_{item.collective}_"
+        ns = self.cost("runtime", api, 38_000, "queue")
         number, thread, entered = self.leaf(name, item.stack, ns + 500)
-        self.runtime(thread, "acl", "HOST_HCCL", "hcom_allReduce_", entered, ns)
-        node, connection = self.runtime(thread, "node", "launch", "hcom_allReduce_", entered, ns)
+        self.runtime(thread, "acl", "HOST_HCCL", api, entered, ns)
+        node, connection = self.runtime(thread, "node", "launch", api, entered, ns)
         self.runtime(thread, "hccl", "master", "Launch", entered + ns * 3 // 4, ns // 5)
         self.leaf_end(name, item.stack, number, start, entered + ns)
         arrival = self.begin(self.streams[item.kind], entered + ns) + self.cost("launch", "collective", 1_300, "device")
-        return Pending(number, node, connection, arrival)
+        return Pending(item, number, node, connection, arrival)

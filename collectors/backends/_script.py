@@ -10,7 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from collectors.backends._job import CommCall, Tensors
+from collectors.backends._items import (
+    Allocate,
+    Close,
+    Collect,
+    CopyData,
+    Exchange,
+    Item,
+    KernelSpec,
+    Launch,
+    Open,
+    Release,
+    Signal,
+    Switch,
+    Sync,
+    Work,
+)
+from collectors.backends._job import CommCall
 
 SITE = "/opt/conda/lib/python3.11/site-packages/"
 CODE = "/workspace/train/"
@@ -27,121 +43,14 @@ def source_path(frame: str) -> str:
     return (SITE if "/" in frame else CODE) + frame
 
 
-@dataclass(frozen=True)
-class KernelSpec:
-    name: str
-    op_type: str
-    core: str  # AI_CORE, AI_VECTOR_CORE, MIX_AIC, MIX_AIV, DSA_SQE
-    base_ns: int
-    inputs: Tensors
-    outputs: Tensors
-    hf32: str = "NO"
-
-
-@dataclass(frozen=True)
-class Open:
-    """A frame or an operator begins."""
-
-    what: str  # 'python', 'cpu_op', 'annotation', 'step_mark'
-    name: str
-    base_ns: int  # host time from here to the next thing inside it
-    shapes: tuple[str, ...] | None = None
-    dtypes: tuple[str, ...] | None = None
-    stack: tuple[str, ...] = ()
-    key: str = ""  # names the forward operator that a backward operator belongs to
-    backward: bool = False
-    call: CommCall | None = None
-    module: int | None = None
-
-
-@dataclass(frozen=True)
-class Close:
-    base_ns: int
-
-
-@dataclass(frozen=True)
-class Work:
-    """The host is busy for a while."""
-
-    what: str
-    name: str
-    base_ns: int
-
-
-@dataclass(frozen=True)
-class Launch:
-    """The current operator hands kernels to the device."""
-
-    api: str
-    kernels: tuple[KernelSpec, ...]
-    stack: tuple[str, ...]
-    stream: str = "compute"
-
-
-@dataclass(frozen=True)
-class CopyData:
-    direction: str
-    bytes: int
-    stack: tuple[str, ...]
-    blocking: bool = False
-
-
-@dataclass(frozen=True)
-class Signal:
-    """One stream waits for what another has been given so far; 'tp' and 'dp' name communication streams."""
-
-    source: str
-    target: str
-    stack: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Collect:
-    """Every rank of this rank's group of that kind takes part in an all-reduce."""
-
-    kind: str
-    count: int
-    item_bytes: int
-    dtype: str
-    stack: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Switch:
-    """Another host thread carries on."""
-
-    thread: str  # 'main' or 'backward'
-
-
-@dataclass(frozen=True)
-class Sync:
-    """The host waits until the device is done."""
-
-    stack: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Allocate:
-    slot: str
-    name: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Release:
-    slot: str
-
-
-Instruction = Open | Close | Work | Launch | CopyData | Signal | Collect | Switch | Sync | Allocate | Release
-
-
 @dataclass
 class Script:
     """A list of instructions in the making; knows which frames are open, so that operators get their call stack."""
 
     frames: bool = True
     shapes: bool = True
-    items: list[Instruction] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    prefix: str = ""  # of the names of operators and blocks: which micro batch they belong to
     _open: list[str] = field(default_factory=lambda: [source_path(frame) for frame in OUTER])
     _modules: dict[str, int] = field(default_factory=dict)
     _backward: bool = False
@@ -196,7 +105,7 @@ class Script:
                 shapes if seen else None,
                 dtypes if seen else None,
                 self.stack,
-                key,
+                key and self.prefix + key,
                 self._backward and bool(key),
                 call,
             )
@@ -239,11 +148,14 @@ class Script:
     def collect(self, kind: str, count: int, item_bytes: int, dtype: str) -> None:
         self.items.append(Collect(kind, count, item_bytes, dtype, self.stack))
 
+    def exchange(self, kind: str, send: int, receive: int, item_bytes: int, dtype: str) -> None:
+        self.items.append(Exchange(kind, send, receive, item_bytes, dtype, self.stack))
+
     def sync(self) -> None:
         self.items.append(Sync(self.stack))
 
     def allocate(self, slot: str, name: str, size: int) -> None:
-        self.items.append(Allocate(slot, name, size))
+        self.items.append(Allocate(self.prefix + slot, name, size))
 
     def release(self, slot: str) -> None:
-        self.items.append(Release(slot))
+        self.items.append(Release(self.prefix + slot))

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.backends._collective import all_reduce
-from collectors.backends._job import Group, Job, MemoryState, RankRecord, Sample, SimConfig, Span
-from collectors.backends._model import build_step
+from collectors.backends._config import RATED_MHZ, SimConfig
+from collectors.backends._course import course, numbered
+from collectors.backends._exchange import exchange
+from collectors.backends._items import Close, Exchange, Open
+from collectors.backends._job import Group, Job, MemoryState, RankRecord, Sample, Span
+from collectors.backends._pipeline import build
 from collectors.backends._rank_sim import Pending, RankSim
-from collectors.backends._script import (
-    OUTER,
-    Allocate,
-    Close,
-    Collect,
-    CopyData,
-    Instruction,
-    Launch,
-    Open,
-    Release,
-    Signal,
-    Switch,
-    Sync,
-    Work,
-)
+from collectors.backends._script import OUTER
 
 SAMPLE_NS = 5_000_000
 MIB = 1 << 20
@@ -30,21 +20,29 @@ MODULES = (("SLOG", 0), ("HCCL", 404 * MIB), ("RUNTIME", 66 * MIB), ("APP", 0), 
 
 
 def simulate(config: SimConfig) -> Job:
-    """Runs the job; ranks go through the same script side by side, because collectives tie them together."""
+    """Runs the job: each rank goes its way until a collective, which happens when its whole group is there."""
     groups = tuple(_groups(config))
     sims = [_start(config, rank, groups) for rank in range(config.ranks)]
+    scripts = [numbered(config, build(config, stage)) for stage in range(config.pipeline)]
+    courses = [course(sim, scripts[config.stage(sim.rank)]) for sim in sims]
     counts = {group.name: 0 for group in groups}
-    script = build_step(config)
-    for step in range(config.first_step, config.first_step + config.steps):
-        for sim in sims:
-            sim.step = step
-            sim.now += sim.cost("python", "train", 9_000)
-        for item in script:
-            if isinstance(item, Collect):
-                _collect(item, sims, groups, counts)
-            else:
-                for sim in sims:
-                    _run(sim, item)
+    here: dict[int, Pending] = {}
+    going = list(range(config.ranks))
+    while going:
+        for rank in going:
+            stop = next(courses[rank], None)
+            if stop is not None:
+                here[rank] = stop
+        going = []
+        for group in groups:
+            if all(rank in here and here[rank].item.kind == group.kind for rank in group.ranks):
+                unfold = exchange if isinstance(here[group.ranks[0]].item, Exchange) else all_reduce
+                unfold(group, {rank: here.pop(rank) for rank in group.ranks}, sims, counts[group.name])
+                counts[group.name] += 1
+                going += group.ranks
+    if here:
+        waiting = ", ".join(f"rank {rank} for its {stop.item.kind} group" for rank, stop in sorted(here.items()))
+        raise RuntimeError(f"the job hangs: {waiting}")
     for sim in sims:
         sim.sync()
         for _ in OUTER if config.frames else ():
@@ -53,11 +51,24 @@ def simulate(config: SimConfig) -> Job:
 
 
 def _groups(config: SimConfig) -> Iterator[Group]:
-    """Tensor-parallel neighbours first, data parallel across them; a group of one does not communicate."""
+    """Tensor-parallel neighbours first, data parallel across them; a group of one does not communicate.
+
+    In a pipeline the data parallel ranks of a stage are neighbours, and every pair of stages has a group of its own.
+    """
     tp, ranks = config.tensor_parallel, config.ranks
     stamp = config.start_ns // 1_000_000 - 60_000
     members = [("tp", tuple(range(first, first + tp)), 5) for first in range(0, ranks, tp)]
-    members += [("dp", tuple(range(first, ranks, tp)), 4) for first in range(tp)]
+    wide = ranks // config.pipeline
+    members += [
+        ("dp", tuple(range(stage * wide + first, (stage + 1) * wide, tp)), 4)
+        for stage in range(config.pipeline)
+        for first in range(tp)
+    ]
+    members += [
+        (f"pp{stage}", (stage * wide + lane, (stage + 1) * wide + lane), 6 + stage)
+        for stage in range(config.pipeline - 1)
+        for lane in range(wide)
+    ]
     for index, (kind, numbers, stream) in enumerate(members):
         if len(numbers) > 1:
             yield Group(f"10.20.0.{numbers[0] + 1}%eth0_6{index:04d}_{kind}_{stamp}", kind, numbers, stream)
@@ -72,45 +83,6 @@ def _start(config: SimConfig, rank: int, groups: tuple[Group, ...]) -> RankSim:
     for name in OUTER if config.frames else ():
         sim.open(Open("python", name, 2_000))
     return sim
-
-
-def _run(sim: RankSim, item: Instruction) -> None:
-    """One instruction on one rank."""
-    if isinstance(item, Open):
-        sim.open(item)
-    elif isinstance(item, Close):
-        sim.close(item)
-    elif isinstance(item, Launch):
-        sim.launch(item)
-    elif isinstance(item, Allocate | Release):
-        _memory(sim, item)
-    elif isinstance(item, Work):
-        sim.work(item)
-    elif isinstance(item, CopyData):
-        sim.copy(item)
-    elif isinstance(item, Signal):
-        sim.signal(item)
-    elif isinstance(item, Switch):
-        sim.switch(item)
-    elif isinstance(item, Sync):
-        sim.sync()
-
-
-def _memory(sim: RankSim, item: Allocate | Release) -> None:
-    if not sim.config.memory:
-        return
-    if isinstance(item, Allocate):
-        sim.memory.allocate(item.slot, item.name, item.bytes, sim.now)
-    else:
-        sim.memory.release(item.slot, sim.now)
-
-
-def _collect(item: Collect, sims: list[RankSim], groups: tuple[Group, ...], counts: dict[str, int]) -> None:
-    pending: dict[int, Pending] = {sim.rank: sim.collect(item) for sim in sims}
-    for group in groups:
-        if group.kind == item.kind:
-            all_reduce(group, item, pending, sims, counts[group.name])
-            counts[group.name] += 1
 
 
 def _finish(sim: RankSim) -> RankRecord:
@@ -150,13 +122,15 @@ def _finish(sim: RankSim) -> RankRecord:
         memory_states=tuple(sorted([*sim.memory.states, *_app_states(samples)], key=lambda state: state.ts_ns)),
         module_states=tuple(_module_states(begin, end)),
         by_id={span.id: span for span in spans},
+        acts=tuple(sorted(sim.acts)),
     )
 
 
 def _samples(sim: RankSim, begin: int, end: int) -> Iterator[Sample]:
     """Counters at a fixed rate; whole units, so that every format can say them exactly."""
-    for ts in (begin, end):
-        yield Sample("AI Core Freq", "MHz", ts, 1800)
+    last = sim.clock[-1][1] if sim.clock else RATED_MHZ
+    for ts, mhz in ((begin, RATED_MHZ), *sim.clock, (end, last)):
+        yield Sample("AI Core Freq", "MHz", ts, mhz)
     for ts in range(begin + 70_000, end, SAMPLE_NS):
         used = (sim.memory.states[-1].totals[1] if sim.memory.states else 900 * MIB) // 1024
         for owner, extra in (("APP", 0), ("Device", 242_000)):

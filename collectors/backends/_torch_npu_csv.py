@@ -63,7 +63,10 @@ def write_tables(record: RankRecord, out: Path, options: AscendOptions) -> None:
         write_csv(out / "api_statistic.csv", extra + header, _api_statistic(record, options), crlf=False)
 
 
-def write_kernels(record: RankRecord, out: Path, options: AscendOptions) -> None:
+def write_kernels(
+    record: RankRecord, out: Path, options: AscendOptions, laps: int = 1, lap_ns: int = 0, lap_steps: int = 0
+) -> None:
+    """kernel_details.csv; more than one lap where the trace beside it is laid end to end."""
     device = "" if options.old else "Device_id,"
     block = "Block Dim" if options.old else "Block Num"
     if not options.api:
@@ -72,7 +75,14 @@ def write_kernels(record: RankRecord, out: Path, options: AscendOptions) -> None
         header = f"Step Id,{device}Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),"
         header += f"Duration(us),Wait Time(us),{block},Mix {block},HF32 Eligible,{_TENSORS},Context ID,{_PMU},"
         header += "cube_utilization(%)"
-    rows = (_kernel(row, record, options) for row in kernel_rows(record))
+    first = [(row.span.ts_ns, _kernel(row, record, options)) for row in kernel_rows(record)]
+    column = header.split(",").index("Start Time(us)")
+
+    def shifted(ts: int, cells: list[Cell], lap: int) -> list[Cell]:
+        step = cells[0] + lap * lap_steps if isinstance(cells[0], int) else cells[0]
+        return [step, *cells[1:column], stamp(ts + lap * lap_ns), *cells[column + 1 :]]
+
+    rows = (shifted(ts, cells, lap) for lap in range(laps) for ts, cells in first)
     write_csv(out / "kernel_details.csv", header, rows)
 
 
@@ -111,6 +121,8 @@ def _counters(span: Span, kernel: Kernel) -> list[Cell]:
 def _l2(record: RankRecord) -> Iterator[Row]:
     for span in record.of("kernel", "memset"):
         assert isinstance(span.detail, Kernel)
+        if span.detail.core == "AI_CPU":
+            continue  # it does not go through the cache of the AI cores
         hit = span.detail.l2_hit
         yield span.detail.stream, span.detail.task, hit, round((1 - hit) / 3, 6), span.name
 
@@ -121,7 +133,7 @@ def operators(record: RankRecord) -> Iterator[Row]:
     for link in record.links:
         if link.route == "torch_to_npu":
             target = record.by_id[link.dst]
-            core = isinstance(target.detail, Kernel) and target.detail.core != "DSA_SQE"
+            core = isinstance(target.detail, Kernel) and target.detail.core not in ("DSA_SQE", "AI_CPU")
             times = device.setdefault(link.src, [0, 0])
             times[0] += target.dur_ns
             times[1] += target.dur_ns if core else 0

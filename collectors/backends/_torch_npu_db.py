@@ -10,7 +10,7 @@ from collectors.backends._ascend import MODULES, AscendOptions
 from collectors.backends._comm_files import MB, Analysis, analyse, by_step, matrix_links, rate
 from collectors.backends._db_device import write_device
 from collectors.backends._db_host import write_host
-from collectors.backends._db_schema import Database, Value, analysis_tables, enums, tables
+from collectors.backends._db_schema import GC_RECORD, Database, Value, analysis_tables, enums, tables
 from collectors.backends._db_strings import Strings
 from collectors.backends._job import Job, RankRecord
 from collectors.backends._profiler_rules import db_step_times
@@ -48,7 +48,10 @@ def _write_rank(
         "CommunicationTaskIndex ON COMMUNICATION_TASK_INFO (globalTaskId)",
         "TaskIndex ON TASK (startNs,globalTaskId)",
     )
-    db = Database(output / f"ascend_pytorch_profiler_{record.rank}.db", tables(options), indexes)
+    path, schema = output / f"ascend_pytorch_profiler_{record.rank}.db", tables(options)
+    if job.config.gc_threshold_ms is not None:
+        schema["GC_RECORD"] = GC_RECORD
+    db = Database(path, schema, indexes)
     strings = Strings()
     _facts(job, record, db, options)
     write_device(job, record, db, strings, options)
@@ -144,7 +147,7 @@ def _write_analysis(job: Job, record: RankRecord, output: Path, options: AscendO
 
 def _time(one: Analysis, step: str) -> tuple[Value, ...]:
     numbers = (one.elapse / 1e6, one.transit / 1e6, one.wait / 1e6, one.synchronization / 1e6, one.idle / 1e6)
-    return one.span.name, str(one.hash), round(one.span.ts_ns / 1000, 1), *numbers, step, "collective"
+    return one.span.name, str(one.hash), round(one.span.ts_ns / 1000, 1), *numbers, step, one.scope
 
 
 def _bandwidth(one: Analysis, step: str) -> Iterator[tuple[Value, ...]]:
@@ -153,11 +156,11 @@ def _bandwidth(one: Analysis, step: str) -> Iterator[tuple[Value, ...]]:
         sizes = one.sizes.items() if transport == "HCCS" else [(0, (0, 0))]
         for size, (count, ns) in sizes:
             packets = (size / MB, count, ns / 1e6)
-            yield one.span.name, str(one.hash), transport, *sums, *packets, step, "collective"
+            yield one.span.name, str(one.hash), transport, *sums, *packets, step, one.scope
 
 
 def _matrix(mine: list[Analysis], step: str) -> Iterator[tuple[Value, ...]]:
     for link in matrix_links(mine):
         ends = (str(link.hash), str(link.source), str(link.target), link.transport)
         numbers = (link.bytes / MB, link.ns / 1e6, rate(link.bytes, link.ns))
-        yield link.key, *ends, *numbers, step, "collective", link.operator
+        yield link.key, *ends, *numbers, step, link.scope, link.operator

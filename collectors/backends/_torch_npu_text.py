@@ -65,8 +65,8 @@ def metadata(job: Job, record: RankRecord) -> dict[str, Any]:
         "distributed_args": {
             "world_size": job.config.ranks,
             "tensor_model_parallel_size": job.config.tensor_parallel,
-            "pipeline_model_parallel_size": 1,
-            "data_parallel_size": job.config.ranks // job.config.tensor_parallel,
+            "pipeline_model_parallel_size": job.config.pipeline,
+            "data_parallel_size": job.config.ranks // (job.config.tensor_parallel * job.config.pipeline),
             "rank": record.rank,
         },
         "parallel_group_info": {group.name: _group(group, record.rank) for group in job.groups_of(record.rank)},
@@ -75,7 +75,8 @@ def metadata(job: Job, record: RankRecord) -> dict[str, Any]:
 
 
 def _group(group: Group, rank: int) -> dict[str, Any]:
-    return {"group_name": group.kind, "group_rank": group.ranks.index(rank), "global_ranks": list(group.ranks)}
+    kind = group.kind.rstrip("0123456789")  # pairs of stages are numbered
+    return {"group_name": kind, "group_rank": group.ranks.index(rank), "global_ranks": list(group.ranks)}
 
 
 def _info(job: Job, record: RankRecord, options: AscendOptions, exports: list[str]) -> dict[str, Any]:
@@ -92,13 +93,13 @@ def _info(job: Job, record: RankRecord, options: AscendOptions, exports: list[st
     experimental = {
         "_profiler_level": options.level,
         "_aic_metrics": "ACL_AICORE_PIPE_UTILIZATION" if options.api else "ACL_AICORE_NONE",
-        "_l2_cache": True,
+        "_l2_cache": config.l2_cache,
         "_msprof_tx": False,
         "_data_simplification": True,
         "record_op_args": False,
         "_export_type": exports[0] if options.old and len(exports) == 1 else exports,
         "_op_attr": False,
-        "_gc_detect_threshold": None,
+        "_gc_detect_threshold": config.gc_threshold_ms,
     }
     boot = config.start_ns - 86_400 * 10**9 + config.offset(record.rank)  # the monotonic clock counts from here
     info: dict[str, Any] = {

@@ -30,6 +30,7 @@ class HostView:
                 yield from self._fwdbwd(self.record.by_id[link.src], self.record.by_id[link.dst])
         yield from self.metadata()
         yield from map(self._frame, sorted(self.record.of("python"), key=lambda span: span.end_ns))
+        yield from self._garbage()
 
     def metadata(self) -> Iterator[str]:
         record = self.record
@@ -43,6 +44,21 @@ class HostView:
         for tid in (record.main_tid, record.backward_tid, record.queue_tid):
             yield meta("thread_name", tid, f'"name": "Thread {tid}"')
             yield meta("thread_sort_index", tid, f'"sort_index": {tid}')
+
+    def _garbage(self) -> Iterator[str]:
+        """Collections have a process of their own, which is only there if one was recorded."""
+        spans, pid = self.record.of("gc"), self.record.pid << 10 | 1 << 5
+        if not spans:
+            return
+        name = '{"ph": "M", "name": "process_name", "pid": %d, "tid": 0, "args": {"name": "Python GC"}}'
+        sort = '{"ph": "M", "name": "process_sort_index", "pid": %d, "tid": 0, "args": {"sort_index": 1}}'
+        yield from (name % pid, sort % pid)
+        for span in spans:
+            place = f'"pid": {pid}, "tid": {self.record.tracks[span.track].tid}'
+            yield (
+                f'{{"ph": "X", "name": "GC", {place}, "ts": "{us(span.ts_ns)}", "dur": {span.dur_ns / 1000}, '
+                f'"cat": "GC", "args": {{}}}}'
+            )
 
     def _head(self, span: Span) -> str:
         return (

@@ -5,16 +5,18 @@ The same seed gives the same job, down to the nanosecond. A fault is a ``perturb
 and the difference between the two jobs is the fault's cost.
 
 Modelled: a Python host with its call stacks, the task queue, CANN calls, launch latency (a few negative, as clocks
-of host and device differ), streams with events, data and tensor parallel all-reduce over a mesh of links with every
-wait ending when its peer is ready, kernels with shapes and counters, copies, memory, sampled counters.
-Not modelled: pipelines and other collectives, AI CPU, graph mode, contention between compute and communication.
+of host and device differ), streams with events, data and tensor parallel all-reduce over a mesh of links and
+pipelines, with every wait ending when its peer is ready, kernels on AI cores and the AI CPU with shapes, counters and
+their clock, copies, memory, sampled counters.
+Not modelled: other collectives, graph mode, contention between compute and communication.
 """
 
 from __future__ import annotations
 
 from collectors.backends._ascend import AscendOptions
 from collectors.backends._bench_trace import write_kineto_file, write_trace_view
-from collectors.backends._job import Cost, Job, SimConfig, Span
+from collectors.backends._config import Cost, SimConfig
+from collectors.backends._job import Job, Span
 from collectors.backends._kineto import write_kineto
 from collectors.backends._simulate import simulate
 from collectors.backends._torch_npu_db import write_both, write_db

@@ -11,7 +11,8 @@ from ingest.errors import IngestError
 from ingest.events.model import MAX_DEPTH, MAX_EVENT, PAD
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
-_PLAIN = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.S)
+# A group that can fail half-way is never possessive: Python 3.11.2 then keeps what the group had read.
+_PLAIN = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*', re.S)
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.S)
 _SCALAR = re.compile(rb'[^ \t\r\n,:"{}\[\]]*+')
 _NOT_UTF8 = re.compile(rb"\xff\xfe|\xfe\xff|.?\x00", re.S)

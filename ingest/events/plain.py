@@ -17,7 +17,7 @@ from ingest.events.strict import Lost, is_number, members, overflows, scaled, te
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _MAYBE_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
-_LEVEL = rb'[{\[](?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|%s)*+[}\]]'
+_LEVEL = rb'[{\[](?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|%s)*[}\]]'
 _SHALLOW = re.compile(_LEVEL % (_LEVEL % (_LEVEL % rb"(?!)")), re.S)  # what Skim finds, at once, for nearly all events
 _SIMPLE = re.compile(r"(0|[1-8][0-9]{0,15})(?:\.([0-9]{1,3}))?")
 _LABELS = ("name", "cat", "pid", "tid", "id")

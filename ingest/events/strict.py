@@ -13,7 +13,7 @@ from ingest.events.model import MAX_DEPTH
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _RUN = re.compile(rb'[^"\\\x00-\x1f]*+')
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_NUMBER = re.compile(rb"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
+_NUMBER = re.compile(rb"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?")
 _WORD = re.compile(rb"true|false|null")
 _GLUED = re.compile(rb"[0-9A-Za-z_.+-]")
 _PARTS = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")

@@ -1,0 +1,174 @@
+"""From a seed and the names of scenarios to a capture on disk and the truth beside it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import random
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import collectors.scenarios
+from collectors.backends._ascend import AscendOptions
+from collectors.backends._job import Job
+from collectors.backends._kineto import write_kineto
+from collectors.backends._simulate import simulate
+from collectors.backends._torch_npu_db import write_db
+from collectors.backends._torch_npu_text import write_text
+from collectors.scenarios._base import base_config, capture_of, fit
+from collectors.scenarios._fault import Capture, Fault, SimConfig
+from collectors.scenarios._truth import Truth, configured, truths, wall
+
+LEVELS = ("Level0", "Level1", "Level2")
+LEAST_SHARE = 0.02  # of the step: what costs less is not worth finding
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for instead of being drawn; None where the seed decides."""
+
+    ranks: int | None = None
+    steps: int | None = None
+    level: int | None = None
+    format: str | None = None
+    missing_ranks: int | None = None
+    skew_ns: int | None = None
+    clean: bool = False  # the same job without its faults
+
+
+DRAWN = Options()
+
+
+@dataclass(frozen=True)
+class Case:
+    seed: int
+    config: SimConfig  # healthy
+    faults: tuple[Fault, ...]
+    capture: Capture
+    job: Job
+    truths: tuple[Truth, ...]
+
+    @property
+    def step_ns(self) -> int:
+        return wall(self.job, self.capture.ranks) // self.config.steps
+
+
+def scenarios() -> dict[str, ModuleType]:
+    """Every file of this package that plants a fault."""
+    names = sorted(m.name for m in pkgutil.iter_modules(collectors.scenarios.__path__) if not m.name.startswith("_"))
+    return {name: importlib.import_module(f"collectors.scenarios.{name}") for name in names}
+
+
+def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
+    """The job with these faults and what they cost; ``clean`` leaves the faults out and nothing else.
+
+    Base job, capture and each fault draw from numbers of their own, so that one can change without the others. A fault
+    that another one hides (on a rank that is not the last to come) is drawn again.
+    """
+    known = scenarios()
+    chosen = sorted((known[name] for name in names), key=lambda scenario: not getattr(scenario, "FIRST", False))
+    config = base_config(random.Random(f"{seed}/base"))
+    config = replace(config, **{key: value for key in ("ranks", "steps") if (value := getattr(options, key))})
+    for scenario in chosen:
+        config = replace(config, ranks=max(config.ranks, getattr(scenario, "RANKS", 1)))
+        if hasattr(scenario, "suit"):
+            config = scenario.suit(random.Random(f"{seed}/{scenario.CAUSE}/suit"), config)
+    config, capture = capture_of(random.Random(f"{seed}/capture"), config, _allowed(chosen, options))
+    for attempt in range(ATTEMPTS):
+        made = _planted(chosen, seed, attempt, config, capture, options)
+        if all(truth.gain_ns > LEAST_SHARE * made.step_ns for truth in made.truths):
+            break
+    if options.clean:
+        return replace(made, faults=(), truths=(), job=simulate(configured(made.config, ())))
+    return made
+
+
+def _planted(
+    chosen: Sequence[ModuleType], seed: int, attempt: int, config: SimConfig, capture: Capture, options: Options
+) -> Case:
+    faults: list[Fault] = []
+    for scenario in chosen:
+        job_so_far = replace(configured(config, faults), faults=())
+        draw = random.Random(f"{seed}/{scenario.CAUSE}/{attempt}")
+        faults.append(scenario.plant(draw, job_so_far))
+    config, capture = fit(config, capture, faults, options.missing_ranks, options.skew_ns)
+    job = simulate(configured(config, faults))
+    found = tuple(_as_seen(truth, capture) for truth in truths(config, faults, job, capture))
+    return Case(seed, config, tuple(faults), capture, job, found)
+
+
+def _allowed(chosen: Sequence[ModuleType], options: Options) -> dict[str, tuple[Any, ...]]:
+    """Formats and levels of captures that show all of them; what is asked for is not argued with."""
+    allowed: dict[str, tuple[Any, ...]] = {"formats": ("text", "db", "kineto"), "levels": (0, 1, 2)}
+    for scenario in chosen:
+        for key in allowed:
+            limits = getattr(scenario, key.upper(), allowed[key])
+            allowed[key] = tuple(value for value in allowed[key] if value in limits)
+    if options.format:
+        allowed["formats"] = (options.format,)
+    if options.level is not None:
+        allowed["levels"] = (options.level,)
+    return allowed
+
+
+def _as_seen(truth: Truth, capture: Capture) -> Truth:
+    """A cause that the capture cannot show has another name there: what it looks like."""
+    fault = truth.fault
+    cause = fault.cause if fault.seen is None else fault.seen(capture)
+    if fault.rank is not None and fault.rank not in capture.ranks:
+        cause = "late_rank"
+    also = tuple(name for name in truth.also if name != cause)
+    return replace(truth, fault=replace(fault, cause=cause), also=also)
+
+
+def write(case: Case, directory: Path) -> dict[str, Any]:
+    """DIR/capture and DIR/truth.json, whatever lay there before."""
+    home, capture = emptied(directory), case.capture
+    options = AscendOptions(LEVELS[capture.level])  # type: ignore[arg-type]
+    if capture.format == "kineto":
+        write_kineto(case.job, home, "cuda", gz=True, ranks=capture.ranks)
+    else:
+        (write_text if capture.format == "text" else write_db)(case.job, home, options, capture.ranks)
+    for name in capture.dropped:
+        for path in home.rglob(name):
+            path.unlink()
+    return say(directory, truth_of(case))
+
+
+def emptied(directory: Path) -> Path:
+    home = directory / "capture"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    return home
+
+
+def say(directory: Path, truth: dict[str, Any]) -> dict[str, Any]:
+    (directory / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    return truth
+
+
+def truth_of(case: Case) -> dict[str, Any]:
+    """truth.json; times count from the earliest stamp of any captured rank, as in a loaded run."""
+    origin = min(case.job.ranks[rank].begin_ns for rank in case.capture.ranks)
+    return {
+        "seed": case.seed,
+        "step_ns": case.step_ns,
+        "faults": [_as_dict(truth, origin) for truth in case.truths],
+        "capture": {"format": case.capture.format, "level": case.capture.level, "ranks": list(case.capture.ranks)},
+    }
+
+
+def _as_dict(truth: Truth, origin: int) -> Mapping[str, Any]:
+    return {
+        "cause": truth.fault.cause,
+        "also": list(truth.also),
+        "rank": truth.fault.rank,
+        "windows": [{"rank": w.rank, "ts_ns": w.ts_ns - origin, "dur_ns": w.dur_ns} for w in truth.windows],
+        "gain_ns": truth.gain_ns,
+    }

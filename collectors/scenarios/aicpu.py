@@ -1,0 +1,50 @@
+"""An operator has no kernel for the AI cores and runs on the AI CPU, orders of magnitude slower.
+
+Planted as an operator with 64-bit or data-dependent semantics in the forward pass (nonzero, unique, a sum in double
+precision, ...). It shows as a kernel whose core is AI_CPU, whose name says AiCpu, with one block and no counters, that
+takes 100 us to some ms while the AI cores idle. Level0 does not say on which core a kernel ran, and no other device
+has an AI CPU.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from collectors.backends._items import KernelSpec
+from collectors.backends._kernels import tensors
+from collectors.scenarios._edit import busy_ns, inserted, operator, spots
+from collectors.scenarios._fault import Fault, Item, SimConfig
+
+CAUSE = "aicpu"
+ALSO = ()
+FORMATS = ("text", "db")
+LEVELS = (1, 2)
+
+#: operator, CANN call, type, data type of its input
+OPERATORS = (
+    ("aten::nonzero", "aclnnNonzeroV2", "NonZero", "INT64"),
+    ("aten::_unique2", "aclnnUnique2", "UniqueWithCountsAndSorting", "INT64"),
+    ("aten::sort", "aclnnSort", "Sort", "INT64"),
+    ("aten::sum", "aclnnReduceSum", "ReduceSum", "DOUBLE"),
+    ("aten::mul", "aclnnMul", "Mul", "COMPLEX64"),
+    ("aten::_to_copy", "aclnnCast", "Cast", "DOUBLE"),
+    ("aten::masked_select", "aclnnMaskedSelect", "MaskedSelect", "BOOL"),
+)
+
+
+def plant(draw: random.Random, config: SimConfig) -> Fault:
+    op, api, kind, dtype = draw.choice(OPERATORS)
+    total = int(draw.uniform(0.03, 0.35) * busy_ns(config))
+    count, seed = draw.randint(1, 2 * config.layers), draw.random()
+    inputs = tensors((draw.randrange(256, 4096), config.tokens // 8), dtype=dtype, layout="FORMAT_ND")
+    kernel = KernelSpec(f"{api}_{kind}AiCpu_{kind}", kind, "AI_CPU", total // count, inputs, inputs)
+    rank = draw.choice((None, draw.randrange(config.ranks)))
+
+    def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
+        if rank is not None and at != rank:
+            return items
+        chosen = random.Random(seed).sample(spots(items), count)
+        return inserted(items, {spot.index: operator(op, api, kernel, spot.stack) for spot in chosen})
+
+    return Fault(CAUSE, ALSO, rank, edit=edit)

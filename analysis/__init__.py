@@ -1,0 +1,3 @@
+"""Tables to views to findings. `analysis.check(con)` judges a run; see analysis/engine.py."""
+
+from analysis.engine import check as check

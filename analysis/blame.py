@@ -1,0 +1,132 @@
+"""From pieces of idle time to a finding: who, how much, in which code, with what to look at.
+
+What the detectors of host causes have in common. Ranks that show a cause alike are one finding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.culprit import codes, names
+from analysis.finding import Change, Evidence, Value
+from analysis.host_spans import NONE
+from analysis.idle import CODE, Idle, idle
+from analysis.intervals import Intervals, Ints
+from analysis.run import Run
+
+#: Ranks with at least this share of the worst rank's time show a cause alike.
+ALIKE = 0.5
+#: Evidence: so many gaps, each with its culprit.
+_GAPS = 10
+#: Pieces whose code is looked up: the largest.
+_LOOKED_UP = 200
+
+
+@dataclass(frozen=True)
+class Blame:
+    """One cause on ranks that show it alike."""
+
+    ranks: tuple[int, ...]
+    pieces: Ints  # indexes into the idle pieces, the largest first
+    host: dict[int, Intervals]  # per rank: when the device idled because of it
+    numbers: dict[str, Value]
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def change(self) -> Change:
+        return Change(host=self.host)
+
+
+def blames(run: Run, cause: str) -> Iterator[Blame]:
+    """The cause on each group of ranks that show it alike, the worst group first."""
+    found = run.get(idle)
+    for ranks in alike(found.by_rank(cause)):
+        yield blame(run, found, ranks, found.pick(cause))
+
+
+def alike(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Groups of ranks with similar totals."""
+    left = dict(totals)
+    while left:
+        most = max(left.values())
+        group = tuple(sorted(rank for rank, ns in left.items() if ns >= ALIKE * most))
+        yield group
+        left = {rank: ns for rank, ns in left.items() if rank not in group}
+
+
+def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_]) -> Blame:
+    """These pieces on these ranks."""
+    mine = np.flatnonzero(which & np.isin(found.rank, ranks))
+    length = found.end - found.start
+    mine = mine[np.argsort(-length[mine], kind="stable")]
+    worst = max(int(length[mine[found.rank[mine] == rank]].sum()) for rank in ranks)
+    code, per_code = _where(run, found, mine[:_LOOKED_UP])
+    numbers: dict[str, Value] = {
+        "ranks": said(ranks), "idle_ns": worst // run.step_count, "idle_share": worst / run.wall_ns,
+        "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
+        "code_share": per_code,
+    }  # fmt: skip
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, mine[:_GAPS]))
+
+
+def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:
+    """When the device of each rank idled in these pieces."""
+    of = {rank: pieces[found.rank[pieces] == rank] for rank in ranks}
+    return {rank: Intervals.union_of(found.start[own], found.end[own]) for rank, own in of.items() if len(own)}
+
+
+def said(ranks: tuple[int, ...]) -> str:
+    """0, 1, 2, 3, 7 is "0-3, 7"."""
+    parts: list[str] = []
+    numbers = np.array(ranks, np.int64)
+    for run_ in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+        parts.append(str(run_[0]) if len(run_) == 1 else f"{run_[0]}-{run_[-1]}")
+    return ", ".join(parts)
+
+
+def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float]:
+    """The code with most of the time of these pieces, and its share of it."""
+    spent: Counter[str] = Counter()
+    moment = moments(run, found, pieces)
+    for rank in np.unique(found.rank[pieces]):
+        mine = pieces[found.rank[pieces] == rank]
+        for piece, code in zip(mine, codes(run, int(rank), moment[found.rank[pieces] == rank]), strict=True):
+            spent[str(code)] += int(found.end[piece] - found.start[piece])
+    if not spent:
+        return "", 0.0
+    most, ns = min(spent.items(), key=lambda item: (-item[1], item[0]))
+    return most, ns / max(1, sum(spent.values()))
+
+
+def moments(run: Run, found: Idle, pieces: Ints) -> Ints:
+    """When the host was at what made each piece: the start of its culprit; the middle of ordinary work."""
+    host = found.host[pieces]
+    rows = run.con.execute(
+        "SELECT span_id, ts_ns FROM span WHERE list_contains(?, span_id)", [np.unique(host[host != NONE]).tolist()]
+    ).fetchall()
+    start = dict(rows)
+    middle = (found.start[pieces] + found.end[pieces]) // 2
+    ordinary = (found.cause[pieces] == CODE["host_late"]) | (host == NONE)
+    began = np.array([start.get(span, 0) for span in host.tolist()], np.int64)
+    at: Ints = np.where(ordinary, middle, began)
+    return at
+
+
+def evidence(run: Run, found: Idle, pieces: Ints) -> tuple[Evidence, ...]:
+    """For each piece what the host did in it, and the gap it made."""
+    name = names(run, np.concatenate((found.host[pieces], found.task[pieces])))
+    windows: dict[tuple[int, int, int], Evidence] = {}
+    for piece in pieces:
+        rank, begin, end = int(found.rank[piece]), int(found.start[piece]), int(found.end[piece])
+        host, task = int(found.host[piece]), int(found.task[piece])
+        culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
+        gap = int(found.gap_start[piece])
+        last = found.end[(found.rank == rank) & (found.gap_start == gap)].max()
+        for one in (culprit, Evidence(rank, gap, int(last) - gap, task if task in name else None, name.get(task, ""))):
+            windows.setdefault((one.rank, one.ts_ns, one.dur_ns), one)
+    return tuple(windows.values())

@@ -1,0 +1,182 @@
+"""What a capture can answer: one entry per thing a detector may need.
+
+The tables' coverage says what a profiler recorded; a column may still be empty (op types at
+Level0, bytes of copies below Level2). Each entry asks the tables themselves, per rank, and where
+the answer is no it says why and which setting records it: of torch_npu's profiler for an NPU, of
+torch.profiler for everything else, which has no setting for some of it. Nothing recorded is never
+"no problem".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.run import Run
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One thing a capture may be able to show."""
+
+    name: str
+    means: tuple[str, str]  # what it is, in English and Chinese
+    table: str  # whose coverage says why it is missing
+    sql: str | None  # ranks that have it, where the table's status alone does not say; rows of (rank,)
+    npu: str  # the setting of torch_npu.profiler that records it
+    torch: str | None  # that of torch.profiler; None: it has none
+    level: int = 0  # torch_npu records it from this profiler level on
+
+
+@dataclass(frozen=True)
+class Has:
+    """Whether this run has it."""
+
+    capability: Capability
+    ranks: tuple[int, ...]  # the ranks that have it
+    lacking: tuple[int, ...]
+    why: str | None  # why the others do not
+    why_zh: str | None
+    collect_with: str | None  # what would record it; None where it is there, and where nothing records it
+
+    @property
+    def status(self) -> str:
+        return "recorded" if not self.lacking else "partial" if self.ranks else "absent"
+
+
+_LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
+_NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
+_RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
+_SPANS = "SELECT DISTINCT rank FROM span WHERE kind = "
+# A rank that ran no collective has no part of one that could be missing.
+_NO_COLLECTIVE = "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'comm_op')"
+# A table that was recorded and is empty has nothing whose column could be missing.
+_FILLED = (
+    "SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM {table} {where}) "
+    "UNION SELECT rank FROM {table} WHERE {column} IS NOT NULL {and_}"
+)
+
+
+def _filled(table: str, column: str, where: str = "") -> str:
+    return _FILLED.format(
+        table=table, column=column, where=where and f"WHERE {where}", and_=where and f"AND {where}"
+    )
+
+
+CAPABILITIES: tuple[Capability, ...] = (
+    Capability("steps", ("the steps of the job", "训练步"), "step", None,
+               "prof.step() after each step", "prof.step() after each step"),
+    Capability("kernels", ("what the device computed", "设备上的计算任务"), "kernel", None, _NPU, _CUDA),
+    Capability("kernel_types", ("operator types of kernels", "算子类型"), "kernel",
+               _filled("kernel", "op_type"), _LEVEL1, None, 1),
+    Capability("kernel_cores", ("which core a kernel ran on", "算子所在的核"), "kernel",
+               _filled("kernel", "core"), _LEVEL1, None, 1),
+    Capability("kernel_shapes", ("shapes and types of kernels", "算子的形状与数据类型"), "kernel",
+               _filled("kernel", "input_shapes"), _LEVEL1, None, 1),
+    Capability("kernel_blocks", ("how many cores a kernel used", "算子使用的核数"), "kernel",
+               _filled("kernel", "block_num"), _LEVEL1, None, 1),
+    Capability("kernel_counters", ("counters of the AI cores", "AI Core 计数器"), "pmu", None,
+               f"{_LEVEL1}, aic_metrics=PipeUtilization", None, 1),
+    Capability("launches", ("which host call launched a task", "主机下发到设备的连线"), "link",
+               "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA),
+    Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
+               _SPANS + "'cpu_op'", _NPU, _CUDA),
+    Capability("runtime_calls", ("calls into CANN or CUDA", "CANN 或 CUDA 调用"), "span",
+               _SPANS + "'runtime'", _LEVEL1, _CUDA, 1),
+    Capability("python", ("Python functions and call stacks", "Python 函数与调用栈"), "stack",
+               "SELECT rank FROM stack UNION SELECT rank FROM span WHERE kind = 'python'",
+               "with_stack=True", "with_stack=True"),
+    Capability("copies", ("copies between host and device", "主机与设备间的拷贝"), "transfer",
+               _RECORDED + "'transfer' "
+               "UNION SELECT rank FROM span WHERE kind = 'memcpy'", _NPU, _CUDA),
+    Capability("copy_bytes", ("size and direction of copies", "拷贝的大小与方向"), "transfer",
+               _filled("transfer", "bytes"), _LEVEL2, _CUDA, 2),
+    Capability("collectives", ("collective communication", "集合通信"), "comm",
+               _RECORDED + "'comm' "
+               "UNION SELECT rank FROM span WHERE kind = 'comm_op'", _NPU, _CUDA),
+    Capability("comm_tasks", ("the parts of a collective: transfers and waits", "集合通信内部的传输与等待"), "comm",
+               "SELECT rank FROM comm WHERE task_type IS NOT NULL " + _NO_COLLECTIVE, _LEVEL1, None),
+    Capability("peer_waits", ("for whom a collective waits", "集合通信在等哪张卡"), "comm",
+               "SELECT rank FROM comm WHERE task_type IS NOT NULL AND coalesce(dst_local, dst_rank) IS NOT NULL "
+               + _NO_COLLECTIVE, _LEVEL1, None, 1),
+    Capability("groups", ("which ranks communicate with each other", "通信域的成员"), "parallel_group",
+               _RECORDED + "'parallel_group' " + _NO_COLLECTIVE,
+               "torch.distributed, initialised before profiling", "torch.distributed, initialised before profiling"),
+    Capability("frequency", ("the clock of the AI cores", "AI Core 频率"), "sample",
+               "SELECT DISTINCT rank FROM sample WHERE counter ILIKE '%freq%'", _LEVEL1, None, 1),
+    Capability("gc", ("Python's garbage collections", "Python 垃圾回收"), "span",
+               _SPANS + "'gc' UNION SELECT rank FROM rank WHERE settings LIKE '%gc_detect_threshold\": %' "
+               "AND settings NOT LIKE '%gc_detect_threshold\": null%'", "gc_detect_threshold=0", None),
+    Capability("memory", ("the state of the memory pools", "内存池状态"), "memory_sample", None,
+               "profile_memory=True", "profile_memory=True"),
+    Capability("memory_events", ("each allocation of device memory", "每次设备内存申请"), "memory_event", None,
+               "profile_memory=True", "profile_memory=True"),
+)  # fmt: skip
+
+BY_NAME = {capability.name: capability for capability in CAPABILITIES}
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What coverage says of one table of one rank."""
+
+    status: str = "absent"
+    reason: str | None = None
+    collect_with: str | None = None
+
+
+def capabilities(run: Run) -> dict[str, Has]:
+    """What this run has of everything a detector may need."""
+    coverage = {
+        (rank, table): _Said(status, reason, collect_with)
+        for rank, table, status, reason, collect_with in run.con.execute(
+            "SELECT rank, table_name, status, reason, collect_with FROM coverage"
+        ).fetchall()
+    }
+    made = {rank: (on_npu(backend, formats), level) for rank, backend, formats, level in run.con.execute(
+        "SELECT rank, backend, formats, profiler_level FROM rank").fetchall()}  # fmt: skip
+    return {capability.name: _has(run, capability, coverage, made) for capability in CAPABILITIES}
+
+
+def on_npu(backend: str | None, formats: list[str]) -> bool:
+    """Whether torch_npu's profiler is the one that would record what is missing."""
+    return backend == "npu" or (backend is None and any(name.startswith("torch_npu") for name in formats))
+
+
+def _has(
+    run: Run, capability: Capability, coverage: dict[tuple[int, str], _Said], made: dict[int, tuple[bool, str | None]]
+) -> Has:
+    def said(rank: int) -> _Said:
+        return coverage.get((rank, capability.table), _Said())
+
+    having = {rank for rank in run.ranks if said(rank).status != "absent"}
+    if capability.sql is not None:
+        asked = {rank for (rank,) in run.con.execute(capability.sql).fetchall()}
+        # The tables answer for themselves where the question is about rows, not about a table's column.
+        column = "NOT IN" in capability.sql and not capability.sql.startswith(_RECORDED)
+        having = asked & having if column else asked
+    lacking = tuple(rank for rank in run.ranks if rank not in having)
+    if not lacking:
+        return Has(capability, run.ranks, (), None, None, None)
+    why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
+    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, why, why_zh, collect_with)
+
+
+def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> tuple[str, str, str | None]:
+    """Why a rank lacks it and what records it.
+
+    The table's own reason counts where it is about this: the table is missing as a whole, or a
+    setting would fill it. Any other reason is about other rows or columns of the table.
+    """
+    setting = capability.npu if npu else capability.torch
+    made = level if npu and level in ("Level_none", "Level0", "Level1", "Level2") else None
+    if made is not None and capability.level and (made == "Level_none" or int(made[-1]) < capability.level):
+        from_ = f"Level{capability.level}"
+        return f"recorded from {from_} on; this is {made}", f"从 {from_} 起才采集，本次为 {made}", setting
+    meant = said.status == "absent" or (said.status == "partial" and said.collect_with is not None)
+    if meant and said.reason and capability.table not in ("span", "stack"):
+        if not npu and setting is None and said.collect_with is None:
+            return said.reason, "torch.profiler 不采集此项", None
+        return said.reason, f"未采集（{said.reason}）", said.collect_with or setting
+    if setting is None:
+        return "torch.profiler does not record it", "torch.profiler 不采集此项", None
+    return "it was not recorded", "未采集", setting

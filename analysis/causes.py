@@ -1,0 +1,49 @@
+"""The closed vocabulary of what a finding blames, and of what a gap of the device is made of.
+
+A planted fault names one of these too, so that a detector can be measured against it.
+"""
+
+from __future__ import annotations
+
+#: cause -> (the device loses time because ..., the same in Chinese)
+CAUSES: dict[str, tuple[str, str]] = {
+    "host_late": ("the host has not issued work yet", "主机尚未下发任务"),
+    "sync_stall": ("the host sat in a synchronising call", "主机停在同步调用里"),
+    "launch_overhead": ("kernels are shorter than the cost of launching them", "算子比下发它的开销还短"),
+    "unfused": (
+        "neighbouring kernels pass data through memory that one kernel would keep",
+        "相邻算子经显存传递本可融合的数据",
+    ),
+    "copy_exposed": ("a copy between host and device is not hidden behind compute", "主机与设备间的拷贝没有被计算掩盖"),
+    "dataloader": ("the step waits for its input", "训练步在等输入数据"),
+    "gc": ("Python collects garbage", "Python 在做垃圾回收"),
+    "compile": ("operators are compiled or tuned while running", "算子在运行中编译或调优"),
+    "memory_alloc": ("device memory is allocated, freed or defragmented", "设备内存在申请、释放或整理"),
+    "aicpu": ("an operator runs on the AI CPU", "算子运行在 AI CPU 上"),
+    "layout_conversion": ("data is only converted between formats or types", "数据只是在做格式或类型转换"),
+    "full_precision": ("matrix work runs in a slower precision than it needs", "矩阵运算使用了不必要的高精度"),
+    "idle_cores": ("a kernel uses too few cores", "算子使用的核太少"),
+    "pipe_stall": (
+        "a kernel is bound by one pipe far below what its shape allows",
+        "算子受限于单一流水，远低于其形状应有的性能",
+    ),
+    "slow_tail": ("the same kernel on the same shape is sometimes slow", "同一算子同一形状有时变慢"),
+    "frequency_drop": ("the clock is below its rating", "频率低于额定值"),
+    "comm_exposed": ("transfers are not hidden behind compute", "通信传输没有被计算掩盖"),
+    "late_rank": ("a collective waits for a peer that comes late", "集合通信在等迟到的卡"),
+    "slow_link": ("one link is slower than its kind", "某条链路慢于同类"),
+    "small_packets": ("transfers are too small or unaligned for the link", "传输包过小或未对齐"),
+    "contention": ("compute and communication fight for bandwidth", "计算与通信争抢带宽"),
+    "pipeline_bubble": ("a pipeline stage waits for its neighbour", "流水线阶段在等相邻阶段"),
+    "imbalance": ("ranks, stages or experts have unequal work", "各卡、各阶段或各专家负载不均"),
+    "memory_pressure": ("memory is nearly full, fragmented or growing", "内存将满、碎片化或持续增长"),
+    "environment": ("a setting costs time", "某项环境设置在耗时"),
+    "profiler_overhead": ("the profiler itself takes time", "采集器自身耗时"),
+    "step_jitter": ("some steps take longer and nothing else explains it", "个别步变慢且没有其他解释"),
+}
+
+#: What a gap can hold besides: it waited for work on another stream; nothing recorded says why.
+GAP_ONLY: dict[str, tuple[str, str]] = {
+    "dependency": ("the device waited for work on another of its streams", "设备在等自己另一条流上的任务"),
+    "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
+}

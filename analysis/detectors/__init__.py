@@ -1,0 +1,1 @@
+"""One file is one judgement; see CONTRIBUTING.md."""

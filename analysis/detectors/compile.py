@@ -1,0 +1,85 @@
+"""Operators are compiled or tuned while the job runs.
+
+## What it measures
+Gaps of the device while the host compiles: `aclopCompileAndExecute` and `opCompile` of CANN, TorchDynamo, Inductor,
+Triton and TileLang frames, loading of device code on CUDA and ROCm (also where the profiler files it as overhead).
+Which operators asked for it, and how often.
+
+## Why it costs
+An operator that CANN has no ready kernel for is prepared by the host at each new shape, from 0.5 ms up to seconds;
+the device has nothing to do meanwhile.
+
+## What to do
+Ascend: `torch.npu.set_compile_mode(jit_compile=False)` (the binary kernels), static shapes or buckets of shapes,
+operators with an aclnn form; keep the compile cache on a local disk. torch.compile: `mark_dynamic` or padded shapes,
+see TORCH_LOGS=recompiles. CUDA: warm up before the steps that count.
+
+## Limits of the method
+`aclopCompileAndExecute` also launches: calls that find their kernel in the cache are counted, too, they are the slow
+way in any case. Compiling in the steps before the capture is not seen.
+
+## References
+CANN: aclopCompileAndExecute, aclrtSetCompileopt; torch_npu: set_compile_mode; msprof-analyze's "operator compile" rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from analysis import limits as limits_
+from analysis.blame import Blame, blames, moments
+from analysis.culprit import codes
+from analysis.finding import Candidate, Value, Words
+from analysis.host_names import special
+from analysis.idle import idle
+from analysis.run import Run
+
+NEEDS = ("kernels", "runtime_calls")
+_NAMED = 5  # operators that a sentence can hold
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: operators are compiled while the job runs, the device idles {idle_ns} of each step "
+            "({idle_share}); {calls} calls, for {operators}",
+            "Ascend: torch.npu.set_compile_mode(jit_compile=False), shapes that repeat, and operators with an aclnn "
+            "form instead of {operators}. torch.compile: padded or marked-dynamic shapes (TORCH_LOGS=recompiles). "
+            "Warm up every shape before the steps that count.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：运行中编译算子，设备每步空闲 {idle_ns}（{idle_share}）；共 {calls} 次调用，涉及 {operators}",
+            "昇腾：torch.npu.set_compile_mode(jit_compile=False)，固定或分档形状，用有 aclnn 形式的算子替换 "
+            "{operators}。torch.compile：填充形状或标记动态维（TORCH_LOGS=recompiles）。正式步之前预热所有形状。",
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks that compile alike."""
+    spans = run.get(special)
+    for found in blames(run, "compile"):
+        calls = max(int(spans[rank].of("compile").sum()) for rank in found.ranks)
+        numbers: dict[str, Value] = {**found.numbers, "calls": calls, "operators": _operators(run, found)}
+        yield Candidate("compile", "found", numbers, found.evidence, found.change)
+
+
+def _operators(run: Run, found: Blame) -> list[str]:
+    """The operators that were compiled, most time first."""
+    pieces, spent = run.get(idle), Counter[str]()
+    for rank in found.ranks:
+        mine = found.pieces[pieces.rank[found.pieces] == rank][:100]
+        for piece, code in zip(mine, codes(run, rank, moments(run, pieces, mine)), strict=True):
+            spent[code.op or "?"] += int(pieces.end[piece] - pieces.start[piece])
+    return [name for name, _ in spent.most_common(_NAMED)] or ["?"]

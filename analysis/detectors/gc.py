@@ -1,0 +1,71 @@
+"""Python collects garbage while the device waits.
+
+## What it measures
+Gaps of the device during Python's garbage collections (the profiler's GC lane), whichever thread they run on: a
+collection holds the interpreter's lock.
+
+## Why it costs
+A collection of the oldest generation walks every object of the process. It stops the host for tens of ms, at moments
+that differ from rank to rank, so that in a distributed job every rank waits for each of them.
+
+## What to do
+`gc.collect()` and `gc.freeze()` after start-up, then `gc.disable()` or a higher threshold (`gc.set_threshold`), and a
+`gc.collect()` by hand every so many steps, on all ranks in the same step.
+
+## Limits of the method
+Collections are only recorded when the profiler was asked to (gc_detect_threshold); shorter ones than its threshold are
+not there.
+
+## References
+torch_npu _ExperimentalConfig(gc_detect_threshold); Python's gc module documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.blame import blames
+from analysis.finding import Candidate, Words
+from analysis.host_names import special
+from analysis.run import Run
+
+NEEDS = ("kernels", "gc")
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: Python's garbage collector stops the host, the device idles {idle_ns} of each step "
+            "({idle_share}); {collections} collections, the longest {longest_ns}",
+            "After start-up call gc.collect(); gc.freeze(), then gc.disable() or gc.set_threshold(100_000, 50, 1000), "
+            "and collect by hand every few hundred steps, in the same step on all ranks.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：Python 垃圾回收使主机停顿，设备每步空闲 {idle_ns}（{idle_share}）；"
+            "共 {collections} 次回收，最长 {longest_ns}",
+            "启动后调用 gc.collect(); gc.freeze()，再 gc.disable() 或 gc.set_threshold(100_000, 50, 1000)，"
+            "每隔几百步在所有卡的同一步手动回收。",
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks that collect alike."""
+    spans = run.get(special)
+    for found in blames(run, "gc"):
+        lengths = np.concatenate([spans[r].ends[spans[r].of("gc")] - spans[r].starts[spans[r].of("gc")]
+                                  for r in found.ranks])  # fmt: skip
+        numbers = {**found.numbers, "collections": len(lengths), "longest_ns": int(lengths.max())}
+        yield Candidate("gc", "found", numbers, found.evidence, found.change)

@@ -1,0 +1,69 @@
+"""The device idles because the host has not issued work yet.
+
+## What it measures
+Every gap of the device up to the moment the next task was issued (enqueued, or launched where there is no task queue),
+less what a known cause owns: garbage collection, compiling, allocating, the profiler, synchronising calls, the data
+loader. What is left is ordinary host work: Python, the framework's dispatch, the task queue's thread. The code is the
+user's innermost frame at that time, from Python function events or call stacks.
+
+## Why it costs
+A device works through what was launched. Where the host is slower than the device, or stops for a while when it has
+no lead, the device waits for it and everybody who waits for this device in a collective waits as well.
+
+## What to do
+Take the named code out of the step's way: compute masks, metrics and logs less often or on the device, replace Python
+loops over tensors, bind the process to cores of its NUMA node (torch_npu: CPU_AFFINITY_CONF=1), use the task queue's
+second level (TASK_QUEUE_ENABLE=2), capture the step as a graph (torch.compile, torchair, NPUGraph; CUDA graphs).
+
+## Limits of the method
+Needs launch arrows. Which of several busy threads held the launch up is decided by what moved last. Host time that a
+lead hid makes no gap and is not counted; a fix elsewhere that speeds the device up can uncover it.
+
+## References
+Issue time against launch time: the task queue of torch_npu (TASK_QUEUE_ENABLE in its documentation); HTA's "host wait"
+judges a whole gap by one nanosecond, here it is apportioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from analysis import limits as limits_
+from analysis.blame import blames
+from analysis.finding import Candidate, Words
+from analysis.run import Run
+
+NEEDS = ("kernels", "launches")
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
+            "{code_share} of that in {code}",
+            "Take {code} out of the step's way: do it less often, on the device, or in another thread. For dispatch "
+            "that is slow everywhere: bind cores (CPU_AFFINITY_CONF=1), TASK_QUEUE_ENABLE=2 on Ascend, or capture the "
+            "step as a graph (torch.compile with torchair; CUDA graphs).",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "让 {code} 不再阻塞训练步：降低频率、放到设备上或另一线程。若下发处处都慢：绑核（CPU_AFFINITY_CONF=1）、"
+            "昇腾上设 TASK_QUEUE_ENABLE=2，或整图下发（torch.compile + torchair；CUDA graphs）。",
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks whose hosts are late alike."""
+    for found in blames(run, "host_late"):
+        yield Candidate("host_late", "found", found.numbers, found.evidence, found.change)

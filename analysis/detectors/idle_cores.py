@@ -1,0 +1,147 @@
+"""Kernels that leave cores of the device idle.
+
+## What it measures
+
+Each kernel's blocks against the cores of its kind: cube cores for AI_CORE and MIX_AIC, vector cores for
+AI_VECTOR_CORE and MIX_AIV, multiprocessors on CUDA and ROCm (grid). With fewer blocks than cores the rest is idle for
+the whole kernel; slightly more blocks than a multiple of the cores leave most idle in the last wave. The excess is
+duration x (1 - cores used / cores), over long kernels only. Each operator type is one finding.
+
+## Why it costs
+
+A device's speed is the sum of its cores. A matrix product in 4 blocks on 24 cores runs at a sixth of what it could.
+
+## What to do
+
+Give the kernel more to divide: larger batches, longer sequences, several small products as one grouped or batched
+product. Shapes that are multiples of 16 (of 256 along the inner axis) tile evenly. Check that nothing limits the
+cores (`aicore_num`, `ASCEND_RT_VISIBLE...`, stream core limits), and try another tiling: newer CANN, `jit_compile`,
+the AOE tuner. On CUDA look at split-K and at the tile size.
+
+## Limits of the method
+
+A ceiling: a kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided
+stays. Kernels shorter than the limit are launch-bound, not core-bound. The number of cores is a fact of the device
+(analysis/device_facts.toml) or what the capture's own kernels reach; where neither is known this is not measured.
+
+## References
+
+CANN platform_config/*.ini (ai_core_cnt, vector_core_cnt); msprof-analyze advisor `block_dim_checker.py`;
+kineto tb_plugin, estimated SM efficiency.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+
+import duckdb
+import numpy as np
+
+from analysis import limits
+from analysis.blame import said
+from analysis.by_rank import by_rank
+from analysis.device import CUBE, VECTOR, device
+from analysis.finding import Candidate, Change, NotMeasured, Words
+from analysis.intervals import Ints
+from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from analysis.origin import origin
+from analysis.run import Run
+
+NEEDS = ("kernels",)
+
+#: Kernels of communication use few multiprocessors on purpose.
+COMMUNICATION = re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.I)
+
+
+@dataclass(frozen=True)
+class Limits(limits.Limits):
+    least_ns: float = limits.limit(
+        10_000, "ns", "a launch and the first and last accesses take some us; below this more cores change little"
+    )
+    most_used: float = limits.limit(
+        0.9, "share of the cores", "43 of 48 cores are a good tiling of an odd shape: nothing to gain by hand"
+    )
+
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {type} uses {blocks} of {cores} cores, {kernel_ns} of each step in {count} kernels"
+            "[[, most on {shapes}]]",
+            "Give it more to divide: a larger batch, several products as one grouped or batched product, dimensions "
+            "that are multiples of 16; check core limits and try another tiling. Launched by {origin}. This is the "
+            "most it can give back: a kernel bound by memory may need no more cores.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：{type} 只用了 {cores} 个核中的 {blocks} 个，每步 {kernel_ns}，"
+            "共 {count} 个[[，主要在 {shapes}]]",
+            "请增大可切分的工作量：更大的 batch，用 grouped 或 batched 矩阵乘合并小算子，维度取 16 的倍数；"
+            "检查核数限制，尝试其他 tiling。由 {origin} 下发。以上为收益上限：受访存限制的算子用不了更多核。",
+        )
+    },
+}
+
+
+def blocks(kind: Kind) -> int | None:
+    """Into how many blocks a kernel was split; None where it does not run on such cores."""
+    if kind.memset or COMMUNICATION.search(kind.name):
+        return None
+    if kind.block_num is not None:
+        return kind.block_num if kind.core in (*CUBE, *VECTOR) and kind.block_num > 0 else None
+    sides = [int(side) for side in re.findall(r"\d+", kind.grid or "")]
+    return prod(sides) if sides else None
+
+
+def used(count: int, cores: int, waves: bool) -> float:
+    """The share of the cores that work while the kernel runs. Blocks of a CUDA kernel share multiprocessors."""
+    if count < cores:
+        return count / cores
+    return count / (ceil(count / cores) * cores) if waves and count <= 4 * cores else 1.0
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    every = run.get(kernels)
+    counts = [blocks(kind) for kind in every.kinds]
+    if every.kinds and not any(counts):
+        raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", "profiler_level=Level1")
+    shares = np.ones(len(every))
+    known = False
+    for rank in run.ranks:
+        here = device(run, rank)
+        cores = [None if here is None else here.cores(kind.core) for kind in every.kinds]
+        known |= any(cores)
+        share = np.array([
+            used(count, most, kind.block_num is not None) if count and most else 1.0
+            for count, most, kind in zip(counts, cores, every.kinds, strict=True)
+        ])  # fmt: skip
+        mine = every.rank == rank
+        shares[mine] = share[every.kind[mine]]
+    if every.kinds and not known:
+        raise NotMeasured(
+            "how many cores this device has is not known", "该设备的核数未知", "an entry in device_facts.toml"
+        )
+    bad = (shares <= limits.most_used) & (every.dur >= limits.least_ns)
+    for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[bad])}):
+        rows = np.flatnonzero(bad & every.of(kind.type == name for kind in every.kinds))
+        cut = np.rint(every.dur[rows] * (1 - shares[rows])).astype(np.int64)
+        for ranks, those in by_rank(every.rank[rows], cut):
+            yield _candidate(run, every, said(ranks), rows[those], cut[those])
+
+
+def _candidate(run: Run, every: Kernels, ranks: str, rows: Ints, cut: Ints) -> Candidate:
+    worst = int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
+    kind, here = every.kinds[every.kind[worst]], device(run, int(every.rank[worst]))
+    return Candidate(
+        "idle_cores", "found",
+        {
+            "type": kind.type, "ranks": ranks, "blocks": blocks(kind), "cores": here.cores(kind.core) if here else None,
+            **of_a_step(run, every, rows), "shapes": kind.input_shapes or None,
+            "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
+        },
+        evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",
+    )  # fmt: skip

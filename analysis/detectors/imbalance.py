@@ -1,0 +1,122 @@
+"""Ranks of one job have unequal work, and the others wait for the busiest.
+
+## What it measures
+The time of each rank's kernels in its steps, name by name, against the median of the other captured
+ranks. Unequal work is more of the same: as many kernels with larger shapes, or more kernels of most
+names. Kernels of the same shapes that merely run slower are no imbalance (see slow_tail,
+frequency_drop, late_rank); where shapes were not recorded, most names have to be longer.
+
+## Why it costs
+Everybody meets in the next collective, so the step takes as long as the busiest rank.
+
+## What to do
+Give every rank the same: pack samples by their tokens, balance experts, move layers between stages.
+
+## Limits of the method
+Ranks that were not captured may be busier still. The saving brings the busiest rank down to the
+others; sharing its work out evenly gives a little less. Never more than others waited for it.
+
+## References
+Megatron-LM and MindSpeed: sequence packing, --moe-aux-loss-coeff; docs/views.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.collectives import POINT_TO_POINT, collectives
+from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
+from analysis.intervals import Ints
+from analysis.lateness import late_peers, told, waited_less
+from analysis.limits import limit
+from analysis.run import Run
+from analysis.work import Work, work
+
+NEEDS = ("kernels",)
+_MOST = 20
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {rank} computes {more_ns} of each step ({more_share}) longer than the other ranks: unequal work",
+            "Most of it is in {kernels}. Give every rank as much to do: pack samples so that ranks get the same number "
+            "of tokens, balance the experts (auxiliary loss, capacity), spread layers evenly over the stages. Shared "
+            "out evenly over the captured ranks, the busiest would have {even_ns} less.",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "卡 {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
+            "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本、均衡专家（辅助损失、容量）、"
+            "均匀划分各阶段的层。若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When ranks are unequal."""
+
+    least_more: float = limit(
+        0.02, "share of a rank's computing", "five times the 0.4 % by which two real ranks with the same work differ"
+    )
+    broad: float = limit(0.5, "share of a rank's computing", "unequal work shows in most of what a rank computes")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate per rank that has more to do than the others."""
+    found = run.get(work)
+    if len(found.ranks) < 2:
+        if len(run.get(collectives)) or (run.world_size or 1) > 1:
+            raise NotMeasured("only one rank was captured", "只采集了一张卡", "a profile of every rank")
+        return
+    for rank in found.ranks:
+        more, typical = found.more_ns(rank, limits.broad), int(found.typical_ns(rank).sum())
+        if typical and more.sum() > limits.least_more * typical:
+            yield _candidate(run, found, rank, more)
+
+
+def _candidate(run: Run, found: Work, rank: int, more: Ints) -> Candidate:
+    row = found.ranks.index(rank)
+    total, step = found.ns.sum(axis=1), int(more.sum()) // run.step_count
+    ids, names, ts, ns = _kernels(run, rank)
+    column = np.searchsorted(np.array(found.names), names)
+    less = (ns * (more / np.maximum(found.ns[row], 1))[column]).astype(np.int64)
+    largest = np.argsort(-less, kind="stable")[:_MOST]
+    evidence = tuple(
+        Evidence(rank, int(ts[i]), int(ns[i]), int(ids[i]), str(names[i])) for i in largest.tolist() if less[i] > 0
+    )
+    numbers: dict[str, Value] = {
+        "rank": rank, "more_ns": step, "more_share": step / run.step_ns if run.step_ns else 0.0,
+        "kernels": [found.names[i] for i in np.argsort(-more)[:3].tolist() if more[i] > 0],
+        "even_ns": max(0, int(total[row] - total.mean())) // run.step_count, "computing_ns": int(total[row]),
+    }  # fmt: skip
+    change = Change(tasks=ids[less > 0], task_ns=less[less > 0])
+    for late in run.get(late_peers):  # where no event says so, the others' waits tie its kernels to its collectives
+        change |= waited_less(run, late) if late.rank == rank else Change()
+    confidence: Confidence = "high" if found.shaped else "medium"
+    return Candidate("imbalance", "found", numbers, evidence, change, confidence, _most(run, rank, int(more.sum())))
+
+
+def _most(run: Run, rank: int, more: int) -> int:
+    """No more than it has to do, and than others waited for it or for one that the capture does not name."""
+    operators, known = run.get(collectives), run.get(told)
+    if not len(known) or not known.all() or operators.of_kinds(POINT_TO_POINT).any():
+        return more
+    return min(more, sum(late.gain_ns for late in run.get(late_peers) if late.rank in (rank, None)))
+
+
+def _kernels(run: Run, rank: int) -> tuple[Ints, Ints, Ints, Ints]:
+    rows = run.columns(
+        "SELECT span_id, name, ts_ns, dur_ns FROM span WHERE rank = ? AND kind = 'kernel' "
+        "AND (step IS NOT NULL OR rank NOT IN (SELECT rank FROM step))",
+        [rank],
+    )
+    ids, ts, ns = (np.asarray(rows[name]).astype(np.int64) for name in ("span_id", "ts_ns", "dur_ns"))
+    return ids, rows["name"].astype(str), ts, ns

@@ -1,0 +1,148 @@
+"""Collectives wait for a rank that comes late, whether that rank was captured or not.
+
+## What it measures
+Each collective waits until its last member has come. From Level1 on, its parts that wait
+(`Notify_Wait`) name the peer, so that the last one is known from any captured rank. Level0 shows
+the waits without the peer; without tasks (Kineto) several ranks' starts are compared on one clock,
+and only differences beyond the clocks' uncertainty count. Each late peer is one finding.
+
+## Why it costs
+Everybody waits for the last, and has nothing else to do.
+
+## What to do
+Capture the late rank. The usual reasons are an input pipeline, garbage collection or another process
+on its host, more tokens than the others, a lower clock.
+
+## Limits of the method
+The saving is what is left when the late peer comes together with the last but one: if more ranks
+come late, the rest shows when the first is mended. A slow link before the first meeting looks like
+a late peer. Sends and receives are not counted (see pipeline_bubble).
+
+## References
+HCCL's `Notify_Wait` and `Notify_Record` tasks (CANN profiling guide: COMMUNICATION_TASK_INFO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from analysis import limits as limits_
+from analysis import whatif
+from analysis.finding import Candidate, NotMeasured, Value, Words
+from analysis.lateness import Late, bare, excess, late_peers, said, told, waited_less, witnessed
+from analysis.run import Run
+
+NEEDS = ("collectives",)
+_MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first
+
+_HEAD = "{who} {wait_ns} of each step ({wait_share}{bare})"
+_HEAD_ZH = "卡 {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
+_SAVES = "If the last came together with the last but one, each step would be {saving_ns} shorter."
+_SAVES_ZH = "若最后一张卡与倒数第二张卡同时到达，每步可缩短 {saving_ns}。"
+_SEE, _SEE_ZH = "The other findings of rank {peer} say more. " + _SAVES, "卡 {peer} 的其他结论有更多说明。" + _SAVES_ZH
+TEXT = {
+    "en": {
+        "uncaptured": Words(
+            _HEAD + " for rank {peer}, which was not captured",
+            "Nothing recorded here says why rank {peer} is late. Profile rank {peer} together with rank {witness} over "
+            "the same 5 steps: activities=[CPU, NPU], profiler_level=Level1, with_stack=True, gc_detect_threshold=0. "
+            "On its host look at the input pipeline, garbage collection, core binding, other processes and the clock "
+            "of its AI cores. " + _SAVES,
+        ),
+        "idle": Words(
+            _HEAD + " for rank {peer}: its device idles {idle_ns} longer than theirs",
+            "The host of rank {peer} issues work too late; see what it does in its gaps. " + _SEE,
+        ),
+        "busy": Words(
+            _HEAD + " for rank {peer}: its device works {busy_ns} longer than theirs",
+            "Compare its kernels with theirs: more tokens, other shapes, a lower clock. " + _SEE,
+        ),
+        "captured": Words(_HEAD + " for rank {peer}", _SEE),
+        "clocked": Words(_HEAD + " for rank {peer} (clocks compared to +-{uncertainty_ns})", _SEE),
+        "unnamed": Words(
+            _HEAD + " in collectives for another rank; this capture does not say for which",
+            "Record it again with profiler_level=Level1: each wait then names the rank it is for. " + _SAVES,
+        ),
+        "guessed": Words(
+            "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size: "
+            "a rank comes late, or a link is slow",
+            "Profile every rank of the group over the same steps (on Ascend: profiler_level=Level1 on this one is "
+            "enough), then it is known which. " + _SAVES,
+        ),
+        "local": Words(
+            _HEAD + " for member {member} of group {group}",
+            "The capture does not list the group's ranks (profiler_metadata.json); profile that member. " + _SAVES,
+        ),
+    },
+    "zh": {
+        "uncaptured": Words(
+            _HEAD_ZH + "在等未采集的卡 {peer}",
+            "现有数据说明不了卡 {peer} 为何迟到。请在相同的 5 个步上同时采集卡 {peer} 和卡 {witness}："
+            "activities=[CPU, NPU]、profiler_level=Level1、with_stack=True、gc_detect_threshold=0，"
+            "并检查其主机的数据输入、垃圾回收、绑核、其他进程和 AI Core 频率。" + _SAVES_ZH,
+        ),
+        "idle": Words(
+            _HEAD_ZH + "在等卡 {peer}：它的设备比其他卡多空闲 {idle_ns}",
+            "卡 {peer} 的主机下发过晚，请看它在空闲时做了什么。" + _SEE_ZH,
+        ),
+        "busy": Words(
+            _HEAD_ZH + "在等卡 {peer}：它的设备比其他卡多工作 {busy_ns}",
+            "请对比它与其他卡的算子：token 更多、形状不同或频率更低。" + _SEE_ZH,
+        ),
+        "captured": Words(_HEAD_ZH + "在等卡 {peer}", _SEE_ZH),
+        "clocked": Words(_HEAD_ZH + "在等卡 {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
+        "unnamed": Words(
+            _HEAD_ZH + "在集合通信中等其他卡，数据未说明在等哪张卡",
+            "请用 profiler_level=Level1 重新采集：之后每次等待都会标明对端。" + _SAVES_ZH,
+        ),
+        "guessed": Words(
+            "集合通信每步比同规模最快者多用 {wait_ns}（{wait_share}）：有卡迟到或链路偏慢",
+            "请在相同的步上采集该通信域的所有卡（昇腾上本卡用 profiler_level=Level1 即可），便可知是哪张。" + _SAVES_ZH,
+        ),
+        "local": Words(
+            _HEAD_ZH + "在等通信域 {group} 的成员 {member}",
+            "数据中没有通信域成员列表（profiler_metadata.json），请采集该成员。" + _SAVES_ZH,
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When a wait is worth telling."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate per late peer."""
+    peers, known = run.get(late_peers)[:_PEERS], run.get(told)
+    least = limits.min_share * run.wall_ns
+    if not known.all() and not any(whatif.saved_ns(run, waited_less(run, late)) >= least for late in peers):
+        raise NotMeasured(
+            "waits inside collectives were not recorded, and the starts of the captured ranks do not show them",
+            "未采集集合通信内部的等待，已采集各卡的起始时间也无法体现",
+            "profiler_level=Level1 (on CUDA: a profile of every rank)",
+        )
+    yield from (_candidate(run, late) for late in peers)
+
+
+def _candidate(run: Run, late: Late) -> Candidate:
+    more = excess(run, late)
+    ranks = sorted(late.waited, key=lambda rank: -late.gained[rank].total())
+    wait = late.wait_ns // run.step_count
+    numbers: dict[str, Value] = {
+        "who": said(sorted(ranks)), "waiting": sorted(ranks), "witness": ranks[0], "wait_ns": wait,
+        "wait_share": wait / run.step_ns if run.step_ns else 0.0, "peer": late.rank, "member": late.local,
+        "bare": bare(late, run, ", {} of it without computing"), "bare_zh": bare(late, run, "，其中 {} 没有计算"),
+        "group": late.team, "uncertainty_ns": late.unsure_ns,
+        "idle_ns": more.idle_ns // run.step_count if more else None,
+        "busy_ns": more.busy_ns // run.step_count if more else None,
+    }  # fmt: skip
+    waited, peers = witnessed(run, late, _MOST), waited_less(run, late)
+    return Candidate(
+        "late_rank", late.text(run, more), numbers, waited + (more.evidence[:_MOST] if more else ()),
+        peers | more.change if more else peers,
+        "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
+    )  # fmt: skip

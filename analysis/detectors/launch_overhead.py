@@ -1,0 +1,120 @@
+"""Kernels are shorter than the cost of launching them.
+
+## What it measures
+Runs of kernels (8 or more in a row) each shorter than the fastest launches of this job, with the device idle between
+them. Per launch it counts what a launch usually costs the host of this job, and the launch's way to the device; what
+the host takes beyond that is host_late.
+
+## Why it costs
+A launch takes the host 5 to 50 us whatever the kernel does. Kernels of 2 us leave the device idle nine tenths of the
+time, however fast they are.
+
+## What to do
+Launch them together: fused or foreach operators (`foreach=True`, NpuFusedAdamW), torch.compile with torchair or
+Inductor, a captured graph (torch.npu.NPUGraph, CUDA graphs), TASK_QUEUE_ENABLE=2, or a larger batch.
+
+## Limits of the method
+The saving is what one launch instead of the run's would give back, with what a kernel costs that does nothing: a
+ceiling. What fusing saves in memory traffic is `unfused`.
+
+## References
+Launch cost against kernel length: HTA "short kernels"; CUDA graphs and ACL graph documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import limits as limits_
+from analysis.blame import alike, blame
+from analysis.finding import Candidate, Change, Value, Words
+from analysis.idle import Idle, idle
+from analysis.intervals import Intervals, Ints
+from analysis.issue import Tasks, tasks
+from analysis.limits import limit
+from analysis.pace import pace
+from analysis.run import Run
+
+NEEDS = ("kernels", "launches")
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {kernels} kernels of each step, {kernel_ns} each, are shorter than their launches "
+            "({launch_ns}); the device idles {idle_ns} ({idle_share}) between them, {code_share} of that in {code}",
+            "Launch them together: foreach or fused operators (NpuFusedAdamW, torch_npu.npu_*), torch.compile "
+            "(torchair on Ascend), or a captured graph (NPUGraph, CUDA graphs). TASK_QUEUE_ENABLE=2 makes each launch "
+            "cheaper; a larger batch makes each kernel worth its launch.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：每步有 {kernels} 个算子（平均 {kernel_ns}）比下发开销（{launch_ns}）还短，"
+            "其间设备空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "合并下发：foreach 或融合算子（NpuFusedAdamW、torch_npu.npu_*）、torch.compile（昇腾用 torchair）、"
+            "图捕获（NPUGraph、CUDA graphs）。TASK_QUEUE_ENABLE=2 可降低单次下发开销；更大的批量使算子更长。",
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """What a kernel costs that does nothing."""
+
+    empty_ns: float = limit(2_000, "ns of a kernel that does nothing", "shortest of the real captures: 1.5 to 2.5 us")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks whose kernels are short alike."""
+    pieces, every, rhythm = run.get(idle), run.get(tasks), run.get(pace)
+    short = {rank: rhythm.short_run(every[rank]) for rank in pieces.ranks}
+    mine = _in_runs(pieces, every, short)
+    length = pieces.end - pieces.start
+    totals = {rank: ns for rank in pieces.ranks if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
+    for ranks in alike(totals):
+        found = blame(run, pieces, ranks, mine)
+        own = np.concatenate([(every[rank].ends - every[rank].starts)[short[rank]] for rank in ranks])
+        count = max(int(short[rank].sum()) for rank in ranks)
+        numbers: dict[str, Value] = {
+            **found.numbers, "kernels": -(-count // run.step_count), "kernel_ns": int(own.mean()),
+            "launch_ns": rhythm.ordinary_ns,
+        }  # fmt: skip
+        ids = np.concatenate([every[rank].ids[short[rank]] for rank in ranks])
+        change = Change(
+            host={rank: _launches(every[rank], short[rank], rhythm.ordinary_ns) for rank in ranks},
+            tasks=ids,
+            task_ns=np.minimum(own, int(limits.empty_ns)),
+            delays=ids,
+            delay_ns=np.concatenate([_latency(every[rank], short[rank]) for rank in ranks]),
+        )
+        yield Candidate("launch_overhead", "found", numbers, found.evidence, change)
+
+
+def _in_runs(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """The pieces of launch overhead before a kernel of a run."""
+    mine = pieces.pick("launch_overhead")
+    ids = [every[rank].ids[short[rank]] for rank in pieces.ranks]
+    return mine & np.isin(pieces.task, np.concatenate(ids) if ids else np.zeros(0, np.int64))
+
+
+def _launches(did: Tasks, short: NDArray[np.bool_], ordinary_ns: int) -> Intervals:
+    """What launching the run's kernels took the host, each at most what a launch usually costs."""
+    done = np.where(did.queued, did.issued, did.source_end)
+    times = np.unique(done[did.linked])
+    mine = done[short]
+    before = times[np.maximum(np.searchsorted(times, mine) - 1, 0)]
+    return Intervals.union_of(np.maximum(before, mine - ordinary_ns), mine)
+
+
+def _latency(did: Tasks, short: NDArray[np.bool_]) -> Ints:
+    """From launch to start, or to the end of the kernel before where that was later."""
+    reach = np.maximum.accumulate(did.ends)
+    free = np.maximum(did.source_start, np.concatenate((did.source_start[:1], reach[:-1])))
+    late: Ints = np.maximum((did.starts - free)[short], 0)
+    return late

@@ -1,0 +1,150 @@
+"""Kernels that only change the format, the order or the type of data.
+
+## What it measures
+
+The time of kernels that compute nothing: TransData (between formats such as NCHW and NC1HWC0), Transpose, Cast and
+copies that only make data contiguous; on CUDA and ROCm the layout kernels of cuDNN and the copies that casts launch.
+Each kind of conversion is one finding, with the shapes that cost most and the kernel that follows.
+
+## Why it costs
+
+A conversion reads and writes every byte once and computes nothing. Convolutions that keep their private format on
+the way in and out of every operator convert the same data again and again.
+
+## What to do
+
+TransData: keep the network in one format (`torch_npu.npu_format_cast` of the weights once before training, or
+`torch.npu.config.allow_internal_format = False` if conversions outweigh what the format gives).
+Cast: keep weights in the type they are used in, autocast whole blocks rather than operators, avoid `.float()` on the
+way. Transpose: store tensors in the order they are read in. On CUDA: `memory_format=torch.channels_last` throughout.
+
+## Limits of the method
+
+A ceiling: the consumer may be slower on the format it is then given. Without operator types (Level0) names tell.
+
+## References
+
+CANN, data formats: https://www.hiascend.com/document/detail/en/CANNCommunityEdition/910/opdevg/Ascendcopdevg/atlas_ascendc_10_0099.html;
+PyTorch channels last: https://pytorch.org/tutorials/intermediate/memory_format_tutorial.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import duckdb
+import numpy as np
+
+from analysis import limits
+from analysis.blame import said
+from analysis.by_rank import by_rank
+from analysis.finding import Candidate, Change, Words
+from analysis.intervals import Ints
+from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from analysis.origin import origin
+from analysis.run import Run
+
+NEEDS = ("kernels",)
+
+#: What operator types, kernel names and the framework's operators call conversions.
+CONVERSIONS = (
+    ("TransData", re.compile(r"transdata|nchwtonhwc|nhwctonchw|im2col_4d|npu_format_cast", re.I)),
+    ("Transpose", re.compile(r"^transposed?(v2)?$|batched_transpose|_TransposeAiCore_Transpose$", re.I)),
+    ("Cast", re.compile(r"^cast(v2)?$|_CastAiCore_Cast$|^(_to_copy|to|type_as|float|half|bfloat16)$", re.I)),
+    ("Contiguous", re.compile(r"^(asstrided|identity|contiguous|viewcopy|clone)$", re.I)),
+)  # fmt: skip
+
+
+class Limits(limits.Limits):
+    pass
+
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {conversion} only converts data, {kernel_ns} of each step in {count} kernels"
+            "[[, most on {shapes}]][[ ({change})]]",
+            "[[The next kernel is {consumer}. ]]Launched by {origin}. {advice}",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：{conversion} 只做转换，每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]][[（{change}）]]",
+            "[[其后的算子是 {consumer}，]]由 {origin} 下发。{advice_zh}",
+        )
+    },
+}
+ADVICE = {
+    "TransData": ("Keep the network in one format: cast weights once with torch_npu.npu_format_cast, or set "
+                  "torch.npu.config.allow_internal_format = False; on CUDA use channels_last throughout.",
+                  "请让全网保持同一格式：用 torch_npu.npu_format_cast 一次性转换权重，或设 "
+                  "torch.npu.config.allow_internal_format = False；CUDA 上全程使用 channels_last。"),
+    "Transpose": ("Store the tensor in the order it is read in, hand the matrix product a transposed input, or fuse "
+                  "with torch_npu.npu_confusion_transpose.",
+                  "请按读取顺序存放张量，或让矩阵乘直接接收转置输入，或用 torch_npu.npu_confusion_transpose 融合。"),
+    "Cast": ("Keep the tensor in the type it is used in: autocast whole blocks, hold weights in that type, drop "
+             ".float() on the way.",
+             "请让张量保持使用时的类型：对整块使用 autocast，权重直接存为该类型，去掉中途的 .float()。"),
+    "Contiguous": ("Let the operator read the strided tensor, or make it contiguous once where it is produced.",
+                   "请让算子直接读取非连续张量，或在产生处一次性转为连续。"),
+}  # fmt: skip
+
+
+def conversion(kind: Kind) -> str | None:
+    """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
+    if kind.memset or "AI_CPU" in (kind.core or "").upper():
+        return None
+    if kind.op is not None:  # Kineto: a copy kernel under a converting operator
+        name = kind.op.removeprefix("aten::")
+        names = [kind.name, name] if "copy" in kind.name.lower() else [kind.name]
+        if name == "copy_" and "copy" in kind.name.lower() and _types(kind) != (None, None):
+            return "Cast" if len(set(_types(kind))) > 1 else None
+    else:
+        names = [kind.op_type or kind.name]
+    return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
+
+
+def _types(kind: Kind) -> tuple[str | None, str | None]:
+    """Of a copy: the types it writes and reads, as its operator was called with."""
+    found = re.findall(r'"([^"]+)"', kind.input_dtypes or "")
+    return (found[0], found[1]) if len(found) > 1 else (None, None)
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    every = run.get(kernels)
+    converting = [conversion(kind) for kind in every.kinds]
+    for name, _ in CONVERSIONS:
+        rows = np.flatnonzero(every.of(one == name for one in converting))
+        for ranks, those in by_rank(every.rank[rows], every.dur[rows]):
+            yield _candidate(run, every, name, said(ranks), rows[those])
+
+
+def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> Candidate:
+    worst = int(rows[np.argmax(np.bincount(every.kind[rows], every.dur[rows])[every.kind[rows]])])
+    kind = every.kinds[every.kind[worst]]
+    return Candidate(
+        "layout_conversion", "found",
+        {
+            "conversion": name, "ranks": ranks, **of_a_step(run, every, rows),
+            "shapes": kind.input_shapes or None, "change": _change(kind), "consumer": _next(every, worst) or None,
+            "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
+            "advice": ADVICE[name][0], "advice_zh": ADVICE[name][1],
+        },
+        evidence(every, rows, every.dur[rows]), Change(tasks=every.span_id[rows], task_ns=every.dur[rows]),
+    )  # fmt: skip
+
+
+def _change(kind: Kind) -> str | None:
+    """From what to what, where it is recorded."""
+    for before, after in ((kind.input_formats, kind.output_formats), (kind.input_dtypes, kind.output_dtypes),
+                          (kind.input_shapes, kind.output_shapes)):  # fmt: skip
+        if before and after and before.split(";")[0] != after.split(";")[0]:
+            return f"{before.split(';')[0]} -> {after.split(';')[0]}"
+    return kind.input_dtypes or None
+
+
+def _next(every: Kernels, row: int) -> str | None:
+    """The kernel that follows on the stream."""
+    ends = row + 1 >= len(every) or every.track[row + 1] != every.track[row]
+    return None if ends else str(every.kinds[every.kind[row + 1]].type)

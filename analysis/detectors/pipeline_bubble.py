@@ -1,0 +1,79 @@
+"""A pipeline stage waits for the activations or gradients of its neighbour.
+
+## What it measures
+Sends, receives and batches of both (`hcom_send`, `hcom_receive`, `hcom_batchSendRecv`, NCCL's
+SendRecv): the time in which they run, waiting for the other side or transferring, and nothing is
+computed. The profiler's own "Bubble" counts `hcom_receive` only and is 0 for batches.
+
+## Why it costs
+The stage's device stands still: with p stages and m micro-batches at least (p - 1) / (m + p - 1) of
+the step in a plain schedule, and more where stages are unequal.
+
+## What to do
+More micro-batches, an interleaved schedule, layers spread so that all stages take the same time.
+
+## Limits of the method
+The saving is all of it; part belongs to every schedule. Filling and draining the pipeline cannot be
+told from waiting for a slow stage. Context parallelism in a ring sends and receives too.
+
+## References
+Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved
+schedules; Megatron-LM --num-layers-per-virtual-pipeline-stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from analysis import limits as limits_
+from analysis.exposure import between_stages
+from analysis.finding import Candidate, Words
+from analysis.limits import limit
+from analysis.run import Run
+
+NEEDS = ("collectives", "kernels")
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {rank}'s pipeline stage waits {bubble_ns} of each step ({bubble_share}) for its neighbours",
+            "{count} sends and receives a step. Use more micro-batches (a smaller micro-batch-size), an interleaved "
+            "schedule (--num-layers-per-virtual-pipeline-stage) and balance the layers of the stages: first and last "
+            "also hold embedding and loss. Profile the neighbouring stages too, to see which one is slow.",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "卡 {rank} 的流水线阶段每步有 {bubble_ns}（{bubble_share}）在等相邻阶段",
+            "每步有 {count} 次收发。请增加 micro batch 数（减小 micro-batch-size），使用交错调度"
+            "（--num-layers-per-virtual-pipeline-stage），并均衡各阶段的层数：首尾阶段还有 embedding 和 loss。"
+            "同时采集相邻阶段，可看出哪个阶段慢。",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When a stage's waiting is worth telling."""
+
+    least_share: float = limit(0.02, "share of the step", "a transfer between two stages alone takes up to 1 to 2 %")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate: the stage that waits most."""
+    found = run.get(between_stages)
+    if found is None or found.longest_ns < limits.least_share * run.wall_ns:
+        return
+    step = found.longest_ns // run.step_count
+    numbers = {
+        "rank": found.worst, "bubble_ns": step, "bubble_share": step / run.step_ns if run.step_ns else 0.0,
+        "count": found.count // run.step_count,
+    }  # fmt: skip
+    yield Candidate(
+        "pipeline_bubble", "found", numbers, found.evidence, found.change,
+        "high", found.longest_ns,
+    )  # fmt: skip

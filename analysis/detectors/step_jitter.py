@@ -1,0 +1,142 @@
+"""Some steps take longer than the others and nothing else explains it.
+
+## What it measures
+
+Per rank, what each step holds that has no cause of its own: idle time of the device that neither the host nor another
+stream accounts for (the device had its next task and did not start it), and kernels that are all slower than usual in
+that one step. A step in which this is far beyond the median step is slow for this reason. What a known cause took,
+single slow kernels (`slow_tail`), a low clock (`frequency_drop`), waits for peers (`late_rank`) and host time
+(`host_late`, `gc`, `dataloader`...) is not counted here.
+
+## Why it costs
+
+Every rank of a job waits for the slowest in each step: with n ranks, a pause that hits one rank in a hundred steps
+hits nearly every step of a hundred ranks.
+
+## What to do
+
+Look at what the machine did at those moments: other processes on the host or the device, power and thermal events,
+ECC repair, network retransmission, the system's own jobs (cron, monitoring, log rotation). Collect more steps, with
+host_sys=[CPU, OSRT] and sys_io, on the rank and around the time that are named. Compare with other ranks: all at once
+points to storage, network or scheduler, one alone to its device or host.
+
+## Limits of the method
+
+Needs four steps, and most of them ordinary. It says when and what grew, not why: nothing recorded does. Work that only
+some steps have (evaluation, checkpoints, logging) makes them longer with kernels of their own and is not counted.
+
+## References
+
+Median and MAD: Leys et al. 2013, doi:10.1016/j.jesp.2013.03.013. Jitter at scale: Petrini, Kerbyson, Pakin 2003, "The
+Case of the Missing Supercomputer Performance", SC'03.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits
+from analysis.blame import said
+from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from analysis.host_spans import NONE
+from analysis.idle import idle
+from analysis.jitter import extras, host_steps, slower_steps
+from analysis.kernels import kernels
+from analysis.run import Run, Step
+from analysis.split import rows as split_rows
+
+NEEDS = ("steps", "kernels")
+
+
+@dataclass(frozen=True)
+class Limits(limits.Limits):
+    least_steps: float = limits.limit(4, "steps", "with fewer nobody knows which one is ordinary")
+    least_extra: float = limits.limit(0.01, "share of the median step", "healthy steps differ by less (real captures)")
+    deviations: float = limits.limit(5.0, "robust standard deviations", "beyond chance for hundreds of steps")
+    least_piece_ns: float = limits.limit(10_000, "ns", "launches and streams vary by some us; a pause is longer")
+    least_pace: float = limits.limit(1.03, "times usual", "the median kernel of a healthy step stays within 3 %")
+
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: step {steps} takes up to {total_longer_ns} longer than the median step; {total_extra_ns} "
+            "there nothing recorded explains",
+            "See what the machine did at those moments: other processes, power or ECC events, system jobs; collect "
+            "more steps with host_sys and sys_io around them. What grew: device idle without cause {total_pause_ns}, "
+            "kernels slower all at once {total_slower_ns}; in the longest step computing {total_computing_ns}, "
+            "communication {total_communication_ns}, idle {total_idle_ns}.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：第 {steps} 步比中位步最多长 {total_longer_ns}，其中 {total_extra_ns} 没有任何记录能解释",
+            "请查看这些时刻机器在做什么：其他进程、功耗或 ECC 事件、系统任务；"
+            "并在其前后用 host_sys 与 sys_io 多采几步。增长的部分：设备无故空闲 {total_pause_ns}，"
+            "算子整体变慢 {total_slower_ns}；"
+            "最长一步中计算 {total_computing_ns}、通信 {total_communication_ns}、空闲 {total_idle_ns}。",
+        )
+    },
+}
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    ranks = [rank for rank in run.ranks if len(run.steps[rank]) >= limits.least_steps]
+    if not ranks:
+        most = max((len(steps) for steps in run.steps.values()), default=0)
+        raise NotMeasured(
+            f"{most} steps are too few to tell which are ordinary", f"只有 {most} 步，无法判断哪些正常",
+            "schedule(active=5 or more)",
+        )  # fmt: skip
+    every, found = run.get(kernels), run.get(idle)
+    slower = slower_steps(run, limits.least_pace)
+    bounds = limits.least_extra, limits.deviations, limits.least_piece_ns
+    slow = [extra for rank in ranks for extra in extras(run, rank, found, slower, *bounds)]
+    if not slow:
+        return
+    pieces = np.concatenate([extra.pieces for extra in slow])
+    rows = np.concatenate([extra.rows for extra in slow])
+    pauses = found.end[pieces] - found.start[pieces]
+    known = found.task[pieces] != NONE
+    seen = [
+        *(Evidence(int(found.rank[piece]), int(found.start[piece]), int(ns), None, "idle")
+          for piece, ns in zip(pieces, pauses, strict=True)),
+        *(Evidence(int(every.rank[r]), int(every.ts[r]), int(every.dur[r]), int(every.span_id[r]),
+                   every.kinds[every.kind[r]].type) for r in rows[np.argsort(-slower[rows])[:20]]),
+    ]  # fmt: skip
+    worst = max(slow, key=lambda extra: extra.step.dur_ns)
+    yield Candidate(
+        "step_jitter", "found",
+        {
+            "steps": sorted({extra.step.step for extra in slow}),
+            "ranks": said(tuple(sorted({extra.step.rank for extra in slow}))),
+            "total_extra_ns": int(pauses.sum() + slower[rows].sum()), "total_pause_ns": int(pauses.sum()),
+            "total_slower_ns": int(slower[rows].sum()), **_grown(run, worst.step),
+        },
+        tuple(sorted(seen, key=lambda one: -one.dur_ns)[:20]),
+        Change(tasks=every.span_id[rows], task_ns=slower[rows],
+               delays=found.task[pieces][known], delay_ns=pauses[known]),
+        "medium",
+    )  # fmt: skip
+
+
+def _grown(run: Run, slow_step: Step) -> dict[str, int]:
+    """How much longer the step is than the median of its rank, and by what."""
+    steps = host_steps(run, slow_step.rank)
+    windows: list[tuple[int | None, int, int]] = [(step.step, step.ts_ns, step.end_ns) for step in steps]
+    parts = list(split_rows(slow_step.rank, windows, run.activity(slow_step.rank), {}))
+    at = steps.index(slow_step)
+
+    def beyond(values: list[int]) -> int:
+        return values[at] - int(np.median(values))
+
+    return {
+        "total_longer_ns": beyond([step.dur_ns for step in steps]),
+        "total_computing_ns": beyond([part.computing_ns or 0 for part in parts]),
+        "total_communication_ns": beyond([part.communication_not_overlapped_ns or 0 for part in parts]),
+        "total_idle_ns": beyond([part.idle_ns or 0 for part in parts]),
+    }

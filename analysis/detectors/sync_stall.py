@@ -1,0 +1,100 @@
+"""The host waits for the device, so that afterwards the device waits for the host.
+
+## What it measures
+Gaps of the device that a synchronising call made: `.item()`, stream, device and event synchronise, blocking copies.
+The call's way back (the device is done, the call has not returned), and what the host then needs until it issues
+again, as far as it is no longer than the call blocked and no longer than the host usually takes between launches.
+
+## Why it costs
+While a call blocks, the host loses the lead that hides its own work. After the call the device has nothing to do until
+the next launch has made its way.
+
+## What to do
+Keep the value on the device (`torch.where` instead of `if`, `clip_grad_norm_` without `.item()`), read the loss
+every so many steps, copy with non_blocking=True and read one step later. On Ascend check ASCEND_LAUNCH_BLOCKING=0; on
+CUDA, CUDA_LAUNCH_BLOCKING=0.
+
+## Limits of the method
+Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and copies that last until they are done
+stand for the calls. A single read of the loss at the end of a step is judged like any other; it usually costs little.
+
+## References
+PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; aclrtSynchronizeStream in CANN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.blame import blames
+from analysis.finding import Candidate, Change, Value, Words
+from analysis.host_names import special
+from analysis.host_spans import NONE
+from analysis.idle import CODE, Idle, idle
+from analysis.intervals import Ints
+from analysis.run import Run
+
+NEEDS = ("kernels", "launches")
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {calls} synchronising calls in each step drain the device, which then idles {idle_ns} "
+            "({idle_share}); {code_share} of that in {code}",
+            "Do not read device values in {code}: keep them on the device, or read them every so many steps, "
+            "or copy with non_blocking=True and look one step later. Check that ASCEND_LAUNCH_BLOCKING "
+            "(CUDA_LAUNCH_BLOCKING) is not set.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "卡 {ranks}：每步 {calls} 次同步调用排空队列，"
+            "设备随后空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "不要在 {code} 里读取设备上的值：留在设备上、隔若干步再读，或用 non_blocking=True 拷贝后下一步再看。"
+            "确认没有设置 ASCEND_LAUNCH_BLOCKING（CUDA_LAUNCH_BLOCKING）。",
+        )
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks that are drained alike."""
+    pieces = run.get(idle)
+    for found in blames(run, "sync_stall"):
+        calls = np.unique(pieces.host[found.pieces])
+        calls = calls[calls != NONE]
+        per_rank = max(_outermost(run, rank, pieces.host[pieces.pick("sync_stall", rank)]) for rank in found.ranks)
+        numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
+        ceiling = max(_ceiling(pieces, rank, found.pieces) for rank in found.ranks)
+        yield Candidate("sync_stall", "found", numbers, found.evidence, Change(syncs=calls), ceiling_ns=ceiling)
+
+
+def _outermost(run: Run, rank: int, calls: Ints) -> int:
+    """How many calls these are; one that is recorded on two levels, one inside the other, is one."""
+    spans = run.get(special)[rank]
+    mine = np.isin(spans.ids, calls)
+    starts, ends = spans.starts[mine], spans.ends[mine]
+    order = np.lexsort((-ends, starts))
+    reach = np.maximum.accumulate(ends[order])
+    return int((ends[order][1:] > reach[:-1]).sum()) + bool(len(order))
+
+
+def _ceiling(pieces: Idle, rank: int, mine: Ints) -> int:
+    """The rank's gaps after these calls: the calls' own part and the launch that had to be waited for.
+
+    What another cause owns of these gaps would be hidden as well, but it is that cause's to mend.
+    """
+    gaps = np.unique(pieces.gap_start[mine[pieces.rank[mine] == rank]])
+    own = np.isin(pieces.cause, (CODE["sync_stall"], CODE["launch_overhead"]))
+    own &= (pieces.rank == rank) & np.isin(pieces.gap_start, gaps)
+    return int((pieces.end[own] - pieces.start[own]).sum())

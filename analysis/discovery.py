@@ -1,0 +1,87 @@
+"""Finds detectors: ours, those of installed packages, and those of a folder a user names.
+
+A detector is a module with NEEDS, Limits, TEXT and detect; its file name is its name everywhere.
+One that is malformed is an error that says what is missing, before anything runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from analysis import detectors as ours
+from analysis.capability import BY_NAME
+from analysis.finding import Candidate, Words
+from analysis.limits import Limits
+from analysis.say import LANGUAGES
+from analysis.settings import Settings
+
+GROUP = "npulens.detectors"
+
+
+@dataclass(frozen=True)
+class Detector:
+    """One judgement: what it needs, what counts as bad, what it says, and how it looks."""
+
+    name: str
+    needs: tuple[str, ...]
+    limits: type[Limits]
+    text: Mapping[str, Mapping[str, Words]]
+    detect: Callable[..., Iterable[Candidate]]
+    documentation: str
+
+
+def detectors(settings: Settings) -> tuple[Detector, ...]:
+    """Every detector that is not switched off, by name."""
+    found = {detector.name: detector for detector in (*_ours(), *_installed(), *_of_folder(settings.folder))}
+    return tuple(found[name] for name in sorted(found) if name not in settings.off)
+
+
+@cache
+def _ours() -> tuple[Detector, ...]:
+    names = sorted(m.name for m in pkgutil.iter_modules(ours.__path__) if not m.name.startswith("_"))
+    return tuple(described(name, importlib.import_module(f"{ours.__name__}.{name}")) for name in names)
+
+
+def _installed() -> Iterator[Detector]:
+    for point in entry_points(group=GROUP):
+        yield described(point.name, point.load())
+
+
+def _of_folder(folder: Path | None) -> Iterator[Detector]:
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise ValueError(f"npulens.toml: there is no folder {folder}")
+    for path in sorted(folder.glob("[!_]*.py")):
+        spec = importlib.util.spec_from_file_location(f"npulens_own_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield described(path.stem, module)
+
+
+def described(name: str, module: ModuleType) -> Detector:
+    """The detector that a module is, or an error that says what it lacks."""
+
+    def part(attribute: str) -> Any:
+        if not hasattr(module, attribute):
+            raise ValueError(f"detector {name}: {module.__file__} has no {attribute}")
+        return getattr(module, attribute)
+
+    needs, limits, text = tuple(part("NEEDS")), part("Limits"), part("TEXT")
+    if unknown := set(needs) - BY_NAME.keys():
+        raise ValueError(f"detector {name}: NEEDS names {', '.join(sorted(unknown))}; see analysis/capability.py")
+    if not (isinstance(limits, type) and issubclass(limits, Limits) and is_dataclass(limits)):
+        raise ValueError(f"detector {name}: Limits must be a frozen dataclass made from analysis.limits.Limits")
+    if set(text) != set(LANGUAGES) or len({frozenset(words) for words in text.values()}) != 1:
+        raise ValueError(f"detector {name}: TEXT needs the same sentences in {' and '.join(LANGUAGES)}")
+    return Detector(name, needs, limits, text, part("detect"), module.__doc__ or "")

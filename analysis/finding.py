@@ -1,0 +1,104 @@
+"""What a detector says, and what a fix of it would change.
+
+A detector judges; it never computes its own saving. It names the `Change` that a fix would make,
+and the engine replays the run with that change (analysis/whatif.py): so every saving is measured
+with the same ruler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from analysis.intervals import EMPTY, Intervals, Ints
+
+Confidence = Literal["high", "medium", "low"]
+#: A number in a finding. The name's ending is its unit: _ns, _bytes, _share, _bytes_per_s, else a count.
+Value = int | float | str | None | list[int] | list[str]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A time window that any page can draw."""
+
+    rank: int
+    ts_ns: int
+    dur_ns: int
+    span_id: int | None = None
+    note: str = ""  # names from the trace; never a sentence, so that it needs no translation
+
+
+def _none() -> Ints:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would be different if the cause were gone. Everything else stays as it was recorded.
+
+    `host`: rank -> host time that would not be spent. `tasks`: device spans (kernels, copies,
+    collectives) and how much shorter each would be. `delays`: device spans and how much earlier
+    each could start than its launch latency or its unexplained delay let it. `syncs`: host spans
+    that would not wait for the device any more. `peers`: collective operators and how much
+    earlier their latest peer would come.
+    """
+
+    host: Mapping[int, Intervals] = field(default_factory=dict)
+    tasks: Ints = field(default_factory=_none)
+    task_ns: Ints = field(default_factory=_none)
+    delays: Ints = field(default_factory=_none)
+    delay_ns: Ints = field(default_factory=_none)
+    syncs: Ints = field(default_factory=_none)
+    peers: Ints = field(default_factory=_none)
+    peer_ns: Ints = field(default_factory=_none)
+
+    def __or__(self, other: Change) -> Change:
+        """Both fixes at once; where both shorten the same span, the greater counts."""
+        ranks = {**self.host, **other.host}
+        host = {rank: self.host.get(rank, EMPTY) | other.host.get(rank, EMPTY) for rank in ranks}
+        return Change(
+            host,
+            *_greater(self.tasks, self.task_ns, other.tasks, other.task_ns),
+            *_greater(self.delays, self.delay_ns, other.delays, other.delay_ns),
+            np.union1d(self.syncs, other.syncs),
+            *_greater(self.peers, self.peer_ns, other.peers, other.peer_ns),
+        )
+
+
+def _greater(ids: Ints, ns: Ints, more_ids: Ints, more_ns: Ints) -> tuple[Ints, Ints]:
+    every, where = np.unique(np.concatenate((ids, more_ids)), return_inverse=True)
+    most = np.zeros(len(every), np.int64)
+    np.maximum.at(most, where, np.concatenate((ns, more_ns)))
+    return every.astype(np.int64), most
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing a detector noticed. The engine measures it and drops what is below the limit."""
+
+    cause: str  # of analysis/causes.py
+    text: str  # key of the detector's TEXT: which sentences say it
+    numbers: Mapping[str, Value]  # what the sentences mention, and more for those who look closer
+    evidence: tuple[Evidence, ...]  # the largest first; at least one
+    change: Change
+    confidence: Confidence = "high"
+    ceiling_ns: int | None = None  # of the whole run: the saving is never more, whatever the replay says
+
+
+@dataclass(frozen=True)
+class Words:
+    """The sentences of one finding; {name} stands for a number, written with its unit."""
+
+    title: str
+    advice: str
+
+
+class NotMeasured(Exception):
+    """A detector found out while running that the capture cannot say: why, and what would record it."""
+
+    def __init__(self, why: str, why_zh: str, collect_with: str) -> None:
+        super().__init__(why)
+        self.why, self.why_zh, self.collect_with = why, why_zh, collect_with

@@ -1,0 +1,255 @@
+"""Why the device idled: every gap of every rank cut into pieces, each with a cause.
+
+A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
+that ends it was issued by the host at one moment and launched at a later one (analysis/issue.py):
+
+* before it was issued, the gap is the host's: what it did at each moment says why (garbage
+  collection, compiling, allocating, the profiler, a synchronising call, the data loader), in this
+  order where several overlap, and `host_late` for everything else;
+* a synchronising call also owns what the host needs after it until it issues again, as far as the
+  lead goes that the calls cost it (analysis/lead.py);
+* between the two, the queue thread had not come to it: what that thread did says why;
+* after the launch: a wait for another stream is `dependency`; what such launches usually take is
+  `launch_overhead`; what is left is `unknown`;
+* in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
+  host is `launch_overhead` too;
+* where the profiler reads the counters of the cache after each kernel, the device waits for that first:
+  `profiler_overhead`;
+* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did.
+
+Pieces tile the gaps: their lengths sum to the idle time of the split, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.causes import CAUSES, GAP_ONLY
+from analysis.gaps import COUNTS_CACHE, Gaps, between, gaps, held_ns
+from analysis.host_names import ANY_THREAD, PATTERNS, Special, special
+from analysis.host_spans import NONE, Hosts, hosts
+from analysis.intervals import EMPTY, Intervals, Ints
+from analysis.issue import Tasks, tasks
+from analysis.lead import after_syncs
+from analysis.pace import Pace, pace
+from analysis.run import Run
+
+#: Every cause a piece can have; a piece holds its place in here.
+CODES: tuple[str, ...] = (*CAUSES, *GAP_ONLY)
+CODE = {cause: number for number, cause in enumerate(CODES)}
+#: Up to so many usual latencies a launch is slow rather than held up by something unseen.
+LATENCIES = 3
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Pieces of idle time, by rank and start."""
+
+    rank: Ints
+    gap_start: Ints
+    start: Ints
+    end: Ints
+    cause: Ints  # index into CODES
+    host: Ints  # culprit host span, NONE where none is known
+    task: Ints  # device span that ends the gap, NONE at the end of the window
+    queued: NDArray[np.bool_]  # the queue's thread had it by then: enqueued, not yet launched
+    ranks: tuple[int, ...]  # the ranks whose idle time could be measured
+
+    def pick(self, cause: str, rank: int | None = None) -> NDArray[np.bool_]:
+        """Which pieces have a cause (on a rank)."""
+        mine = np.asarray(self.cause == CODE[cause])
+        return mine if rank is None else np.asarray(mine & (self.rank == rank))
+
+    def windows(self, rank: int, cause: str) -> Intervals:
+        """When a rank idled because of something."""
+        mine = self.pick(cause, rank)
+        return Intervals.union_of(self.start[mine], self.end[mine])
+
+    def total(self, cause: str, rank: int | None = None) -> int:
+        """Idle ns because of something, of one rank or of all."""
+        mine = self.pick(cause, rank)
+        return int((self.end[mine] - self.start[mine]).sum())
+
+    def by_rank(self, cause: str) -> dict[int, int]:
+        """Idle ns because of something, rank by rank; ranks without are left out."""
+        return {rank: ns for rank in self.ranks if (ns := self.total(cause, rank))}
+
+
+@dataclass
+class Pieces:
+    """Pieces of one rank in the making."""
+
+    starts: list[Ints]
+    ends: list[Ints]
+    causes: list[Ints]
+    culprits: list[Ints]
+
+    def add(self, part: Intervals, cause: str, culprits: Ints) -> None:
+        self.starts.append(part.starts)
+        self.ends.append(part.ends)
+        self.causes.append(np.full(len(part.starts), CODE[cause], np.int64))
+        self.culprits.append(culprits)
+
+
+def idle(run: Run) -> Idle:
+    """Every gap of every rank, apportioned."""
+    every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(pace)
+    counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
+    parts: list[tuple[Any, ...]] = []
+    measured: list[int] = []
+    for rank in run.ranks:
+        did, window = run.activity(rank), run.window(rank)
+        if window is None or did.computing is None or did.communication is None or did.copy is None:
+            continue
+        measured.append(rank)
+        found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
+        steps = np.array([(step.ts_ns, step.end_ns) for step in run.steps[rank]], np.int64).reshape(-1, 2)
+        held = held_ns(every[rank], found) if rank in counting else 0
+        pieces = _Rank(rank, every[rank], found, of_rank.get(rank), there, rhythm, did.work(), steps, held).pieces()
+        starts = np.concatenate(pieces.starts)
+        order = np.argsort(starts, kind="stable")
+        starts = starts[order]
+        of_gap = np.searchsorted(found.starts, starts, side="right") - 1
+        ids = np.append(every[rank].ids, NONE)
+        parts.append((
+            np.full(len(starts), rank, np.int64), found.starts[of_gap], starts, np.concatenate(pieces.ends)[order],
+            np.concatenate(pieces.causes)[order], np.concatenate(pieces.culprits)[order], ids[found.task[of_gap]],
+            (starts >= found.issued[of_gap]) & (starts < found.launched[of_gap]),
+        ))  # fmt: skip
+    parts.append((*((np.zeros(0, np.int64),) * 7), np.zeros(0, np.bool_)))
+    rank_, gap, start, end, cause, host, task, queued = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Idle(rank_, gap, start, end, cause, host, task, queued, tuple(measured))
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """One rank's gaps on their way to pieces."""
+
+    rank: int
+    did: Tasks
+    gaps: Gaps
+    special: Special | None
+    hosts: Hosts
+    pace: Pace
+    work: Intervals
+    steps: Ints  # start and end of each
+    held_ns: int  # after each kernel the profiler holds the device for so long
+
+    def pieces(self) -> Pieces:
+        found = Pieces([], [], [], [])
+        threads, gaps = self.hosts.threads[self.rank], self.gaps
+        issuing = threads.tracks(threads.issuing) or sorted(threads.of_track)
+        queue = threads.tracks(threads.queue)
+        syncs = self._layer("sync_stall", issuing)
+        follow = after_syncs(gaps, self.did, syncs, self.work, self.steps, self.pace.long_ns)
+        held = self._held()
+        found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
+        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, follow)
+        self._host(found, between(gaps.issued, gaps.launched) - held, queue, None)
+        self._device(found, held)
+        return found
+
+    def _held(self) -> Intervals:
+        """After each kernel, while the profiler reads its counters; a bit longer where nothing else held it up."""
+        gaps = self.gaps
+        if not self.held_ns or not len(gaps.starts):
+            return EMPTY
+        after_kernel = np.isin(gaps.starts, self.did.ends[np.isin(self.did.kinds, ("kernel", "memset"))])
+        queued = gaps.linked & (gaps.launched == gaps.starts)
+        length = np.where(queued, self.held_ns * 3 // 2, self.held_ns) * (after_kernel & (gaps.task != NONE))
+        return between(gaps.starts, np.minimum(gaps.ends, gaps.starts + length))
+
+    def _host(self, found: Pieces, left: Intervals, tracks: list[int], follow: tuple[Intervals, Ints] | None) -> None:
+        """Apportions time before a launch by what a thread did."""
+        for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
+            spans = self._layer(cause, tracks)
+            layer = Intervals.union_of(spans[0], spans[1])
+            part = left & layer
+            found.add(part, cause, _culprits(spans, part))
+            left = left - layer
+        if follow is not None:
+            part = left & follow[0]
+            found.add(part, "sync_stall", follow[1][np.searchsorted(follow[0].starts, part.starts, side="right") - 1])
+            left = left - follow[0]
+        of_gap = np.searchsorted(self.gaps.starts, left.starts, side="right") - 1
+        known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & bool(tracks and self.did.linked.any())
+        rest = Intervals(left.starts[known], left.ends[known])
+        found.add(Intervals(left.starts[~known], left.ends[~known]), "unknown", np.full(int((~known).sum()), NONE))
+        short = rest & self._in_runs()
+        found.add(short, "launch_overhead", self._sources(short))
+        late = rest - self._in_runs()
+        found.add(late, "host_late", self._busiest(late, tracks))
+
+    def _layer(self, cause: str, tracks: list[int]) -> tuple[Ints, Ints, Ints]:
+        """Start, end and id of the host spans that do something of their own, by start."""
+        known = self.special
+        if known is None:
+            return EMPTY.starts, EMPTY.starts, EMPTY.starts
+        mine = known.of(cause)
+        if cause not in ANY_THREAD:
+            mine = mine & np.isin(known.tracks, tracks)
+        return known.starts[mine], known.ends[mine], known.ids[mine]
+
+    def _in_runs(self) -> Intervals:
+        """In runs of kernels shorter than a launch: what a launch usually costs, before each."""
+        gaps = self.gaps
+        inside = np.zeros(len(gaps.starts), bool)
+        there = gaps.task != NONE
+        inside[there] = self.pace.short_run(self.did)[gaps.task[there]]
+        begin = np.maximum(gaps.starts, gaps.launched - self.pace.ordinary_ns)[inside]
+        return between(begin, gaps.launched[inside])
+
+    def _sources(self, part: Intervals) -> Ints:
+        task = self.gaps.task[np.searchsorted(self.gaps.starts, part.starts, side="right") - 1]
+        return np.append(self.did.source, NONE)[task]
+
+    def _busiest(self, part: Intervals, tracks: list[int]) -> Ints:
+        """The innermost host span that fills at least half of each piece."""
+        if not len(part.starts):
+            return part.starts
+        spans = self.hosts.spans(self.rank)
+        found = spans.latest(tracks, (part.starts + part.ends) // 2)
+        return np.append(spans.ids, NONE)[spans.covering(found, part.starts, part.ends)]
+
+    def _device(self, found: Pieces, held: Intervals) -> None:
+        """Apportions time after a launch."""
+        gaps = self.gaps
+        left = between(gaps.launched, gaps.ends) - held
+        wait_starts, wait_ends, of_gap = self._waits()
+        waits = Intervals.union_of(wait_starts, wait_ends)
+        part = left & waits
+        found.add(part, "dependency", np.full(len(part.starts), NONE))
+        left = left - waits
+        usual = LATENCIES * self.pace.latency_ns[self.rank]
+        free = gaps.launched.copy()
+        np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))
+        begins = np.concatenate((gaps.launched, free))
+        slow = Intervals.union_of(begins, np.minimum(np.tile(gaps.ends, 2), begins + usual))
+        launching = left & slow
+        found.add(launching, "launch_overhead", self._sources(launching))
+        rest = left - slow
+        found.add(rest, "unknown", np.full(len(rest.starts), NONE))
+
+    def _waits(self) -> tuple[Ints, Ints, Ints]:
+        """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""
+        waits, gaps = self.pace.waits[self.rank], self.gaps
+        at = np.searchsorted(gaps.starts, waits.ends, side="left") - 1  # the gap in which it ends
+        inside = (at >= 0) & (gaps.task[at] != NONE) if len(gaps.starts) else np.zeros(len(at), bool)
+        inside[inside] = self.did.tracks[gaps.task[at[inside]]] == waits.tracks[inside]
+        return waits.starts[inside], waits.ends[inside], at[inside]
+
+
+def _culprits(spans: tuple[Ints, Ints, Ints], part: Intervals) -> Ints:
+    """For each piece within the union of some spans, one that covers its middle: the last started that does."""
+    starts, ends, ids = spans
+    if not len(part.starts):
+        return part.starts
+    middle = (part.starts + part.ends) // 2
+    last = np.searchsorted(starts, middle, side="right") - 1
+    reach = np.maximum.accumulate(ends)
+    furthest = np.searchsorted(reach, reach[last], side="left")
+    return ids[np.where(ends[last] > middle, last, furthest)]

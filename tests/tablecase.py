@@ -1,0 +1,131 @@
+"""A run made of nothing but table rows, for tests of the analysis: no files, no reader.
+
+A case is a mapping, as tests/cases/*.yaml writes it. Times are microseconds (whole or with
+decimals), everything else is as in ingest/schema.sql:
+
+    spans:
+      - {id: 1, kind: step_mark, name: "ProfilerStep#1", at: 0, for: 1000}
+      - {id: 2, kind: runtime, name: "Node@launch", at: 10, for: 5}
+      - {id: 3, kind: kernel, name: matmul, at: 30, for: 50, by: 2, kernel: {op_type: MatMulV2}}
+
+`rank` is 0 and `track` follows from the kind (host kinds on thread "main", device kinds on stream
+"s0") unless given; `step`, `parent_id` and `depth` are found; `by` is the id of the host span that
+launched it (`route` says how, host_to_device unless given). Side tables lie under the table's name.
+Other tables: `tables: {sample: [{rank: 0, counter: ..., at: 5, value: 1800}]}`, `run: {...}`,
+`rank: {0: {...}}`. Tables in `absent` are marked as not recorded; the others count as recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import duckdb
+
+from ingest import schema
+
+HOST_KINDS = {
+    "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
+}  # fmt: skip
+SIDE_TABLES = ("kernel", "transfer", "comm", "host_op", "stack", "arg")
+TRACK_KINDS = {"comm_op": "comm_group", "comm_task": "comm_plane"}
+NOT_NULL = {"run": {"run_id": "case", "schema_version": 1, "origin_ns": 0, "clock": "unix", "status": "complete",
+                    "formats": ["torch_npu_text"]},
+            "rank": {"rank_source": "assumed", "path": "", "formats": ["torch_npu_text"], "status": "complete",
+                     "events": 0, "dropped": 0, "backend": "npu"}}  # fmt: skip
+
+
+def connection(case: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    """The case as a connection with every table of the contract."""
+    con = duckdb.connect(":memory:", config={"threads": 1})
+    con.execute(schema.SCHEMA_FILE.read_text("utf-8"))
+    spans = [dict(span) for span in case.get("spans", ())]
+    ranks = sorted({span.get("rank", 0) for span in spans} | set(case.get("rank", {})) or {0})
+    _insert(con, "run", [{**NOT_NULL["run"], **case.get("run", {})}])
+    _insert(con, "rank", [{"rank": r, **NOT_NULL["rank"], **case.get("rank", {}).get(r, {})} for r in ranks])
+    _insert(con, "step", list(_steps(spans, case)))
+    tracks: dict[tuple[int, str, str], int] = {}
+    steps = con.execute("SELECT rank, step, ts_ns, ts_ns + dur_ns FROM step").fetchall()
+    _insert(con, "span", list(_spans(spans, tracks, steps)))
+    _insert(con, "track", [
+        {"track": number, "rank": rank, "kind": kind, "name": name, "stream": _stream(kind, name)}
+        for (rank, kind, name), number in tracks.items()
+    ])  # fmt: skip
+    for table in SIDE_TABLES:
+        rows = [{"span_id": s["id"], "rank": s.get("rank", 0), **_ns(s[table])} for s in spans if table in s]
+        _insert(con, table, rows)
+    by_id = {span["id"]: span for span in spans}
+    _insert(con, "link", [
+        {"rank": s.get("rank", 0), "src_span_id": source, "dst_span_id": s["id"],
+         "route": s.get("route", "host_to_device"), "latency_ns": _int(s["at"]) - _int(by_id[source]["at"])}
+        for s in spans for source in _many(s.get("by"))
+    ])  # fmt: skip
+    for table, rows in case.get("tables", {}).items():
+        _insert(con, table, [{"rank": 0, **_ns(row)} if table != "parallel_group" else row for row in rows])
+    absent = set(case.get("absent", ()))
+    _insert(con, "coverage", [
+        {"rank": rank, "table_name": table, "status": "absent" if table in absent else "recorded", "rows": 0,
+         "dropped": 0, "reason": "left out" if table in absent else None}
+        for rank in ranks for table in schema.tables()
+    ])  # fmt: skip
+    return con
+
+
+def _many(by: Any) -> Iterable[int]:
+    return () if by is None else by if isinstance(by, list) else (by,)
+
+
+def _int(us: float) -> int:
+    return round(us * 1000)
+
+
+def _ns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """`at` and `for` in microseconds as ts_ns and dur_ns."""
+    names = {"at": "ts_ns", "for": "dur_ns"}
+    return {names.get(name, name): _int(value) if name in names else value for name, value in row.items()}
+
+
+def _steps(spans: list[dict[str, Any]], case: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """The windows of step marks: each runs to the next, the last to the later of its end and its device work."""
+    if "step" in case.get("tables", {}):
+        return
+    for rank in {span.get("rank", 0) for span in spans}:
+        mine = [span for span in spans if span.get("rank", 0) == rank]
+        marks = sorted((s for s in mine if s["kind"] == "step_mark"), key=lambda s: s["at"])
+        device = [_int(s["at"]) + _int(s["for"]) for s in mine if s["kind"] not in HOST_KINDS]
+        for number, mark in enumerate(marks):
+            start, host = _int(mark["at"]), _int(mark["for"])
+            last = max([start + host, *device])
+            end = _int(marks[number + 1]["at"]) if number + 1 < len(marks) else last
+            yield {
+                "rank": rank, "step": int(mark["name"].rsplit("#")[-1]), "ts_ns": start, "dur_ns": end - start,
+                "host_dur_ns": host, "source": "ProfilerStep",
+            }  # fmt: skip
+
+
+def _stream(kind: str, name: str) -> int | None:
+    return int(name[1:]) if kind == "stream" and name[1:].isdigit() else None
+
+
+def _spans(
+    spans: list[dict[str, Any]], tracks: dict[tuple[int, str, str], int], steps: list[tuple[int, int, int, int]]
+) -> Iterable[dict[str, Any]]:
+    lanes: dict[int, list[tuple[int, int, int]]] = {}
+    for span in sorted(spans, key=lambda s: (s["at"], -s["for"])):
+        rank, kind, at, length = span.get("rank", 0), span["kind"], _int(span["at"]), _int(span["for"])
+        host = kind in HOST_KINDS
+        where = "host_thread" if host else TRACK_KINDS.get(kind, "stream")
+        track = tracks.setdefault((rank, where, span.get("track", "main" if host else "s0")), len(tracks))
+        above = [open_ for open_ in lanes.get(track, []) if open_[0] <= at and at + length <= open_[1]]
+        lanes.setdefault(track, []).append((at, at + length, span["id"]))
+        step = next((s for r, s, begin, end in steps if r == rank and begin <= at < end), None)
+        yield {
+            "span_id": span["id"], "rank": rank, "track": track, "kind": kind, "name": span["name"], "ts_ns": at,
+            "dur_ns": length, "step": step, "parent_id": above[-1][2] if above else None, "depth": len(above),
+        }  # fmt: skip
+
+
+def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        columns = ", ".join(row)
+        con.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(row))})", list(row.values()))

@@ -1,0 +1,122 @@
+"""Device facts: what the file says, and what a capture makes of a name."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import date
+from typing import Any
+
+import pytest
+
+from analysis.device import FACTS_FILE, Device, Seen, device, known, models
+from analysis.run import Run
+from tests.tablecase import connection
+
+
+def test_every_entry_has_a_source_and_a_date() -> None:
+    entries = tomllib.loads(FACTS_FILE.read_text("utf-8"))["device"]
+    assert len({entry["model"] for entry in entries}) == len(entries) > 20
+    for entry in entries:
+        assert entry["source"].strip() and isinstance(entry["date"], date)
+        assert entry["backend"] in ("npu", "cuda", "rocm")
+        re.compile(entry["name"])
+
+
+def test_peaks_of_ascend_follow_from_cores_and_clock() -> None:
+    """Two operations for each of 16 x 16 x 16 multiply-adds, per core and cycle; written with one decimal of 1e12."""
+    for model in models():
+        if model.backend == "npu":
+            peak = 2 * 16**3 * model.facts["cube_cores"] * model.facts["clock_mhz"] * 1e6
+            assert model.facts["flops"]["fp16"] == pytest.approx(peak, abs=0.051e12), model.model
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "cube", "vector", "clock"),
+    [
+        ("Ascend910B2", "npu", 24, 48, 1800),
+        ("910B4", "npu", 20, 40, 1500),
+        ("Ascend910_9382", "npu", 24, 48, 1800),
+        ("Ascend910A", "npu", 32, 32, 1000),
+        ("NVIDIA H100 80GB HBM3", "cuda", 132, None, None),
+        ("NVIDIA A100-SXM4-80GB", "cuda", 108, None, 1410),
+        ("AMD Instinct MI300X VF", "rocm", 304, None, None),
+    ],
+)
+def test_a_name_that_says_it_all(name: str, backend: str, cube: int, vector: int | None, clock: float | None) -> None:
+    found = known(name, backend, Seen())
+    assert found is not None
+    assert (found.cube_cores, found.vector_cores, found.clock_mhz) == (cube, vector, clock)
+
+
+def test_a_family_gives_what_its_members_share() -> None:
+    """910B1 to 910B4 have 20 or 24 cores and run at 1500 to 1850: only the lowest clock is sure."""
+    found = known("Ascend910B", "npu", Seen(vector_cores=40))
+    assert found is not None and (found.cube_cores, found.vector_cores, found.clock_mhz) == (20, 40, 1500)
+    large = known("Ascend910B", "npu", Seen(24, 48))  # 910B1 or 910B2: 1850 or 1800, so their peaks differ
+    assert large is not None and (large.clock_mhz, dict(large.flops)) == (1800, {})
+    fast = known("Ascend910B", "npu", Seen(24, 48, 1850.0))
+    assert fast is not None and fast.name == "Ascend910B1"
+
+
+def test_the_short_name_of_the_family_is_also_the_name_of_an_old_model() -> None:
+    """The first generation's Ascend910B has 30 cores of one kind: vector cores of their own rule it out."""
+    assert known("Ascend910B", "npu", Seen(cube_cores=30)) is not None
+    split = known("Ascend910B", "npu", Seen(cube_cores=24, vector_cores=48))
+    assert split is not None and split.cube_cores == 24
+
+
+def test_the_clock_seen_is_a_rating_too() -> None:
+    found = known("Ascend910B4", "npu", Seen(20, 40, 1650.0))
+    assert found is not None and found.clock_mhz == 1650.0
+    slow = known("Ascend910B4", "npu", Seen(20, 40, 800.0))
+    assert slow is not None and slow.clock_mhz == 1500
+
+
+def test_without_a_name() -> None:
+    assert known(None, "npu", Seen()) is None
+    assert known(None, None, Seen()) is None
+    assert known("Never Heard Of", "cuda", Seen()) is None
+    found = known(None, "npu", Seen(24, 48, 1800.0))
+    assert found is not None and (found.cube_cores, found.vector_cores, found.clock_mhz) == (24, 48, 1800.0)
+    odd = known(None, "npu", Seen(17, 34, 1234.0))
+    assert odd is not None and (odd.cube_cores, odd.vector_cores, odd.clock_mhz) == (17, 34, 1234.0)
+
+
+def test_cores_by_kind_of_core() -> None:
+    both = Device("x", cube_cores=24, vector_cores=48)
+    kinds = ("AI_CORE", "MIX_AIC", "AI_VECTOR_CORE", "MIX_AIV", None)
+    assert [both.cores(core) for core in kinds] == [24, 24, 48, 48, 24]
+
+
+def _case(blocks: list[tuple[int, str, int]], **more: Any) -> dict[str, Any]:
+    spans = [
+        {"id": number, "rank": rank, "kind": "kernel", "name": "k", "at": number, "for": 1,
+         "kernel": {"core": core, "block_num": count}}
+        for number, (rank, core, count) in enumerate(blocks, 1)
+    ]  # fmt: skip
+    return {"spans": spans, **more}
+
+
+def test_what_a_capture_shows() -> None:
+    """24 is the largest count that several cube kernels share; 256 blocks are waves; one kernel with 30 is no proof."""
+    cube = [(0, "AI_CORE", count) for count in (16, 16, 24, 24, 24, 30, 256, 256)]
+    vector = [(0, "AI_VECTOR_CORE", count) for count in (1, 1, 43, 48, 48)]
+    clock = [{"counter": "AI Core Freq", "series": "MHz", "at": 0, "value": 1800}]
+    run = Run(connection(_case(cube + vector, tables={"sample": clock})))
+    found = device(run, 0)
+    assert found is not None and (found.cube_cores, found.vector_cores, found.clock_mhz) == (24, 48, 1800.0)
+
+
+def test_a_slow_rank_does_not_lower_its_own_rating() -> None:
+    clock = [
+        {"rank": 0, "counter": "AI Core Freq", "series": "MHz", "at": 0, "value": 1800},
+        {"rank": 1, "counter": "AI Core Freq", "series": "MHz", "at": 0, "value": 900},
+    ]
+    run = Run(connection(_case([(0, "AI_CORE", 4), (1, "AI_CORE", 4)], tables={"sample": clock})))
+    found = device(run, 1)
+    assert found is not None and found.clock_mhz == 1800.0
+
+
+def test_nothing_recorded() -> None:
+    assert device(Run(connection({"spans": []})), 0) is None

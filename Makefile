@@ -4,13 +4,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 /
 PORT ?= 8501
 JOBS ?= 2
 PYTEST_ARGS ?=
+SCORE_ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench fix torture clean
+.PHONY: help run test check docs bench score fix torture clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,6 +32,9 @@ docs: .venv/.test  ## write the generated pages and the outputs in the README ag
 
 bench: .venv/.installed  ## npulens and its rivals on the same million events, side by side (BENCH_ARGS=...)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
+	$(BIN)/python -m tests.score $(SCORE_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,9 @@ import click
 from ingest.place import default_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: What a line may not be broken within: a word with the space after it, or one wide character.
+_PIECES = re.compile(r"[^\u2e80-\uffff\s]+\s*|[\u2e80-\uffff]\s*|\s+")
 
 
 def store_option(command: F) -> F:
@@ -58,3 +62,14 @@ def table(header: list[str], rows: list[list[str]], left: int = 0) -> str:
 def _width(text: str) -> int:
     """Columns a text takes on a terminal: Chinese characters take two."""
     return sum(2 if ord(char) > 0x2E7F else 1 for char in text)
+
+
+def filled(text: str, width: int, indent: str = "") -> list[str]:
+    """Text broken into lines of at most ``width`` columns, each indented; Chinese breaks anywhere."""
+    lines, line = [], ""
+    for piece in _PIECES.findall(text):
+        if line and _width(indent + line + piece.rstrip()) > width:
+            lines.append(indent + line.rstrip())
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [*lines, indent + line.rstrip()] if line or not lines else lines

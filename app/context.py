@@ -6,22 +6,30 @@ Figures are also keyed by language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
+from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
-from analysis import split
-from app import i18n
+from analysis import split, views
+from analysis.settings import Settings
+from app import i18n, judging
 from app.charts import style
 from app.inbox import Load, Outcome
+from app.report.subject import Subject, subject
 from app.upload import Grant, discard
 from ingest import store
 from ingest.store import RunInfo
 
+T = TypeVar("T")
 _NOTHING: Mapping[str, object] = {}
+_PATIENCE = 1.5  # seconds a page waits for a judgement before it says that it is still coming
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,17 @@ class Context:
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
         """A text in the visitor's language."""
         return i18n.say(self.lang, key, values)
+
+
+def register(pages: Mapping[str, Page]) -> None:
+    """Remembers the pages of this script run, so that panels can link to them."""
+    st.session_state["pages"] = dict(pages)
+
+
+def page(name: str) -> Page | None:
+    """The page of a name; None where only a part of the dashboard is drawn."""
+    found = st.session_state.get("pages")
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def current() -> Context:
@@ -58,6 +77,11 @@ def language() -> str:
 def ink() -> str:
     """The colour of text in the visitor's theme; charts need it in numbers."""
     return style.INK["dark" if st.context.theme.type == "dark" else "light"]
+
+
+def accent() -> str:
+    """The visitor's theme's primary colour."""
+    return style.ACCENT["dark" if st.context.theme.type == "dark" else "light"]
 
 
 def choose_language(lang: str) -> None:
@@ -111,6 +135,73 @@ def breakdown(ctx: Context) -> list[split.Row]:
 def coverage(ctx: Context) -> list[store.CoverageRow]:
     """What the ranks of the chosen run recorded."""
     return _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
+
+
+@st.cache_data(max_entries=256, max_size=2**28, show_spinner=False)
+def _measured(place: str, run_id: str, name: str, given: tuple[object, ...], _measure: Callable[..., Any]) -> Any:
+    con = store.open_run(Path(place), run_id)
+    try:
+        views.install(con)
+        return _measure(con, *given)
+    finally:
+        con.close()
+
+
+def measured(ctx: Context, measure: Callable[..., T], *given: object) -> T:
+    """What a function of analysis says of the chosen run: ``measure(con, *given)``, asked once and kept."""
+    run = ctx.run.run_id if ctx.run else ""
+    return measured_of(ctx, run, measure, *given)
+
+
+def measured_of(ctx: Context, run_id: str, measure: Callable[..., T], *given: object) -> T:
+    """The same of any run."""
+    found: T = _measured(str(ctx.store), run_id, f"{measure.__module__}.{measure.__qualname__}", given, measure)
+    return found
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """A judgement under way, and when it began."""
+
+    future: Future[Subject]
+    began: float
+
+
+@st.cache_resource(show_spinner=False)
+def _bench() -> ThreadPoolExecutor:
+    """Two judgements at a time, so that a large run does not keep a small one waiting; the page goes on meanwhile."""
+    return ThreadPoolExecutor(2, thread_name_prefix="judging")
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judging:
+    return _Judging(_bench().submit(subject, Path(place), run_id, _settings), time.monotonic())
+
+
+def _question(ctx: Context) -> tuple[str, str, str, Settings]:
+    settings = judging.settings(None)
+    return str(ctx.store), ctx.run.run_id if ctx.run else "", repr(settings), settings
+
+
+def judgement(ctx: Context) -> Subject | None:
+    """What the detectors say of the chosen run; None while they are at work. A failure is not kept."""
+    question = _question(ctx)
+    future = _judging(*question).future
+    if not wait([future], _PATIENCE).done:
+        return None
+    if future.exception() is not None:
+        _judging.clear(*question)
+    return future.result()
+
+
+def judged(ctx: Context) -> bool:
+    """Whether the judgement of the chosen run is there."""
+    return _judging(*_question(ctx)).future.done()
+
+
+def judging_for(ctx: Context) -> float:
+    """Seconds since the judgement of the chosen run was asked for."""
+    return time.monotonic() - _judging(*_question(ctx)).began
 
 
 def answer(ask: str, token: str | None, refused: str | None, given: Grant | None = None, name: str = "") -> None:

@@ -92,19 +92,32 @@ def tables_page() -> str:
     return "\n".join(out) + "\n"
 
 
-VIEWS = sorted((ROOT / "analysis" / "sql").glob("*.sql"))
 DETECTORS = sorted((ROOT / "analysis" / "detectors").glob("[!_]*.py"))
 
 
 def views_page() -> str:
-    out = ["# Views", "", "Generated from `analysis/sql` by `make docs`. A view says what happened; it judges nothing."]
-    for path in VIEWS:
-        head: list[str] = []
-        for line in path.read_text().splitlines():
-            if not line.startswith("--"):
-                break
-            head.append(line[2:].removeprefix(" "))
-        out += ["", f"## {path.stem}", "", *head]
+    """The comments of analysis/sql; the types of the columns are the database's word."""
+    sys.path.insert(0, str(ROOT))
+    import duckdb
+
+    from analysis.views import install, views
+
+    with duckdb.connect() as con:
+        con.execute((ROOT / "ingest" / "schema.sql").read_text())
+        install(con)
+        types = {view.name: con.execute(f"DESCRIBE {view.name}").fetchall() for view in views()}
+    out = ["# Views", "", "Generated from `analysis/sql` by `make docs`.", ""]
+    out += ["A view says what happened; it judges nothing. `npulens sql RUN 'SELECT * FROM split'` asks one.", ""]
+    out += ["| view | says |", "|---|---|"]
+    by_name = sorted(views(), key=lambda view: view.name)
+    out += [f"| [{v.name}](#{v.name}) | {cell(v.comment.split('. ')[0].rstrip('.'))} |" for v in by_name]
+    for view in by_name:
+        out += ["", f"## {view.name}", "", view.comment, ""]
+        if view.needs:
+            out += ["Built on " + ", ".join(f"[{name}](#{name})" for name in view.needs) + ".", ""]
+        out += ["| column | type | meaning |", "|---|---|---|"]
+        for column, (name, kind, *_) in zip(view.columns, types[view.name], strict=True):
+            out.append(f"| `{name}` | {kind} | {cell(column.means)} |")
     return "\n".join(out) + "\n"
 
 
@@ -145,7 +158,7 @@ def readme_page() -> str:
 
 PAGES: dict[str, tuple[Path, Callable[[], str]]] = {
     "tables": (ROOT / "docs" / "tables.md", tables_page),
-    **({"views": (ROOT / "docs" / "views.md", views_page)} if VIEWS else {}),
+    "views": (ROOT / "docs" / "views.md", views_page),
     **({"detectors": (ROOT / "docs" / "detectors.md", detectors_page)} if DETECTORS else {}),
     "readme": (ROOT / "README.md", readme_page),
 }

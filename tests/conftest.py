@@ -15,6 +15,10 @@ import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
 
+# What the shell of whoever runs the tests has set is no part of what they test: texts break at COLUMNS.
+for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "NPULENS_STORE"):
+    os.environ.pop(_name, None)
+
 #: How a skipped test says what it missed, for those that carry no marker.
 MISSED = {
     "shared": re.compile(r"shared|real captures?|empty parameter set", re.IGNORECASE),

@@ -60,7 +60,7 @@ def test_a_run_is_said_in_a_sentence_with_what_it_lacks(lang: str, run_dir: Path
     }
     assert sentence[lang] in shown
     assert {"en": "Ranks 1–3 of 4 were not captured", "zh": "共 4 个 rank，其中 rank 1–3 未采集"}[lang] in shown
-    assert len(page.get("plotly_chart")) == 2
+    assert len(page.get("plotly_chart")) >= 2  # the split and what was recorded; a finding's evidence may add its own
     table = page.dataframe[0].value
     assert table["ranks"].tolist() == [{"en": "1 of 4", "zh": "1 / 4"}[lang]]
 

@@ -129,7 +129,7 @@ def test_a_dropped_directory_becomes_a_run_and_hostile_names_stay_text(visit: Vi
     page.set_input_files("input.pick-directory", str(capture))
     visit.shows("Loaded job <img src=x onerror=window.pwned=1>")
     visit.shows("This run holds 1 of the job's 4 ranks")
-    page.wait_for_selector(".js-plotly-plot .bars path", timeout=60_000)
+    page.wait_for_selector(".js-plotly-plot .bars path >> visible=true", timeout=60_000)
     assert "run=" in page.url
 
     page.get_by_text("中文").click()
@@ -138,7 +138,7 @@ def test_a_dropped_directory_becomes_a_run_and_hostile_names_stay_text(visit: Vi
     page.reload()
     visit.shows("本次运行包含任务 4 个 rank 中的 1 个")
 
-    for bar in page.locator(".js-plotly-plot .bars path").all():
+    for bar in page.locator(".js-plotly-plot .bars path >> visible=true").all():
         bar.hover(force=True)
     page.wait_for_timeout(500)
     assert page.evaluate("window.pwned") is None
@@ -153,7 +153,7 @@ def test_a_file_nobody_knows_is_refused_in_a_sentence(visit: Visit, tmp_path: Pa
     visit.page.set_input_files("input.pick-files", str(tmp_path / "poem.json"))
     visit.shows("Not loaded")
     visit.page.get_by_text("Close", exact=True).click()
-    visit.page.get_by_text("Not loaded").wait_for(state="detached", timeout=30_000)
+    visit.page.get_by_text("Not loaded", exact=True).wait_for(state="detached", timeout=30_000)
     assert visit.errors == []
 
 

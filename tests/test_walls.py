@@ -56,6 +56,7 @@ LARGER: dict[str, tuple[int, str]] = {}
 #: file::function that may catch everything -> why
 CATCHES_ALL: dict[str, str] = {
     "ingest/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
+    "analysis/engine.py::judged": "a defect of one detector becomes its outcome; the others still answer",
 }
 
 #: file::function that may take **kwargs -> why

@@ -10,32 +10,11 @@ import plotly.graph_objects as go
 from analysis.split import Row
 from app import i18n
 from app.charts import style
+from app.charts.parts import PARTS, Part, lengths
 
 Say = Callable[[str, Mapping[str, object]], str]
 _THICK, _THIN, _RANK_GAP = 0.62, 0.2, 0.35
 _ROOMY = 12  # up to this many bars, each gets more height
-
-
-@dataclass(frozen=True)
-class Part:
-    """One kind of time: the field of a split row, its text and its colours."""
-
-    key: str
-    field: str
-    profiler_field: str | None
-    colour: str
-    text_colour: str  # empty: the theme's
-
-
-PARTS = (
-    Part("computing", "computing_ns", "computing_ns", style.COMPUTING, style.LIGHT_TEXT),
-    Part("communication", "communication_not_overlapped_ns", "communication_not_overlapped_ns",
-         style.COMMUNICATION, style.DARK_TEXT),
-    Part("copy", "copy_not_overlapped_ns", None, style.COPY, style.LIGHT_TEXT),
-    Part("idle", "idle_ns", "free_ns", style.IDLE, style.DARK_TEXT),
-    Part("unsplit", "", None, style.FAINT, ""),
-    Part("residual", "residual_ns", None, style.RESIDUAL, style.DARK_TEXT),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,14 +29,6 @@ class Bar:
     whole_ns: int
     parts: Mapping[str, int]
     own: bool
-
-
-def lengths(row: Row) -> dict[str, int]:
-    """The parts of a row that are known; where one is not recorded, the rest of the window is "unsplit"."""
-    known = {part.key: value for part in PARTS if part.field and (value := getattr(row, part.field)) is not None}
-    if row.residual_ns is None and row.dur_ns is not None:
-        known["unsplit"] = row.dur_ns - sum(known.values())
-    return known
 
 
 def differs(row: Row) -> bool:

@@ -14,6 +14,7 @@ COPY = "#9c2f75"
 IDLE = "#a9b1bb"
 RESIDUAL = "#d55e00"
 INK = {"light": "#1d2733", "dark": "#e4e9ef"}  # text, as in .streamlit/config.toml
+ACCENT = {"light": "#0067a8", "dark": "#6cb8ef"}  # primaryColor there
 GRID = "rgba(128,138,150,0.25)"
 FAINT = "rgba(128,138,150,0.16)"
 QUIET_TEXT = "#77818c"  # readable on both

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from analysis.views import statements
 from app.console import json_option, print_json, store_option
 from ingest import store as stores
 from ingest.export import export
@@ -32,9 +33,9 @@ from ingest.export import export
 @store_option
 @json_option
 def command(run: str, target: Path, table: str, kind: str, store: Path, as_json: bool) -> None:
-    """Export RUN: every table as a DuckDB file or a directory, or one table as a file."""
+    """Export RUN: every table and view as a DuckDB file, every table as a directory, or one table as a file."""
     found = stores.resolve(store, run)
-    written = export(store, found.run_id, target, table, kind)
+    written = export(store, found.run_id, target, table, kind, statements())
     if as_json:
         print_json({"run_id": found.run_id, "files": [str(path) for path in written]})
     else:

@@ -1,4 +1,4 @@
-"""Ask the tables of a run."""
+"""Ask the tables and views of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from analysis.views import views
 from app.console import json_option, print_json, store_option, table
 from ingest import store as stores
 from ingest.export import harmless
@@ -23,12 +24,12 @@ from ingest.query import ask
 @store_option
 @json_option
 def command(run: str, query: str, as_csv: bool, store: Path, as_json: bool) -> None:
-    """Run one SELECT over the tables of RUN (docs/tables.md says what they hold).
+    """Run one SELECT over the tables of RUN (docs/tables.md says what they hold) and its views (docs/views.md).
 
     It runs in a process of its own with limits on memory and time and no way to write.
     """
     found = stores.resolve(store, run)
-    answer = ask(store, found.run_id, query)
+    answer = ask(store, found.run_id, query, [view.sql for view in views()])
     if as_json:
         print_json({"columns": answer.columns, "rows": answer.rows})
     elif as_csv:

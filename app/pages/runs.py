@@ -1,4 +1,5 @@
-"""The first screen: what the store holds, and for the chosen run what it is, where its time goes, what it recorded."""
+"""The first screen: what the store holds, and of the chosen run what it is, what gives time back, where its time goes,
+what it recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import streamlit as st
 
 from app import context
 from app.context import Context
-from app.panels import breakdown, intake, recorded, run_list, sentence
+from app.panels import breakdown, findings, intake, recorded, run_list, sentence
 
 TITLE = "runs.title"
 ICON = ":material/list:"
@@ -22,8 +23,11 @@ def render(ctx: Context) -> None:
         return
     run_list.show(ctx)
     sentence.show(ctx, ctx.run)
+    place = st.container()  # the findings stand first, and are drawn last: they may take longer
     breakdown.show(ctx)
     recorded.show(ctx, ctx.run)
+    with place:
+        findings.show(ctx)
 
 
 def _empty(ctx: Context) -> None:

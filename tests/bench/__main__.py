@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from tests.bench import captures, rivals
+from tests.bench import captures, judging, rivals
 from tests.bench.captures import CACHE, ROOT, size
 from tests.bench.measure import Cost, measure
 
@@ -182,7 +182,24 @@ def memory_part(options: argparse.Namespace) -> None:
         print("\n(BENCH_BIG=1 adds a file ten times as large: minutes to make, a few GB in .bench.)")
 
 
-PARTS = {"npu": npu_part, "kineto": kineto_part, "ranks": ranks_part, "memory": memory_part}
+def check_part(options: argparse.Namespace) -> None:
+    sizes = [options.events, 10 * options.events] if options.big else [options.events]
+    for events in sizes:
+        rank, trace = captures.npu(events), captures.kineto(events)
+        contenders = [
+            Contender("npulens check, torch_npu", lambda path=rank, n=events: [judging.loaded(path, f"npu-{n}")]),
+            Contender("npulens check, Kineto", lambda path=trace, n=events: [judging.loaded(path, f"kineto-{n}")]),
+        ]
+        if not options.no_rivals and events == options.events:
+            name = f"{rivals.MSPROF_ANALYZE} advisor all, torch_npu"
+            contenders.append(Contender(name, lambda path=rank: [judging.advisor(path)], once=True))
+            name = f"{rivals.TRACEINSIGHT} split, overlap, idle causes, kernels, launches, Kineto"
+            contenders.append(Contender(name, lambda path=trace: [rivals.traceinsight(path)], once=True))
+        results = run(contenders, options.repeat, options.limit)
+        table(f"Findings of {events:,} events, loaded before (rivals read the file)", size(rank), results)
+
+
+PARTS = {"npu": npu_part, "kineto": kineto_part, "ranks": ranks_part, "memory": memory_part, "check": check_part}
 
 
 def machine() -> Iterator[str]:

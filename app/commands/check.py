@@ -1,0 +1,120 @@
+"""What costs time, what a fix gives back, and what the capture cannot say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from analysis.engine import Check, Finding
+from analysis.say import duration
+from analysis.settings import FILE
+from app import judging, telling
+from app.console import filled, json_option, lang_option, print_json, store_option
+from app.i18n import say
+from ingest import store as stores
+
+_COLOURS = {"high": "red", "medium": "yellow", "low": None}
+#: The widest line of text that reads well; a terminal may be narrower.
+_WIDEST = 110
+
+
+@click.command("check")
+@click.argument("run")
+@click.option("--only", multiple=True, metavar="D", help="Run this detector only; may be given again.")
+@click.option(
+    "--fail-on", type=click.FloatRange(0, 1), metavar="SHARE",
+    help="Exit with 1 if a finding would give back this share of the step or more, e.g. 0.05. Default: never.",
+)  # fmt: skip
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False),
+    help=f"Limits, detectors to leave out, your own detectors.  [default: {FILE} here, if there is one]",
+)  # fmt: skip
+@click.option("--collect", is_flag=True, help="Print only a profiler configuration that fills this capture's holes.")
+@store_option
+@json_option
+@lang_option
+def command(
+    run: str, only: tuple[str, ...], fail_on: float | None, config: Path | None, collect: bool, store: Path,
+    as_json: bool, lang: str,
+) -> None:  # fmt: skip
+    """Say where RUN loses time, what each fix gives back at most, and what could not be measured.
+
+    RUN is a run id, a unique beginning of one, or a label. Exits with 1 if a finding reaches --fail-on, with 2 on
+    an error.
+    """
+    settings = judging.settings(config)
+    judging.ready(settings, only or None)
+    found = stores.resolve(store, run)
+    check = judging.judge(store, found.run_id, only or None, settings)
+    if as_json:
+        print_json(check.as_dict(lang))
+    elif collect:
+        click.echo(check.quality.collect.code(lang))
+    else:
+        for line in lines(check, lang, run):
+            click.echo(line)
+    if fail_on is not None and any(finding.saving_share >= fail_on for finding in check.findings):
+        sys.exit(1)
+
+
+def lines(check: Check, lang: str, name: str) -> Iterator[str]:
+    """The check for people: the answer, how good the capture is, the findings, everything else."""
+    for line in _text(telling.answer(check, lang), 0):
+        yield click.style(line, bold=True)
+    yield from _text(telling.quality(check, lang), 0)
+    for place, finding in enumerate(check.findings, 1):
+        yield ""
+        yield from _finding(place, finding, lang)
+    if said := telling.together(check, lang):
+        yield ""
+        yield from _text(said, 0)
+    yield ""
+    yield telling.outcomes(check, lang)
+    for outcome in ("clean", "not_measured", "failed"):
+        yield from _outcomes(check, outcome, lang)
+    if check.quality.doubts:
+        yield ""
+        yield say(lang, "findings.doubts")
+        for doubt in check.quality.doubts:
+            yield from _text("- " + telling.plain(telling.of(lang, doubt.text)), 2)
+    yield ""
+    yield from _text(telling.collect(check, lang), 0)
+    yield f"  npulens check {name} --collect"
+
+
+def _finding(place: int, finding: Finding, lang: str) -> Iterator[str]:
+    words = finding.words[lang]
+    head = f"{place}. {duration(finding.saving_ns)}  {telling.share(finding.saving_share)}"
+    severity = click.style(say(lang, f"findings.severity_{finding.severity}"), fg=_COLOURS[finding.severity])
+    sure = say(lang, "findings.confidence", {"value": say(lang, f"findings.confidence_{finding.confidence}")})
+    yield f"{click.style(head, bold=True)}  {severity}  {finding.detector}  {sure}"
+    yield from _text(telling.plain(words.title), 3)
+    yield from _text(say(lang, "findings.advice_is", {"advice": telling.plain(words.advice)}), 3)
+    if finding.evidence:
+        yield from _text(telling.first_moment(finding, lang), 3)
+
+
+def _outcomes(check: Check, outcome: str, lang: str) -> Iterator[str]:
+    ended = [found for found in check.outcomes if found.outcome == outcome]
+    if not ended:
+        return
+    width = max(len(found.detector) for found in ended)
+    yield ""
+    yield say(lang, "findings.broken" if outcome == "failed" else f"findings.{outcome}")
+    for found in ended:
+        text = telling.unmeasured(found, lang) if outcome == "not_measured" else telling.reason(found, lang)
+        first, *rest = _text(text, 2 + width + 2)
+        yield f"  {found.detector:<{width}}  {first.lstrip()}"
+        yield from rest
+
+
+def _text(text: str, indent: int) -> list[str]:
+    """A text broken to the width of the terminal; a pipe gets it in one line, unless COLUMNS says otherwise."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = min(_WIDEST, shutil.get_terminal_size().columns) if known else 10**6
+    return filled(text, width, " " * indent)

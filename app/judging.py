@@ -1,0 +1,58 @@
+"""How the app asks for a judgement: the settings of npulens.toml, a mistake in them in one line, and the check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from analysis.discovery import Detector, detectors
+from analysis.engine import Check, check, chosen
+from analysis.limits import overridden
+from analysis.settings import DEFAULT, FILE, Settings, read_settings
+from ingest import store as stores
+from ingest.errors import IngestError
+
+#: What a user's own detector may raise while it is imported.
+_BROKEN = (ValueError, ImportError, SyntaxError, NameError, TypeError, AttributeError)
+
+
+def settings(path: Path | None) -> Settings:
+    """The settings in a file; without one, those of npulens.toml in the working directory, if it is there."""
+    if path is None and not Path(FILE).is_file():
+        return DEFAULT
+    place = path or Path(FILE)
+    try:
+        return read_settings(place)
+    except ValueError as error:
+        raise IngestError("settings", str(error)) from error
+
+
+def ready(chosen_settings: Settings, only: Iterable[str] | None = None) -> tuple[Detector, ...]:
+    """The detectors that would run; a mistake in the settings or a name that none has is said before anything runs."""
+    try:
+        every = detectors(Settings(chosen_settings.limits, (), chosen_settings.folder))
+        known = {detector.name: detector for detector in every}
+        if unknown := {*chosen_settings.limits, *chosen_settings.off} - known.keys():
+            raise ValueError(
+                f"{FILE}: there is no detector {', '.join(sorted(unknown))}; there are {', '.join(known) or 'none'}"
+            )
+        for name, values in chosen_settings.limits.items():
+            overridden(known[name].limits(), values, f"{FILE}: limits.{name}")
+        return chosen(detectors(chosen_settings), only)
+    except _BROKEN as error:
+        raise IngestError("settings", f"{type(error).__name__}: {error}" if _foreign(error) else str(error)) from error
+
+
+def _foreign(error: BaseException) -> bool:
+    """Errors that are not our own sentences carry their kind."""
+    return not isinstance(error, ValueError) or isinstance(error, UnicodeError)
+
+
+def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Settings = DEFAULT) -> Check:
+    """What the detectors say of a run."""
+    names = [detector.name for detector in ready(use, only)]
+    con = stores.open_run(store, run_id)
+    try:
+        return check(con, None if only is None else names, use)
+    finally:
+        con.close()

@@ -1,0 +1,142 @@
+"""What gives time back: the answer, each finding with its bar, advice and evidence, and what could not be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from analysis.engine import Finding, Outcome
+from analysis.say import duration, number
+from app import context, telling
+from app.charts import evidence as chart
+from app.context import Context
+from app.report.subject import Scene, Subject
+from ingest.errors import IngestError
+
+_OPEN = 3  # findings shown at once; the others fold
+_BADGE = {"high": "red", "medium": "orange", "low": "gray"}
+_BAR = (
+    '<div style="height:8px;border-radius:4px;background:rgba(128,138,150,.22)"><div style="height:8px;'
+    'border-radius:4px;min-width:2px;width:{width:.2f}%;background:{colour}"></div></div>'
+)
+
+
+def show(ctx: Context) -> None:
+    """The panel of the chosen run. The judgement runs beside the page; until it is there, this says so."""
+    st.subheader(ctx.say("findings.title"), anchor="findings")
+    try:
+        found = context.judgement(ctx)
+    except IngestError as error:
+        st.error(ctx.say("findings.failed"))
+        st.text(telling.plain(str(error)))
+        return
+    if found is None:
+        _wait(ctx)
+        return
+    _answer(ctx, found)
+    pairs = list(zip(found.check.findings, found.scenes, strict=True))
+    for place, (finding, scene) in enumerate(pairs[:_OPEN], 1):
+        _finding(ctx, place, finding, scene)
+    if pairs[_OPEN:]:
+        with st.expander(ctx.say("findings.more", {"n": len(pairs) - _OPEN})):
+            for place, (finding, scene) in enumerate(pairs[_OPEN:], _OPEN + 1):
+                _finding(ctx, place, finding, scene)
+    _outcomes(ctx, found.check.outcomes)
+    _better(ctx, found)
+
+
+@st.fragment(run_every=1.0)
+def _wait(ctx: Context) -> None:
+    """How long the judgement has been at work; when it is done, the page is drawn again."""
+    with st.container(border=True):
+        st.text(ctx.say("findings.working", {"n": round(context.judging_for(ctx))}))
+    if context.judged(ctx):
+        st.rerun()
+
+
+def _answer(ctx: Context, found: Subject) -> None:
+    with st.container(key="answer", gap="xxsmall"):
+        st.text(telling.answer(found.check, ctx.lang))
+        if said := telling.together(found.check, ctx.lang):
+            st.text(said)
+        st.text(telling.quality(found.check, ctx.lang))
+
+
+def _finding(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
+    """One card. Names from traces are in its title, advice and evidence: text only, never markdown."""
+    with st.container(border=True, key=f"finding_{place}", gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            share = telling.share(finding.saving_share)
+            values = {"saving": duration(finding.saving_ns), "share": share}
+            st.text(f"{place} · {ctx.say('findings.gives_back', values)}")
+            severity = ctx.say(f"findings.severity_{finding.severity}")
+            st.badge(ctx.say("findings.severity", {"value": severity}), color=_BADGE[finding.severity])
+            sure = ctx.say(f"findings.confidence_{finding.confidence}")
+            st.badge(ctx.say("findings.confidence", {"value": sure}), color="gray")
+        st.html(_BAR.format(width=100 * min(1.0, max(0.0, finding.saving_share)), colour=context.accent()))
+        words = finding.words[ctx.lang]
+        st.text(telling.plain(words.title))
+        st.text(ctx.say("findings.advice_is", {"advice": telling.plain(words.advice)}))
+        with st.expander(ctx.say("findings.evidence", {"n": len(finding.evidence)})):
+            _evidence(ctx, place, finding, scene)
+
+
+def _evidence(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
+    st.text(f"{finding.detector} · {telling.cause(finding, ctx.lang)}")
+    run = ctx.run.run_id if ctx.run else ""
+    for name, strips in (("whole", scene.whole), ("near", (scene.near,) if scene.near else ())):
+        if strips:
+            st.caption(ctx.say("report.whole_run" if name == "whole" else "report.near"))
+            picture = chart.figure(strips, finding.evidence, ctx.say, context.ink())
+            st.plotly_chart(picture, key=f"evidence_{run}_{place}_{name}_{ctx.lang}",
+                            config={"displayModeBar": False}, alt=ctx.say("findings.evidence_means"))  # fmt: skip
+    _table(ctx, ("rank", "start", "length", "note"), [
+        (str(e.rank), f"{e.ts_ns / 1e6:,.3f}", f"{e.dur_ns / 1e6:,.3f}", _cell(e.note)) for e in finding.evidence
+    ])  # fmt: skip
+    numbers = [(name, _cell(number(name, value))) for name, value in finding.numbers.items() if value is not None]
+    _table(ctx, ("number", "value"), numbers)
+
+
+def _table(ctx: Context, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    heads = [ctx.say(f"findings.col_{name}") for name in columns]
+    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True)
+
+
+def _cell(text: str) -> str:
+    """Text that a spreadsheet will not run as a formula when the table is downloaded."""
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else telling.plain(text)
+
+
+def _outcomes(ctx: Context, outcomes: Sequence[Outcome]) -> None:
+    """The detectors that found nothing: those that could not look say what would let them."""
+    for outcome, title in (("not_measured", "not_measured"), ("failed", "broken"), ("clean", "clean")):
+        ended = [found for found in outcomes if found.outcome == outcome]
+        if not ended:
+            continue
+        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        with st.expander(f"{ctx.say(f'findings.{title}')} · {len(ended)}"):
+            for found in ended:
+                with st.container(key=f"gap_{outcome}_{found.detector}", gap=None):
+                    st.text(found.detector)
+                    st.text(told(found, ctx.lang))
+
+
+def _better(ctx: Context, found: Subject) -> None:
+    """What the capture cannot answer, why, and the configuration that would."""
+    quality = found.check.quality
+    with st.expander(ctx.say("findings.collect")):
+        for place, (entries, why, setting) in enumerate(telling.alike(quality.missing, ctx.lang)):
+            what = ctx.say("findings.wide_comma").join(telling.of(ctx.lang, entry.what) for entry in entries)
+            with st.container(key=f"gap_quality_{place}", gap=None):
+                st.text(what)
+                values = {"reason": why, "remedy": telling.remedy(setting, ctx.lang)}
+                st.text(ctx.say("findings.reason_remedy", values))
+        for doubt in quality.doubts:
+            st.text("◐ " + telling.plain(telling.of(ctx.lang, doubt.text)))
+        st.text(telling.collect(found.check, ctx.lang))
+        st.code(quality.collect.code(ctx.lang), language="python")
+        st.text(telling.points(found.check, ctx.lang))
+        parts = [(telling.of(ctx.lang, p.text), str(p.points), f"{p.share:.1%}") for p in quality.parts]
+        _table(ctx, ("part", "points", "share"), parts)

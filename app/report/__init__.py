@@ -1,0 +1,1 @@
+"""A check as a file to hand on: HTML, Markdown, JSON or JUnit, by the ending of its name."""

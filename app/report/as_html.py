@@ -1,0 +1,241 @@
+"""One HTML page that needs nothing else: no network, no script, styles and drawings inside, light and dark.
+
+Both languages are in it; two radio buttons and CSS show one. Whatever comes from a trace passes Tongue or `text`,
+which escape it, and the page's own policy forbids scripts and requests besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+
+from analysis.engine import Check, Finding
+from analysis.say import duration, number
+from app import telling
+from app.charts.parts import PARTS
+from app.i18n import ranges, say
+from app.report import drawing
+from app.report.more import definitions, thresholds
+from app.report.subject import Scene, Subject
+from app.report.tongue import Tongue, text
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_SWITCH = (
+    '<input class="switch" type="radio" name="lang" id="lang-en" {en}>'
+    '<input class="switch" type="radio" name="lang" id="lang-zh" {zh}>'
+    '<nav><label for="lang-en">English</label><label for="lang-zh">中文</label></nav>'
+)
+
+
+def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
+    """The page for one or more runs."""
+    tongue = Tongue(langs)
+    names = ", ".join(subject.name for subject in subjects)
+    title = text(say(langs[0], "report.title", {"names": names}))
+    style = files("app.report").joinpath("report.css").read_text("utf-8")
+    switch = _SWITCH.format(en="checked", zh="") if len(langs) > 1 else ""
+    body = _contents(subjects, tongue) + "".join(part for subject in subjects for part in _run(subject, tongue))
+    made = tongue.say("report.made", {"version": _version()})
+    return (
+        f'<!doctype html>\n<html lang="{langs[0]}"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{title}</title><style>{style}</style></head><body>{switch}<main>{body}"
+        f"{definitions(tongue)}<footer>{made}</footer></main></body></html>\n"
+    )
+
+
+def _version() -> str:
+    """Of the installed distribution; a bare checkout has none."""
+    try:
+        return version("npulens")
+    except PackageNotFoundError:
+        return "(checkout)"
+
+
+def _contents(subjects: Sequence[Subject], tongue: Tongue) -> str:
+    """Of several runs, each with its one sentence."""
+    if len(subjects) < 2:
+        return ""
+    entries = "".join(
+        f'<li><a href="#{subject.info.run_id}">{text(subject.name)}</a>: '
+        f"{tongue.of(lambda lang, s=subject: telling.answer(s.check, lang))}</li>"
+        for subject in subjects
+    )
+    return f"<ul>{entries}</ul>"
+
+
+def _run(subject: Subject, tongue: Tongue) -> Iterator[str]:
+    check = subject.check
+    yield f'<h1 id="{text(subject.info.run_id)}">{text(subject.name)}</h1>'
+    yield f"<p>{tongue.of(lambda lang: _what(subject, lang))}</p>"
+    yield f'<p class="answer">{tongue.of(lambda lang: telling.answer(check, lang))}</p>'
+    yield f"<p>{tongue.of(lambda lang: telling.quality(check, lang))}</p>"
+    yield f"<h2>{tongue.say('report.ranking')}</h2>"
+    yield _ranking(check, tongue)
+    yield _split(subject, tongue)
+    if check.findings:
+        yield f"<h2>{tongue.say('report.findings')}</h2>"
+    for place, (finding, scene) in enumerate(zip(check.findings, subject.scenes, strict=True), 1):
+        yield "".join(_finding(place, finding, scene, tongue))
+    yield from _others(check, tongue)
+    yield from _quality(check, tongue)
+    yield thresholds(subject, tongue)
+
+
+def _what(subject: Subject, lang: str) -> str:
+    """Which run this is: ranks, formats, steps."""
+    info = subject.info
+    known = {f"shell.format_{name}": name for name in info.formats}
+    values = {
+        "n": len(info.ranks), "ranks": ranges(info.ranks), "world": info.world_size,
+        "formats": say(lang, "runs.and").join(telling.text_of(lang, key, name) for key, name in known.items()),
+    }  # fmt: skip
+    only = info.world_size == 1 and len(info.ranks) == 1
+    every = info.world_size == len(info.ranks)
+    key = "holds" if info.world_size is None else "holds_only" if only else "holds_all" if every else "holds_of"
+    steps = say(lang, "runs.with_steps" if info.steps else "runs.no_steps",
+                {"n": info.steps, "length": duration(info.dur_ns or 0)})  # fmt: skip
+    return say(lang, f"runs.{key}", values) + steps + say(lang, "runs.stop")
+
+
+def _ranking(check: Check, tongue: Tongue) -> str:
+    if not check.findings:
+        return f"<p>{tongue.say('report.no_findings')}</p>"
+    most = max(finding.saving_share for finding in check.findings)
+    rows = "".join(
+        f'<tr><td class="n">{place}</td><td>{tongue.of(lambda lang, f=finding: f.words[lang].title)}</td>'
+        f'<td class="bar">{drawing.saving(finding.saving_share, most)}</td>'
+        f'<td class="n">{duration(finding.saving_ns)}</td><td class="n">{telling.share(finding.saving_share)}</td></tr>'
+        for place, finding in enumerate(check.findings, 1)
+    )
+    head = (f'<tr><th class="n">#</th><th>{tongue.say("report.col_finding")}</th><th colspan="3">'
+            f"{tongue.say('report.col_saving')}</th></tr>")  # fmt: skip
+    said = tongue.of(lambda lang: telling.together(check, lang) or "")
+    note = tongue.say("findings.ceiling")
+    return f'<div class="wide"><table>{head}{rows}</table></div><p>{said}</p><p class="quiet">{note}</p>'
+
+
+def _split(subject: Subject, tongue: Tongue) -> str:
+    picture, left_out = drawing.split(subject.rows, tongue)
+    head = f"<h2>{tongue.say('report.split')}</h2>"
+    if not picture:
+        return f"{head}<p>{tongue.say('report.split_none')}</p>"
+    used = [part for part in PARTS if f'class="p-{part.key}"' in picture]
+    legend = _legend([(f"p-{part.key}", tongue.say(f"breakdown.{part.key}")) for part in used])
+    rest = f"<p>{tongue.say('report.split_rest', {'n': left_out})}</p>" if left_out else ""
+    meanings = "".join(
+        f"<dt>{tongue.say(f'breakdown.{part.key}')}</dt><dd>{tongue.say(f'breakdown.{part.key}_means')}</dd>"
+        for part in used
+    )
+    more = f"<details><summary>{tongue.say('report.definitions')}</summary><dl>{meanings}</dl></details>"
+    return f"{head}{legend}<figure>{picture}</figure>{rest}{more}"
+
+
+def _legend(entries: Sequence[tuple[str, str]]) -> str:
+    box = '<svg viewBox="0 0 10 10" aria-hidden="true"><rect class="{}" width="10" height="10"/></svg>'
+    return '<div class="legend">' + "".join(f"<span>{box.format(css)}{name}</span>" for css, name in entries) + "</div>"
+
+
+def _finding(place: int, finding: Finding, scene: Scene, tongue: Tongue) -> Iterator[str]:
+    share = telling.share(finding.saving_share)
+    given = tongue.say("findings.gives_back", {"saving": duration(finding.saving_ns), "share": share})
+    severity = tongue.say(f"findings.severity_{finding.severity}")
+    sure = tongue.of(lambda lang: say(lang, "findings.confidence", {
+        "value": say(lang, f"findings.confidence_{finding.confidence}")}))  # fmt: skip
+    yield (
+        f'<article><header><b>{place}. {given}</b><span class="tag {finding.severity}">{severity}</span>'
+        f'<span class="quiet">{text(finding.detector)}</span><span class="quiet">{sure}</span></header>'
+    )
+    yield f"<h3>{tongue.of(lambda lang: finding.words[lang].title)}</h3>"
+    yield f'<p class="quiet">{tongue.of(lambda lang: telling.cause(finding, lang))}</p>'
+    yield f"<h4>{tongue.say('findings.advice')}</h4><p>{tongue.of(lambda lang: finding.words[lang].advice)}</p>"
+    yield f"<h4>{tongue.say('findings.evidence', {'n': len(finding.evidence)})}</h4>"
+    if scene.whole:
+        yield _figure(drawing.timeline(scene.whole, finding.evidence, tongue), tongue.say("report.whole_run"))
+    if scene.near:
+        yield _figure(drawing.timeline([scene.near], finding.evidence, tongue), tongue.say("report.near"))
+    yield f'<p class="quiet">{tongue.say("findings.evidence_means")}</p>'
+    yield _evidence(finding, tongue) + _numbers(finding, tongue) + "</article>"
+
+
+def _figure(picture: str, caption: str) -> str:
+    return f"<figure><figcaption>{caption}</figcaption>{picture}</figure>"
+
+
+def _evidence(finding: Finding, tongue: Tongue) -> str:
+    rows = "".join(
+        f'<tr><td class="n">{e.rank}</td><td class="n">{e.ts_ns / 1e6:,.3f}</td>'
+        f'<td class="n">{e.dur_ns / 1e6:,.3f}</td><td>{text(e.note)}</td>'
+        f'<td class="n">{"" if e.span_id is None else e.span_id}</td></tr>'
+        for e in finding.evidence
+    )
+    head = _head(tongue, ("rank", 1), ("start", 1), ("length", 1), ("note", 0), ("span", 1))
+    summary = tongue.of(lambda lang: telling.first_moment(finding, lang))
+    return f'<details><summary>{summary}</summary><div class="wide"><table>{head}{rows}</table></div></details>'
+
+
+def _numbers(finding: Finding, tongue: Tongue) -> str:
+    rows = "".join(
+        f'<tr><td><code>{text(name)}</code></td><td class="n">{text(number(name, value))}</td>'
+        f'<td class="n quiet">{text(value)}</td></tr>'
+        for name, value in finding.numbers.items()
+        if value is not None
+    )
+    return f"<details><summary>{tongue.say('findings.numbers')}</summary><table>{rows}</table></details>"
+
+
+def _others(check: Check, tongue: Tongue) -> Iterator[str]:
+    yield f"<h2>{tongue.say('report.others')}</h2><p>{tongue.of(lambda lang: telling.outcomes(check, lang))}</p>"
+    for outcome, title in (("clean", "clean"), ("not_measured", "not_measured"), ("failed", "broken")):
+        ended = [found for found in check.outcomes if found.outcome == outcome]
+        if not ended:
+            continue
+        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        rows = "".join(
+            f"<tr><td>{text(found.detector)}</td><td>{tongue.of(lambda lang, f=found, t=told: t(f, lang))}</td></tr>"
+            for found in ended
+        )
+        head = _head(tongue, ("detector", 0), ("reason", 0), words="findings.")
+        yield f"<h3>{tongue.say(f'findings.{title}')}</h3><table>{head}{rows}</table>"
+
+
+def _quality(check: Check, tongue: Tongue) -> Iterator[str]:
+    quality = check.quality
+    yield f"<h2>{tongue.say('report.quality')}</h2><p>{tongue.of(lambda lang: telling.quality(check, lang))}</p>"
+    if quality.missing:
+        yield f"<h3>{tongue.say('findings.missing')}</h3><table>"
+        for entry in quality.missing:
+            yield (
+                f"<tr><td>{tongue.of(lambda lang, e=entry: telling.of(lang, e.what))}</td>"
+                f"<td>{tongue.of(lambda lang, e=entry: telling.of(lang, e.why))}</td>"
+                f"<td>{tongue.of(lambda lang, e=entry: telling.remedy(e.collect_with, lang))}</td></tr>"
+            )
+        yield "</table>"
+    if quality.doubts:
+        entries = "".join(f"<li>{tongue.of(lambda lang, d=doubt: telling.of(lang, d.text))}</li>"
+                          for doubt in quality.doubts)  # fmt: skip
+        yield f"<h3>{tongue.say('findings.doubts')}</h3><ul>{entries}</ul>"
+    yield f"<h3>{tongue.say('findings.collect')}</h3><p>{tongue.of(lambda lang: telling.collect(check, lang))}</p>"
+    for lang in tongue.langs:
+        yield f'<pre class="{lang}" lang="{lang}"><code>{_code(check, lang)}</code></pre>'
+    rows = "".join(
+        f"<tr><td>{tongue.of(lambda lang, p=part: telling.of(lang, p.text))}</td>"
+        f'<td class="n">{part.points}</td><td class="n">{part.share:.1%}</td></tr>'
+        for part in quality.parts
+    )
+    head = _head(tongue, ("part", 0), ("points", 1), ("share", 1))
+    rule = tongue.of(lambda lang: telling.points(check, lang))
+    yield (f"<details><summary>{tongue.say('findings.score')}</summary><p>{rule}</p>"
+           f"<table>{head}{rows}</table></details>")  # fmt: skip
+
+
+def _code(check: Check, lang: str) -> str:
+    return "\n".join(text(line) for line in check.quality.collect.code(lang).split("\n"))
+
+
+def _head(tongue: Tongue, *columns: tuple[str, int], words: str = "findings.col_") -> str:
+    cells = (f'<th{" class=n" if right else ""}>{tongue.say(words + name)}</th>' for name, right in columns)
+    return f"<tr>{''.join(cells)}</tr>"

@@ -1,0 +1,23 @@
+"""The same as `npulens check --json` and `npulens breakdown --json`, one entry a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from app.report.subject import Subject
+
+
+def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
+    """``{"runs": [...]}``; each run has its check in the first language, further ones under their name."""
+    return json.dumps({"runs": [_run(subject, langs) for subject in subjects]}, ensure_ascii=False, indent=1) + "\n"
+
+
+def _run(subject: Subject, langs: tuple[str, ...]) -> dict[str, Any]:
+    first, *others = langs
+    return {
+        "label": subject.info.label, "lang": first, **subject.check.as_dict(first),
+        "breakdown": [row.as_dict() for row in subject.rows],
+        **{lang: subject.check.as_dict(lang) for lang in others},
+    }  # fmt: skip

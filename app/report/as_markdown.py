@@ -1,0 +1,69 @@
+"""Markdown short enough for a chat: the answer, the ranking, what to do, what could not be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from analysis.engine import Check
+from analysis.say import duration
+from app import telling
+from app.i18n import say
+from app.report.subject import Subject
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+|~!&-])")
+#: What a renderer turns into links or notifications by itself; an invisible space keeps it text.
+_ACTIVE = re.compile(r"@|://|\bwww\.|\bmailto:", re.IGNORECASE)
+
+
+def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
+    """Every run, in each language asked for."""
+    return "\n".join("\n".join(_run(subject, lang)) for lang in langs for subject in subjects)
+
+
+def _run(subject: Subject, lang: str) -> Iterator[str]:
+    check = subject.check
+    yield f"## {text(subject.name)}\n"
+    yield f"**{text(telling.answer(check, lang))}**\n"
+    yield f"{text(telling.quality(check, lang))}\n"
+    yield from _findings(check, lang)
+    yield f"{text(telling.outcomes(check, lang))}\n"
+    yield from _unseen(check, lang)
+    yield f"{text(telling.collect(check, lang))}\n"
+    yield f"```python\n{check.quality.collect.code(lang).rstrip()}\n```\n"
+
+
+def _findings(check: Check, lang: str) -> Iterator[str]:
+    if not check.findings:
+        return
+    columns = (say(lang, "report.col_saving"), say(lang, "findings.col_share"), say(lang, "report.col_finding"))
+    yield f"| # | {' | '.join(text(column) for column in columns)} |"
+    yield "|--:|--:|--:|:--|"
+    for place, finding in enumerate(check.findings, 1):
+        cells = (duration(finding.saving_ns), telling.share(finding.saving_share), finding.words[lang].title)
+        yield f"| {place} | {' | '.join(text(cell) for cell in cells)} |"
+    yield ""
+    if said := telling.together(check, lang):
+        yield f"{text(said)}\n"
+    for place, finding in enumerate(check.findings, 1):
+        yield f"{place}. {text(finding.words[lang].advice)}"
+        if finding.evidence:
+            yield f"   {text(telling.first_moment(finding, lang))}"
+    yield ""
+
+
+def _unseen(check: Check, lang: str) -> Iterator[str]:
+    for outcome, title in (("not_measured", "not_measured"), ("failed", "broken")):
+        ended = [found for found in check.outcomes if found.outcome == outcome]
+        if not ended:
+            continue
+        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        yield f"**{text(say(lang, f'findings.{title}'))}**\n"
+        yield from (f"- {text(found.detector)}: {text(told(found, lang))}" for found in ended)
+        yield ""
+
+
+def text(value: str) -> str:
+    """Text that no renderer takes for markup, a link or a mention."""
+    marked = _MARKS.sub(r"\\\1", telling.plain(value))
+    return _ACTIVE.sub(lambda found: found[0] + "\u200b", marked)

@@ -1,0 +1,166 @@
+"""A check in sentences. The terminal, the screen and every report say the same ones.
+
+Nothing here is markup: whoever shows these sentences escapes them, because they hold names from traces.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from analysis.causes import CAUSES
+from analysis.engine import Check, Finding, Outcome
+from analysis.finding import Evidence
+from analysis.quality import Missing
+from analysis.say import duration, number
+from app.i18n import known, ranges, say
+
+Pair = tuple[str, str]
+_MOST_LACKS = 3  # things a quality line names before it says how many more there are
+
+
+def of(lang: str, text: Pair) -> str:
+    """The text in one of the two languages."""
+    return text[1 if lang == "zh" else 0]
+
+
+def text_of(lang: str, key: str, name: str) -> str:
+    """The text of ``key``; the bare name where there is none."""
+    return say(lang, key) if known(key) else name
+
+
+def share(value: float) -> str:
+    return number("_share", value)
+
+
+def count(check: Check, outcome: str) -> int:
+    return sum(found.outcome == outcome for found in check.outcomes)
+
+
+def answer(check: Check, lang: str) -> str:
+    """The one sentence to take away."""
+    if check.findings:
+        top = check.findings[0]
+        return say(lang, "findings.answer", {
+            "title": plain(top.words[lang].title).rstrip(".。"), "saving": duration(top.saving_ns),
+            "step": duration(check.step_ns), "share": share(top.saving_share),
+        })  # fmt: skip
+    clean, blind = count(check, "clean"), count(check, "not_measured")
+    if clean:
+        return say(lang, "findings.answer_none", {"step": duration(check.step_ns), "clean": clean, "blind": blind})
+    return say(lang, "findings.answer_blind" if blind else "findings.answer_no_detectors", {"blind": blind})
+
+
+#: Findings overlap worth mentioning from this share of the step on.
+_WORTH_SAYING = 0.001
+
+
+def together(check: Check, lang: str) -> str | None:
+    """What all findings give back at once; nothing where there is but one."""
+    if len(check.findings) < 2:
+        return None
+    apart = sum(finding.saving_ns for finding in check.findings)
+    more, worth = check.together_ns - apart, check.step_ns * _WORTH_SAYING
+    key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
+    part = check.together_ns / check.step_ns if check.step_ns else 0.0
+    return say(lang, f"findings.{key}", {
+        "saving": duration(check.together_ns), "step": duration(check.step_ns), "share": share(part),
+    })  # fmt: skip
+
+
+def quality(check: Check, lang: str) -> str:
+    """How much the capture can answer, and the first things it cannot."""
+    lacks = [plain(of(lang, entry.what)) for entries, _, _ in alike(check.quality.missing, lang) for entry in entries]
+    values: dict[str, object] = {"score": check.quality.score}
+    if not lacks:
+        return say(lang, "findings.quality", values)
+    what = say(lang, "findings.wide_comma").join(lacks[:_MOST_LACKS])
+    if len(lacks) > _MOST_LACKS:
+        what = say(lang, "findings.and_more", {"what": what, "n": len(lacks) - _MOST_LACKS})
+    return say(lang, "findings.quality_lacks", {**values, "what": what})
+
+
+def outcomes(check: Check, lang: str) -> str:
+    """How many detectors ended how."""
+    failed = count(check, "failed")
+    return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
+        "found": count(check, "found"), "clean": count(check, "clean"), "blind": count(check, "not_measured"),
+        "failed": failed, "all": len(check.outcomes),
+    })  # fmt: skip
+
+
+def reason(outcome: Outcome, lang: str) -> str:
+    return plain(outcome.reason_zh if lang == "zh" else outcome.reason)
+
+
+def unmeasured(outcome: Outcome, lang: str) -> str:
+    """Why a detector could not measure, and what would let it."""
+    values = {"reason": reason(outcome, lang).rstrip(".。"), "remedy": remedy(outcome.collect_with, lang)}
+    return say(lang, "findings.reason_remedy", values)
+
+
+def remedy(setting: str | None, lang: str) -> str:
+    """What would record something that is not there."""
+    if setting is None:
+        return say(lang, "findings.no_setting")
+    return say(lang, "findings.recorded_by", {"setting": plain(setting)})
+
+
+def alike(missing: Sequence[Missing], lang: str) -> list[tuple[list[Missing], str, str | None]]:
+    """What is missing for the same reason with the same remedy, together: (entries, why, setting)."""
+    groups: dict[tuple[str, str | None], list[Missing]] = {}
+    for entry in missing:
+        groups.setdefault((plain(of(lang, entry.why)), entry.collect_with), []).append(entry)
+    # What a setting would record comes first.
+    found = sorted(groups.items(), key=lambda item: item[0][1] is None)
+    return [(entries, why, setting) for (why, setting), entries in found]
+
+
+def cause(finding: Finding, lang: str) -> str:
+    """What the finding blames, in the words of the vocabulary."""
+    meaning = CAUSES.get(finding.cause)
+    return say(lang, "findings.cause", {"cause": of(lang, meaning)}) if meaning else finding.cause
+
+
+def moment(evidence: Evidence, lang: str) -> str:
+    """One window in words."""
+    values = {
+        "rank": evidence.rank, "start": duration(evidence.ts_ns), "length": duration(evidence.dur_ns),
+        "note": plain(evidence.note),
+    }  # fmt: skip
+    return say(lang, "findings.evidence_first" if evidence.note else "findings.evidence_first_bare", values)
+
+
+def first_moment(finding: Finding, lang: str) -> str:
+    """The largest window, and how many more there are."""
+    if not finding.evidence:
+        return ""
+    text = moment(finding.evidence[0], lang)
+    more = len(finding.evidence) - 1
+    return say(lang, "findings.evidence_more", {"text": text, "n": more}) if more else text
+
+
+def collect(check: Check, lang: str) -> str:
+    """What the ready configuration records."""
+    recipe = check.quality.collect
+    everyone = say(lang, "findings.collect_all")
+    some = say(lang, "findings.collect_some", {"ranks": ranges(recipe.ranks)}) if recipe.ranks else everyone
+    return say(lang, "findings.collect_how", {"steps": recipe.steps, "ranks": some})
+
+
+def points(check: Check, lang: str) -> str:
+    """The rule of the score with this capture's numbers."""
+    got = sum(part.points * part.share for part in check.quality.parts)
+    values = {"got": f"{got:.1f}", "of": sum(part.points for part in check.quality.parts), "score": check.quality.score}
+    return say(lang, "findings.score_rule", values)
+
+
+#: What a character may not be that comes from a trace: control, format (it can turn text around), surrogate, private.
+_SHADY = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def plain(text: str) -> str:
+    """Text on one line, without characters that act on a terminal or turn the text around."""
+    return "".join(
+        " " if char in "\t\n\r" else "\ufffd" if unicodedata.category(char) in _SHADY else char for char in text
+    )

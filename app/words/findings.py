@@ -1,0 +1,125 @@
+"""What the detectors say of a run, and what they could not see: on the screen, in the terminal and in reports."""
+
+TEXT = {
+    "title": ("What gives time back", "优化哪里收益最大"),
+    "working": (
+        "Looking for what costs time in this run, {n} s so far. The rest of the page is ready.",
+        "正在分析这次运行的耗时原因，已用 {n} 秒。页面其余部分可以先看。",
+    ),
+    "failed": ("This run could not be judged.", "无法分析这次运行。"),
+    "answer": (
+        "{title}. Fixing it gives back at most {saving} of the {step} step ({share}).",
+        "{title}。修复后每步（{step}）最多可省 {saving}（{share}）。",
+    ),
+    "answer_none": (
+        "Nothing was found that would give back 1 % of the {step} step: {clean} detectors looked and found nothing, "
+        "{blind} could not look.",
+        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{blind} 项无法检查。",
+    ),
+    "answer_blind": (
+        "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
+        "无法判断：采集数据缺少检查所需的内容（{blind} 项检查）。",
+    ),
+    "answer_no_detectors": ("No detector was asked.", "没有运行任何检查。"),
+    "together": (
+        "All of them together give back at most {saving} of the {step} step ({share}); they overlap, so this is less "
+        "than their sum.",
+        "全部修复后每步（{step}）最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
+    ),
+    "together_more": (
+        "All of them together give back at most {saving} of the {step} step ({share}); one stands behind the other, so "
+        "this is more than their sum.",
+        "全部修复后每步（{step}）最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
+    ),
+    "together_sum": (
+        "All of them together give back at most {saving} of the {step} step ({share}).",
+        "全部修复后每步（{step}）最多可省 {saving}（{share}）。",
+    ),
+    "ceiling": (
+        "A saving is a ceiling: the run is replayed without the cause, everything else as it was recorded.",
+        "收益是上限：去掉该原因、其余保持采集时的样子后重放得到。",
+    ),
+    "quality": (
+        "This capture answers {score} of 100.",
+        "采集质量：{score} / 100。",
+    ),
+    "quality_lacks": (
+        "This capture answers {score} of 100. Not in it: {what}.",
+        "采集质量：{score} / 100。缺少：{what}。",
+    ),
+    "and_more": ("{what} and {n} more", "{what}等另外 {n} 项"),
+    "gives_back": ("{saving} · {share} of the step", "{saving} · 占步长 {share}"),
+    "severity_high": ("high", "高"),
+    "severity_medium": ("medium", "中"),
+    "severity_low": ("low", "低"),
+    "severity": ("Severity: {value}", "严重程度：{value}"),
+    "confidence": ("Confidence: {value}", "可信度：{value}"),
+    "confidence_high": ("high", "高"),
+    "confidence_medium": ("medium", "中"),
+    "confidence_low": ("low", "低"),
+    "cause": ("The device loses time because {cause}.", "设备损失时间的原因：{cause}。"),
+    "advice": ("What to do", "怎么做"),
+    "advice_is": ("What to do: {advice}", "怎么做：{advice}"),
+    "reason_remedy": ("{reason}. {remedy}", "{reason}。{remedy}"),
+    "wide_comma": ("; ", "；"),
+    "evidence": ("Evidence: {n} moments", "证据：{n} 处"),
+    "evidence.one": ("Evidence: 1 moment", "证据：1 处"),
+    "evidence_means": (
+        "Framed: moments in which the cause acts. Behind them: when the device computed, communicated or copied.",
+        "框内：该原因起作用的时刻。背景：设备在计算、通信或拷贝的时间。",
+    ),
+    "lane_computing": ("Computing", "计算"),
+    "lane_communication": ("Communication", "通信"),
+    "lane_copy": ("Copies", "拷贝"),
+    "moment": ("The cause acts", "该原因起作用"),
+    "more": ("{n} more findings", "另外 {n} 项发现"),
+    "more.one": ("1 more finding", "另外 1 项发现"),
+    "evidence_first": (
+        "Rank {rank}, {length} from {start} on: {note}",
+        "rank {rank}，从 {start} 起 {length}：{note}",
+    ),
+    "evidence_first_bare": ("Rank {rank}, {length} from {start} on", "rank {rank}，从 {start} 起 {length}"),
+    "evidence_more": ("{text} (and {n} more)", "{text}（另有 {n} 处）"),
+    "col_rank": ("rank", "rank"),
+    "col_start": ("Start, ms", "开始，ms"),
+    "col_length": ("Length, ms", "时长，ms"),
+    "col_note": ("What", "内容"),
+    "col_span": ("Span", "区间编号"),
+    "col_number": ("Number", "数值名"),
+    "col_value": ("Value", "值"),
+    "numbers": ("Its numbers", "相关数值"),
+    "clean": ("Looked at and clean", "已检查，未发现问题"),
+    "not_measured": ("Could not be measured", "无法检查"),
+    "broken": ("Failed", "检查出错"),
+    "outcomes_count": (
+        "Of {all} detectors, {found} found something, {clean} looked and found nothing, {blind} could not look.",
+        "共 {all} 项检查：{found} 项有发现，{clean} 项无问题，{blind} 项无法检查。",
+    ),
+    "outcomes_failed": (
+        "Of {all} detectors, {found} found something, {clean} looked and found nothing, {blind} could not look, "
+        "{failed} failed.",
+        "共 {all} 项检查：{found} 项有发现，{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
+    ),
+    "recorded_by": ("To record it: {setting}", "采集方法：{setting}"),
+    "no_setting": ("No setting of this profiler records it.", "此 profiler 没有可采集它的设置。"),
+    "detector": ("Detector", "检查项"),
+    "reason": ("Why", "说明"),
+    "collect": ("A better capture", "更好的采集"),
+    "collect_how": (
+        "This profiler configuration fills the holes: {steps} steps of {ranks}.",
+        "以下 profiler 配置可以补齐缺失：采集 {ranks} 的 {steps} 步。",
+    ),
+    "collect_all": ("every rank", "所有 rank"),
+    "collect_some": ("ranks {ranks}", "rank {ranks}"),
+    "missing": ("What this capture cannot answer", "本次采集无法回答什么"),
+    "doubts": ("What may mislead", "哪些可能误导"),
+    "score": ("How the score comes about", "质量分的由来"),
+    "score_rule": (
+        "{got} of {of} points = {score} of 100. Each line has points and the share of them it gets.",
+        "{of} 分中得 {got} 分，即 {score} / 100。每行列出分值和得分比例。",
+    ),
+    "col_part": ("Part", "项目"),
+    "col_points": ("Points", "分值"),
+    "col_share": ("Share", "比例"),
+    "ranks": ("ranks {ranks}", "rank {ranks}"),
+}

@@ -1,0 +1,142 @@
+"""Detectors against planted faults: makes captures from fresh seeds, checks them, writes docs/accuracy.md.
+
+    python -m tests.score [--cases 100] [--seed N] [--full] [--rivals 60] [--write] [--keep DIR]
+
+--cases are spread over single faults of every cause, combinations of two or three, and clean jobs;
+--full is 10 single cases per cause, 100 combined and 100 clean. The seed is printed, and drawn from
+the clock unless given: nobody can tune to it. --rivals scores other tools on a fixed set of cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.scoring import Case
+from app.commands.score import scored_case
+from collectors.scenarios._plant import plan, scenarios, write
+from ingest.errors import IngestError
+from tests.score.page import page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "accuracy.md"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A capture to make: which faults, from which seed."""
+
+    kind: str  # 'single', 'combined' or 'clean'
+    names: tuple[str, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{'+'.join(self.names) or 'clean'}-{self.seed}"
+
+
+def tasks(cases: int, seed: int, full: bool) -> list[Task]:
+    """Three fifths single faults (every cause as often as the others), one fifth combined, one fifth clean."""
+    draw, known = random.Random(seed), sorted(scenarios())
+    counts = (10 * len(known), 100, 100) if full else (cases - 2 * (cases // 5), cases // 5, cases // 5)
+    single, combined, clean = counts
+    order = draw.sample(known, len(known))
+    found = [Task("single", (order[i % len(order)],), draw.randrange(1 << 31)) for i in range(single)]
+    for _ in range(combined):
+        names = tuple(draw.sample(known, draw.choice((2, 2, 3))))
+        found.append(Task("combined", names, draw.randrange(1 << 31)))
+    return found + [Task("clean", (), draw.randrange(1 << 31)) for _ in range(clean)]
+
+
+@dataclass(frozen=True)
+class Result:
+    task: Task
+    case: Case | None
+    capture: str  # what was captured, in words
+    failure: str | None = None
+
+
+def done(task: Task, keep: Path | None) -> Result:
+    """One task from the seed to the score."""
+    with tempfile.TemporaryDirectory(prefix="npulens-score-") as scratch:
+        home = (keep or Path(scratch)) / task.name
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            truth = write(plan(task.names, task.seed), home)
+        except ValueError as error:
+            return Result(task, None, "", f"cannot be planted: {error}")
+        about = truth["capture"]
+        level = "" if about["format"] == "kineto" else f" Level{about['level']}"
+        capture = f"{about['format']}{level}, ranks {about['ranks']}"
+        try:
+            return Result(task, scored_case(home), capture)
+        except IngestError as error:
+            return Result(task, None, capture, str(error))
+
+
+def results(todo: list[Task], jobs: int, keep: Path | None) -> Iterator[Result]:
+    with ProcessPoolExecutor(jobs) as pool:
+        pending = [pool.submit(done, task, keep) for task in todo]
+        for number, future in enumerate(as_completed(pending), 1):
+            if sys.stderr.isatty() or number % 20 == 0:
+                print(f"{number} of {len(todo)}", file=sys.stderr, flush=True)
+            yield future.result()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--rivals", type=int, default=0, metavar="N", help="score other tools on N fixed cases too")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="leave the captures here")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--only", help="these causes only, with commas")
+    options = parser.parse_args()
+    todo = tasks(options.cases, options.seed, options.full)
+    if options.only:
+        wanted = set(options.only.split(","))
+        todo = [task for task in todo if wanted & set(task.names)]
+    started = time.monotonic()
+    found = list(results(todo, options.jobs, options.keep))
+    beside = None
+    if options.rivals:
+        from tests.score.beside import compared
+
+        beside = compared(options.rivals, options.jobs)
+    text = page(found, beside, options.seed, time.monotonic() - started)
+    print(text)
+    for result in found:
+        for line in complaints(result):
+            print(line)
+    if options.write:
+        PAGE.write_text(text)
+
+
+def complaints(result: Result) -> Iterator[str]:
+    """What went wrong, case by case, with the words that make the case again."""
+    where = f"{result.task.name} ({result.capture})"
+    if result.failure or result.case is None:
+        yield f"failed: {where}: {result.failure}"
+        return
+    for fault in result.case.planted:
+        share = fault.gain_ns / fault.step_ns
+        if not fault.hit:
+            yield f"missed: {fault.cause} {share:.1%} in {where}"
+        elif fault.saving_ns is not None and abs(fault.saving_ns - fault.gain_ns) > 0.2 * fault.gain_ns:
+            yield f"priced: {fault.cause} {share:.1%} as {fault.saving_ns / fault.step_ns:.1%} in {where}"
+    for said in result.case.said:
+        if not said.hits:
+            yield f"wrong: {said.detector} says {said.cause} {said.saving_share:.1%} in {where}"
+
+
+if __name__ == "__main__":
+    main()

@@ -169,8 +169,10 @@ class _Rank:
             spans = self._layer(cause, tracks)
             layer = Intervals.union_of(spans[0], spans[1])
             part = left & layer
+            if cause == "sync_stall":
+                part = part - self._queued_before(layer)
             found.add(part, cause, _culprits(spans, part))
-            left = left - layer
+            left = left - part
         if follow is not None:
             part = left & follow[0]
             found.add(part, "sync_stall", follow[1][np.searchsorted(follow[0].starts, part.starts, side="right") - 1])
@@ -183,6 +185,16 @@ class _Rank:
         found.add(short, "launch_overhead", self._sources(short))
         late = rest - self._in_runs()
         found.add(late, "host_late", self._busiest(late, tracks))
+
+    def _queued_before(self, layer: Intervals) -> Intervals:
+        """Ends of gaps that no call of a layer made: work of unknown launch that begins while the host still sits in
+        the call was queued before it. A copy may be what the call itself does."""
+        gaps = self.gaps
+        kinds = np.append(self.did.kinds, "")[gaps.task]
+        at = np.searchsorted(layer.starts, gaps.ends, side="left") - 1
+        inside = (at >= 0) & ~gaps.linked & (gaps.task != NONE) & (kinds != "memcpy")
+        inside[inside] = layer.ends[at[inside]] > gaps.ends[inside]
+        return between(np.maximum(gaps.starts[inside], layer.starts[at[inside]]), gaps.ends[inside])
 
     def _layer(self, cause: str, tracks: list[int]) -> tuple[Ints, Ints, Ints]:
         """Start, end and id of the host spans that do something of their own, by start."""

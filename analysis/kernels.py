@@ -33,26 +33,48 @@ SIGMA = 1.4826
 #: Operators that leave one number per row. Over which dimensions is not recorded: the last is what norms do.
 REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm")
 
-# The operator that launched a kernel, where the kernel itself carries no shapes (Kineto).
+# A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes, so each table hashes its
+# own first and only numbers are joined; the texts are read once for each kind.
+_OWN = "op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid"
+# The operator that launched a kernel says its shapes where the kernel itself carries none (Kineto).
 _LAUNCHED_BY = """
-    SELECT l.dst_span_id AS span_id, min(host.name) AS op, min(h.input_shapes) AS shapes, min(h.input_dtypes) AS dtypes
-    FROM link l JOIN span call ON call.span_id = l.src_span_id
-    LEFT JOIN span host ON host.span_id = CASE WHEN call.kind = 'cpu_op' THEN call.span_id ELSE call.parent_id END
-                       AND host.kind = 'cpu_op'
-    LEFT JOIN host_op h ON h.span_id = host.span_id
+    SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id FROM link l
+    JOIN (SELECT span_id, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id FROM span) call
+        ON call.span_id = l.src_span_id
+    JOIN (SELECT span_id FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
     WHERE l.route = 'correlation' GROUP BY 1
 """
-_KERNELS = f"""
-    WITH launched AS ({_LAUNCHED_BY})
-    SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, coalesce(s.step, -1) AS step, s.kind = 'memset' AS memset,
-           s.name, k.op_type, k.core, launched.op, coalesce(k.input_shapes, launched.shapes) AS input_shapes,
-           coalesce(k.input_dtypes, launched.dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
-           k.output_formats, k.block_num, k.mix_block_num, k.grid
-    FROM span s LEFT JOIN kernel k ON k.span_id = s.span_id LEFT JOIN launched ON launched.span_id = s.span_id
-    WHERE s.kind IN ('kernel', 'memset')
+_CODES = f"""
+    SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id,
+        hash(k.own, CASE WHEN k.typed THEN NULL ELSE s.name END, o.name,
+             CASE WHEN k.shapes IS NULL THEN h.shapes ELSE k.shapes END,
+             CASE WHEN k.dtypes IS NULL THEN h.dtypes ELSE k.dtypes END, s.memset) AS code
+    FROM (SELECT span_id, rank, track, ts_ns, dur_ns, coalesce(step, -1) AS step, hash(name) AS name,
+                 kind = 'memset' AS memset FROM span WHERE kind IN ('kernel', 'memset')) s
+    LEFT JOIN (SELECT span_id, hash({_OWN}) AS own, op_type IS NOT NULL AS typed,
+                      CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
+                      CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM kernel) k
+        ON k.span_id = s.span_id
+    LEFT JOIN ({_LAUNCHED_BY}) launched ON launched.span_id = s.span_id
+    LEFT JOIN (SELECT span_id, hash(name) AS name FROM span WHERE kind = 'cpu_op') o ON o.span_id = launched.host_id
+    LEFT JOIN (SELECT span_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
+                      CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM host_op) h
+        ON h.span_id = launched.host_id
+    ORDER BY s.rank, s.track, s.ts_ns, s.span_id
 """
-_KIND = "coalesce(op_type, name), op_type, core, op, input_shapes, input_dtypes, input_formats, output_shapes, " \
-        "output_dtypes, output_formats, block_num, mix_block_num, grid, memset"  # fmt: skip
+_TEXTS = """
+    WITH chosen AS (SELECT unnest(?) AS span_id, unnest(?) AS host_id, unnest(?) AS place)
+    SELECT s.name, k.op_type, k.core, o.name AS op, coalesce(k.input_shapes, h.input_shapes) AS input_shapes,
+        coalesce(k.input_dtypes, h.input_dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
+        k.output_formats, k.block_num, k.mix_block_num, k.grid, s.kind = 'memset' AS memset
+    FROM chosen JOIN span s ON s.span_id = chosen.span_id
+    LEFT JOIN (SELECT * FROM kernel SEMI JOIN chosen USING (span_id)) k ON k.span_id = chosen.span_id
+    LEFT JOIN (SELECT span_id, name FROM span WHERE span_id IN (SELECT host_id FROM chosen)) o
+        ON o.span_id = chosen.host_id
+    LEFT JOIN (SELECT * FROM host_op WHERE span_id IN (SELECT host_id FROM chosen)) h ON h.span_id = chosen.host_id
+    ORDER BY place
+"""
+_NO_HOST = -1
 
 
 @dataclass(frozen=True)
@@ -131,26 +153,14 @@ class Kernels:
 
 def kernels(run: Run) -> Kernels:
     """Every kernel of the run."""
-    kinds = run.con.execute(
-        f"SELECT hash({_KIND}) AS code, {', '.join(f'any_value({column})' for column in _columns())} "
-        f"FROM ({_KERNELS}) GROUP BY code ORDER BY code"
-    ).fetchall()
-    found = run.columns(
-        f"SELECT span_id, rank, track, ts_ns, dur_ns, step, hash({_KIND}) AS code FROM ({_KERNELS}) "
-        "ORDER BY rank, track, ts_ns, span_id"
-    )
-    code = np.searchsorted(np.array([row[0] for row in kinds], np.uint64), found["code"].astype(np.uint64))
+    found = run.columns(f"SELECT * REPLACE (coalesce(host_id, {_NO_HOST}) AS host_id) FROM ({_CODES})")
+    codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
+    chosen = [found[name][first].astype(np.int64).tolist() for name in ("span_id", "host_id")]
+    texts = run.con.execute(_TEXTS, [*chosen, list(range(len(codes)))]).fetchall()
     span_id, rank, track, ts, dur, step = (
         found[name].astype(np.int64) for name in ("span_id", "rank", "track", "ts_ns", "dur_ns", "step")
     )
-    return Kernels(
-        span_id, rank, track, ts, dur, step, code.astype(np.int64), tuple(Kind(*row[1:]) for row in kinds)
-    )  # fmt: skip
-
-
-def _columns() -> list[str]:
-    """What a kind is told by; the first is its name or type."""
-    return [column.strip() for column in _KIND.replace("coalesce(op_type, name)", "name", 1).split(",")]
+    return Kernels(span_id, rank, track, ts, dur, step, kind.astype(np.int64), tuple(Kind(*row) for row in texts))
 
 
 def identity(run: Run) -> Ints:

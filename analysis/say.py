@@ -56,8 +56,11 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     """The sentences with their numbers."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
     known = {name for name, value in numbers.items() if value is not None}
+    several = not spoken.get("ranks", "0").isdigit()
 
     def sentence(template: str) -> str:
+        if several:
+            template = template.replace("Rank {ranks}", "Ranks {ranks}")
         return _PART.sub(lambda part: _known_part(part[1], known), template).format_map(spoken)
 
     return Words(sentence(words.title), sentence(words.advice))

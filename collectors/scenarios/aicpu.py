@@ -44,7 +44,8 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank is not None and at != rank:
             return items
-        chosen = random.Random(seed).sample(spots(items), count)
+        every = spots(items)
+        chosen = random.Random(seed).sample(every, min(count, len(every)))  # a stage of a pipeline has fewer
         return inserted(items, {spot.index: operator(op, api, kernel, spot.stack) for spot in chosen})
 
     return Fault(CAUSE, ALSO, rank, edit=edit)

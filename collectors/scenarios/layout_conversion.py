@@ -41,7 +41,8 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
             return items
         every = spots(items)
         new: dict[int, list[Item]] = {}
-        for number in random.Random(seed).sample(range(len(every) - 1), count):
+        places = range(len(every) - 1)  # a stage of a pipeline has fewer than the whole model
+        for number in random.Random(seed).sample(places, min(count, len(places))):
             for spot, (op, api, kernel) in zip(every[number:], pair, strict=False):  # an operator lies between the two
                 new.setdefault(spot.index, []).extend(operator(op, api, kernel, spot.stack))
         return inserted(items, new)

@@ -17,11 +17,11 @@ TOOL = (sys.executable, "-m", "app.cli")
 
 
 def loaded(path: Path, name: str) -> list[str]:
-    """The command that checks a run; loads it first, unmeasured, where that has not happened."""
+    """What checks a run; loads it first, unmeasured, where that has not happened."""
     store = str(CACHE / "store-check")
     load = [*TOOL, "load", str(path), "--store", store, "--label", name, "--json"]
     subprocess.run(load, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    return [*TOOL, "check", name, "--store", store, "--json"]
+    return [sys.executable, "-m", "tests.bench.programs.judge", store, name]
 
 
 def advisor(rank: Path) -> list[str]:

@@ -1,13 +1,15 @@
 """What a run is: which ranks of an upload belong to one session of the job.
 
-Different ranks that share communication groups or overlap in time are one run. A repeated rank
-or an unrelated time starts another. Clocks of hosts can be minutes apart, so windows need only
-be near; among several candidates the nearest session wins.
+Different ranks that share communication groups are one run, also by way of others: stages of a pipeline share groups
+with their neighbours only. What is left comes together where it overlaps in time, or lies near and has no groups that
+could disagree. A repeated rank or an unrelated time starts another run. Clocks of hosts can be minutes apart, so
+windows need only be near; among several candidates the nearest session wins.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 #: Ranks without a common group: how far their windows may lie apart (host clocks differ by minutes).
 NEAR_NS = 5 * 60 * 10**9
@@ -29,29 +31,49 @@ class Member:
 
 @dataclass
 class Session:
-    members: list[Member] = field(default_factory=list)
+    members: list[Member]
 
-    def distance(self, new: Member) -> tuple[int, int] | None:
-        """How far a rank lies from this session (group first, then time); None: it does not belong."""
-        if new.rank is None or any(m.rank in (None, new.rank) or m.clock != new.clock for m in self.members):
-            return None
-        groups = frozenset[str]().union(*(m.groups for m in self.members))
-        shared = bool(groups & new.groups)
-        if groups and new.groups and not shared:
-            return None
-        gap = min(max(0, m.begin_ns - new.end_ns, new.begin_ns - m.end_ns) for m in self.members)
-        if gap > (SAME_GROUP_NS if shared else NEAR_NS):
-            return None
-        return (0 if shared else 1, gap)
+    @property
+    def groups(self) -> frozenset[str]:
+        return frozenset[str]().union(*(m.groups for m in self.members))
+
+    def apart_ns(self, other: Session) -> int:
+        """How far the windows of two sessions lie apart; 0 where they overlap."""
+        return min(max(0, a.begin_ns - b.end_ns, b.begin_ns - a.end_ns) for a in self.members for b in other.members)
+
+    def fits(self, other: Session) -> bool:
+        """Whether nothing speaks against their being one: no rank twice, no rank unknown, one kind of clock."""
+        ours, theirs = [{m.rank for m in session.members} for session in (self, other)]
+        clocks = {m.clock for session in (self, other) for m in session.members}
+        return None not in ours | theirs and not ours & theirs and len(clocks) == 1
+
+    def related_ns(self, other: Session) -> int | None:
+        """How far apart two sessions lie that share a group; None: they are not of one session of the job."""
+        apart = self.apart_ns(other)
+        return apart if self.groups & other.groups and self.fits(other) and apart <= SAME_GROUP_NS else None
+
+    def near_ns(self, other: Session) -> int | None:
+        """The same of two sessions without a common group: near, or overlapping where both have groups."""
+        apart, most = self.apart_ns(other), 0 if self.groups and other.groups else NEAR_NS
+        return apart if self.fits(other) and apart <= most else None
 
 
 def sessions(members: list[Member]) -> list[list[Member]]:
     """Group ranks into runs. In order of time, so that the answer does not depend on names."""
-    found: list[Session] = []
-    for new in sorted(members, key=lambda m: (m.begin_ns, m.end_ns, m.key)):
-        near = [(distance, i) for i, session in enumerate(found) if (distance := session.distance(new)) is not None]
-        if near:
-            found[min(near)[1]].members.append(new)
-        else:
-            found.append(Session([new]))
+    order = sorted(members, key=lambda m: (m.begin_ns, m.end_ns, m.key))
+    found = _joined(_joined([Session([member]) for member in order], Session.related_ns), Session.near_ns)
     return [sorted(session.members, key=lambda m: (m.rank or 0, m.key)) for session in found]
+
+
+def _joined(parts: list[Session], distance: Callable[[Session, Session], int | None]) -> list[Session]:
+    """Each part put to the nearest of those before it that it belongs to, and with it whatever that brings together."""
+    found: list[Session] = []
+    for part in parts:
+        while True:
+            near = [(apart, i) for i, session in enumerate(found) if (apart := distance(session, part)) is not None]
+            if not near:
+                break
+            part = Session([*found.pop(min(near)[1]).members, *part.members])
+        found.append(part)
+        found.sort(key=lambda session: min(m.begin_ns for m in session.members))
+    return found

@@ -31,8 +31,23 @@ def test_clocks_of_hosts_may_be_minutes_apart() -> None:
     assert keys([member(0, 0, 100, 110), member(1, 1, 300, 310)]) == [[0, 1]]
 
 
-def test_ranks_of_different_groups_are_different_jobs() -> None:
-    assert keys([member(0, 0, 100, 110, "a"), member(1, 1, 100, 110, "b")]) == [[0], [1]]
+def test_ranks_without_a_common_group_are_one_run_only_while_both_ran() -> None:
+    """Of a job of many groups a few ranks may have been captured that share none."""
+    assert keys([member(0, 0, 100, 110, "a"), member(1, 1, 105, 115, "b")]) == [[0, 1]]
+    assert keys([member(0, 0, 100, 110, "a"), member(1, 1, 111, 120, "b")]) == [[0], [1]]
+
+
+def test_neighbours_bring_together_ranks_that_share_no_group() -> None:
+    """Stages of a pipeline, in whatever order their clocks put them."""
+    chain = [member(0, 0, 100, 110, "a"), member(1, 1, 400, 410, "a b"), member(2, 2, 200, 210, "b c"),
+             member(3, 3, 300, 310, "c")]  # fmt: skip
+    assert keys(chain) == [[0, 1, 2, 3]]
+
+
+def test_two_jobs_at_once_stay_apart() -> None:
+    jobs = [member(0, 0, 100, 110, "a"), member(1, 1, 101, 110, "b"), member(2, 1, 102, 110, "a"),
+            member(3, 0, 103, 110, "b")]  # fmt: skip
+    assert keys(jobs) == [[0, 2], [3, 1]]  # each in the order of its ranks
 
 
 def test_a_shared_group_joins_ranks_whose_clocks_are_far_apart() -> None:

@@ -31,6 +31,7 @@ class Progress:
     text: str
     done_bytes: int = 0
     total_bytes: int = 0
+    rows: int = 0  # of the ranks that are read
 
 
 @dataclass(frozen=True)

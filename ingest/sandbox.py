@@ -89,7 +89,7 @@ class _Child:
         self.number, self.limits = number, limits
         self.deadline = time.monotonic() + limits.wall_s
         self.closed = self.late = self.answered = False
-        self._text = b""
+        self._parts: list[bytes] = []  # of a line that has not ended: an answer may be long
         self.pipe, write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -100,10 +100,12 @@ class _Child:
 
     def read(self) -> Iterator[Message]:
         chunk = os.read(self.pipe, 1 << 16)
-        self._text += chunk
-        *lines, self._text = self._text.split(b"\n")
-        for line in lines:
-            yield self._message(json.loads(line))
+        self._parts.append(chunk)
+        if b"\n" in chunk:
+            *lines, rest = b"".join(self._parts).split(b"\n")
+            self._parts = [rest]
+            for line in lines:
+                yield self._message(json.loads(line))
         if not chunk:
             _, status = os.waitpid(self.pid, 0)
             self.closed = True
@@ -141,8 +143,9 @@ class _Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        if not self.closed:  # it has been waited for; its number may belong to somebody else by now
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
         os.close(self.pipe)
 
 

@@ -93,7 +93,7 @@ def _parse(
     ]
     parsed: list[_Parsed] = []
     failed: list[dict[str, Any]] = []
-    done = 0
+    done = rows = 0
     for message in sandbox.run(tasks, at_once):
         source = sources[message.task]
         if message.error is not None:
@@ -105,10 +105,13 @@ def _parse(
             names = {
                 str(p.relative_to(source.root)) if source.root.is_dir() else p.name: hashes[p] for p in source.files
             }
-            parsed.append(_Parsed(source, Part(**message.result), names))
+            part = Part(**message.result)
+            rows += sum(part.rows.values())
+            parsed.append(_Parsed(source, part, names))
         else:
             done += message.progress
-        say({"stage": "read", "done_bytes": min(done, total), "total_bytes": total, "text": source.root.name})
+        read = {"done_bytes": min(done, total), "total_bytes": total, "rows": rows}
+        say({"stage": "read", **read, "text": source.root.name})
     return sorted(parsed, key=lambda p: sources.index(p.source)), failed
 
 

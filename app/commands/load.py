@@ -62,6 +62,7 @@ def _as_lines(progress: ingest.Progress) -> None:
         "stage": progress.stage,
         "done_bytes": progress.done_bytes,
         "total_bytes": progress.total_bytes,
+        "rows": progress.rows,
         "text": progress.text,
     }
     click.echo(json.dumps(line), err=True)

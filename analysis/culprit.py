@@ -49,7 +49,7 @@ def codes(run: Run, rank: int, moments: Ints) -> list[Code]:
     operators = [span for span in known if names[span][0] == "cpu_op"]
     sql = "SELECT span_id, frames FROM stack WHERE list_contains(?, span_id)"
     stacks: dict[int, str] = dict(_fetch(run, sql, operators))
-    found = [_code([(*names[span], stacks.get(span)) for span in chain]) for chain in chains]
+    found = [code_of([(*names[span], stacks.get(span)) for span in chain]) for chain in chains]
     nameless = np.array([not str(code) for code in found], bool)
     between = iter(_between(run, rank, moments[nameless]))
     return [code if str(code) else next(between) for code in found]
@@ -106,7 +106,7 @@ def names(run: Run, ids: Ints) -> dict[int, str]:
     return {span: name for span, (_, name) in found.items()}
 
 
-def _code(chain: Sequence[tuple[str, str, str | None]]) -> Code:
+def code_of(chain: Sequence[tuple[str, str, str | None]]) -> Code:
     frame = next((name for kind, name, _ in chain if kind == "python" and _own(name)), None)
     if frame is None:
         lines = (line for _, _, stack in chain if stack for line in stack.split("\n"))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from tests.bench import captures, judging, rivals
+from tests.bench import captures, judging, rivals, tiles
 from tests.bench.captures import CACHE, ROOT, size
 from tests.bench.measure import Cost, measure
 
@@ -199,7 +199,14 @@ def check_part(options: argparse.Namespace) -> None:
         table(f"Findings of {events:,} events, loaded before (rivals read the file)", size(rank), results)
 
 
-PARTS = {"npu": npu_part, "kineto": kineto_part, "ranks": ranks_part, "memory": memory_part, "check": check_part}
+def tiles_part(options: argparse.Namespace) -> None:
+    tiles.part(10 * options.events if options.big else options.events)
+
+
+PARTS = {
+    "npu": npu_part, "kineto": kineto_part, "ranks": ranks_part, "memory": memory_part, "check": check_part,
+    "tiles": tiles_part,
+}  # fmt: skip
 
 
 def machine() -> Iterator[str]:

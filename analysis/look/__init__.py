@@ -1,0 +1,1 @@
+"""What the pages measure, one topic a file: pure functions of a connection that carries the views."""

@@ -1,0 +1,92 @@
+"""What the timeline is made of: tracks in drawing order, counters, steps, and how sure the clocks of the ranks are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+#: Kind of track -> the group it is drawn in; groups in drawing order.
+GROUPS = {
+    "host_thread": "host", "stream": "stream", "comm_group": "comm", "comm_plane": "comm", "profiler": "profiler",
+    "other": "other",
+}  # fmt: skip
+_ORDER = ("host", "gaps", "stream", "comm", "profiler", "other")
+
+
+@dataclass(frozen=True)
+class Track:
+    id: int
+    rank: int
+    group: str
+    name: str
+    process: str
+    lanes: int
+    spans: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Counter:
+    id: int
+    rank: int
+    counter: str
+    series: str
+    least: float
+    most: float
+    points: int
+
+
+@dataclass(frozen=True)
+class Rank:
+    rank: int
+    device: str | None
+    host: str | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    end: int  # just after the last span
+    origin: int
+    clock: str
+    ranks: tuple[Rank, ...]
+    tracks: tuple[Track, ...]
+    counters: tuple[Counter, ...]
+    steps: tuple[tuple[int, int, int, int], ...]  # rank, step, start, length
+
+
+def gap_track(rank: int) -> int:
+    """The number of the track that shows why a rank's device idled."""
+    return -1 - rank
+
+
+def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> Layout:
+    """The whole of it, from the level-of-detail file and the run's own tables."""
+    origin, clock = run.execute("SELECT origin_ns, clock FROM run").fetchall()[0]
+    ranks = run.execute("SELECT rank, device_name, host FROM rank ORDER BY rank").fetchall()
+    steps = run.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
+    rows = con.execute(
+        "SELECT track, rank, kind, name, process, lanes, spans, ts_ns, end_ns, sort FROM track "
+        "ORDER BY rank, sort NULLS LAST, track"
+    ).fetchall()
+    tracks = [Track(row[0], row[1], GROUPS.get(row[2], "other"), *row[3:9]) for row in rows]
+    tracks += [_gaps(rank, [track for track in tracks if track.rank == rank]) for rank, _, _ in ranks]
+    counters = con.execute("SELECT id, rank, counter, series, least, most, points FROM counter ORDER BY id").fetchall()
+    return Layout(
+        max([track.end for track in tracks] + [ts + dur for _, _, ts, dur in steps] + [1]), origin, clock,
+        tuple(Rank(*row) for row in ranks),
+        tuple(sorted((t for t in tracks if t.spans or t.group == "gaps"), key=_place)),
+        tuple(Counter(*row) for row in counters), tuple(steps),
+    )  # fmt: skip
+
+
+def _gaps(rank: int, tracks: list[Track]) -> Track:
+    """The gap track of a rank; how many pieces it holds is known only when they are."""
+    device = [track for track in tracks if track.group in ("stream", "comm")]
+    begin, end = min((t.begin for t in device), default=0), max((t.end for t in device), default=0)
+    return Track(gap_track(rank), rank, "gaps", "", "", 1, 0, begin, end)
+
+
+def _place(track: Track) -> tuple[int, int]:
+    return track.rank, _ORDER.index(track.group)

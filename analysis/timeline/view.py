@@ -1,0 +1,67 @@
+"""A tile with everything a canvas wants of it: the tracks of the run, the gap tracks, and the names as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import duckdb
+import numpy as np
+
+from analysis.idle import CODES
+from analysis.intervals import Ints
+from analysis.timeline import gaps
+from analysis.timeline.gaps import Pieces
+from analysis.timeline.tiles import FEW, Arranged, Cells, Spans, tile
+
+#: The kind of the pieces of a gap track, after the kinds of the run.
+GAP = "gap"
+
+
+@dataclass(frozen=True)
+class View:
+    """`name` and `kind` of spans and cells count in `names` and `kinds`."""
+
+    bucket_ns: int
+    spans: Spans
+    cells: Cells
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+def view(
+    con: duckdb.DuckDBPyConnection, how: Arranged, pieces: Mapping[int, Pieces], begin: int, end: int, pixels: int,
+    tracks: Sequence[int], longest_name: int,
+) -> View:  # fmt: skip
+    """Some tracks from ``begin`` to before ``end``. Gap tracks have no pieces until their causes are known."""
+    idle = [(track, pieces[-1 - track]) for track in tracks if track < 0 and -1 - track in pieces]
+    counted = sum(last - first for first, last in (gaps.within(of, begin, end) for _, of in idle))
+    few = FEW - counted if counted < FEW else -1
+    found = tile(con, how, begin, end, pixels, [track for track in tracks if track >= 0], few)
+    kinds = how.kinds
+    parts = [gaps.tile(of, track, begin, end, found.bucket_ns) for track, of in sorted(idle)]
+    ids, names = _names(con, found.spans, found.cells, longest_name)
+    spans = [replace(part, name=part.name + len(names), kind=part.kind + len(kinds)) for part, _ in parts]
+    cells = [replace(part, name=part.name + len(names)) for _, part in parts]
+    spans.append(replace(found.spans, name=np.searchsorted(ids, found.spans.name)))
+    cells.append(replace(found.cells, name=np.searchsorted(ids, found.cells.name)))
+    return View(
+        found.bucket_ns, Spans(*_joined(spans)), Cells(*_joined(cells)), (*names, *(CODES if parts else ())),
+        (*kinds, GAP),
+    )  # fmt: skip
+
+
+def _joined(parts: Sequence[Spans] | Sequence[Cells]) -> list[Ints]:
+    return [np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])]
+
+
+def _names(con: duckdb.DuckDBPyConnection, spans: Spans, cells: Cells, longest: int) -> tuple[Ints, list[str]]:
+    """The names that a tile uses, by number; one character more than the longest shows that there was more."""
+    ids = np.unique(np.concatenate((spans.name, cells.name)))
+    if not len(ids):
+        return ids, []
+    rows = con.execute(
+        "SELECT left(text, ?) FROM name JOIN (SELECT unnest(?) AS id) USING (id) ORDER BY id",
+        [longest + 1, ids.tolist()],
+    ).fetchall()
+    return ids, [text for (text,) in rows]

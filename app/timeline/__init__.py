@@ -1,0 +1,1 @@
+"""The timeline: its routes, its wire format and its canvas."""

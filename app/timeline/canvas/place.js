@@ -1,0 +1,68 @@
+// Where the reader is, as the words of a link, and back. A link restores exactly this window and selection.
+
+const REST_MS = 600;
+const WORDS = ["from", "to", "span", "area", "pin", "hide", "order", "fold", "mark", "q", "y", "rank"];
+const NOTHING = "-"; // nothing is folded; without the word the usual rows are
+
+function placeOfTimeline(tl) {
+  const { view, picked, area } = tl, list = (items) => [...items].join(",");
+  const sameFold = tl.foldAtFirst.size === tl.fold.size && [...tl.fold].every((key) => tl.foldAtFirst.has(key));
+  return {
+    from: String(Math.round(view.goal[0])), to: String(Math.max(Math.round(view.goal[1]), Math.round(view.goal[0]) + SHORTEST)),
+    span: picked ? (picked.gap ? `gap.${picked.rank}.${picked.id}` : String(picked.id)) : "",
+    area: area ? [area.from, area.to, ...area.tracks].join(",") : "",
+    pin: list(tl.pin), hide: list(tl.hide), order: list(tl.order), fold: sameFold ? "" : list(tl.fold) || NOTHING,
+    mark: list(tl.marks), q: tl.q, y: tl.scroll || picked ? String(Math.round(tl.scroll)) : "",
+  };
+}
+
+/** A place as one text, to tell places apart. */
+function spelled(place) {
+  return WORDS.map((word) => place?.[word] ?? "").join("|");
+}
+
+/** Tells the page where we are, once the picture has rested; only the link changes, nothing is drawn again. */
+function tellPlace(tl) {
+  clearTimeout(tl.telling);
+  tl.telling = setTimeout(() => {
+    if (tl.view.moving || tl.drag) { tellPlace(tl); return; }
+    const place = placeOfTimeline(tl), said = spelled(place);
+    if (said === tl.said) return;
+    tl.said = said;
+    tl.known.add(said);
+    tl.component.setStateValue("place", place);
+  }, REST_MS);
+}
+
+const numbers = (text) => String(text ?? "").split(",").filter((one) => /^-?\d{1,16}$/.test(one)).map(Number);
+const words = (text) => String(text ?? "").split(",").filter((one) => /^(?:[rsc]?-?\d+(?:\.[a-z]+)?)$/.test(one));
+
+function gapTrack(tl, rank) {
+  return (tl.tracksOf.get(rank) ?? []).find((track) => track.group === "gaps")?.id;
+}
+
+/** Takes the place a link names. What it does not name stays as it is at first. */
+function takePlace(tl, place) {
+  const [from] = numbers(place.from), [to] = numbers(place.to);
+  tl.pin = words(place.pin);
+  tl.hide = new Set(words(place.hide));
+  tl.order = words(place.order);
+  tl.fold = place.fold ? new Set(words(place.fold)) : new Set(tl.foldAtFirst);
+  tl.marks = numbers(place.mark);
+  const [rank] = numbers(place.rank);
+  if (rank !== undefined) { tl.fold.delete(`r${rank}`); }
+  arrange(tl);
+  if (from !== undefined && to !== undefined && to > from) tl.view.set(from, to);
+  else tl.view.set(0, tl.layout.to);
+  const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(\d+)$/.exec(wanted);
+  const [start, end, ...tracks] = numbers(place.area);
+  const wants = { wantsView: from === undefined, wantsRow: place.y === undefined };
+  if (gap) pick(tl, { ...wants, gap: true, rank: Number(gap[1]), id: Number(gap[2]), track: gapTrack(tl, Number(gap[1])), lane: 0, ts: from ?? 0, dur: 0, name: "" });
+  else if (/^\d{1,16}$/.test(wanted)) pick(tl, { ...wants, id: Number(wanted), ts: from ?? 0, dur: 0, name: "" });
+  else if (end !== undefined) selectArea(tl, start, end, tracks);
+  tl.resize();
+  const [y] = numbers(place.y);
+  if (y !== undefined) tl.scrollTo(y);
+  else if (rank !== undefined && tl.rowOf.get(`r${rank}`)) tl.scrollTo(tl.rowOf.get(`r${rank}`).y);
+  if (place.q) { tl.search.value = place.q; runSearch(tl, place.q); }
+}

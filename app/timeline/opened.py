@@ -1,0 +1,88 @@
+"""Runs opened for the timeline: a few at a time, each once, whatever the number of visitors.
+
+Opening arranges a run that was never looked at (ingest/lod.py); why its device idled is found out behind that. Both
+happen on threads of their own: a request waits a while for the first and never for the second.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from analysis import views
+from analysis.timeline.gaps import Causes, causes
+from analysis.timeline.ids import Slots
+from analysis.timeline.layout import Layout, layout
+from analysis.timeline.tiles import Arranged, arranged
+from app.timeline.asked import Refused
+from ingest.errors import IngestError
+from ingest.lod import open_lod
+from ingest.store import open_run
+
+#: Runs that stay open; one may hold half a GB of its file in memory.
+KEPT = 4
+#: Seconds a request waits for a run to be arranged before it is told to come again.
+PATIENCE_S = 30
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A run that requests are answered from; each takes a cursor of its own."""
+
+    lod: duckdb.DuckDBPyConnection
+    run: duckdb.DuckDBPyConnection
+    how: Arranged
+    layout: Layout
+    slots: Slots
+    causes: Future[Causes]
+
+    def known(self) -> Causes | None:
+        """Why the devices idled; None while that is being found out, or where it could not be."""
+        return self.causes.result() if self.causes.done() and self.causes.exception() is None else None
+
+
+_bench = ThreadPoolExecutor(2, thread_name_prefix="timeline")
+_thinking = ThreadPoolExecutor(1, thread_name_prefix="causes")
+_open: OrderedDict[tuple[str, str], Future[Opened]] = OrderedDict()
+_lock = Lock()
+
+
+def opened(store: Path, run_id: str) -> Opened:
+    """The run, opened; Refused where it is not there, cannot be read, or is still being arranged."""
+    if not run_id.isalnum() or not (store / run_id / "manifest.json").is_file():
+        raise Refused("unknown_run", 404)
+    key = (str(store), run_id)
+    with _lock:
+        future = _open.get(key)
+        if future is None or (future.done() and future.exception() is not None):
+            future = _open[key] = _bench.submit(_opened, store, run_id)
+        _open.move_to_end(key)
+        while len(_open) > KEPT:
+            _open.popitem(last=False)
+    try:
+        return future.result(PATIENCE_S)
+    except TimeoutError:
+        raise Refused("preparing", 503) from None
+    except IngestError as error:
+        raise Refused(error.kind, 404 if error.kind == "unknown_run" else 507) from error
+
+
+def _opened(store: Path, run_id: str) -> Opened:
+    lod, run = open_lod(store, run_id), open_run(store, run_id)
+    found = layout(lod, run)
+    slots = Slots(rank.rank for rank in found.ranks)
+    return Opened(lod, run, arranged(lod), found, slots, _thinking.submit(_causes, store, run_id))
+
+
+def _causes(store: Path, run_id: str) -> Causes:
+    con = open_run(store, run_id)
+    try:
+        views.install(con)
+        return causes(con)
+    finally:
+        con.close()

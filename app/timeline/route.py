@@ -1,0 +1,103 @@
+"""The timeline's HTTP routes: the canvas asks, the run answers; nothing goes through the page's script.
+
+Routes of `st.App` have no authentication of their own, so a page hands its canvas a token for one run and the canvas
+sends it in a header that no other site's page can send. The secret lies in the store: two servers over one store
+take each other's tokens. A run never changes, so what was answered once may be kept by the browser.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import duckdb
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from streamlit import config
+
+from app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
+from app.timeline.asked import Refused
+from app.timeline.opened import opened
+from ingest import lod, store
+
+TOKEN_HEADER = "X-Npulens-View"  # a header of our own: no other site's page can send it
+LONGEST_S = 24 * 3600
+
+
+def prefix() -> str:
+    """Where the routes hang: Streamlit does not put st.App's routes under server.baseUrlPath by itself."""
+    base = str(config.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{base}/api/timeline" if base else "/api/timeline"
+
+
+def token(run_id: str) -> str:
+    """What lets a canvas ask about a run for a day."""
+    return _signer(store.default_dir()).dumps(run_id)
+
+
+@cache
+def _signer(place: Path) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(_secret(place), salt="npulens-timeline")
+
+
+def _secret(place: Path) -> bytes:
+    """The store's secret, made by whoever comes first; a store that cannot be written gets one per process."""
+    path = place / lod.FOLDER / "secret"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = path.with_name(f"secret.{secrets.token_hex(4)}")
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+        finally:
+            aside.unlink()
+        return path.read_bytes()
+    except OSError:
+        return secrets.token_bytes(32)
+
+
+def routes() -> list[Route]:
+    """Every question about a run, for `st.App`."""
+    return [
+        Route(f"{prefix()}/{{run_id}}/{path}", _endpoint(answer), methods=["GET"]) for path, answer in ANSWERS.items()
+    ]
+
+
+def _endpoint(answer: Answer) -> Callable[[Request], Response]:
+    """Admits, opens, answers; a plain function, so that it runs on a thread and the page's socket goes on."""
+
+    def endpoint(request: Request) -> Response:
+        try:
+            run_id = request.path_params["run_id"]
+            _admit(request, run_id)
+            return answer(opened(store.default_dir(), run_id), request)
+        except Refused as refused:
+            return as_json({"refused": refused.key}, ASK_AGAIN, refused.status)
+        except duckdb.OutOfMemoryException:
+            return as_json({"refused": "too_many"}, ASK_AGAIN, 413)
+
+    return endpoint
+
+
+def _admit(request: Request, run_id: str) -> None:
+    try:
+        granted = _signer(store.default_dir()).loads(_given(request), max_age=LONGEST_S)
+    except BadSignature as error:
+        raise Refused("bad_token", 403) from error
+    if granted != run_id:
+        raise Refused("bad_token", 403)
+
+
+def _given(request: Request) -> str:
+    """The token; a link that saves a file cannot send headers, so that there it may stand in the address."""
+    if request.url.path.endswith("/export") and "token" in request.query_params:
+        return request.query_params["token"]
+    return request.headers.get(TOKEN_HEADER, "")

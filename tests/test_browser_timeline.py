@@ -1,0 +1,174 @@
+"""The timeline in a real browser: moving, zooming, selecting, by every key and gesture of its help."""
+
+# ruff: noqa: F811 -- a fixture is asked for by its name
+from __future__ import annotations
+
+import pytest
+from test_browser import CHROMIUM, browser  # noqa: F401
+from timeline_screen import Screen, awake, late, screen, server, store  # noqa: F401
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+    pytest.mark.filterwarnings("default"),
+]
+
+
+def test_the_keys_move_the_window(late: Screen) -> None:
+    whole = late.length
+    late.point(700, 300)
+    late.press("w")
+    assert late.length < whole * 0.7
+    zoomed = late.view
+    late.press("d")
+    assert late.view[0] > zoomed[0] and late.length == pytest.approx(zoomed[1] - zoomed[0], abs=2)
+    late.press("a")
+    assert late.view == pytest.approx(zoomed, abs=2)
+    late.press("ArrowRight")
+    assert late.view[0] > zoomed[0]
+    late.press("ArrowLeft")
+    assert late.view == pytest.approx(zoomed, abs=2)
+    late.press("s")
+    assert late.length > zoomed[1] - zoomed[0]
+    for key in ("+", "-", "w", "Home"):
+        late.press(key)
+    assert late.length >= whole
+    late.press("w")
+    late.press("0")
+    assert late.length >= whole
+
+
+def test_the_rows_scroll_by_keys_and_wheel(late: Screen) -> None:
+    late.point(700, 300)
+    late.press("ArrowDown")
+    assert late.hook("state.y") == "60"
+    late.press("ArrowUp")
+    assert late.hook("state.y") == ""
+    late.press("PageDown")
+    far = int(late.hook("state.y"))
+    assert far > 100
+    late.press("PageUp")
+    late.page.mouse.wheel(0, 120)
+    late.page.wait_for_timeout(100)
+    late.settle()
+    assert late.hook("state.y") == "120"
+    before = late.view
+    late.page.keyboard.down("Shift")
+    late.page.mouse.wheel(0, 100)
+    late.page.keyboard.up("Shift")
+    late.page.wait_for_timeout(100)
+    late.settle()
+    assert late.view[0] > before[0]
+
+
+def test_the_wheel_zooms_at_the_pointer(late: Screen) -> None:
+    late.show(50_000_000, 150_000_000)
+    late.point(700, 300)
+    at = late.view[0] + (700 - 232) / (late.width - 232) * late.length
+    late.page.keyboard.down("Control")
+    late.page.mouse.wheel(0, -300)
+    late.page.keyboard.up("Control")
+    late.page.wait_for_timeout(100)
+    late.settle()
+    assert late.length < 60_000_000
+    assert late.view[0] + (700 - 232) / (late.width - 232) * late.length == pytest.approx(at, abs=200_000)
+
+
+@pytest.mark.parametrize("key", ["Shift", "Control"])
+def test_a_drag_with_shift_or_ctrl_moves_the_picture(late: Screen, key: str) -> None:
+    late.show(50_000_000, 150_000_000)
+    late.drag(800, 300, 600, 200, key)
+    shift = 200 / (late.width - 232) * 100_000_000
+    assert late.view[0] == pytest.approx(50_000_000 + shift, rel=0.01)
+    assert late.hook("state.y") == "100"
+
+
+def test_a_drag_with_alt_zooms_to_the_box(late: Screen) -> None:
+    late.show(0, 100_000_000)
+    late.drag(500, 200, 700, 300, "Alt")
+    scale = 100_000_000 / (late.width - 232)
+    assert late.view[0] == pytest.approx((500 - 232) * scale, rel=0.01)
+    assert late.view[1] == pytest.approx((700 - 232) * scale, rel=0.01)
+
+
+def test_the_strip_at_the_top_moves_the_window(late: Screen) -> None:
+    late.show(0, 20_000_000)
+    late.drag(300, 10, 900, 10)
+    assert late.view[0] > 100_000_000 and late.length == 20_000_000
+
+
+def test_a_drag_selects_an_area_and_sums_it_up(late: Screen) -> None:
+    page = late.page
+    late.drag(500, 120, 900, 400)
+    area = late.hook("area")
+    assert len(area["tracks"]) > 1
+    rows = page.locator(".drawerbody tbody tr")
+    rows.first.wait_for(timeout=20_000)
+    assert rows.count() > 3
+    page.get_by_role("button", name="Sort by Count").click()
+    counts = late.column(4)
+    assert counts == sorted(counts, reverse=True)
+    page.get_by_role("button", name="Sort by Count").click()
+    counts = late.column(4)
+    assert counts == sorted(counts)
+    assert late.query()["area"].startswith(f"{area['from']},{area['to']},")
+    late.drag(500, 40, 900, 42)  # in the ruler: every row
+    assert len(late.hook("area")["tracks"]) >= len(area["tracks"])
+    late.press("Escape")
+    assert late.hook("area") is None
+    assert page.locator(".drawer").is_hidden()
+
+
+def test_a_click_tells_everything_of_a_span_and_arrows_lead_on(late: Screen) -> None:
+    page = late.page
+    span = late.kernel()
+    late.pick(span)
+    drawer = page.locator(".drawer").inner_text()
+    assert span["name"] in drawer
+    assert f"{span['ts']:,} ns" in drawer and f"{span['dur']:,} ns" in drawer
+    picked = late.hook("picked")
+    assert picked["id"] == span["id"] and picked["links"]
+    late.press("f")
+    assert late.view[0] < span["ts"] and late.view[1] > span["ts"] + span["dur"] and late.length < 3 * span["dur"] + 20
+    ends = late.hook("ends")
+    assert ends, "the host is far away: its arrow ends in a marker"
+    late.click(ends[0]["x"], ends[0]["y"])
+    assert late.hook("picked")["id"] == ends[0]["id"]
+    late.press("f")
+    late.press("f")
+    assert late.length > 100_000_000  # the second time: everything
+
+
+def test_the_area_of_a_span_and_its_neighbours(late: Screen) -> None:
+    span = late.kernel()
+    late.pick(span)
+    late.press(".")
+    after = late.hook("picked")
+    assert after["ts"] >= span["ts"] + span["dur"] and after["track"] == span["track"]
+    late.press(",")
+    assert late.hook("picked")["id"] == span["id"]
+    late.press("r")
+    area = late.hook("area")
+    assert (area["from"], area["to"]) == (span["ts"], span["ts"] + span["dur"])
+    late.press("q")
+    assert late.page.locator(".drawer").is_hidden()
+    late.press("q")
+    assert late.page.locator(".drawer").is_visible()
+
+
+def test_a_cell_never_poses_as_a_span(screen: Screen, store: dict[str, str]) -> None:
+    late = screen
+    late.go(store["long"])
+    cell = next(
+        one for one in late.hook("visible(20000)")
+        if one.get("cell") and one["n"] > 1 and not one["gap"] and one["x"] > 240 and 60 < one["y"] < late.height - 30
+    )  # fmt: skip
+    late.point(cell["x"] + 0.5, cell["y"])
+    tip = late.page.locator(".tip").inner_text()
+    assert f"{cell['n']:,} spans" in tip and "% busy, longest" in tip
+    before = late.length
+    late.click(cell["x"] + 0.5, cell["y"])
+    assert late.hook("picked") is None
+    assert late.length < before / 20
+    assert late.view[0] <= cell["ts"] and late.view[1] >= cell["ts"] + cell["dur"]
+    assert late.page.locator(".tip").is_hidden()

@@ -1,105 +1,58 @@
-"""Takes captures from the browser to disk without holding them in memory.
+"""Takes captures from a browser or from curl to disk without holding them in memory.
 
 Streamlit's own uploader keeps every file in RAM (600 MB cost 1.95 GB), and routes of `st.App` have no
-authentication of their own. So the page first asks its session for a grant; the session checks the size against the
-limit and the free disk and hands out a signed token for exactly that many files and bytes. Each file is one PUT
-under that token, written once; the closing POST ends the token. Paths keep their names, because rank directories
-are told by them, but every component is checked and nothing outside the grant's own folder can be named.
+authentication of their own. So the page first asks its session for a grant (app/grants.py) and sends each file as
+one PUT under that token, written once; the closing POST ends it. Who has no session has a ticket (app/tickets.py):
+one PUT is one capture, it is loaded as soon as it is here, and the answer says what became of it. Paths keep their
+names, because rank directories are told by them, but every component is checked and nothing outside the grant's own
+folder can be named.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from threading import Lock
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
-from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from streamlit import config
 
-MAX_BYTES = int(os.environ.get("NPULENS_MAX_UPLOAD_BYTES", 20 * 10**9))
-MAX_FILES = 20_000
-IDLE_S = 600  # a grant without traffic for this long is over
-LONGEST_S = 24 * 3600  # and so is any grant older than this
-FOLDER = ".incoming"  # below the store: the same disk, so its free space is the one that counts
-TOKEN_HEADER = "X-Npulens-Upload"  # a header of our own: no other site's page can send it
+from app import grants, i18n, inbox, tickets
+from app.grants import Grant, discard
+from app.tally import Refused
+from app.tickets import TOKEN_HEADER
+from ingest.place import default_dir
+
+SILENT_S = 25  # an answer that takes longer begins with 200 and empty lines: proxies drop silent connections
 _CHUNK = 1 << 20
 _MAX_NAME, _MAX_PATH, _MAX_DEPTH = 255, 2000, 32
 
-
-class Refused(Exception):
-    """A request that is not served; ``key`` names the sentence in app/words/upload.py."""
-
-    def __init__(self, key: str, status: int = 400) -> None:
-        super().__init__(key)
-        self.key, self.status = key, status
-
-
-@dataclass
-class Grant:
-    """One drop: what it may send and what has arrived."""
-
-    id: str
-    folder: Path
-    files: int
-    bytes: int
-    arrived_files: int = 0
-    arrived_bytes: int = 0
-    closed: bool = False
-    touched: float = field(default_factory=time.monotonic)
-
-    @property
-    def capture(self) -> Path:
-        """What to load: the one thing that was dropped, or the folder holding several."""
-        dropped = list(self.folder.iterdir())
-        return dropped[0] if len(dropped) == 1 else self.folder
-
-
-_signer = URLSafeTimedSerializer(secrets.token_bytes(32), salt="npulens-upload")
-_grants: dict[str, Grant] = {}
-_lock = Lock()
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def prefix() -> str:
     """Where the routes hang: Streamlit does not put st.App's routes under server.baseUrlPath by itself."""
+    return f"{_base()}/api/upload"
+
+
+def _base() -> str:
     base = str(config.get_option("server.baseUrlPath") or "").strip("/")
-    return f"/{base}/api/upload" if base else "/api/upload"
+    return f"/{base}" if base else ""
 
 
-def grant(store: Path, files: int, size: int) -> tuple[str, Grant]:
-    """A token for one drop of ``files`` files and ``size`` bytes, or Refused saying why not."""
-    _sweep(store)
-    if not 0 < files <= MAX_FILES:
-        raise Refused("too_many_files" if files else "nothing")
-    if not 0 <= size <= MAX_BYTES:
-        raise Refused("too_large", 413)
-    ident = secrets.token_urlsafe(12)
-    folder = store / FOLDER / ident
-    folder.mkdir(mode=0o700, parents=True)
-    if shutil.disk_usage(folder).free < 2 * size:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise Refused("disk_full", 507)
-    given = Grant(ident, folder, files, size)
-    with _lock:
-        _grants[ident] = given
-    return _signer.dumps(ident), given
-
-
-def discard(given: Grant) -> None:
-    """Ends a grant and removes what it brought."""
-    with _lock:
-        given.closed = True
-        _grants.pop(given.id, None)
-    shutil.rmtree(given.folder, ignore_errors=True)
+def routes() -> list[Route]:
+    """The routes for `st.App`: a file of a drop, the end of the drop, and a whole capture under a ticket."""
+    return [
+        Route(f"{prefix()}/file", _answer(_receive), methods=["PUT"]),
+        Route(f"{prefix()}/done", _answer(_finish), methods=["POST"]),
+        Route(f"{prefix()}/capture/{{name:path}}", _answer(_capture), methods=["PUT"]),
+    ]
 
 
 def safe_path(text: str) -> PurePosixPath:
@@ -114,54 +67,60 @@ def safe_path(text: str) -> PurePosixPath:
     return PurePosixPath(*parts)
 
 
-def routes() -> list[Route]:
-    """The two routes for `st.App`: a file of a drop, and the end of the drop."""
-    return [
-        Route(f"{prefix()}/file", _answer(_receive), methods=["PUT"]),
-        Route(f"{prefix()}/done", _answer(_finish), methods=["POST"]),
-    ]
-
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
 def _answer(handler: Handler) -> Handler:
-    """Turns a refusal into its status and key; the page has the sentence in both languages."""
+    """Turns a refusal into its status, its key for the page, and its sentence for whoever reads curl's output."""
 
     async def endpoint(request: Request) -> Response:
         try:
             return await handler(request)
         except Refused as refused:
-            return JSONResponse({"refused": refused.key}, refused.status)
+            limits = {"limit": i18n.size(grants.MAX_BYTES), "files": f"{grants.MAX_FILES:,}"}
+            said = {"refused": refused.key, "message": i18n.say("en", f"upload.{refused.key}", limits)}
+            return JSONResponse(said, refused.status)
 
     return endpoint
 
 
 async def _receive(request: Request) -> Response:
-    given = _admit(request)
+    given = grants.admit(default_dir(), request.headers.get(TOKEN_HEADER, ""))
+    await _store(request, given, safe_path(request.query_params.get("path", "")), _length(request))
+    return JSONResponse({"arrived": given.arrived[1]})
+
+
+async def _finish(request: Request) -> Response:
+    given = grants.admit(default_dir(), request.headers.get(TOKEN_HEADER, ""))
+    given.close()
+    return JSONResponse({"closed": given.id})
+
+
+def _length(request: Request) -> int:
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
         raise Refused("no_length", 411)
-    target = given.folder / safe_path(request.query_params.get("path", ""))
-    _reserve(given, int(length))
+    return int(length)
+
+
+async def _store(request: Request, given: Grant, path: PurePosixPath, length: int) -> None:
+    """Writes one file of a grant; one that does not arrive whole leaves nothing."""
+    target = given.folder / path
+    given.reserve(length)
     try:
         await run_in_threadpool(target.parent.mkdir, parents=True, exist_ok=True)
         file = await run_in_threadpool(open, target, "xb")
     except OSError as error:  # the name is taken, or a file stands where a directory should be
-        _release(given, int(length))
+        given.release(length)
         raise Refused("name_taken", 409) from error
     whole = False
     try:
         with file:
-            await _copy(request, file.write, int(length), given)
+            await _copy(request, file.write, length, given)
         whole = True
     except (OSError, ClientDisconnect) as error:
         raise Refused("interrupted") from error
     finally:
         if not whole:
             target.unlink(missing_ok=True)
-            _release(given, int(length))
-    return JSONResponse({"arrived": given.arrived_bytes})
+            given.release(length)
 
 
 async def _copy(request: Request, write: Callable[[bytes], int], length: int, given: Grant) -> None:
@@ -169,11 +128,12 @@ async def _copy(request: Request, write: Callable[[bytes], int], length: int, gi
     buffer, left = bytearray(), length
     async for piece in request.stream():
         left -= len(piece)
-        if left < 0 or given.closed:
+        if left < 0:
             raise Refused("length_lies")
         buffer += piece
         if len(buffer) >= _CHUNK:
-            given.touched = time.monotonic()
+            if not given.touch():
+                raise Refused("bad_token", 403)
             await run_in_threadpool(write, bytes(buffer))
             buffer.clear()
     if left:
@@ -181,50 +141,63 @@ async def _copy(request: Request, write: Callable[[bytes], int], length: int, gi
     await run_in_threadpool(write, bytes(buffer))
 
 
-async def _finish(request: Request) -> Response:
-    given = _admit(request)
-    if (given.arrived_files, given.arrived_bytes) != (given.files, given.bytes):
-        raise Refused("incomplete", 409)
-    given.closed = True
-    return JSONResponse({"closed": given.id})
-
-
-def _admit(request: Request) -> Grant:
-    """The open grant a request's token stands for."""
+async def _capture(request: Request) -> Response:
+    """One file that is a capture: stored, loaded, answered."""
+    store = default_dir()
+    ticket = tickets.ticket(store, request.headers.get(TOKEN_HEADER, ""))
+    name, length = safe_path(request.path_params["name"]), _length(request)
+    tickets.spend(store, ticket, 1, length)
+    arrived, given = False, None
     try:
-        ident = _signer.loads(request.headers.get(TOKEN_HEADER, ""), max_age=LONGEST_S)
-    except BadSignature as error:
-        raise Refused("bad_token", 403) from error
-    given = _grants.get(ident)
-    if given is None or given.closed or time.monotonic() - given.touched > IDLE_S:
-        raise Refused("bad_token", 403)
-    given.touched = time.monotonic()
-    return given
+        _, given = grants.grant(store, 1, length)
+        await _store(request, given, name, length)
+        given.close()
+        arrived = True
+    finally:
+        if not arrived:
+            tickets.give_back(store, ticket, 1, length)
+            if given is not None:
+                discard(given)
+    load = inbox.submit(inbox.Load(given, store, str(name), ticket))
+    address = f"{str(request.base_url).rstrip('/')}{_base()}"
+    for _ in range(SILENT_S * 10):
+        if (outcome := load.outcome()) is not None:
+            return Response(_told(outcome, address), _status(outcome), media_type="application/json")
+        await asyncio.sleep(0.1)
+    return StreamingResponse(_patiently(load, address), media_type="application/json")
 
 
-def _reserve(given: Grant, length: int) -> None:
-    """Counts a file in before its first byte is written, so that parallel files cannot pass the grant."""
-    with _lock:
-        if given.arrived_files + 1 > given.files or given.arrived_bytes + length > given.bytes:
-            raise Refused("more_than_granted", 413)
-        given.arrived_files += 1
-        given.arrived_bytes += length
+async def _patiently(load: inbox.Load, address: str) -> AsyncIterator[str]:
+    """Empty lines while a long load goes on, then its answer: JSON may begin with white space."""
+    while True:
+        for _ in range(50):
+            if (outcome := load.outcome()) is not None:
+                yield _told(outcome, address)
+                return
+            await asyncio.sleep(0.2)
+        yield "\n"
 
 
-def _release(given: Grant, length: int) -> None:
-    """Counts a file out that did not arrive; it may be sent again."""
-    with _lock:
-        given.arrived_files -= 1
-        given.arrived_bytes -= length
+def _status(outcome: inbox.Outcome) -> int:
+    """200 when anything was loaded, 422 when everything was refused, 500 when the load itself failed."""
+    if outcome.run_ids:
+        return 200
+    return 422 if outcome.runs else 500
 
 
-def _sweep(store: Path) -> None:
-    """Removes what abandoned uploads left: grants gone idle, and folders of an earlier process."""
-    now = time.monotonic()
-    for given in list(_grants.values()):
-        if now - given.touched > (LONGEST_S if given.closed else IDLE_S):
-            discard(given)
-    root = store / FOLDER
-    for folder in root.iterdir() if root.is_dir() else ():
-        if folder.name not in _grants and time.time() - folder.stat().st_mtime > LONGEST_S:
-            shutil.rmtree(folder, ignore_errors=True)
+def _told(outcome: inbox.Outcome, address: str) -> str:
+    """What curl prints: the first run, where to look at it, and every entry of the load."""
+    runs = [
+        {key: run.get(key) for key in ("run_id", "stored", "label", "status", "reason", "events", "seconds", "error")}
+        for run in outcome.runs
+    ]
+    first = outcome.run_ids[0] if outcome.run_ids else None
+    shown = next((run for run in runs if run["run_id"] == first), {})
+    answer = {
+        "run_id": first,
+        "status": shown.get("status") or "refused",
+        "url": f"{address}/?run={quote(first)}" if first else None,
+        "error": outcome.error or (None if first else shown.get("reason")),
+        "runs": runs,
+    }
+    return json.dumps(answer, ensure_ascii=False) + "\n"

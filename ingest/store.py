@@ -5,7 +5,8 @@ STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was mad
 STORE/.staging/                  loads under way; what a killed load left is collected by the next
 STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
 STORE/.trash/                    deleted runs, until the next collection
-STORE/state.sqlite               labels; the only thing here that changes
+STORE/.timeline/                 level-of-detail files (ingest/lod.py), built again when missing, and their secret
+STORE/state.sqlite               labels, notes, tags (ingest/notes.py); the only thing here that changes
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import fcntl
 import json
 import os
 import shutil
-import sqlite3
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest import schema
+from ingest import notes, schema
 from ingest.connection import CoverageRow, coverage, open_run
 from ingest.errors import IngestError
+from ingest.notes import set_label
 from ingest.place import default_dir
 
-__all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "resolve", "runs"]
+__all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "resolve", "runs", "set_label"]
 
 #: A deleted run can be had back this long.
 UNDO_S = 24 * 3600
@@ -68,7 +69,7 @@ def open_store(store: Path) -> Path:
 def runs(store: Path) -> list[RunInfo]:
     """Every committed run, newest first."""
     found = []
-    labels = _labels(store)
+    labels = notes.labels(store)
     for entry in store.iterdir() if store.is_dir() else ():
         manifest = entry / "manifest.json"
         if not entry.name.startswith(".") and manifest.is_file():
@@ -89,7 +90,7 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
 def resolve(store: Path, name: str) -> RunInfo:
     """A run by id, unique prefix of an id, or label."""
     known = runs(store)
-    matches = [r for r in known if r.run_id == name] or [r for r in known if r.label == name]
+    matches = [r for r in known if r.run_id == name] or [r for r in known if r.label and r.label == notes.line(name)]
     matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
     if not matches:
         raise IngestError("unknown_run", f"no run is called {name!r}; `npulens runs` lists what there is")
@@ -102,33 +103,6 @@ def manifest(store: Path, run_id: str) -> dict[str, Any]:
     """Everything the manifest of a run says."""
     found: dict[str, Any] = json.loads((store / run_id / "manifest.json").read_text("utf-8"))
     return found
-
-
-@contextmanager
-def _state(store: Path) -> Iterator[sqlite3.Connection]:
-    open_store(store)
-    con = sqlite3.connect(store / "state.sqlite", timeout=30)
-    try:
-        con.execute("PRAGMA journal_mode=WAL")
-        con.execute("CREATE TABLE IF NOT EXISTS label(run_id TEXT PRIMARY KEY, label TEXT NOT NULL)")
-        with con:
-            yield con
-    finally:
-        con.close()
-
-
-def _labels(store: Path) -> dict[str, str]:
-    if not (store / "state.sqlite").is_file():
-        return {}
-    with _state(store) as con:
-        return dict(con.execute("SELECT run_id, label FROM label").fetchall())
-
-
-def set_label(store: Path, run_id: str, label: str) -> None:
-    """Call a run by a name; a name belongs to one run, the last that got it."""
-    with _state(store) as con:
-        con.execute("DELETE FROM label WHERE label = ?", [label])
-        con.execute("INSERT OR REPLACE INTO label VALUES (?, ?)", [run_id, label])
 
 
 @contextmanager
@@ -175,11 +149,11 @@ def collect(store: Path) -> int:
             shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
             guard.unlink()
             removed += 1
-    for entry in (store / ".trash").iterdir():
-        if time.time() - entry.stat().st_mtime > UNDO_S:
-            shutil.rmtree(entry, ignore_errors=True)
-            removed += 1
-    return removed
+    gone = [entry for entry in (store / ".trash").iterdir() if time.time() - entry.stat().st_mtime > UNDO_S]
+    for entry in gone:
+        shutil.rmtree(entry, ignore_errors=True)
+    notes.forget(store, [entry.name for entry in gone if not (store / entry.name).exists()])
+    return removed + len(gone)
 
 
 def commit(store: Path, staged: Path, run_id: str) -> str:
@@ -237,22 +211,53 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
 
 def remove(store: Path, run_id: str) -> None:
     """Delete a run; `restore` has it back until the next collection."""
-    _to_trash(store, run_id)
+    try:
+        _to_trash(store, run_id)
+    except FileNotFoundError as error:  # somebody else was faster
+        raise IngestError("unknown_run", f"run {run_id} is not in the store any more") from error
 
 
 def _to_trash(store: Path, run_id: str) -> None:
     open_store(store)
     target = store / ".trash" / run_id
+    if not (store / run_id).exists():
+        raise FileNotFoundError(run_id)
     shutil.rmtree(target, ignore_errors=True)
     os.rename(store / run_id, target)
     os.utime(target)
 
 
+@dataclass(frozen=True)
+class Deleted:
+    """A run that can be had back, and until when (seconds since 1970) at least."""
+
+    run: RunInfo
+    until: float
+
+
+def deleted(store: Path) -> list[Deleted]:
+    """What `restore` can bring back, the last deleted first."""
+    trash, found = store / ".trash", []
+    labels = notes.labels(store)
+    for entry in trash.iterdir() if trash.is_dir() else ():
+        with suppress(OSError, ValueError, KeyError):  # collected while we look
+            row = json.loads((entry / "manifest.json").read_text("utf-8"))
+            found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
+    return sorted(found, key=lambda each: each.until, reverse=True)
+
+
 def restore(store: Path, run_id: str) -> str:
-    """Have a deleted run back; its id."""
+    """Have a deleted run back, by the beginning of its id or its label; its id."""
     trash = store / ".trash"
-    matches = [e.name for e in trash.iterdir() if e.name.startswith(run_id)] if trash.is_dir() else []
+    names = [e.name for e in trash.iterdir()] if trash.is_dir() else []
+    matches = [name for name in names if name.startswith(run_id)] if run_id else []
+    matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
     if len(matches) != 1:
         raise IngestError("unknown_run", f"no deleted run is called {run_id!r}")
-    os.rename(trash / matches[0], store / matches[0])
+    try:
+        os.rename(trash / matches[0], store / matches[0])
+    except OSError as error:
+        if not (store / matches[0]).exists():
+            raise IngestError("unknown_run", f"run {matches[0]} was collected meanwhile") from error
+        shutil.rmtree(trash / matches[0], ignore_errors=True)  # loaded again meanwhile: the same bytes
     return matches[0]

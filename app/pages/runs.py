@@ -1,44 +1,26 @@
-"""The first screen: what the store holds, and of the chosen run what it is, what gives time back, where its time goes,
-what it recorded."""
+"""Managing runs: bring captures in, find, name, note, tag, compare, delete and have back."""
 
 from __future__ import annotations
 
-import streamlit as st
-
-from app import context
+from app import deliveries
 from app.context import Context
-from app.panels import breakdown, findings, intake, recorded, run_list, sentence
+from app.panels import intake, invite, run_edit, run_table, run_trash, store_empty
 
 TITLE = "runs.title"
-ICON = ":material/list:"
-ORDER = 0
+ICON = ":material/inventory_2:"
+ORDER = 80
+GROUP = "data"
 
 
 def render(ctx: Context) -> None:
-    """Drop zone, list, and the chosen run."""
+    """Drop zone, what was just deleted, the table with what can be done to a run, and what can be had back."""
     intake.show(ctx)
-    if ctx.run is None:
-        if not context.load_under_way():
-            _empty(ctx)
-        return
-    run_list.show(ctx)
-    sentence.show(ctx, ctx.run)
-    place = st.container()  # the findings stand first, and are drawn last: they may take longer
-    breakdown.show(ctx)
-    recorded.show(ctx, ctx.run)
-    with place:
-        findings.show(ctx)
-
-
-def _empty(ctx: Context) -> None:
-    """A store with nothing in it says how to fill it."""
-    with st.container(key="prose"):
-        st.subheader(ctx.say("runs.empty_title"), anchor=False)
-        st.text(ctx.say("runs.empty_how"))
-        st.text(ctx.say("runs.empty_drop"))
-        st.text(ctx.say("runs.empty_load"))
-        st.code("npulens load PATH", language="bash")
-        st.text(ctx.say("runs.empty_demo"))
-        st.code("npulens demo", language="bash")
-        st.caption(" ")
-        st.text(ctx.say("runs.empty_store", {"path": ctx.store}))
+    run_trash.undo(ctx)
+    if ctx.runs:
+        chosen = run_table.show(ctx)
+        run_edit.show(ctx, chosen)
+    else:
+        invite.show(ctx)
+        if not deliveries.busy():
+            store_empty.show(ctx)
+    run_trash.show(ctx)

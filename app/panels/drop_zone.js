@@ -27,6 +27,7 @@ function build(root) {
   const chooseDirectory = element("button", "directory", buttons);
   const cancel = element("button", "cancel", buttons);
   const line = element("div", "line", box);
+  const more = element("div", "line more", box);
   const track = element("div", "track", box);
   const fill = element("div", "fill", track);
   const files = picker(box, false);
@@ -34,16 +35,20 @@ function build(root) {
   line.setAttribute("role", "status");
   track.hidden = cancel.hidden = true;
 
-  const zone = { component: null, pending: null, attached: false };
+  const zone = { component: null, pending: null, attached: false, waiting: [] };
   const data = () => zone.component.data;
   const text = (key, values = {}) => data().texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
-  const busy = (on) => { chooseFiles.hidden = chooseDirectory.hidden = on; cancel.hidden = track.hidden = !on; };
-  const rest = (sentence) => { zone.pending = null; busy(false); fill.style.width = "0"; line.textContent = sentence; };
-  const refuse = (key) => { rest(data().refusals[key] ?? text("unreachable")); zone.component.setTriggerValue("dropped", Date.now()); };
+  const busy = (on) => { cancel.hidden = track.hidden = !on; };
+  const rest = (sentence, sent = false) => { zone.pending = null; zone.sent = sent; busy(false); fill.style.width = "0"; line.textContent = sentence; };
+  const giveUp = (sentence) => { zone.component.setTriggerValue("dropped", zone.pending?.id); rest(sentence); next(); };
+  const refuse = (key) => giveUp(data().refusals[key] ?? text("unreachable"));
+  // The next drop asks a moment later, so that the session has heard the end of this one.
+  const next = () => { const found = zone.waiting.shift(); if (found) setTimeout(() => offer(found), 150); queued(); };
+  const queued = () => { more.textContent = zone.waiting.length ? text("queued", { files: zone.waiting.length }) : ""; };
 
   const offer = (found) => {
-    if (zone.pending || data().hidden) return;
-    if (!found.length) { rest(data().refusals.nothing); return; }
+    if (!found.length) { if (!zone.pending) rest(data().refusals.nothing); return; }
+    if (zone.pending) { zone.waiting.push(found); queued(); return; }
     const bytes = found.reduce((sum, one) => sum + one.file.size, 0);
     const tops = [...new Set(found.map((one) => one.path.split("/")[0]))];
     const name = tops.length > 1 ? `${tops[0]} +${tops.length - 1}` : tops[0];
@@ -83,8 +88,9 @@ function build(root) {
       if (!drop.stopped) { drop.stopped = true; drop.requests.forEach((one) => one.abort()); refuse(String(refused)); }
       return;
     }
-    rest(text("sent"));
+    rest(text("sent"), true);
     zone.component.setTriggerValue("arrived", drop.id);
+    next();
   };
 
   const put = (drop, token, one, progress) =>
@@ -116,8 +122,7 @@ function build(root) {
   }
   cancel.onclick = () => {
     if (zone.pending) { zone.pending.stopped = true; zone.pending.requests.forEach((one) => one.abort()); }
-    rest(text("cancelled"));
-    zone.component.setTriggerValue("dropped", Date.now());
+    giveUp(text("cancelled"));
   };
 
   // The whole page is the target: a drop that misses the zone would otherwise make the browser leave the page.
@@ -128,10 +133,9 @@ function build(root) {
     if (!carriesFiles(event)) return;
     event.preventDefault();
     box.classList.remove("over");
-    if (zone.pending || data().hidden) return;
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
     const loose = [...event.dataTransfer.files];
-    const found = entries.length ? await walk(entries, (count) => { line.textContent = text("reading", { files: count }); })
+    const found = entries.length ? await walk(entries, (count) => { if (!zone.pending) line.textContent = text("reading", { files: count }); })
       : loose.map((file) => ({ file, path: file.name }));
     offer(found);
   };
@@ -148,10 +152,9 @@ function build(root) {
     document.removeEventListener("dragleave", leave);
     document.removeEventListener("drop", dropped);
   };
-  zone.paint = ({ texts, hint: sentence, large, hidden }) => {
+  zone.paint = ({ texts, hint: sentence, large, busy: loading }) => {
     zone.attach();
-    box.hidden = hidden;
-    if (hidden) line.textContent = "";
+    if (zone.sent && !loading) { zone.sent = false; line.textContent = ""; }
     box.classList.toggle("large", large);
     title.textContent = texts.title;
     hint.textContent = sentence;

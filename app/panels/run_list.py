@@ -61,7 +61,7 @@ def _frame(ctx: Context) -> pd.DataFrame:
                 "steps": run.steps,
                 "events": run.events,
                 "format": formats(ctx, run),
-                "loaded": _when(run.loaded_at),
+                "loaded": when(run.loaded_at),
                 "reason": _cell(run.reason or ""),
                 "id": run.run_id,
             }
@@ -99,7 +99,8 @@ def _missing(ctx: Context, run: RunInfo) -> str:
     return i18n.ranges(run.missing_ranks) or ctx.say("runs.none")
 
 
-def _when(text: str) -> datetime | None:
+def when(text: str) -> datetime | None:
+    """The moment a run was loaded."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:

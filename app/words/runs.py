@@ -82,6 +82,10 @@ TEXT = {
         "把 profiler 的输出拖到上方：单个文件，或包含所有 rank 的整个目录。",
     ),
     "empty_load": ("Or load it from the command line of this machine:", "或在本机命令行中加载："),
+    "empty_watch": (
+        "Or let a folder be watched, so that every capture copied into it is loaded:",
+        "或监视一个文件夹，自动加载复制到其中的采集数据：",
+    ),
     "empty_demo": ("Or look at the samples that come with npulens:", "或查看 npulens 自带的样例："),
     "empty_store": ("The store is {path}.", "存储位置：{path}"),
 }

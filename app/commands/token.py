@@ -1,0 +1,43 @@
+"""Let somebody without an account bring a capture: a token for curl, a link for a browser."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from app import grants, tally, tickets
+from app.console import json_option, print_json, store_option
+from ingest.errors import IngestError
+
+
+@click.command("token")
+@click.option("--bytes", "size", type=click.IntRange(1), default=5 * 10**9, show_default=True, help="Bytes in all.")
+@click.option("--files", type=click.IntRange(1), default=1, show_default=True, help="Files; curl sends one a capture.")
+@click.option("--hours", type=float, default=24.0, show_default=True, help="How long it is valid.")
+@click.option("--url", default="http://127.0.0.1:8501", show_default=True, help="Where the dashboard is reached.")
+@click.option("--revoke", is_flag=True, help="End every token and link of this store instead.")
+@store_option
+@json_option
+def command(size: int, files: int, hours: float, url: str, revoke: bool, store: Path, as_json: bool) -> None:
+    """Print the curl command that sends a capture to the dashboard over this store, and a link that does the same.
+
+    The dashboard loads what arrives and answers with the run and its address. Any server over the same
+    store takes the token; it ends with its hours, its files or its bytes.
+    """
+    if revoke:
+        tally.revoke(store)
+        print_json({"revoked": True}) if as_json else click.echo("every token of this store has ended")
+        return
+    try:
+        token, given = tickets.mint(store, files, files, min(size, grants.MAX_BYTES), hours)
+    except tally.Refused as refused:
+        limits = f"{grants.MAX_FILES:,} files, {grants.MAX_BYTES:,} bytes and {tickets.MAX_HOURS} hours"
+        raise IngestError("bad_ticket", f"that is more than a token may allow: up to {limits}") from refused
+    if as_json:
+        said = {"token": token, "curl": tickets.curl(url, token), "link": tickets.link(url, token)}
+        print_json(said | asdict(given))
+        return
+    click.echo(tickets.curl(url, token))
+    click.echo(f"or in a browser: {tickets.link(url, token)}", err=True)

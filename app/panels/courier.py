@@ -1,0 +1,39 @@
+"""The page behind a link handed to a colleague: a capture can be dropped here, and nothing else is to be seen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from app import context, deliveries, i18n, tickets
+from app.context import Context
+from app.panels import intake
+from app.tally import Refused
+from ingest import store
+
+
+def wanted() -> str | None:
+    """The token of the link, where the address has one."""
+    return st.query_params.get("drop")
+
+
+def show(token: str) -> None:
+    """What may come, until when, and the drop zone; or why not."""
+    ctx = Context(context.language(), store.default_dir(), (), None, None)
+    st.subheader(ctx.say("manage.courier_title"), anchor=False)
+    try:
+        given = tickets.ticket(ctx.store, token)
+    except Refused as refused:
+        st.text(ctx.say(f"upload.{refused.key}"))
+        return
+    captures, _, size = tickets.left(ctx.store, given)
+    until = datetime.fromtimestamp(given.until, UTC)
+    if captures <= 0 and not deliveries.busy() and not deliveries.ended():
+        st.text(ctx.say("upload.ticket_used"))
+        return
+    if captures > 0:
+        st.text(ctx.say("manage.courier_what", {
+            "n": captures, "size": i18n.size(max(size, 0)), "when": f"{until:%Y-%m-%d %H:%M} UTC",
+        }))  # fmt: skip
+    intake.show(ctx, token)

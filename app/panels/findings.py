@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from analysis.engine import Finding, Outcome
 from analysis.say import duration, number
 from app import context, telling
 from app.charts import evidence as chart
 from app.context import Context
+from app.panels import link
+from app.panels.cells import cell
 from app.report.subject import Scene, Subject
 from ingest.errors import IngestError
 
-_OPEN = 3  # findings shown at once; the others fold
+_OPEN = 3  # findings on the first page
 _BADGE = {"high": "red", "medium": "orange", "low": "gray"}
 _BAR = (
     '<div style="height:8px;border-radius:4px;background:rgba(128,138,150,.22)"><div style="height:8px;'
@@ -23,28 +26,67 @@ _BAR = (
 )
 
 
-def show(ctx: Context) -> None:
-    """The panel of the chosen run. The judgement runs beside the page; until it is there, this says so."""
+def brief(ctx: Context, first: DeltaGenerator, then: DeltaGenerator) -> None:
+    """The answer in ``first``, what gives most back in ``then``; everything else is a page of its own."""
+    with first:
+        found = _judged(ctx)
+        if found is None:
+            return
+        _answer(ctx, found)
+    pairs = list(zip(found.check.findings, found.scenes, strict=True))
+    with then:
+        st.subheader(ctx.say("findings.title"), anchor="findings")
+        for place, (finding, scene) in enumerate(pairs[:_OPEN], 1):
+            _finding(ctx, place, finding, scene)
+        with st.container(horizontal=True, vertical_alignment="center", key="prose_rest"):
+            st.text(telling.outcomes(found.check, ctx.lang), width="content")
+            if page := context.page("findings"):
+                more = len(pairs) - _OPEN
+                label = ctx.say("findings.more", {"n": more}) if more > 0 else ctx.say("findings.all")
+                st.page_link(page, label=label, icon=":material/fact_check:")
+        _next(ctx, found)
+
+
+def show(ctx: Context) -> bool:
+    """Every finding and every other outcome; whether the judgement is there. It runs beside the page."""
     st.subheader(ctx.say("findings.title"), anchor="findings")
+    found = _judged(ctx)
+    if found is None:
+        return False
+    _answer(ctx, found)
+    pairs = list(zip(found.check.findings, found.scenes, strict=True))
+    for place, (finding, scene) in enumerate(pairs, 1):
+        _finding(ctx, place, finding, scene)
+    _outcomes(ctx, found.check.outcomes)
+    _better(ctx, found)
+    return True
+
+
+def order(ctx: Context) -> list[str]:
+    """The detectors of the judgement, those that found most first."""
+    found = context.judgement(ctx)
+    return list(dict.fromkeys(finding.detector for finding in found.check.findings)) if found else []
+
+
+def _judged(ctx: Context) -> Subject | None:
+    """The judgement; until it is there, this says so."""
     try:
         found = context.judgement(ctx)
     except IngestError as error:
         st.error(ctx.say("findings.failed"))
         st.text(telling.plain(str(error)))
-        return
+        return None
     if found is None:
         _wait(ctx)
+    return found
+
+
+def _next(ctx: Context, found: Subject) -> None:
+    """The next capture: what would show more than this one."""
+    if not found.check.quality.missing:
         return
-    _answer(ctx, found)
-    pairs = list(zip(found.check.findings, found.scenes, strict=True))
-    for place, (finding, scene) in enumerate(pairs[:_OPEN], 1):
-        _finding(ctx, place, finding, scene)
-    if pairs[_OPEN:]:
-        with st.expander(ctx.say("findings.more", {"n": len(pairs) - _OPEN})):
-            for place, (finding, scene) in enumerate(pairs[_OPEN:], _OPEN + 1):
-                _finding(ctx, place, finding, scene)
-    _outcomes(ctx, found.check.outcomes)
-    _better(ctx, found)
+    with st.expander(ctx.say("findings.next", {"how": telling.collect(found.check, ctx.lang)})):
+        st.code(found.check.quality.collect.code(ctx.lang), language="python")
 
 
 @st.fragment(run_every=1.0)
@@ -92,21 +134,21 @@ def _evidence(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
             picture = chart.figure(strips, finding.evidence, ctx.say, context.ink())
             st.plotly_chart(picture, key=f"evidence_{run}_{place}_{name}_{ctx.lang}",
                             config={"displayModeBar": False}, alt=ctx.say("findings.evidence_means"))  # fmt: skip
+    if finding.evidence:
+        first = finding.evidence[0]
+        link.to_timeline(
+            ctx, "shell.on_timeline", first.ts_ns, first.dur_ns, first.rank, first.span_id, f"finding_{place}"
+        )
     _table(ctx, ("rank", "start", "length", "note"), [
-        (str(e.rank), f"{e.ts_ns / 1e6:,.3f}", f"{e.dur_ns / 1e6:,.3f}", _cell(e.note)) for e in finding.evidence
+        (str(e.rank), f"{e.ts_ns / 1e6:,.3f}", f"{e.dur_ns / 1e6:,.3f}", cell(e.note)) for e in finding.evidence
     ])  # fmt: skip
-    numbers = [(name, _cell(number(name, value))) for name, value in finding.numbers.items() if value is not None]
+    numbers = [(name, cell(number(name, value))) for name, value in finding.numbers.items() if value is not None]
     _table(ctx, ("number", "value"), numbers)
 
 
 def _table(ctx: Context, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
     heads = [ctx.say(f"findings.col_{name}") for name in columns]
     st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True)
-
-
-def _cell(text: str) -> str:
-    """Text that a spreadsheet will not run as a formula when the table is downloaded."""
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else telling.plain(text)
 
 
 def _outcomes(ctx: Context, outcomes: Sequence[Outcome]) -> None:

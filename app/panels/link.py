@@ -20,8 +20,8 @@ def to_timeline(
         return
     margin = max(int(dur_ns * _AROUND), 1_000)
     query = {
-        "run": ctx.run.run_id, "lang": ctx.lang, "from": str(max(ts_ns - margin, 0)), "to": str(ts_ns + dur_ns + margin),
-        "rank": str(rank),
+        "run": ctx.run.run_id, "lang": ctx.lang, "rank": str(rank),
+        "from": str(max(ts_ns - margin, 0)), "to": str(ts_ns + dur_ns + margin),
     }  # fmt: skip
     if span_id is not None:
         query["span"] = str(span_id)

@@ -10,10 +10,15 @@ from app.panels import run_list
 from ingest.store import RunInfo
 
 
-def show(ctx: Context, run: RunInfo) -> None:
-    """The heading and the sentences; names from the capture are shown as plain text only."""
+def title(ctx: Context, run: RunInfo) -> None:
+    """What the run is called; names from the capture are shown as plain text only."""
     with st.container(key="run_title"):
         st.text(run_list.name(ctx, run))
+
+
+def show(ctx: Context, run: RunInfo) -> None:
+    """The heading and the sentences."""
+    title(ctx, run)
     with st.container(key="prose", gap="xxsmall"):
         st.text(what(ctx, run))
         if run.missing_ranks:

@@ -2,6 +2,22 @@
 
 TEXT = {
     "title": ("What gives time back", "优化哪里收益最大"),
+    "all": ("All findings and limits", "全部发现与门限"),
+    "next": ("To see more next time. {how}", "下次想看到更多：{how}"),
+    "limits": ("Limits", "门限"),
+    "limits_how": (
+        "Move a limit and this run is judged again at once, here only. To keep it, copy the lines into npulens.toml.",
+        "调整门限会立即重新判断本次运行，仅在此处生效。若要保留，请将下面几行复制到 npulens.toml。",
+    ),
+    "limits_of": ("Detector", "检查项"),
+    "limits_source": ("{unit}. {source}", "{unit}。{source}"),
+    "limits_default": ("As shipped: {value}", "默认值：{value}"),
+    "limits_working": ("Judging again…", "正在重新判断……"),
+    "limits_same": ("These are the limits in force.", "当前即为生效的门限。"),
+    "outcome_found": ("Found", "有发现"),
+    "outcome_clean": ("Looked at and clean", "已检查，未发现问题"),
+    "outcome_not_measured": ("Could not be measured", "无法检查"),
+    "outcome_failed": ("Failed", "检查出错"),
     "working": (
         "Looking for what costs time in this run, {n} s so far. The rest of the page is ready.",
         "正在分析这次运行的耗时原因，已用 {n} 秒。页面其余部分可以先看。",

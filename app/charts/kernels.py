@@ -1,0 +1,155 @@
+"""Kernels in figures: what the busy time is made of, how one group's durations spread, and its pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import i18n, telling
+from app.charts import style
+from app.charts.breakdown import Say
+
+#: One line a rank: eight hues that stay apart for every kind of colour vision, then the same dashed and dotted.
+HUES = ("#0072b2", "#e69f00", "#009e73", "#9c2f75", "#56b4e9", "#d55e00", "#8a8f00", "#77818c")
+DASHES = ("solid", "dash", "dot", "dashdot")
+#: Characters of a name that fit beside a bar.
+_NAME = 44
+#: Counts up to this have a mark each.
+_FEW = 6
+
+
+def line(place: int) -> dict[str, object]:
+    """The line of the n-th rank."""
+    return {"color": HUES[place % len(HUES)], "dash": DASHES[place // len(HUES) % len(DASHES)], "width": 2}
+
+
+def short(name: str, most: int = _NAME) -> str:
+    """A name that fits, its end cut off, safe for Plotly."""
+    told = telling.plain(name)
+    return style.plain(told if len(told) <= most else told[: most - 1] + "…")
+
+
+def dress(picture: go.Figure, ink: str, height: int, legend: bool = True) -> go.Figure:
+    """What all of these figures share."""
+    picture.update_layout(
+        height=height, margin={"l": 8, "r": 16, "t": 40 if legend else 12, "b": 8}, font={"color": ink},
+        hoverlabel={"align": "left"}, dragmode=False, showlegend=legend,
+        legend={"orientation": "h", "traceorder": "normal", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
+                "font": {"color": ink}},
+    )  # fmt: skip
+    shared = {"zeroline": False, "fixedrange": True, "automargin": True, "tickfont": {"color": ink}}
+    picture.update_xaxes(gridcolor=style.GRID, **shared)
+    picture.update_yaxes(gridcolor=style.GRID, **shared)
+    return picture
+
+
+def called(row: pd.Series) -> str:
+    """What tells a kind from the others: its type, or its launching operator before a name without its templates."""
+    name = str(row["op"] if "op" in row else row["name"])
+    if not isinstance(row.get("host_op"), str):
+        return name
+    bare = name.removeprefix("void ").split("(")[0].split("<")[0]
+    return f"{row['host_op']} · {bare.rsplit('::', 1)[-1] or name}"
+
+
+def shares(groups: pd.DataFrame, say: Say, ink: str) -> go.Figure:
+    """The longest groups as bars: their part of the device's busy time, or where that is not known their time."""
+    names = [called(row) for _, row in groups.iterrows()]
+    known = bool(groups["share"].notna().all())
+    values = [100 * value for value in groups["share"]] if known else [ns / 1e6 for ns in groups["busy_ns"]]
+    hover = [
+        f"{style.wrapped(telling.plain(str(row['op'] if 'op' in row else row['name'])))}<br>"
+        f"{style.plain(_what(row, say))}"
+        for _, row in groups.iterrows()
+    ]
+    labels = [i18n.duration(int(ns)) for ns in groups["busy_ns"]]
+    picture = go.Figure(go.Bar(
+        orientation="h", x=values, y=list(range(len(values))), marker={"color": style.COMPUTING}, text=labels,
+        textposition="outside", cliponaxis=False, hovertext=hover, hoverinfo="text",
+    ))  # fmt: skip
+    dress(picture, ink, 40 + 26 * max(len(values), 1), legend=False)
+    most = max(values, default=1.0)
+    picture.update_xaxes(ticksuffix=" %" if known else " ms", range=[0, most * 1.16 or 1])
+    picture.update_yaxes(tickmode="array", tickvals=list(range(len(names))), ticktext=[short(name) for name in names],
+                         range=[len(names) - 0.5, -0.5], showgrid=False)  # fmt: skip
+    return picture
+
+
+def _what(row: pd.Series, say: Say) -> str:
+    values = {"busy": i18n.duration(int(row["busy_ns"])), "count": f"{int(row['count']):,}",
+              "mean": i18n.duration(int(row["mean_ns"])),
+              "share": "–" if pd.isna(row["share"]) else f"{100 * row['share']:.1f} %"}  # fmt: skip
+    return say("kernels.bar_means", values)
+
+
+def histogram(bins: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: Say, ink: str) -> go.Figure:
+    """How many kernels took how long; ranks stacked."""
+    picture = go.Figure()
+    scale, unit = _unit(int(bins["to_ns"].max()) if len(bins) else 0)
+    for place, rank in enumerate(ranks):
+        mine = bins[bins["rank"] == rank]
+        picture.add_bar(
+            x=list((mine["from_ns"] + mine["to_ns"]) / 2 / scale), y=list(mine["count"]),
+            width=list((mine["to_ns"] - mine["from_ns"]) / scale), name=f"rank {rank}",
+            marker={"color": HUES[place % len(HUES)], "line": {"width": 0}}, hovertext=[
+                style.plain(say("kernels.bin_means", {
+                    "rank": rank, "n": f"{count:,}", "from": i18n.duration(begin), "to": i18n.duration(end)
+                }))
+                for begin, end, count in zip(mine["from_ns"], mine["to_ns"], mine["count"], strict=True)
+            ], hoverinfo="text",
+        )  # fmt: skip
+    dress(picture, ink, 340, legend=len(ranks) > 1)
+    picture.update_layout(barmode="stack", bargap=0)
+    picture.update_xaxes(ticksuffix=f" {unit}", type="log" if logarithmic else "linear")
+    few = len(bins) and int(bins.groupby(["from_ns"])["count"].sum().max()) <= _FEW
+    picture.update_yaxes(title_text=style.plain(say("kernels.axis_count", {})), dtick=1 if few else None)
+    return picture
+
+
+def ecdf(quantiles: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: Say, ink: str) -> go.Figure:
+    """The share of kernels that took at most so long, one line a rank."""
+    picture = go.Figure()
+    scale, unit = _unit(int(quantiles["dur_ns"].max()) if len(quantiles) else 0)
+    for place, rank in enumerate(ranks):
+        mine = quantiles[quantiles["rank"] == rank]
+        picture.add_scatter(
+            x=list(mine["dur_ns"] / scale), y=list(100 * mine["share"]), mode="lines",
+            line={**line(place), "shape": "hv"}, name=f"rank {rank}", hovertext=[
+                style.plain(say("kernels.ecdf_means", {
+                    "rank": rank, "share": f"{100 * share:.0f}", "length": i18n.duration(int(ns))
+                }))
+                for share, ns in zip(mine["share"], mine["dur_ns"], strict=True)
+            ], hoverinfo="text",
+        )  # fmt: skip
+    dress(picture, ink, 340, legend=len(ranks) > 1)
+    picture.update_xaxes(ticksuffix=f" {unit}", type="log" if logarithmic else "linear")
+    picture.update_yaxes(ticksuffix=" %", range=[0, 101])
+    return picture
+
+
+def pipes(names: Sequence[str], rows: pd.DataFrame, means: Sequence[str], ink: str) -> go.Figure:
+    """Ratios of the pipes as bars: the mean by time, and a mark from the least to the most of single kernels."""
+    places = list(range(len(rows)))
+    hues = [style.COMPUTING if str(metric).startswith("aic") else style.COMMUNICATION for metric in rows["metric"]]
+    picture = go.Figure(go.Bar(
+        orientation="h", x=[100 * value for value in rows["mean"]], y=places, marker={"color": hues},
+        hovertext=[f"{short(name, 80)}<br>{style.wrapped(mean)}" for name, mean in zip(names, means, strict=True)],
+        hoverinfo="text",
+        error_x={"type": "data", "symmetric": False, "color": style.QUIET_TEXT, "thickness": 1,
+                 "array": [100 * max(0.0, most - mean) for most, mean in zip(rows["most"], rows["mean"], strict=True)],
+                 "arrayminus": [
+                     100 * max(0.0, mean - least) for least, mean in zip(rows["least"], rows["mean"], strict=True)
+                 ]},
+    ))  # fmt: skip
+    dress(picture, ink, 50 + 30 * max(len(places), 1), legend=False)
+    picture.update_xaxes(ticksuffix=" %", range=[0, 108])
+    picture.update_yaxes(tickmode="array", tickvals=places, showgrid=False, range=[len(places) - 0.5, -0.5], ticktext=[
+        f"{short(name)} · {100 * value:.1f} %" for name, value in zip(names, rows["mean"], strict=True)
+    ])  # fmt: skip
+    return picture
+
+
+def _unit(most_ns: int) -> tuple[float, str]:
+    return (1e9, "s") if most_ns >= 10**10 else (1e6, "ms") if most_ns >= 10**7 else (1e3, "µs")

@@ -1,0 +1,37 @@
+"""How much the ranks say to each other, what it costs, over which links, and who keeps whom waiting."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analysis.look import communication as look
+from app import context
+from app.context import Context
+from app.panels import comm_operators, comm_ranks, unmeasured
+
+TITLE = "communication.title"
+ICON = ":material/hub:"
+ORDER = 33
+GROUP = "look"
+
+
+def render(ctx: Context) -> None:
+    """The sentence, the operators, the groups, the links, the peers."""
+    st.subheader(ctx.say("communication.question"), anchor=False)
+    if ctx.run is None:
+        st.text(ctx.say("communication.no_run"))
+        return
+    told = context.measured(ctx, look.summary)
+    if told is None:
+        if not unmeasured.show(ctx, ("comm",), "communication"):
+            unmeasured.nothing(ctx, "communication.none")
+        return
+    comm_operators.sentence(ctx, told)
+    if told.only_waiting_ns is None:
+        st.caption(ctx.say("communication.no_tasks"))
+    comm_operators.kinds(ctx)
+    comm_ranks.peers(ctx)
+    comm_ranks.links(ctx)
+    comm_operators.longest(ctx)
+    comm_operators.groups(ctx)
+    comm_operators.planes(ctx)

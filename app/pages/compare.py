@@ -1,0 +1,32 @@
+"""Two runs, ranks or steps side by side: the step, its parts, idle time, kernels, host calls, findings."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.context import Context
+from app.panels import compare_findings, compare_pick, compare_split, compare_work
+
+TITLE = "compare.title"
+ICON = ":material/compare_arrows:"
+ORDER = 60
+GROUP = "data"
+
+
+def render(ctx: Context) -> None:
+    """Choose two sides, then everything that differs."""
+    st.header(ctx.say("compare.title"), anchor=False)
+    if ctx.run is None:
+        st.text(ctx.say("compare.empty"))
+        return
+    pair = compare_pick.show(ctx)
+    if pair is None:
+        return
+    if not pair.base.side.windows or not pair.head.side.windows:
+        st.text(ctx.say("compare.no_time"))
+        return
+    compare_split.show(ctx, pair)
+    compare_split.gaps(ctx, pair)
+    compare_work.kernels(ctx, pair)
+    compare_work.host(ctx, pair)
+    compare_findings.show(ctx, pair)

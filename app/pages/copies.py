@@ -1,0 +1,34 @@
+"""What memory copies take, how fast they are, and which of them the device waits for."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analysis.look import copies as look
+from app import context
+from app.context import Context
+from app.panels import copy_instances, copy_summary, unmeasured
+
+TITLE = "copies.title"
+ICON = ":material/swap_horiz:"
+ORDER = 32
+GROUP = "look"
+
+
+def render(ctx: Context) -> None:
+    """The sentence, directions and sizes, speeds, and the worst one by one."""
+    st.subheader(ctx.say("copies.title"), anchor="copies")
+    if ctx.run is None:
+        unmeasured.nothing(ctx, "shell.bring_one")
+        return
+    found = context.measured(ctx, look.copies)
+    if not found.count:
+        if not unmeasured.show(ctx, ("transfer",), "copies"):
+            unmeasured.nothing(ctx, "copies.none")
+        return
+    with st.container(key="answer", gap="xxsmall"):
+        copy_summary.answer(ctx, found)
+    copy_summary.ways(ctx, found)
+    copy_summary.groups(ctx, found.groups)
+    copy_instances.scatter(ctx, found)
+    copy_instances.worst(ctx, found)

@@ -1,0 +1,21 @@
+"""Every judgement of the run: what was found, what was looked at, what could not be seen, and by which limits."""
+
+from __future__ import annotations
+
+from app.context import Context
+from app.panels import findings, limits, nothing_loaded, sentence
+
+TITLE = "shell.findings"
+ICON = ":material/fact_check:"
+ORDER = 15
+GROUP = ""
+
+
+def render(ctx: Context) -> None:
+    """The findings, then the limits behind them."""
+    if ctx.run is None:
+        nothing_loaded.show(ctx)
+        return
+    sentence.title(ctx, ctx.run)
+    if findings.show(ctx):
+        limits.show(ctx)

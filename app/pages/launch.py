@@ -1,0 +1,39 @@
+"""How work reaches the device: how long launches take, how many wait there, and where the host comes late."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analysis.look import launch as look
+from app import context
+from app.context import Context
+from app.panels import launch_calls, launch_curves, launch_summary, unmeasured
+
+TITLE = "launch.title"
+ICON = ":material/rocket_launch:"
+ORDER = 31
+GROUP = "look"
+
+
+def render(ctx: Context) -> None:
+    """The sentence, the latency, both curves, and the calls behind them."""
+    st.subheader(ctx.say("launch.title"), anchor="launch")
+    if ctx.run is None:
+        unmeasured.nothing(ctx, "shell.bring_one")
+        return
+    every = context.measured(ctx, look.launches)
+    found = every.headline
+    if not found.launched:
+        if found.tasks:
+            st.text(ctx.say("launch.unlinked", {"n": f"{found.tasks:,}"}))
+        if not unmeasured.show(ctx, ("kernel", "link"), "launch") and not found.tasks:
+            unmeasured.nothing(ctx, "launch.none")
+        launch_calls.syncs(ctx, every)
+        return
+    with st.container(key="answer", gap="xxsmall"):
+        launch_summary.answer(ctx, found)
+    launch_summary.latency(ctx, every.latency)
+    launch_curves.show(ctx, found)
+    launch_calls.late(ctx, every)
+    launch_calls.short(ctx, every)
+    launch_calls.syncs(ctx, every)

@@ -1,0 +1,33 @@
+"""Do the ranks do the same, step after step, and if not, which one is different?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analysis.look import ranks as look
+from app import context
+from app.context import Context
+from app.panels import ranks_grid, ranks_step, unmeasured
+
+TITLE = "ranks.title"
+ICON = ":material/grid_on:"
+ORDER = 20
+GROUP = ""
+
+
+def render(ctx: Context) -> None:
+    """The sentence, the grid, how each rank stands, one step as a picture, the clocks."""
+    st.subheader(ctx.say("ranks.question"), anchor=False)
+    if ctx.run is None:
+        st.text(ctx.say("communication.no_run"))
+        return
+    found = context.measured(ctx, look.compared)
+    if "dur" not in found.grids:
+        if not unmeasured.show(ctx, ("step", "kernel"), "ranks"):
+            unmeasured.nothing(ctx, "ranks.none")
+        return
+    ranks_grid.sentence(ctx, found)
+    ranks_grid.show(ctx, found)
+    ranks_grid.standing(ctx, found)
+    ranks_step.show(ctx, found)
+    ranks_step.clocks(ctx, found)

@@ -1,0 +1,150 @@
+"""The step on both sides: the answer, what makes the sides unlike, the picture, the table, and the idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from analysis.causes import CAUSES, GAP_ONLY
+from analysis.look import alike, compare
+from app import context, i18n, telling
+from app.charts import compare as chart
+from app.context import Context
+from app.panels import cells, link
+from app.panels.compare_pick import Half, Pair
+
+
+def show(ctx: Context, pair: Pair) -> None:
+    """The panel."""
+    base, head = pair.base.side, pair.head.side
+    change = compare.change(base, head)
+    says = {part.key: ctx.say(f"breakdown.{part.key}") for part in change.parts}
+    _answer(ctx, pair, change, says)
+    for note in alike.notes(base, head):
+        st.text("◐ " + _note(ctx, note))
+    left, right = st.columns(2, gap="medium")
+    names = (telling.plain(pair.base.name), telling.plain(pair.head.name))
+    with left:
+        st.subheader(ctx.say("compare.split"), anchor=False, help=ctx.say("compare.split_help"))
+        st.plotly_chart(chart.splits(change, names, says, context.ink()), key=f"compare_splits_{ctx.lang}",
+                        config={"displayModeBar": False}, alt=ctx.say("compare.split"))  # fmt: skip
+    with right:
+        st.subheader(ctx.say("compare.waterfall"), anchor=False, help=ctx.say("compare.waterfall_help"))
+        _waterfall(ctx, change.parts, change.step, {**says, "step": ctx.say("compare.whole_step")}, "compare_waterfall")
+    _table(ctx, pair, (*change.parts, change.step), {**says, "step": ctx.say("compare.whole_step")}, change.step,
+           "compare_parts")  # fmt: skip
+    with st.container(horizontal=True):
+        for key, half in (("base_moment", pair.base), ("head_moment", pair.head)):
+            window = half.side.windows[0]
+            link.to_timeline(half.ctx, f"compare.{key}", window.start_ns, window.dur_ns, window.rank, key=key)
+
+
+def _answer(ctx: Context, pair: Pair, change: compare.Change, says: Mapping[str, str]) -> None:
+    """The one sentence to take away, which windows it is about, and what it does not show."""
+    step = change.step
+    largest = max(change.parts, key=lambda part: abs(part.change_ns))
+    same = not step.change_ns and not largest.change_ns
+    with st.container(key="answer", gap="xxsmall"):
+        st.text(ctx.say("compare.answer_same" if same else "compare.answer", {
+            "base": i18n.duration(step.base_ns), "head": i18n.duration(step.head_ns),
+            "change": chart.signed(step.change_ns), "share": _percent(step.change_share),
+            "part": says[largest.key], "part_change": chart.signed(largest.change_ns),
+        }))  # fmt: skip
+        for half in (pair.base, pair.head):
+            st.text(scope(ctx, half))
+        st.text(ctx.say(f"compare.drift_{pair.by}"))
+
+
+def scope(ctx: Context, half: Half) -> str:
+    """Which windows a side is made of."""
+    found = half.side
+    return ctx.say("compare.scope_whole" if found.whole else "compare.scope", {
+        "side": telling.plain(half.name), "n": len(found.windows), "ranks": i18n.ranges(found.ranks),
+        "steps": i18n.ranges(found.steps),
+    })  # fmt: skip
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else "0 %" if not share else f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def _quiet(text: str) -> str:
+    """A minus sign that a spreadsheet does not take for a formula, and none before a zero."""
+    return text.removeprefix("-") if text.startswith("-0.0 ") else text.replace("-", "−")
+
+
+def _note(ctx: Context, note: compare.Note) -> str:
+    """A note with its values as text; they may be names from the capture."""
+    comma = ctx.say("shell.comma")
+
+    def said(name: str, value: object) -> str:
+        if name == "tables" and isinstance(value, tuple):
+            return comma.join(telling.text_of(ctx.lang, f"recorded.table_{each}", each) for each in value)
+        if name == "parts" and isinstance(value, tuple):
+            return comma.join(telling.text_of(ctx.lang, f"breakdown.{each}", each) for each in value)
+        if isinstance(value, tuple) and all(isinstance(each, int) for each in value) and value:
+            return i18n.ranges(value)
+        if isinstance(value, tuple):
+            known = [telling.text_of(ctx.lang, f"shell.format_{each}", telling.plain(str(each))) for each in value]
+            return comma.join(known) or ctx.say("compare.none")
+        return ctx.say("compare.none") if value is None else telling.plain(str(value))
+
+    return ctx.say(f"compare.note_{note.key}", {name: said(name, value) for name, value in note.values})
+
+
+def _waterfall(
+    ctx: Context, deltas: tuple[compare.Delta, ...], whole: compare.Delta, says: Mapping[str, str], key: str
+) -> None:
+    if not any(delta.change_ns for delta in deltas):
+        st.text(ctx.say("compare.unchanged"))
+        return
+    picture = chart.waterfall(deltas, whole, says, ctx.say("compare.axis"), context.ink())
+    st.plotly_chart(picture, key=f"{key}_{ctx.lang}", config={"displayModeBar": False},
+                    alt=ctx.say("compare.waterfall_help"))  # fmt: skip
+
+
+def _table(
+    ctx: Context, pair: Pair, deltas: tuple[compare.Delta, ...], says: Mapping[str, str], step: compare.Delta, key: str
+) -> None:
+    """Every figure to the nanosecond; text, so that no digit is lost."""
+    frame = pd.DataFrame([{
+        "part": says[delta.key], "base": i18n.exact(delta.base_ns).removesuffix(" ms"),
+        "head": i18n.exact(delta.head_ns).removesuffix(" ms"),
+        "change": i18n.exact(delta.change_ns).removesuffix(" ms"),
+        "share": _quiet(i18n.share(delta.change_ns, delta.base_ns)),
+        "of_step": _quiet(i18n.share(delta.change_ns, step.base_ns)),
+    } for delta in deltas])  # fmt: skip
+    heads = {
+        "part": ctx.say("compare.cause" if key == "compare_gaps" else "compare.col_part"),
+        "base": ctx.say("compare.col_base", {"side": pair.base.short}),
+        "head": ctx.say("compare.col_base", {"side": pair.head.short}),
+        "change": ctx.say("compare.col_change"), "share": ctx.say("compare.col_share"),
+        "of_step": ctx.say("compare.col_of_step"),
+    }  # fmt: skip
+    right = ("base", "head", "change", "share", "of_step")
+    cells.show(frame, heads, f"{key}_{ctx.lang}", ctx.say("compare.waterfall"), right=right)
+
+
+def gaps(ctx: Context, pair: Pair) -> None:
+    """Idle time by cause on both sides."""
+    st.subheader(ctx.say("compare.gaps"), anchor=False, help=ctx.say("compare.gaps_help"))
+    base, head = (half.measured(compare.idle_by_cause) for half in (pair.base, pair.head))
+    sides = (pair.base.side, pair.head.side)
+    if base is None or head is None:
+        st.text(ctx.say("compare.gaps_unmeasured"))
+        return
+    change, counts = compare.change(*sides), (len(sides[0].windows), len(sides[1].windows))
+    whole = next(part for part in change.parts if part.key == "idle")
+    deltas = compare.idle_change(base, head, counts, whole)
+    if not deltas:
+        st.text(ctx.say("compare.gaps_none"))
+        return
+    causes = {**CAUSES, **GAP_ONLY}
+    says = {
+        delta.key: telling.of(ctx.lang, causes[delta.key]) if delta.key in causes else ctx.say("compare.beyond")
+        for delta in deltas
+    } | {"idle": ctx.say("breakdown.idle")}
+    _waterfall(ctx, deltas, whole, says, "compare_gaps_waterfall")
+    _table(ctx, pair, (*deltas, whole), says, change.step, "compare_gaps")

@@ -1,0 +1,54 @@
+"""How to record a better capture: code for the chosen run's job, and for any job."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analysis.look import learned
+from app import context, telling
+from app.context import Context
+from ingest.errors import IngestError
+
+
+def show(ctx: Context) -> None:
+    """Code to paste around the training loop."""
+    st.text(ctx.say("learn.collect_lead"))
+    st.subheader(ctx.say("learn.collect_run"), anchor=False)
+    _job(ctx)
+    for name, npu in (("npu", True), ("cuda", False)):
+        with st.expander(ctx.say(f"learn.collect_{name}"), expanded=ctx.run is None):
+            st.code(learned.general(npu).code(ctx.lang), language="python")
+    st.subheader(ctx.say("learn.collect_load"), anchor=False)
+    st.code("npulens load ./npulens_capture --label NAME", language="bash")
+
+
+def _job(ctx: Context) -> None:
+    """The configuration that fills the holes of the chosen run; it follows from what the detectors say."""
+    if ctx.run is None:
+        st.text(ctx.say("learn.collect_none"))
+        return
+    try:
+        found = context.judgement(ctx)
+    except IngestError as error:
+        st.text(telling.plain(str(error)))
+        return
+    if found is None:
+        _wait(ctx)
+        return
+    quality = found.check.quality
+    st.text(telling.quality(found.check, ctx.lang))
+    for place, (entries, why, setting) in enumerate(telling.alike(quality.missing, ctx.lang)):
+        what = ctx.say("findings.wide_comma").join(telling.of(ctx.lang, entry.what) for entry in entries)
+        with st.container(key=f"gap_learn_{place}", gap=None):
+            st.text(telling.plain(what))
+            values = {"reason": why, "remedy": telling.remedy(setting, ctx.lang)}
+            st.text(ctx.say("findings.reason_remedy", values))
+    st.text(telling.collect(found.check, ctx.lang))
+    st.code(quality.collect.code(ctx.lang), language="python")
+
+
+@st.fragment(run_every=1.0)
+def _wait(ctx: Context) -> None:
+    st.text(ctx.say("learn.collect_working", {"n": round(context.judging_for(ctx))}))
+    if context.judged(ctx):
+        st.rerun()

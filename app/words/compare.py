@@ -1,0 +1,214 @@
+"""Two runs, ranks or steps side by side."""
+
+TEXT = {
+    "title": ("Compare", "对比"),
+    "by": ("Compare", "对比对象"),
+    "by_runs": ("Two runs", "两次运行"),
+    "by_ranks": ("Two ranks", "两个 rank"),
+    "by_steps": ("Two steps", "两个 step"),
+    "base": ("Base", "基线"),
+    "head": ("Compared with it", "对比"),
+    "swap": ("Swap", "互换"),
+    "rank": ("rank {rank}", "rank {rank}"),
+    "rank_option": ("rank {rank} · computes {length}", "rank {rank} · 计算 {length}"),
+    "step_option": ("step {step} · {length}", "step {step} · {length}"),
+    "step": ("step {step}", "step {step}"),
+    "one_run": (
+        "The store holds one run. Load another to compare runs, or compare the ranks or steps of this one.",
+        "当前存储只有一次运行。可再加载一次运行进行对比，或对比这次运行的 rank 或 step。",
+    ),
+    "one_rank": (
+        "This run holds one rank, so there is no other to compare it with.",
+        "这次运行只有一个 rank，无法对比。",
+    ),
+    "one_step": (
+        "This run has fewer than two recorded steps. prof.step() after each step records them.",
+        "这次运行记录的 step 少于两个。每步之后调用 prof.step() 即可记录。",
+    ),
+    "empty": (
+        "There is nothing to compare yet: load two captures, or one with several ranks or steps.",
+        "还没有可对比的数据：请加载两次采集，或一次包含多个 rank 或 step 的采集。",
+    ),
+    "unknown": (
+        "The link names something this store does not hold: {name}. Something else is chosen instead.",
+        "链接中的对象不在当前存储中：{name}。已改选其他对象。",
+    ),
+    "no_time": (
+        "One side has no stretch of time to compare: no step and no device activity was recorded.",
+        "有一侧没有可对比的时间段：没有采集到 step，也没有设备侧活动。",
+    ),
+    "scope": (
+        "{side}: {n} windows, steps {steps} of rank {ranks}. Figures are of the mean window.",
+        "{side}：{n} 个窗口，rank {ranks} 的 step {steps}。数值为窗口均值。",
+    ),
+    "scope.one": (
+        "{side}: 1 window, step {steps} of rank {ranks}.",
+        "{side}：1 个窗口，rank {ranks} 的 step {steps}。",
+    ),
+    "scope_whole": (
+        "{side}: {n} windows, the whole captures of rank {ranks}. Figures are of the mean window.",
+        "{side}：{n} 个窗口，rank {ranks} 的全程。数值为窗口均值。",
+    ),
+    "scope_whole.one": (
+        "{side}: 1 window, the whole capture of rank {ranks}.",
+        "{side}：1 个窗口，rank {ranks} 的全程。",
+    ),
+    "answer": (
+        "{base} → {head}: {change} ({share}). Most of it: {part}, {part_change}.",
+        "{base} → {head}：{change}（{share}）。变化最大的部分：{part}，{part_change}。",
+    ),
+    "answer_same": (
+        "{base} on both sides, to the nanosecond, and every part of it too.",
+        "两侧均为 {base}，各部分也完全一致（精确到纳秒）。",
+    ),
+    "drift_runs": (
+        "One capture a side cannot tell a change from drift: the same job differs from run to run. Take this as where "
+        "to look, not as proof.",
+        "每侧只有一次采集，无法区分真实变化与波动：同一任务每次运行也会不同。请把结果当作排查方向，而不是结论。",
+    ),
+    "drift_ranks": (
+        "Ranks wait for each other, so their steps are about equally long; what differs is what fills them.",
+        "各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+    ),
+    "drift_steps": (
+        "Two single steps cannot tell a change from chance. Take this as where to look, not as proof.",
+        "仅凭两个 step 无法区分真实变化与偶然。请把结果当作排查方向，而不是结论。",
+    ),
+    "note_same": ("Both sides are the same windows of the same run.", "两侧是同一次运行的同一批窗口。"),
+    "note_whole": (
+        "At least one side has no recorded steps, so whole captures are compared.",
+        "至少有一侧没有 step 标记，因此对比全程。",
+    ),
+    "note_unsplit": (
+        "Not recorded on at least one side: {parts}. What cannot be told apart on one side is told apart on neither.",
+        "至少有一侧未采集：{parts}。一侧无法区分的部分，两侧都不区分。",
+    ),
+    "note_partial_base": ("The capture of the base is partial.", "基线的采集不完整。"),
+    "note_partial_head": ("The capture compared with it is partial.", "对比侧的采集不完整。"),
+    "note_world": (
+        "The jobs are of different size: {base} and {head} ranks.",
+        "任务规模不同：{base} 个与 {head} 个 rank。",
+    ),
+    "note_ranks": (
+        "Different ranks were captured: {base} and {head}.",
+        "采集的 rank 不同：{base} 与 {head}。",
+    ),
+    "note_formats": (
+        "Recorded in different formats: {base} and {head}. Names and counts of the same work may differ.",
+        "采集格式不同：{base} 与 {head}。同样的工作可能名称和数量不同。",
+    ),
+    "note_levels": (
+        "Recorded at different profiler levels: {base} and {head}. The profiler's own cost differs too.",
+        "profiler level 不同：{base} 与 {head}。采集本身的开销也不同。",
+    ),
+    "note_backends": ("Different kinds of device: {base} and {head}.", "设备类型不同：{base} 与 {head}。"),
+    "note_devices": ("Different devices: {base} and {head}.", "设备型号不同：{base} 与 {head}。"),
+    "note_version": ("Different version of {name}: {base} and {head}.", "{name} 版本不同：{base} 与 {head}。"),
+    "note_only_base": (
+        "Only the base recorded: {tables}. Recording costs time too.",
+        "只有基线采集了：{tables}。采集本身也耗时。",
+    ),
+    "note_only_head": (
+        "Only the side compared with it recorded: {tables}. Recording costs time too.",
+        "只有对比侧采集了：{tables}。采集本身也耗时。",
+    ),
+    "none": ("not recorded", "未采集"),
+    "split": ("The mean step on both sides", "两侧的平均 step"),
+    "split_help": (
+        "The exact split of each window, averaged. The parts of a side sum to its step to the nanosecond.",
+        "每个窗口的精确拆分取平均。每侧各部分之和精确等于其 step 时长。",
+    ),
+    "waterfall": ("What the change is made of", "变化的构成"),
+    "waterfall_help": (
+        "Each bar starts where the one above ended. The parts sum exactly to the change of the step.",
+        "每一条从上一条的末端开始。各部分之和精确等于 step 的变化。",
+    ),
+    "unchanged": ("Nothing changed here, to the nanosecond.", "没有任何变化（精确到纳秒）。"),
+    "whole_step": ("The step", "整个 step"),
+    "axis": ("change against the base", "相对基线的变化"),
+    "col_part": ("Part", "部分"),
+    "col_base": ("{side}, ms", "{side}，ms"),
+    "col_change": ("Change, ms", "变化，ms"),
+    "col_share": ("Change of the part", "该部分变化"),
+    "col_of_step": ("Of the base's step", "占基线 step"),
+    "gaps": ("Why the device idled", "设备空闲的原因"),
+    "gaps_help": (
+        "Idle time of the mean window by cause. The causes sum exactly to the idle time of each side.",
+        "窗口平均空闲时间按原因划分。各原因之和精确等于该侧的空闲时间。",
+    ),
+    "gaps_none": ("The device did not idle in these windows.", "这些窗口内设备没有空闲。"),
+    "gaps_unmeasured": (
+        "Idle time was not measured on at least one side: kernels, communication or copies were not recorded there.",
+        "至少有一侧无法测得空闲时间：该侧未采集算子、通信或拷贝。",
+    ),
+    "cause": ("Cause", "原因"),
+    "beyond": ("before the first step or after the last", "首个 step 之前或最后一个 step 之后"),
+    "kernels": ("Kernels", "算子（kernel）"),
+    "kernels_help": (
+        "Kernels and memsets that start in the windows, per window. Times are lengths added: kernels of several "
+        "streams overlap, so this is no share of the step.",
+        "在窗口内开始的算子与 memset，按每窗口计。时间为时长之和：多个 stream 的算子会重叠，因此不是 step 的占比。",
+    ),
+    "kernels_none": ("No kernel ran in these windows.", "这些窗口内没有算子执行。"),
+    "kernels_untyped": (
+        "One side recorded operator types and the other only names, so hardly any kernel matches. "
+        "profiler_level=Level1 records types.",
+        "一侧采集了算子类型，另一侧只有名称，因此几乎无法对应。profiler_level=Level1 可采集类型。",
+    ),
+    "group": ("Alike means", "视为相同"),
+    "group_type": ("Type", "类型"),
+    "group_shape": ("Type and shape", "类型与形状"),
+    "states": (
+        "{new} new, {gone} gone, {count} more or less often, {time} as often but not as long, {same} the same.",
+        "新增 {new} 种，消失 {gone} 种，次数变化 {count} 种，次数相同但时长变化 {time} 种，完全相同 {same} 种。",
+    ),
+    "only_changed": ("Only what changed", "只看有变化的"),
+    "state": ("What changed", "变化"),
+    "state_new": ("new", "新增"),
+    "state_gone": ("gone", "消失"),
+    "state_count": ("how often", "次数"),
+    "state_time": ("how long", "时长"),
+    "state_same": ("nothing", "无"),
+    "col_op": ("Type", "类型"),
+    "col_core": ("Core", "核"),
+    "col_shapes": ("Input shapes", "输入形状"),
+    "col_dtypes": ("Input types", "输入数据类型"),
+    "col_count": ("{side}, count", "{side}，次数"),
+    "col_time": ("{side}, µs", "{side}，µs"),
+    "col_change_us": ("Change, µs", "变化，µs"),
+    "host": ("Host calls", "主机调用"),
+    "host_help": (
+        "Operators, runtime calls and garbage collections that start in the windows, per window. Calls nest: the time "
+        "of one includes those inside it, so these do not add up.",
+        "在窗口内开始的框架算子、runtime 调用与垃圾回收，按每窗口计。调用会嵌套：外层时间包含内层，因此不能相加。",
+    ),
+    "host_none": ("No host call was recorded in these windows.", "这些窗口内没有采集到主机调用。"),
+    "host_cut": (
+        "Only the {most} names that take longest are compared.",
+        "只对比耗时最长的 {most} 个名称。",
+    ),
+    "col_kind": ("Kind", "种类"),
+    "col_name": ("Name", "名称"),
+    "findings": ("Findings of each side", "两侧的发现"),
+    "findings_help": (
+        "What each detector says of the whole run of either side: what a fix would give back per step, at most. "
+        "Not measured is not clean.",
+        "各检查项对两侧整次运行的结论：修复后每步最多可省多少。未采集不等于无问题。",
+    ),
+    "findings_same_run": (
+        "Findings are of a run as a whole. These are the ones with evidence on each side.",
+        "发现针对整次运行。这里列出在各侧有证据的发现。",
+    ),
+    "findings_working": ("The detectors are at work, {n} s so far.", "检查正在进行，已用 {n} 秒。"),
+    "findings_none": ("No detector found anything on either side.", "两侧均没有发现。"),
+    "col_detector": ("Detector", "检查项"),
+    "col_saving": ("{side}", "{side}"),
+    "col_title": ("In words", "说明"),
+    "outcome_clean": ("clean", "无问题"),
+    "outcome_not_measured": ("not measured", "无法检查"),
+    "outcome_failed": ("failed", "出错"),
+    "outcome_found": ("found", "有发现"),
+    "outcome_elsewhere": ("elsewhere in the run", "在该运行的其他位置"),
+    "base_moment": ("Base on the timeline", "在时间线上查看基线"),
+    "head_moment": ("The other side on the timeline", "在时间线上查看对比侧"),
+}

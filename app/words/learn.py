@@ -1,0 +1,220 @@
+"""The manual: detectors, words, how to collect, and what this program is."""
+
+TEXT = {
+    "title": ("Learn", "使用手册"),
+    "part": ("Part", "内容"),
+    "part_detectors": ("Detectors", "检查项"),
+    "part_words": ("Words", "术语"),
+    "part_collect": ("How to collect", "如何采集"),
+    "part_about": ("About", "关于"),
+    "detector": ("Detector", "检查项"),
+    "unknown": (
+        "The link names a detector that there is not: {name}.",
+        "链接中的检查项不存在：{name}。",
+    ),
+    "broken": ("The detectors could not be listed.", "无法列出检查项。"),
+    "off": ("npulens.toml switches this detector off.", "npulens.toml 已关闭此检查项。"),
+    "plugin": (
+        "This is a detector of yours; its text is shown as it is.",
+        "这是自定义检查项，说明按原文显示。",
+    ),
+    "undocumented": ("It has no documentation.", "没有说明文档。"),
+    "english": (
+        "The documentation of detectors is written in English.",
+        "检查项的详细说明目前只有英文，结论与建议有中文。",
+    ),
+    "blames": ("It blames: {cause}.", "归因：{cause}。"),
+    "outcome_found": ("In this run: found. {reason}", "本次运行：有发现。{reason}"),
+    "outcome_clean": ("In this run: clean, {reason}.", "本次运行：无问题，{reason}。"),
+    "outcome_not_measured": ("In this run: not measured. {reason}", "本次运行：无法检查。{reason}"),
+    "outcome_failed": ("In this run: failed. {reason}", "本次运行：检查出错。{reason}"),
+    "needs": ("What it needs", "所需数据"),
+    "needs_nothing": ("It needs nothing that a capture may lack.", "不需要采集中可能缺少的数据。"),
+    "col_need": ("Needs", "数据"),
+    "col_npu": ("torch_npu.profiler records it with", "torch_npu.profiler 采集方法"),
+    "col_torch": ("torch.profiler records it with", "torch.profiler 采集方法"),
+    "no_setting": ("no setting", "没有对应设置"),
+    "limits": ("Its limits", "门限"),
+    "limits_help": (
+        "What counts as bad. npulens.toml changes them: [limits.{name}].",
+        "超过多少算问题。可在 npulens.toml 的 [limits.{name}] 中修改。",
+    ),
+    "col_limit": ("Limit", "门限"),
+    "col_value": ("Value", "值"),
+    "col_unit": ("Unit", "单位"),
+    "col_source": ("Where it comes from", "来源"),
+    "changed": ("{value} (npulens.toml; usually {usual})", "{value}（npulens.toml；默认 {usual}）"),
+    "says": ("What it says", "结论与建议的写法"),
+    "says_help": (
+        "The sentences of its findings. Words in braces stand for numbers of the run; what stands in double brackets "
+        "is left out where its numbers are not known.",
+        "发现的句式。花括号中的名称代表运行中的数值；双方括号中的内容在数值未知时省略。",
+    ),
+    "accuracy": ("How well it finds planted faults", "对已知故障的检出情况"),
+    "accuracy_is": (
+        "{cases} simulated captures with this fault. Recall {recall}, precision {precision}, median error of the "
+        "saving {error}. Simulated jobs are not real ones: this measures the detector, not the world.",
+        "在 {cases} 个植入该故障的仿真采集中：召回率 {recall}，精确率 {precision}，收益误差中位数 {error}。"
+        "仿真任务不等于真实任务，这里衡量的是检查项本身。",
+    ),
+    "words_lead": (
+        "One word per idea, the same in files, functions, columns, documents and on the screen.",
+        "一个概念只用一个词，文件、函数、列名、文档和界面保持一致。",
+    ),
+    "col_word": ("Word", "术语"),
+    "col_chinese": ("In Chinese", "英文"),
+    "col_meaning": ("Meaning", "含义"),
+    "parts": ("The parts of the split", "时间拆分的各部分"),
+    "causes": ("Causes", "原因"),
+    "causes_lead": (
+        "What a finding can blame: the device loses time because …",
+        "发现可以归因于以下原因（设备损失时间的原因）：",
+    ),
+    "gap_causes": (
+        "A gap of the device can also be one of these.",
+        "设备空隙还可能是以下情况。",
+    ),
+    "term_run": ("run", "运行"),
+    "means_run": (
+        "One session of a job as a profiler saw it, with one rank or many. One upload can hold several.",
+        "profiler 采集到的一次任务会话，包含一个或多个 rank。一次上传可包含多次运行。",
+    ),
+    "term_rank": ("rank", "rank"),
+    "means_rank": (
+        "One process of the job. Never the device id: ranks 0 to 3 may sit on devices 0, 1, 4 and 5.",
+        "任务中的一个进程。不是 device id：rank 0–3 可能在 0、1、4、5 号卡上。",
+    ),
+    "term_span": ("span", "区间（span）"),
+    "means_span": ("An interval on a track, with a start and a length.", "泳道上的一段时间，有开始和时长。"),
+    "term_track": ("track", "泳道（track）"),
+    "means_track": (
+        "One lane of the timeline: a host thread, a device stream, a communication plane.",
+        "时间线上的一行：主机线程、设备 stream 或通信平面。",
+    ),
+    "term_link": ("link", "连线（link）"),
+    "means_link": (
+        "The launch arrow from a host span to the device span it started.",
+        "从主机区间指向其下发的设备区间的箭头。",
+    ),
+    "term_step": ("step", "step（训练步）"),
+    "means_step": (
+        "A recorded training or inference step. Its window runs to the mark of the next step.",
+        "采集到的一个训练或推理 step，其窗口到下一个 step 的标记为止。",
+    ),
+    "term_coverage": ("coverage", "采集覆盖（coverage）"),
+    "means_coverage": (
+        "What a run recorded, partly recorded or did not record, and why.",
+        "一次运行采集了什么、部分采集了什么、未采集什么，以及原因。",
+    ),
+    "term_view": ("view", "视图（view）"),
+    "means_view": (
+        "A documented SQL measurement over the tables: what happened, without judging it.",
+        "基于表的有文档的 SQL 测量：只说发生了什么，不作判断。",
+    ),
+    "term_detector": ("detector", "检查项（detector）"),
+    "means_detector": (
+        "One judgement over views: is it bad, what does it cost, what to do.",
+        "基于视图的一项判断：是否有问题、代价多大、怎么做。",
+    ),
+    "term_finding": ("finding", "发现（finding）"),
+    "means_finding": (
+        "What a detector says: saving, advice, numbers, evidence.",
+        "检查项给出的结论：收益、建议、数值、证据。",
+    ),
+    "term_evidence": ("evidence", "证据（evidence）"),
+    "means_evidence": (
+        "Time windows that show the cause at work: rank, start, length.",
+        "能看到该原因起作用的时间窗口：rank、开始、时长。",
+    ),
+    "term_saving": ("saving", "收益（saving）"),
+    "means_saving": (
+        "The most that a fix gives back, in time of a step. A ceiling, never a promise.",
+        "修复后每步最多可省的时间。这是上限，不是承诺。",
+    ),
+    "term_workload": ("workload", "负载（workload）"),
+    "means_workload": ("Something a collector runs.", "采集器运行的任务。"),
+    "term_verdict": ("verdict", "结论（verdict）"),
+    "means_verdict": (
+        "Of a comparison: regressed, improved, same or ambiguous.",
+        "对比的结论：变慢、变快、不变或无法确定。",
+    ),
+    "term_null": ("NULL and 0", "NULL 与 0"),
+    "means_null": (
+        "NULL is not recorded; 0 is recorded, and none. What follows from a NULL is NULL.",
+        "NULL 表示未采集；0 表示已采集且没有。由 NULL 推出的也是 NULL。",
+    ),
+    "collect_lead": (
+        "What a capture lacks no tool can show. Put this around the training loop; the profiler writes "
+        "./npulens_capture, and npulens load takes it in.",
+        "采集中没有的数据，任何工具都无法显示。把下面的代码放在训练循环外层，profiler 会写入 ./npulens_capture，"
+        "再用 npulens load 加载。",
+    ),
+    "collect_run": ("For this very job", "针对当前任务"),
+    "collect_working": (
+        "Looking at what this run lacks, {n} s so far.",
+        "正在分析这次运行缺少什么，已用 {n} 秒。",
+    ),
+    "collect_none": (
+        "Load a capture, and this page says what it lacks and how to record it.",
+        "加载一次采集后，这里会说明缺少什么以及如何采集。",
+    ),
+    "collect_npu": ("For any job on an NPU (torch_npu.profiler)", "任意 NPU 任务（torch_npu.profiler）"),
+    "collect_cuda": ("For any job on CUDA or ROCm (torch.profiler)", "任意 CUDA 或 ROCm 任务（torch.profiler）"),
+    "collect_load": ("Then load it", "然后加载"),
+    "level": ("Evidence level of this run", "当前运行的证据级别"),
+    "level_simulated": (
+        "Simulated: written by npulens simulate (its files name the host sim-node). It ran on no device.",
+        "仿真（simulated）：由 npulens simulate 生成（文件中主机名为 sim-node），没有在任何设备上运行。",
+    ),
+    "level_npu": (
+        "NPU: the capture says it was recorded on an NPU. npulens has not checked that.",
+        "NPU：采集数据标明在 NPU 上采集，npulens 未作核实。",
+    ),
+    "level_cuda": (
+        "CUDA: the capture says it was recorded on a CUDA device. npulens has not checked that.",
+        "CUDA：采集数据标明在 CUDA 设备上采集，npulens 未作核实。",
+    ),
+    "level_rocm": (
+        "ROCm: the capture says it was recorded on a ROCm device. npulens has not checked that.",
+        "ROCm：采集数据标明在 ROCm 设备上采集，npulens 未作核实。",
+    ),
+    "level_cpu": ("CPU: the capture holds no device, only the host.", "CPU：采集数据中没有设备，只有主机。"),
+    "level_unknown": (
+        "Unknown: the capture does not say on what kind of device it was recorded.",
+        "未知：采集数据未说明在何种设备上采集。",
+    ),
+    "level_device": ("Device, as the profiler names it: {name}", "设备（profiler 中的名称）：{name}"),
+    "about_what": (
+        "npulens {version} answers one question: where does the time of this job go, and what gives the most of it "
+        "back?",
+        "npulens {version} 回答一个问题：这个任务的时间花在哪里，优化哪里收益最大？",
+    ),
+    "about_license": (
+        "Licence: Apache-2.0. It comes without warranty of any kind.",
+        "许可证：Apache-2.0，不提供任何担保。",
+    ),
+    "about_data": (
+        "No data leaves the machine it runs on: it asks nothing of the network, sends no statistics, and keeps what "
+        "you load in its own store until you delete it.",
+        "数据不会离开运行它的机器：不访问外部网络，不上报统计，加载的数据只保存在自己的存储中，直到你删除。",
+    ),
+    "about_store": ("Store: {path}", "存储位置：{path}"),
+    "not": ("What it does not do", "它不做什么"),
+    "not_change": (
+        "It changes nothing in your job; it only reads what a profiler left.",
+        "不修改你的任务，只读取 profiler 留下的数据。",
+    ),
+    "not_promise": (
+        "A saving is a ceiling found by replaying the run without the cause. It is no promise.",
+        "收益是去掉该原因后重放得到的上限，不是承诺。",
+    ),
+    "not_guess": (
+        "What was not recorded is said to be not recorded. It is never guessed, and never counted as fine.",
+        "未采集的内容会明确说明，不猜测，也不当作没有问题。",
+    ),
+    "not_npu": (
+        "npulens itself has not run on an NPU yet. Its readers are tested on real captures, its detectors on "
+        "simulated ones.",
+        "npulens 本身尚未在 NPU 上运行过。读取器用真实采集测试，检查项用仿真采集测试。",
+    ),
+}

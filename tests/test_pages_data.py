@@ -1,0 +1,243 @@
+"""Compare and Learn without a browser: both languages, empty and hostile stores, real captures, links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import hostile_capture
+import judged
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import ingest
+from analysis.discovery import detectors
+from analysis.look import learned
+from analysis.settings import DEFAULT
+from app import docs_of, i18n
+from app.charts import compare as chart
+from ingest import store as stores
+
+LANGUAGES = ("en", "zh")
+SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
+PAGES = ("compare", "sql", "learn")
+MARKED = ("markdown", "caption", "subheader", "title", "header", "info", "error", "warning", "success")
+
+
+def page_of(name: str) -> None:
+    import importlib
+
+    from app import context
+
+    importlib.import_module(f"app.pages.{name}").render(context.current())
+
+
+def opened(name: str, lang: str, query: Mapping[str, str]) -> AppTest:
+    page = AppTest.from_function(page_of, args=(name,), default_timeout=120)
+    for key, value in {"lang": lang, **query}.items():
+        page.query_params[key] = value
+    page.run()
+    assert not page.exception, page.exception[0].value
+    return page
+
+
+def texts(page: AppTest) -> str:
+    return "\n".join(element.value for element in page.text)
+
+
+def table(page: AppTest, column: str) -> list[object]:
+    """A column of the first table that has it."""
+    return next(frame.value[column].tolist() for frame in page.dataframe if column in frame.value)
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A store with two hostile runs: the second lasts longer and says that its job is smaller."""
+    folder = tmp_path_factory.mktemp("two")
+    place = folder / "store"
+    first = hostile_capture.write(folder / "a.json")
+    base = ingest.load(first, place, label="=1+1" + hostile_capture.MARKUP).runs[0]
+    second = hostile_capture.write(folder / "b.json")
+    text = second.read_text("utf-8").replace('"world_size": 4', '"world_size": 2').replace('"dur": 30', '"dur": 36')
+    second.write_text(text, "utf-8")
+    head = ingest.load(second, place, label="b").runs[0]
+    return place, str(base.run_id), str(head.run_id)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", PAGES)
+def test_an_empty_store_is_no_error(name: str, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    page = opened(name, lang, {"part": "collect"})
+    assert page.text, "an empty page says why"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_two_runs_are_compared_part_by_part(
+    lang: str, two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, base, head = two_runs
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    page = opened("compare", lang, {"base": base, "head": head})
+    # Steps of 100 and 50 us: 75 us; the kernels grow from 30 to 36 us (of which 10 us overlap as before) and 20.
+    assert table(page, "base") == ["0.025000", "0.005000", "0.005000", "0.040000", "0.075000"]
+    assert table(page, "head")[0] == "0.028000"
+    shown = texts(page)
+    sized = {"en": "The jobs are of different size: 4 and 2 ranks.", "zh": "任务规模不同：4 个与 2 个 rank。"}
+    assert sized[lang] in shown
+    assert {"en": "cannot tell a change from drift", "zh": "无法区分真实变化与波动"}[lang] in shown
+    assert len(page.get("plotly_chart")) >= 2
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_names_from_a_capture_stay_text(
+    name: str, two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, base, head = two_runs
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    evil = hostile_capture.MARKUP
+    query = {"run": base, "base": base, "head": head, "part": "about", "detector": evil}
+    for asked in ({**query, "sql": 'SELECT name AS "' + evil.replace('"', '""') + '" FROM span'}, query):
+        page = opened(name, "en", asked)
+        for kind in MARKED:
+            for element in page.get(kind):
+                assert "pwned" not in str(getattr(element, "value", "")), f"{kind} shows a name from the capture"
+        for element in page.get("plotly_chart"):
+            assert "<script" not in element.proto.spec and "<img" not in element.proto.spec
+
+
+def test_swapping_turns_the_change_around(two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    place, base, head = two_runs
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    page = opened("compare", "en", {"base": base, "head": head})
+    before = table(page, "change")
+    page.button(key="compare_swap").click().run()
+    assert page.query_params["base"] == head and page.query_params["head"] == base
+    flipped = [text[1:] if text.startswith("−") else f"−{text}" for text in map(str, before)]
+    assert table(page, "change") == [text.replace("−0.000000", "0.000000") for text in flipped]
+
+
+def test_the_two_newest_runs_are_compared_unless_a_link_says_otherwise(
+    two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, *_ = two_runs
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    held = sorted(stores.runs(place), key=lambda run: run.loaded_at, reverse=True)
+    page = opened("compare", "en", {})
+    assert (page.query_params["head"], page.query_params["base"]) == (held[0].run_id, held[1].run_id)
+    page = opened("compare", "en", {"base": "0123", "head": held[1].run_id})
+    assert "this store does not hold: 0123" in texts(page)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("by", ["ranks", "steps"])
+def test_ranks_and_steps_of_one_run(by: str, lang: str, store_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest.load(SAMPLES / "late_rank" / "capture", store_dir)
+    monkeypatch.setenv("NPULENS_STORE", str(store_dir))
+    page = opened("compare", lang, {"by": by})
+    parts = [int(str(text).replace("−", "-").replace(".", "").replace(",", "")) for text in table(page, "change")]
+    assert sum(parts[:-1]) == parts[-1], "the changes of the parts sum to that of the step"
+    assert page.query_params["by"] == by
+
+
+@pytest.mark.parametrize("by", ["ranks", "steps"])
+def test_one_rank_or_one_step_says_so(
+    by: str, two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, base, _ = two_runs
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    page = opened("compare", "en", {"by": by, "run": base})
+    assert ("This run holds one rank" in texts(page)) == (by == "ranks")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_real_capture_in_two_formats(
+    lang: str, shared_traces: Path, store_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("text/level0", "db/level1"):
+        ingest.load(shared_traces / "Ascend+msinsight/test/data/pytorch" / kind, store_dir)
+    monkeypatch.setenv("NPULENS_STORE", str(store_dir))
+    shown = texts(opened("compare", lang, {}))
+    assert {"en": "Recorded in different formats", "zh": "采集格式不同"}[lang] in shown
+    assert {"en": "Recorded at different profiler levels", "zh": "profiler level 不同"}[lang] in shown
+
+
+def test_changes_carry_their_sign() -> None:
+    assert [chart.signed(ns) for ns in (27_575_565, -400, 0)] == ["+27.58 ms", "−400 ns", "±0 ns"]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("name", [detector.name for detector in detectors(DEFAULT)])
+def test_a_link_opens_a_detector(name: str, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    page = opened("learn", lang, {"detector": name})
+    known = {detector.name: detector for detector in detectors(DEFAULT)}[name]
+    assert page.selectbox(key="learn_detector").value == name == page.query_params["detector"]
+    written = "\n".join(element.value for element in page.markdown)
+    assert "Limits of the method" in written and "What to do" in written
+    assert "min_share" in table(page, "limit") and len(table(page, "source")) == len(table(page, "unit"))
+    if known.needs:
+        assert len(table(page, "need")) == len(known.needs)
+    assert next(iter(known.text[lang].values())).advice.split("{")[0] in texts(page)
+
+
+def test_a_detector_of_ones_own_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged.folder(tmp_path)
+    evil = tmp_path / "own" / "quiet.py"
+    evil.write_text(evil.read_text("utf-8").replace('"""quiet"""', f"'''{hostile_capture.MARKUP} $x$ # no head'''", 1))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    page = opened("learn", "en", {"detector": "quiet"})
+    assert hostile_capture.MARKUP in texts(page)
+    assert all("pwned" not in str(element.value) for kind in MARKED for element in page.get(kind))
+
+
+def test_a_detector_that_there_is_not_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    assert "a detector that there is not: nope" in texts(opened("learn", "en", {"detector": "nope"}))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_manual_has_words_code_and_a_level(lang: str, store_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ingest.load(SAMPLES / "kineto", store_dir).runs[0]
+    monkeypatch.setenv("NPULENS_STORE", str(store_dir))
+    assert len(opened("learn", lang, {"part": "words"}).dataframe) == 4
+    code = "\n".join(element.value for element in opened("learn", lang, {"part": "collect"}).code)
+    assert "torch_npu.profiler.profile(" in code and "torch.profiler.profile(" in code
+    for snippet in opened("learn", lang, {"part": "collect"}).code:
+        if snippet.language == "python":
+            compile(snippet.value, "snippet", "exec")
+    about = texts(opened("learn", lang, {"part": "about", "run": str(run.run_id)}))
+    assert i18n.say(lang, "learn.level_simulated") in about and docs_of.version() in about
+
+
+def test_a_run_that_says_nothing_of_its_device_is_unknown() -> None:
+    from tablecase import connection
+
+    cases = (("npu", "", "npu"), ("cuda", "a/b", "cuda"), (None, "", "unknown"), ("abacus", "", "unknown"),
+             ("npu", "sim-node-0_1_ascend_pt", "simulated"))  # fmt: skip
+    for backend, path, expected in cases:
+        con = connection({"rank": {0: {"backend": backend, "path": path}}})
+        assert learned.level(con, ()).level == expected
+    assert learned.level(con, ("x/sim-node-0.json",)).level == "simulated"
+
+
+def test_accuracy_is_only_taken_from_a_page_of_ours(tmp_path: Path) -> None:
+    page = tmp_path / "accuracy.md"
+    assert docs_of.accuracy("late_rank", page) is None
+    page.write_text("# Accuracy\n\nsomebody else's\n## By cause\n| `late_rank` | 1 | 2 | 3 | 4 | 5 | 6 |\n")
+    assert docs_of.accuracy("late_rank", page) is None
+    page.write_text(f"{docs_of._ACCURACY_HEAD} from\n## By cause\n| `late_rank` | 7 | 1.000 | 0.9 | 1 | 0.1% | 0 |\n")
+    assert docs_of.accuracy("late_rank", page) == docs_of.Accuracy("7", "1.000", "0.9", "0.1%")
+
+
+def test_every_table_and_view_is_documented() -> None:
+    from analysis.views import views
+    from ingest import schema
+
+    names = {relation.name for relation in docs_of.relations()}
+    assert names == set(schema.tables()) | {view.name for view in views()}
+    found = docs_of.columns("input shapes kernel", None, {})
+    assert ("kernel", "input_shapes") in {(column.table, column.name) for column in found}
+    assert {column.table for column in docs_of.columns("", "split", {})} == {"split"}

@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench score fix torture clean
+.PHONY: help run test check docs bench screen score fix torture clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ docs: .venv/.test  ## write the generated pages and the outputs in the README ag
 
 bench: .venv/.installed  ## npulens and its rivals on the same million events, side by side (BENCH_ARGS=...)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, and how long twenty people wait
+	$(BIN)/python -m tests.bench.canvas
+	$(BIN)/python -m tests.bench.users
 
 score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)

@@ -62,11 +62,11 @@ def recipe(run: Run, about: Mapping[str, Any], missing: Sequence[str], findings:
     steps = MORE_STEPS if uneven else STEPS
     if not about["npu"]:
         activity = _ACTIVITY.get(str(about["backend"]), "CUDA")
-        return Recipe("torch", activity, ranks, why, steps, tuple(_for_any(missing)))
-    return Recipe("torch_npu", "NPU", ranks, why, steps, tuple(_for_npu(about["level"], missing)))
+        return Recipe("torch", activity, ranks, why, steps, tuple(for_any(missing)))
+    return Recipe("torch_npu", "NPU", ranks, why, steps, tuple(for_npu(about["level"], missing)))
 
 
-def _for_npu(made: str | None, missing: Sequence[str]) -> list[tuple[str, str, Pair]]:
+def for_npu(made: str | None, missing: Sequence[str]) -> list[tuple[str, str, Pair]]:
     """The keywords of _ExperimentalConfig, then those of profile."""
     level = "Level2" if "copy_bytes" in missing or made == "Level2" else "Level1"
     lacking = [BY_NAME[name].means for name in missing if name in BY_NAME and BY_NAME[name].npu in _LEVELS]
@@ -78,11 +78,11 @@ def _for_npu(made: str | None, missing: Sequence[str]) -> list[tuple[str, str, P
         ("aic_metrics", "torch_npu.profiler.AiCMetrics.PipeUtilization", _new("kernel_counters", missing, counters)),
         ("gc_detect_threshold", "0", _new("gc", missing, gc)),
         ("export_type", "torch_npu.profiler.ExportType.Text", ("", "")),
-        *_for_any(missing),
+        *for_any(missing),
     ]
 
 
-def _for_any(missing: Sequence[str]) -> list[tuple[str, str, Pair]]:
+def for_any(missing: Sequence[str]) -> list[tuple[str, str, Pair]]:
     memory = "memory" if "memory" in missing else "memory_events"
     return [
         ("record_shapes", "True", ("", "")),

@@ -46,9 +46,10 @@ class Run:
             rank for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall()
         )
         rows = con.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
-        self.steps: dict[int, tuple[Step, ...]] = {
-            rank: tuple(Step(*row) for row in rows if row[0] == rank) for rank in self.ranks
-        }
+        steps: dict[int, list[Step]] = {rank: [] for rank in self.ranks}
+        for row in rows:
+            steps.get(row[0], []).append(Step(*row))
+        self.steps: dict[int, tuple[Step, ...]] = {rank: tuple(found) for rank, found in steps.items()}
 
     def get(self, fact: Callable[[Run], T]) -> T:
         """A derived fact, computed once."""

@@ -10,20 +10,21 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import duckdb
 import streamlit as st
 from streamlit.navigation.page import Page
 
 from analysis import split, views
-from analysis.settings import Settings
+from analysis.discovery import Detector
+from analysis.engine import Finding
+from analysis.limits import Limits, overridden
+from analysis.settings import FILE, Settings
 from app import i18n, judging
 from app.charts import style
-from app.inbox import Load, Outcome
 from app.report.subject import Subject, subject
-from app.upload import Grant, discard
 from ingest import store
 from ingest.store import RunInfo
 
@@ -137,11 +138,17 @@ def coverage(ctx: Context) -> list[store.CoverageRow]:
     return _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
 
 
+@st.cache_resource(max_entries=8, show_spinner=False, on_release=duckdb.DuckDBPyConnection.close)
+def _opened(place: str, run_id: str) -> duckdb.DuckDBPyConnection:
+    con = store.open_run(Path(place), run_id)
+    views.install(con)
+    return con
+
+
 @st.cache_data(max_entries=256, max_size=2**28, show_spinner=False)
 def _measured(place: str, run_id: str, name: str, given: tuple[object, ...], _measure: Callable[..., Any]) -> Any:
-    con = store.open_run(Path(place), run_id)
+    con = _opened(place, run_id).cursor()  # threads share a database, never a connection
     try:
-        views.install(con)
         return _measure(con, *given)
     finally:
         con.close()
@@ -155,7 +162,8 @@ def measured(ctx: Context, measure: Callable[..., T], *given: object) -> T:
 
 def measured_of(ctx: Context, run_id: str, measure: Callable[..., T], *given: object) -> T:
     """The same of any run."""
-    found: T = _measured(str(ctx.store), run_id, f"{measure.__module__}.{measure.__qualname__}", given, measure)
+    with st.spinner(ctx.say("shell.measuring")):
+        found: T = _measured(str(ctx.store), run_id, f"{measure.__module__}.{measure.__qualname__}", given, measure)
     return found
 
 
@@ -204,67 +212,24 @@ def judging_for(ctx: Context) -> float:
     return time.monotonic() - _judging(*_question(ctx)).began
 
 
-def answer(ask: str, token: str | None, refused: str | None, given: Grant | None = None, name: str = "") -> None:
-    """Answers the drop zone's request to send: a token and its grant, or the key of the refusal."""
-    drop_grant()
-    st.session_state["reply"] = {"id": ask, "token": token, "refused": refused}
-    st.session_state["grant"] = (given, name) if given else None
+@st.cache_resource(max_entries=2, show_spinner=False, on_release=judging.Bench.close)
+def _bench_of(place: str, run_id: str) -> judging.Bench:
+    return judging.bench(Path(place), run_id)
 
 
-def reply() -> dict[str, str | None] | None:
-    """The answer the drop zone is waiting for."""
-    found = st.session_state.get("reply")
-    return found if isinstance(found, dict) else None
+def detectors() -> dict[str, Detector]:
+    """Every detector that is not switched off, by name."""
+    return {detector.name: detector for detector in judging.ready(judging.settings(None))}
 
 
-def granted() -> tuple[Grant, str] | None:
-    """The visitor's open grant and the name of what was dropped."""
-    found = st.session_state.get("grant")
-    return found if isinstance(found, tuple) else None
+def limits_in_force(detector: Detector) -> Limits:
+    """A detector's limits, those of npulens.toml included."""
+    return overridden(detector.limits(), judging.settings(None).limits_of(detector.name), FILE)
 
 
-def drop_grant() -> None:
-    """Ends the visitor's grant and removes what it brought."""
-    held = granted()
-    if held:
-        discard(held[0])
-    st.session_state["grant"] = st.session_state["reply"] = None
-
-
-def load_under_way() -> Load | None:
-    """The capture this visitor is loading."""
-    found = st.session_state.get("load")
-    return found if isinstance(found, Load) else None
-
-
-def set_load(load: Load | None) -> None:
-    """Remembers or forgets the capture being loaded; its grant is the load's from here on."""
-    st.session_state["load"] = load
-    st.session_state["grant"] = st.session_state["reply"] = None
-
-
-def finish_load(ctx: Context, name: str, outcome: Outcome) -> None:
-    """Keeps how the load ended, names the runs that have no name after what was dropped, chooses the first."""
-    set_load(None)
-    set_outcome((name, outcome))
-    brought = [str(run["run_id"]) for run in outcome.runs if run.get("run_id")]
-    held = store.runs(ctx.store)
-    taken = {run.label for run in held}
-    for run in held:
-        if run.run_id in brought and not run.label:
-            label = next(label for label in chain([name], (f"{name} ({i})" for i in count(2))) if label not in taken)
-            store.set_label(ctx.store, run.run_id, label)
-            taken.add(label)
-    if brought:
-        choose_run(brought[0])
-
-
-def last_outcome() -> tuple[str, Outcome] | None:
-    """Name and end of the visitor's last load, until it is dismissed."""
-    found = st.session_state.get("outcome")
-    return found if isinstance(found, tuple) else None
-
-
-def set_outcome(outcome: tuple[str, Outcome] | None) -> None:
-    """Remembers or dismisses how the last load ended."""
-    st.session_state["outcome"] = outcome
+def judged_with(
+    ctx: Context, detector: Detector, changed: Mapping[str, float]
+) -> tuple[tuple[Finding, ...], judging.Outcome]:
+    """What a detector says of the chosen run with some of its limits moved."""
+    held = _bench_of(str(ctx.store), ctx.run.run_id if ctx.run else "")
+    return held.judge(detector, changed, judging.settings(None))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
-from app import context, i18n, pages
+from app import context, i18n, pages, telling
+from app.context import Context
+from app.panels import courier, run_list
 from ingest.errors import IngestError
+from ingest.store import RunInfo
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding-top: 4.2rem; max-width: 1500px; }
@@ -43,33 +48,63 @@ def address(page: ModuleType) -> str:
     return page.__name__.rpartition(".")[2].title().replace("_", "-")
 
 
-def header(lang: str) -> None:
-    """The name, what it is for, and the one language switch."""
+def name(page: ModuleType) -> str:
+    """What other files call a page: the stem of its file."""
+    return page.__name__.rpartition(".")[2]
+
+
+def header(ctx: Context) -> None:
+    """The name, what it is for, the run on the screen and the one language switch."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="brand"):
         st.title("npulens", anchor=False, width="content")
-        st.caption(i18n.say(lang, "shell.tagline"))
+        st.caption(ctx.say("shell.tagline"))
+        if len(ctx.runs) > 1 and ctx.run is not None:
+            _switch(ctx, ctx.run)
         st.segmented_control(
-            i18n.say(lang, "shell.language"), list(i18n.LANGUAGES), default=lang, key="language",
+            ctx.say("shell.language"), list(i18n.LANGUAGES), default=ctx.lang, key="language",
             format_func=i18n.LANGUAGES.__getitem__, label_visibility="collapsed", required=True,
             on_change=lambda: context.choose_language(st.session_state["language"]),
         )  # fmt: skip
+
+
+def _switch(ctx: Context, run: RunInfo) -> None:
+    """The run that every page speaks of."""
+    names = {held.run_id: run_list.name(ctx, held) for held in ctx.runs}
+    key = f"run_switch_{ctx.lang}_{run.run_id}_{len(names)}"
+    st.selectbox(
+        ctx.say("shell.run"), list(names), index=list(names).index(run.run_id), key=key, width=320,
+        format_func=lambda run_id: telling.plain(names[run_id]), label_visibility="collapsed",
+        on_change=lambda: context.choose_run(st.session_state[key]),
+    )  # fmt: skip
+
+
+def menu(modules: list[ModuleType], lang: str) -> dict[str, list[Page]]:
+    """The pages by their group; the first group has no name and lies open."""
+    groups: dict[str, list[Page]] = {}
+    made = {
+        name(page): st.Page(
+            partial(draw, page), title=i18n.say(lang, page.TITLE), icon=page.ICON, default=page is modules[0],
+            url_path=address(page),
+        )
+        for page in modules
+    }  # fmt: skip
+    context.register(made)
+    for page in modules:
+        title = i18n.say(lang, f"shell.group_{page.GROUP}") if page.GROUP else ""
+        groups.setdefault(title, []).append(made[name(page)])
+    return groups
 
 
 def main() -> None:
     """Draws the chosen page."""
     st.set_page_config(page_title="npulens", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
     st.html(STYLE)
-    lang = context.language()
-    modules = discover()
-    shown = [
-        st.Page(
-            partial(draw, page), title=i18n.say(lang, page.TITLE), icon=page.ICON, default=page is modules[0],
-            url_path=address(page),
-        )
-        for page in modules
-    ]  # fmt: skip
-    page = st.navigation(shown, position="top")
-    header(lang)
+    if token := courier.wanted():
+        courier.show(token)
+        return
+    page = st.navigation(menu(discover(), context.language()), position="top")
+    with suppress(IngestError):  # of a store that cannot be read the page itself speaks
+        header(context.current())
     page.run()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 from analysis.discovery import Detector, detectors
-from analysis.engine import Check, check, chosen
+from analysis.engine import Check, Finding, Outcome, check, chosen, judged
 from analysis.limits import overridden
+from analysis.run import Run
 from analysis.settings import DEFAULT, FILE, Settings, read_settings
+from analysis.views import install
 from ingest import store as stores
 from ingest.errors import IngestError
 
@@ -56,3 +60,30 @@ def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Sett
         return check(con, None if only is None else names, use)
     finally:
         con.close()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A run held open with what was derived of it, so that one detector can be asked again at once."""
+
+    run: Run
+    lock: Lock = field(default_factory=Lock)
+
+    def judge(
+        self, detector: Detector, changed: Mapping[str, float], use: Settings
+    ) -> tuple[tuple[Finding, ...], Outcome]:
+        """What a detector says with some of its limits moved; one visitor after the other."""
+        limits = {**use.limits, detector.name: {**use.limits_of(detector.name), **changed}}
+        with self.lock:
+            findings, outcome = judged(self.run, detector, replace(use, limits=limits))
+        return tuple(findings), outcome
+
+    def close(self) -> None:
+        self.run.con.close()
+
+
+def bench(store: Path, run_id: str) -> Bench:
+    """Open a run for questions."""
+    con = stores.open_run(store, run_id)
+    install(con)
+    return Bench(Run(con))

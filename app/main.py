@@ -13,7 +13,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import streamlit as st  # noqa: E402
+from streamlit.runtime.pages_manager import PagesManager  # noqa: E402
 
 from app import upload  # noqa: E402
+from app.timeline import perfetto, route  # noqa: E402
 
-app = st.App("dashboard.py", routes=upload.routes())
+# A directory called pages means an older kind of app until the first st.navigation of the process: whoever came first
+# by a link to a page would be told that there is no such page.
+PagesManager.uses_pages_directory = False
+
+app = st.App("dashboard.py", routes=[*upload.routes(), *route.routes(), *perfetto.routes()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from streamlit.testing.v1 import AppTest
 import ingest
 from analysis.finding import Evidence
 from analysis.strip import Strip
-from app import context, i18n
+from app import context, i18n, judging
 from app.charts import evidence
+from ingest import store as stores
 
 DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
 MARKUP = '<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:'
@@ -34,8 +36,17 @@ def texts(page: AppTest) -> str:
     return "\n".join(element.value for element in page.text)
 
 
-def opened(lang: str, until: str) -> AppTest:
-    page = AppTest.from_file(str(DASHBOARD), default_timeout=60)
+def every_finding() -> None:
+    """The page of all findings, as the dashboard draws it."""
+    from app import context
+    from app.pages import findings
+
+    findings.render(context.current())
+
+
+def opened(lang: str, until: str, script: Callable[[], None] | None = None) -> AppTest:
+    page = AppTest.from_function(script) if script else AppTest.from_file(str(DASHBOARD))
+    page.default_timeout = 60
     page.query_params["lang"] = lang
     for _ in range(60):
         page.run()
@@ -46,24 +57,54 @@ def opened(lang: str, until: str) -> AppTest:
     raise AssertionError(texts(page))
 
 
-def test_the_answer_the_card_and_every_other_outcome(place: Path) -> None:
+def test_the_answer_and_the_first_cards_on_the_first_page(place: Path) -> None:
     page = opened("en", "Fixing it gives back")
     shown = texts(page)
     saving = "at most 40.0 us of the 100 us step (40.0%)."
     assert f"{MARKUP} runs 40.0 us of each step. Fixing it gives back {saving}" in shown
     assert "1 · 40.0 us · 40.0% of the step" in shown
     assert f"What to do: Make {MARKUP} faster" in shown
+    assert "Of 4 detectors, 1 found something, 1 looked and found nothing, 1 could not look, 1 failed." in shown
+    assert "RuntimeError" not in shown
+
+
+def test_every_card_and_every_other_outcome(place: Path) -> None:
+    page = opened("en", "Fixing it gives back", every_finding)
+    shown = texts(page)
     assert "RuntimeError: it broke" in shown and "nothing of the kind was seen" in shown
     assert "To record it: torch.profiler.profile(profile_memory=True)" in shown
     labels = [expander.label for expander in page.expander]
-    assert labels[:4] == [
+    assert labels == [
         "Evidence: 10 moments", "Could not be measured · 1", "Failed · 1", "Looked at and clean · 1",
+        "A better capture",
     ]  # fmt: skip
-    assert labels[4] == "A better capture"
     code = next(element.value for element in page.code if "torch.profiler.profile(" in element.value)
     compile(code, "configuration", "exec")
-    table = page.dataframe[1].value
+    table = page.dataframe[0].value
     assert len(table) == judged.STEPS and table.iloc[0, 2] == "0.040"
+
+
+def test_a_limit_that_is_moved_judges_again(place: Path) -> None:
+    page = opened("en", "Fixing it gives back", every_finding)
+    assert "These are the limits in force." in [element.value for element in page.caption]
+    share, most = page.slider
+    assert (share.label, share.value, most.label) == ("min_share", 0.01, "most")
+    assert page.selectbox[0].value == "longest", "what found something comes first"
+    share.set_value(share.max).run()
+    assert not page.exception
+    assert "[limits.longest]\nmin_share = 0.05" in [element.value for element in page.code]
+
+
+def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
+    (run,) = stores.runs(place / "store")
+    settings = judging.settings(place / "npulens.toml")
+    detector = next(one for one in judging.ready(settings) if one.name == "longest")
+    bench = judging.bench(place / "store", run.run_id)
+    (found,), outcome = bench.judge(detector, {}, settings)
+    assert (outcome.outcome, found.saving_share) == ("found", 0.4)
+    assert bench.judge(detector, {"min_share": 0.41}, settings)[1].outcome == "clean"
+    assert bench.judge(detector, {"min_share": 0.4}, settings)[1].outcome == "found"
+    bench.close()
 
 
 def test_chinese(place: Path) -> None:

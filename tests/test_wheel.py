@@ -61,7 +61,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
     pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-    done = subprocess.run([*pip, wheel], capture_output=True, text=True, timeout=900)
+    # A checkout on PYTHONPATH would look installed already.
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([*pip, wheel], capture_output=True, text=True, timeout=900, env=ours)
     assert done.returncode == 0, done.stderr[-3000:]
     return home / "bin" / "npulens"
 

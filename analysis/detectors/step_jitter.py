@@ -89,8 +89,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if not ranks:
         most = max((len(steps) for steps in run.steps.values()), default=0)
         raise NotMeasured(
-            f"{most} steps are too few to tell which are ordinary", f"只有 {most} 步，无法判断哪些正常",
-            "schedule(active=5 or more)",
+            f"{most} step{'s are' if most != 1 else ' is'} too few to tell which are ordinary",
+            f"只有 {most} 步，无法判断哪些正常", "schedule(active=5 or more)",
         )  # fmt: skip
     every, found = run.get(kernels), run.get(idle)
     slower = slower_steps(run, limits.least_pace)

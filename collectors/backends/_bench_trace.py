@@ -14,7 +14,7 @@ from typing import TextIO
 
 from collectors.backends._ascend import AscendOptions
 from collectors.backends._job import Job, RankRecord, SimConfig
-from collectors.backends._kineto import footer, header, open_text, trace_events
+from collectors.backends._kineto import base_time, footer, header, open_text, trace_events
 from collectors.backends._kineto_events import KinetoView
 from collectors.backends._kineto_names import Dialect
 from collectors.backends._simulate import simulate
@@ -95,7 +95,7 @@ def replicate_kineto(path: Path, job: Job, record: RankRecord, laps: Laps) -> in
     """A Kineto trace of one rank's events, ``laps(names, events of one lap)`` times over."""
     dialect = Dialect("cuda")
     texts = list(trace_events(job, record, dialect))
-    names = list(KinetoView(job, record, dialect, 0).metadata())
+    names = list(KinetoView(job, record, dialect, base_time(job)).metadata())
     with open_text(path, path.suffix == ".gz") as file:
         file.write(header(job, record, dialect) + ",\n".join(names))
         count = _fill(file, texts, laps(len(names), len(texts)), ",\n", lambda kept: _lap(kept, _KINETO, job, ",\n"))

@@ -30,7 +30,6 @@ PyTorch channels last: https://pytorch.org/tutorials/intermediate/memory_format_
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import duckdb
@@ -39,6 +38,7 @@ import numpy as np
 from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
+from analysis.conversion import CONVERSIONS, conversion
 from analysis.finding import Candidate, Change, Words
 from analysis.intervals import Ints
 from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
@@ -46,15 +46,6 @@ from analysis.origin import origin
 from analysis.run import Run
 
 NEEDS = ("kernels",)
-
-#: What operator types, kernel names and the framework's operators call conversions.
-CONVERSIONS = (
-    ("TransData", re.compile(r"transdata|nchwtonhwc|nhwctonchw|im2col_4d|npu_format_cast", re.I)),
-    ("Transpose", re.compile(r"^transposed?(v2)?$|batched_transpose|_TransposeAiCore_Transpose$", re.I)),
-    ("Cast", re.compile(r"^cast(v2)?$|_CastAiCore_Cast$|^(_to_copy|to|type_as|float|half|bfloat16)$", re.I)),
-    ("Contiguous", re.compile(r"^(asstrided|identity|contiguous|viewcopy|clone)$", re.I)),
-)  # fmt: skip
-
 
 class Limits(limits.Limits):
     pass
@@ -89,26 +80,6 @@ ADVICE = {
     "Contiguous": ("Let the operator read the strided tensor, or make it contiguous once where it is produced.",
                    "请让算子直接读取非连续张量，或在产生处一次性转为连续。"),
 }  # fmt: skip
-
-
-def conversion(kind: Kind) -> str | None:
-    """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
-    if kind.memset or "AI_CPU" in (kind.core or "").upper():
-        return None
-    if kind.op is not None:  # Kineto: a copy kernel under a converting operator
-        name = kind.op.removeprefix("aten::")
-        names = [kind.name, name] if "copy" in kind.name.lower() else [kind.name]
-        if name == "copy_" and "copy" in kind.name.lower() and _types(kind) != (None, None):
-            return "Cast" if len(set(_types(kind))) > 1 else None
-    else:
-        names = [kind.op_type or kind.name]
-    return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
-
-
-def _types(kind: Kind) -> tuple[str | None, str | None]:
-    """Of a copy: the types it writes and reads, as its operator was called with."""
-    found = re.findall(r'"([^"]+)"', kind.input_dtypes or "")
-    return (found[0], found[1]) if len(found) > 1 else (None, None)
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:

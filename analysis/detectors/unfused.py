@@ -42,6 +42,7 @@ import numpy as np
 from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
+from analysis.conversion import conversion
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from analysis.fusions import Chain, Priced, chains, priced
 from analysis.intervals import Intervals, Ints
@@ -83,7 +84,10 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if len(every) and all(kind.bytes is None for kind in every.kinds):
         raise NotMeasured("no kernel has shapes", "算子未记录形状", "profiler_level=Level1; record_shapes=True")
     groups: dict[str, list[Chain]] = {}
+    computes = every.of(conversion(kind) is None for kind in every.kinds)
     for chain in chains(every):
+        if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
+            continue  # what only converts around one kernel is layout_conversion's
         groups.setdefault(chain.rule.operator if chain.rule else GENERIC, []).append(chain)
     for operator, found in groups.items():
         prices = priced(every, found)

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -69,6 +69,11 @@ def _of_folder(folder: Path | None) -> Iterator[Detector]:
         yield described(path.stem, module)
 
 
+def _is_whole(limits: type[Limits]) -> bool:
+    """Whether what a class adds are fields too: without @dataclass of its own they are not."""
+    return set(vars(limits).get("__annotations__", {})) <= {field.name for field in fields(limits)}
+
+
 def described(name: str, module: ModuleType) -> Detector:
     """The detector that a module is, or an error that says what it lacks."""
 
@@ -80,7 +85,7 @@ def described(name: str, module: ModuleType) -> Detector:
     needs, limits, text = tuple(part("NEEDS")), part("Limits"), part("TEXT")
     if unknown := set(needs) - BY_NAME.keys():
         raise ValueError(f"detector {name}: NEEDS names {', '.join(sorted(unknown))}; see analysis/capability.py")
-    if not (isinstance(limits, type) and issubclass(limits, Limits) and is_dataclass(limits)):
+    if not (isinstance(limits, type) and issubclass(limits, Limits) and _is_whole(limits)):
         raise ValueError(f"detector {name}: Limits must be a frozen dataclass made from analysis.limits.Limits")
     if set(text) != set(LANGUAGES) or len({frozenset(words) for words in text.values()}) != 1:
         raise ValueError(f"detector {name}: TEXT needs the same sentences in {' and '.join(LANGUAGES)}")

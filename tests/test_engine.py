@@ -112,6 +112,7 @@ def test_limits_decide_what_is_found(tmp_path: Path) -> None:
         (DETECTOR.replace('("kernels",)', '("tea",)'), "NEEDS names tea"),
         (DETECTOR.replace('("en", "zh")', '("en",)'), "TEXT needs the same sentences in en and zh"),
         (DETECTOR.replace("class Limits(Base)", "class Limits"), "Limits must be a frozen dataclass"),
+        (DETECTOR.replace("(Base):\n    pass", "(Base):\n    most: float = 1.0"), "Limits must be a frozen dataclass"),
     ],
 )
 def test_a_malformed_detector_is_told_what_it_lacks(tmp_path: Path, text: str, complaint: str) -> None:

@@ -80,6 +80,11 @@ def test_every_card_and_every_other_outcome(place: Path) -> None:
     ]  # fmt: skip
     code = next(element.value for element in page.code if "torch.profiler.profile(" in element.value)
     compile(code, "configuration", "exec")
+    assert not page.dataframe or len(page.dataframe[0].value) != judged.STEPS, "evidence is drawn when it is opened"
+    (run,) = stores.runs(place / "store")
+    page.session_state[f"folded_1_en_{run.run_id}"] = True
+    page.run()
+    assert not page.exception
     table = page.dataframe[0].value
     assert len(table) == judged.STEPS and table.iloc[0, 2] == "0.040"
 

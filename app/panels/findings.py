@@ -121,7 +121,16 @@ def _finding(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
         words = finding.words[ctx.lang]
         st.text(telling.plain(words.title))
         st.text(ctx.say("findings.advice_is", {"advice": telling.plain(words.advice)}))
-        with st.expander(ctx.say("findings.evidence", {"n": len(finding.evidence)})):
+        _folded(ctx, place, finding, scene)
+
+
+@st.fragment
+def _folded(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
+    """The evidence, drawn when it is opened: its pictures are most of what a page costs."""
+    run = ctx.run.run_id if ctx.run else ""
+    label, key = ctx.say("findings.evidence", {"n": len(finding.evidence)}), f"folded_{place}_{ctx.lang}_{run}"
+    with st.expander(label, key=key, on_change="rerun") as folded:
+        if folded.open:
             _evidence(ctx, place, finding, scene)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -223,13 +222,3 @@ class _Lanes:
             if wanted is not None and abs(value - wanted) <= TOLERANCE_NS:
                 return value, name
         return sums.get(_BETWEEN, 0), None
-
-
-def disagreement(own: Profiler, file: Reference) -> dict[str, int]:
-    """Nanoseconds by which the file differs from the recomputed split, where it does."""
-    found: dict[str, Any] = {}
-    for name in ("computing_ns", "communication_ns", "communication_not_overlapped_ns", "overlapped_ns", "free_ns"):
-        said = getattr(file, name)
-        if said is not None and abs(said - getattr(own, name)) > TOLERANCE_NS:
-            found[name] = said - getattr(own, name)
-    return found

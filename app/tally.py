@@ -77,7 +77,7 @@ def write(file: Path, content: dict[str, Any], new: bool = False) -> None:
         os.replace(aside, file)
 
 
-def _secret(store: Path) -> bytes:
+def secret(store: Path) -> bytes:
     """The store's secret, made by whoever needs it first; everyone else reads the same."""
     store.mkdir(parents=True, exist_ok=True)
     file = store / _SECRET
@@ -94,7 +94,7 @@ def _secret(store: Path) -> bytes:
 
 def signer(store: Path, kind: str) -> URLSafeSerializer:
     """What signs and checks tokens of one kind."""
-    return URLSafeSerializer(_secret(store), salt=f"npulens-{kind}")
+    return URLSafeSerializer(secret(store), salt=f"npulens-{kind}")
 
 
 def loads(store: Path, kind: str, token: str) -> object:

@@ -104,8 +104,6 @@ def sweep(folder: Path, store: Path) -> None:
     for entry in folder.iterdir():
         run_id, _, rest = entry.name.partition(".")
         gone = not (store / run_id / "manifest.json").is_file()
-        if run_id == "secret":
-            continue
         if rest and (gone or not rest.startswith((f"{VERSION}.duckdb", f"{VERSION}.lock"))) and _idle(entry):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)

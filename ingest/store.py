@@ -5,7 +5,7 @@ STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was mad
 STORE/.staging/                  loads under way; what a killed load left is collected by the next
 STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
 STORE/.trash/                    deleted runs, until the next collection
-STORE/.timeline/                 level-of-detail files (ingest/lod.py), built again when missing, and their secret
+STORE/.timeline/                 level-of-detail files (ingest/lod.py), built again when missing
 STORE/state.sqlite               labels, notes, tags (ingest/notes.py); the only thing here that changes
 """
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from timeline_served import SAMPLES, Served, get, layout_of, load
 
 from app.timeline import opened, route, wire
-from ingest import lod, store
+from ingest import store
 
 
 @pytest.fixture(scope="module", params=["late_rank", "kineto"])
@@ -41,9 +41,9 @@ def test_only_a_token_of_the_run_opens_it(served: Served) -> None:
 
 
 def test_the_secret_is_the_stores_and_nobody_elses(served: Served) -> None:
-    path = served.place / lod.FOLDER / "secret"
+    path = served.place / ".secret"
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_bytes()) == 32
-    route._signer.cache_clear()
+    route._own.cache_clear()
     assert served.get("layout").status == 200  # a server that starts anew takes the token
 
 

@@ -7,7 +7,6 @@ take each other's tokens. A run never changes, so what was answered once may be 
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable
 from functools import cache
@@ -20,10 +19,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from streamlit import config
 
+from app import tally
 from app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
 from app.timeline.asked import Refused
 from app.timeline.opened import opened
-from ingest import lod, store
+from ingest import store
 
 TOKEN_HEADER = "X-Npulens-View"  # a header of our own: no other site's page can send it
 LONGEST_S = 24 * 3600
@@ -40,28 +40,17 @@ def token(run_id: str) -> str:
     return _signer(store.default_dir()).dumps(run_id)
 
 
-@cache
 def _signer(place: Path) -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(_secret(place), salt="npulens-timeline")
-
-
-def _secret(place: Path) -> bytes:
-    """The store's secret, made by whoever comes first; a store that cannot be written gets one per process."""
-    path = place / lod.FOLDER / "secret"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside = path.with_name(f"secret.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-        try:
-            os.link(aside, path)
-        except FileExistsError:
-            pass
-        finally:
-            aside.unlink()
-        return path.read_bytes()
-    except OSError:
-        return secrets.token_bytes(32)
+        secret = tally.secret(place)
+    except OSError:  # a store that cannot be written has a secret of this process
+        secret = _own()
+    return URLSafeTimedSerializer(secret, salt="npulens-timeline")
+
+
+@cache
+def _own() -> bytes:
+    return secrets.token_bytes(32)
 
 
 def routes() -> list[Route]:

@@ -87,7 +87,7 @@ def _open(ctx: Context, run_id: str) -> None:
             context.judged(replace(ctx, run=run))  # begins while the page is being drawn
     page = context.page("overview")
     if page is not None and not deliveries.busy():
-        st.switch_page(page, query_params={"run": run_id, "lang": ctx.lang})
+        st.switch_page(page, query_params={"lang": ctx.lang, "run": run_id})
 
 
 def _progress(ctx: Context, load: Load, place: int) -> None:

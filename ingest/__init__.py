@@ -70,11 +70,14 @@ def load(
     *,
     label: str | None = None,
     join: str | None = None,
+    max_disk: str | None = None,
+    max_time: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> LoadReport:
-    """Load files and directories into the store.
+    """Load files, directories and archives into the store.
 
-    The work happens in a process of its own; this one only waits. Raises IngestError when nothing
+    The work happens in a process of its own; this one only waits. ``max_disk`` ("20G") and ``max_time`` ("30m") limit
+    it (ingest/quota.py has the defaults). Raises IngestError when nothing
     could be tried (no such run to join, no place for the store); a capture that cannot be read is
     an entry of the report with its error.
     """
@@ -84,6 +87,8 @@ def load(
         "store": str(default_dir() if store is None else Path(store).absolute()),
         "label": label,
         "join": join,
+        "max_disk": max_disk,
+        "max_time": max_time,
     }
     return LoadReport(tuple(_loaded(row) for row in _ask_worker(request, progress)))
 

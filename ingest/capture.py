@@ -1,12 +1,14 @@
 """What lies in an upload: rank by rank, which reader reads which files.
 
 The walk asks every reader about every directory, top down, and about every file that no
-directory claimed. What nobody claims but looks like a capture is refused by its name.
+directory claimed. An archive that nobody claims is unpacked, and the walk goes on inside of it.
+What nobody claims but looks like a capture is refused by its name.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from ingest import refuse
+from ingest import archive, refuse
+from ingest.archive.opener import Opener
 from ingest.errors import IngestError
 from ingest.readers import Claim, Facts, readers
 
@@ -28,6 +31,7 @@ class RankSource:
 
     root: Path
     claims: tuple[Claim, ...]
+    damage: tuple[str, ...] = ()  # what the archive it came in has lost of it
 
     @property
     def facts(self) -> Facts:
@@ -60,8 +64,8 @@ class Found:
     refused: tuple[IngestError, ...]
 
 
-def find(paths: list[Path]) -> Found:
-    """Walk an upload."""
+def find(paths: list[Path], opener: Opener | None = None) -> Found:
+    """Walk an upload; without an opener archives are refused."""
     claims: dict[Path, dict[str, Claim]] = {}
     refused: list[IngestError] = []
     for path in paths:
@@ -70,15 +74,33 @@ def find(paths: list[Path]) -> Found:
         if not path.exists():
             refused.append(IngestError("not_found", "there is no such file or directory", str(path)))
             continue
-        for entry in _walk(path, claims):
+        walk = _Walk(path, claims)
+        for entry in walk:
             found = _claims(entry, refused)
             for claim in found:
                 claims.setdefault(claim.root, {})[claim.format] = claim
-            if not found:
+            if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
         refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else=len(claims) == before))
-    sources = (RankSource(root, tuple(of[name] for name in sorted(of))) for root, of in sorted(claims.items()))
+    sources = [
+        RankSource(root, tuple(of[name] for name in sorted(of)), opener.damage(root) if opener else ())
+        for root, of in sorted(claims.items())
+    ]
+    if opener:
+        refused.extend(opener.losses([source.root for source in sources]))
     return Found(tuple(sources), tuple(refused))
+
+
+def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> bool:
+    """Unpack an archive and let the walk go on inside of it; False for what is none."""
+    kind = archive.recognise(entry) if opener and entry.is_file() else None
+    if opener is None or kind is None:
+        return False
+    try:
+        walk.visit(opener.open(entry, kind))
+    except IngestError as error:
+        refused.append(error)
+    return True
 
 
 def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
@@ -94,23 +116,31 @@ def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
     return found
 
 
-def _walk(path: Path, claims: dict[Path, dict[str, Claim]]) -> Iterator[Path]:
+class _Walk:
     """Directories top down, then files; nothing below a directory that was claimed. Links are not followed."""
-    seen = 0
-    pending = [path]
-    while pending:
-        entry = pending.pop(0)
-        seen += 1
-        if seen > MAX_ENTRIES:
-            raise IngestError("too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(path))
-        yield entry
-        if entry.is_dir() and not any(entry == root or root in entry.parents for root in claims):
-            children = [Path(child.path) for child in os.scandir(entry) if not child.is_symlink()]
-            pending = [
-                *sorted(c for c in children if c.is_dir()),
-                *sorted(c for c in children if not c.is_dir()),
-                *pending,
-            ]
+
+    def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]]) -> None:
+        self._path, self._claims = path, claims
+        self._pending = deque([path])
+        self._seen = 0
+
+    def visit(self, path: Path) -> None:
+        """Look at this next."""
+        self._pending.appendleft(path)
+
+    def __iter__(self) -> Iterator[Path]:
+        while self._pending:
+            entry = self._pending.popleft()
+            self._seen += 1
+            if self._seen > MAX_ENTRIES:
+                raise IngestError(
+                    "too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(self._path)
+                )
+            yield entry
+            if entry.is_dir() and not any(place in self._claims for place in (entry, *entry.parents)):
+                children = sorted(Path(child.path) for child in os.scandir(entry) if not child.is_symlink())
+                self._pending.extendleft(reversed([c for c in children if not c.is_dir()]))
+                self._pending.extendleft(reversed([c for c in children if c.is_dir()]))
 
 
 def hash_files(files: list[Path]) -> dict[Path, str]:

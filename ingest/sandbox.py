@@ -57,8 +57,13 @@ class Message:
 Task = Callable[[Callable[[int], None]], dict[str, Any]]
 
 
-def run(tasks: Sequence[tuple[Task, Limits]], at_once: int) -> Iterator[Message]:
-    """Run tasks in children, ``at_once`` of them side by side, and pass on what they say."""
+def run(
+    tasks: Sequence[tuple[Task, Limits]], at_once: int, look: Callable[[], None] | None = None
+) -> Iterator[Message]:
+    """Run tasks in children, ``at_once`` of them side by side, and pass on what they say.
+
+    ``look`` is called again and again meanwhile; what it raises ends them all.
+    """
     waiting = list(enumerate(tasks))
     children: dict[int, _Child] = {}
     selector = selectors.DefaultSelector()
@@ -78,6 +83,8 @@ def run(tasks: Sequence[tuple[Task, Limits]], at_once: int) -> Iterator[Message]
                     del children[key.fd]
             for child in children.values():
                 child.keep_deadline()
+            if look is not None:
+                look()
     finally:
         for child in children.values():
             child.kill()

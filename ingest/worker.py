@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
-from ingest import capture, sandbox, schema, store
+from ingest import capture, schema, store
+from ingest.archive.opener import Opener
 from ingest.assemble import Assembled, Piece, Source, assemble
 from ingest.capture import RankSource
-from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from ingest.errors import IngestError
-from ingest.fill import fill
-from ingest.finish import Part, finish
-from ingest.readers import readers
+from ingest.finish import Part
+from ingest.parsing import Parsed, Say, parse
+from ingest.quota import Quota, Watch
 from ingest.sessions import Member, sessions
 
-Say = Callable[[dict[str, Any]], None]
+#: Stands among the files of a run for what its archive had lost.
+_LOST = "(lost in the archive)"
 
 
 @dataclass(frozen=True)
@@ -41,15 +38,34 @@ class Request:
     store: Path
     label: str | None = None
     join: str | None = None
+    quota: Quota = Quota()
 
 
 @dataclass(frozen=True)
-class _Parsed:
-    """A rank whose tables lie in staging."""
+class _Job:
+    """One load under way."""
 
-    source: RankSource
-    part: Part
-    files: dict[str, str]
+    request: Request
+    where: Path
+    scratch: Path
+    opener: Opener
+    watch: Watch
+    joined: store.RunInfo | None
+    say: Say
+
+    def called(self, root: Path) -> str:
+        """What the root of a rank is called outside, links resolved; archives count as directories."""
+        return _text(os.path.realpath(self.opener.origin(root)))
+
+    def refusal(self, error: IngestError) -> dict[str, Any]:
+        """The entry of what was not loaded, with the path that whoever asked knows."""
+        path = error.path and str(self.opener.origin(Path(error.path)))
+        return _refusal(IngestError(error.kind, error.message, path, error.offset))
+
+
+def _text(name: str) -> str:
+    """A file's name as text that can be stored, whatever bytes it has."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def load(request: Request, say: Say) -> list[dict[str, Any]]:
@@ -57,22 +73,30 @@ def load(request: Request, say: Say) -> list[dict[str, Any]]:
     where = store.open_store(request.store)
     store.collect(where)
     joined = store.resolve(where, request.join) if request.join else None
-    say({"stage": "find", "text": "looking for captures"})
-    found = capture.find(list(request.paths))
+    with store.staging(where) as scratch:
+        watch = Watch(request.quota, scratch)
+        opener = Opener(scratch / "unpacked", request.quota, watch)
+        return _load(_Job(request, where, scratch, opener, watch, joined, say))
+
+
+def _load(job: _Job) -> list[dict[str, Any]]:
+    where, request = job.where, job.request
+    job.say({"stage": "find", "text": "looking for captures"})
+    found = capture.find(list(request.paths), job.opener)
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
-    say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
+    job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
-    refused = [_refusal(error) for error in found.refused]
-    upload = capture.content_id({f"{schema.version()}/{request.join}/{path}": hashes[path] for path in files})
+    upload = _upload_id(job, found.sources, hashes)
     with store.upload_lock(where, upload):
         known = store.recall_upload(where, upload) if files else None
         if known is not None:
             entries = [dict(entry, stored="exists") if entry["run_id"] else entry for entry in known]
         else:
-            with store.staging(where) as scratch:
-                parsed, failed = _parse(found.sources, hashes, scratch, total, say)
-                entries = [_commit(group, where, scratch, joined) for group in _groups(parsed)] + failed
+            parsed, errors = parse(found.sources, job.scratch, job.watch, job.say)
+            failed = [job.refusal(error) for _, error in errors]
+            job.watch.measure()
+            entries = [_commit(group, hashes, job) for group in _groups(parsed)] + failed
             if not failed:  # what failed is tried again next time
                 store.remember_upload(where, upload, entries)
     for entry in entries:
@@ -80,86 +104,18 @@ def load(request: Request, say: Say) -> list[dict[str, Any]]:
             store.set_label(where, entry["run_id"], request.label)
         if entry["run_id"]:
             entry["label"] = store.resolve(where, entry["run_id"]).label
-    return entries + refused
+    return entries + [job.refusal(error) for error in found.refused]
 
 
-def _parse(
-    sources: tuple[RankSource, ...], hashes: dict[Path, str], scratch: Path, total: int, say: Say
-) -> tuple[list[_Parsed], list[dict[str, Any]]]:
-    """Every rank in a child of its own, as many side by side as there are processors."""
-    at_once = max(1, min(os.cpu_count() or 1, len(sources)))
-    tasks = [
-        (_task(source, scratch / f"part{i}"), sandbox.Limits.for_input(source.size)) for i, source in enumerate(sources)
-    ]
-    parsed: list[_Parsed] = []
-    failed: list[dict[str, Any]] = []
-    done = rows = 0
-    for message in sandbox.run(tasks, at_once):
-        source = sources[message.task]
-        if message.error is not None:
-            error = message.error
-            failed.append(
-                _refusal(IngestError(error.kind, error.message, error.path or str(source.root), error.offset))
-            )
-        elif message.result is not None:
-            names = {
-                str(p.relative_to(source.root)) if source.root.is_dir() else p.name: hashes[p] for p in source.files
-            }
-            part = Part(**message.result)
-            rows += sum(part.rows.values())
-            parsed.append(_Parsed(source, part, names))
-        else:
-            done += message.progress
-        read = {"done_bytes": min(done, total), "total_bytes": total, "rows": rows}
-        say({"stage": "read", **read, "text": source.root.name})
-    return sorted(parsed, key=lambda p: sources.index(p.source)), failed
+def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, str]) -> str:
+    """Id of what was found: the same files in the same places, and the same lost."""
+    head = f"{schema.version()}/{job.request.join}"
+    names = {f"{head}/{job.opener.origin(path)}": digest for path, digest in hashes.items()}
+    lost = {f"{head}/{job.opener.origin(source.root)}/{_LOST}": "; ".join(source.damage) for source in sources}
+    return capture.content_id(names | {name: said for name, said in lost.items() if said})
 
 
-def _task(source: RankSource, scratch: Path) -> sandbox.Task:
-    def read(progress: Callable[[int], None]) -> dict[str, Any]:
-        begun = time.monotonic()
-        try:
-            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
-        except (IngestError, duckdb.Error) as error:
-            if not _short_of_memory(error):
-                raise
-            # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
-            shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", AMPLE_MEMORY)
-        return part.as_dict() | {"seconds": time.monotonic() - begun}
-
-    def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
-        drafts: list[Draft] = []
-        failures: list[IngestError] = []
-        for claim in source.claims:
-            rank = source.facts.rank or 0
-            draft = Draft(scratch / claim.format, rank, memory_limit=memory, progress=progress)
-            try:
-                readers()[claim.format].read(claim, draft)
-                drafts.append(draft)
-            except IngestError as error:
-                if _short_of_memory(error):
-                    raise
-                failures.append(error)
-        if not drafts:
-            raise failures[0]
-        draft = fill(drafts)
-        for failure in failures:
-            draft.partial(None, f"one of its formats could not be read: {failure}")
-        part = finish(draft, scratch / "tables")
-        for each in drafts:
-            each.close()
-        return part
-
-    return read
-
-
-def _short_of_memory(error: BaseException | None) -> bool:
-    """Whether DuckDB's limit is behind an error."""
-    return error is not None and (isinstance(error, duckdb.OutOfMemoryException) or _short_of_memory(error.__cause__))
-
-
-def _groups(parsed: list[_Parsed]) -> list[list[_Parsed]]:
+def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
     """Ranks that belong to one session."""
     members = [
         Member(
@@ -171,16 +127,18 @@ def _groups(parsed: list[_Parsed]) -> list[list[_Parsed]]:
     return [[parsed[member.key] for member in session] for session in sessions(members)]
 
 
-def _commit(group: list[_Parsed], where: Path, scratch: Path, joined: store.RunInfo | None) -> dict[str, Any]:
+def _commit(group: list[Parsed], hashes: dict[Path, str], job: _Job) -> dict[str, Any]:
     """Put ranks together and make the run visible."""
     begun = time.monotonic()
-    pieces = [_piece(p, _common_root(group)) for p in group]
+    where, scratch, joined = job.where, job.scratch, job.joined
+    root = _common_root(group, job)
+    pieces = [_piece(p, root, hashes, job) for p in group]
     sources = [Source(Path(p.part.directory), p.part.origin_ns) for p in group]
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
-            return _refusal(
+            return job.refusal(
                 IngestError(
                     "repeated_rank", f"run {joined.run_id} already holds rank {min(taken)}", str(group[0].source.root)
                 )
@@ -194,20 +152,35 @@ def _commit(group: list[_Parsed], where: Path, scratch: Path, joined: store.RunI
     return _entry(staged, stored, sum(p.part.seconds for p in group) + time.monotonic() - begun)
 
 
-def _common_root(group: list[_Parsed]) -> Path | None:
+def _common_root(group: list[Parsed], job: _Job) -> str | None:
     """Where paths within a run begin: nowhere for one rank, so that its name does not matter."""
     if len(group) == 1:
         return None
-    return Path(os.path.commonpath([str(p.source.root.parent.resolve()) for p in group]))
+    return os.path.commonpath([os.path.dirname(job.called(p.source.root)) for p in group])
 
 
-def _piece(parsed: _Parsed, root: Path | None) -> Piece:
-    facts = parsed.source.facts
-    within = "" if root is None else str(parsed.source.root.resolve().relative_to(root))
+def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job) -> Piece:
+    """A rank with its files under the names they had, whatever they are called here."""
+    source = parsed.source
+    facts, mine = source.facts, job.called(source.root)
+    base = job.opener.origin(source.root if source.root.is_dir() else source.root.parent)
+    files = {_text(str(job.opener.origin(path).relative_to(base))): hashes[path] for path in source.files}
+    if source.damage:
+        files[_LOST] = "; ".join(source.damage)  # or the whole archive would find itself here already, and partial
+    within = "" if root is None else os.path.relpath(mine, root)
+    part = _with_host(parsed.part, source.root.name, os.path.basename(mine))
     return Piece(
-        parsed.part, facts.rank_source or "assumed", within, tuple(c.format for c in parsed.source.claims),
-        parsed.files, parsed.source.size,
-    )  # fmt: skip
+        part, facts.rank_source or "assumed", within, tuple(c.format for c in source.claims), files, source.size
+    )
+
+
+def _with_host(part: Part, own: str, called: str) -> Part:
+    """The host as the directory's real name tells it; the one here may be ours."""
+    host = part.facts.get("host")
+    if own == called or not isinstance(host, str) or not own.startswith(host):
+        return part
+    real = called[: len(host)] if len(own) == len(called) else None
+    return replace(part, facts=part.facts | {"host": real})
 
 
 def _stored_piece(row: dict[str, Any]) -> Piece:
@@ -254,6 +227,7 @@ def main() -> None:
         tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join")
     )
     try:
+        request = replace(request, quota=Quota.of(asked))
         say({"result": load(request, say)})
     except IngestError as error:
         say({"error": {"kind": error.kind, "message": error.message, "path": error.path, "offset": error.offset}})

@@ -1,0 +1,131 @@
+"""The archives of one load: each unpacked by a child with limits, and where everything in them came from."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from ingest import archive, sandbox
+from ingest.archive import names
+from ingest.archive.kinds import Kind, stem
+from ingest.archive.tree import Unpacked
+from ingest.errors import IngestError
+from ingest.quota import Quota, Watch
+
+#: Archives within archives are opened this deep; a .tar.gz is one.
+MOST_DEEP = 2
+#: Address space of the child; xz and zstd ask for some hundred MB, the rest is reserved and not used.
+_MEMORY = 6 * sandbox.GIB
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An archive and what became of it."""
+
+    path: Path
+    root: Path
+    found: Unpacked
+    depth: int
+
+
+class Opener:
+    """Opens archives below a directory of the load's own, and knows what they are called for people."""
+
+    def __init__(self, scratch: Path, quota: Quota, watch: Watch | None = None) -> None:
+        self._scratch, self._quota, self._watch = scratch, quota, watch
+        self._left_bytes, self._left_members = quota.unpacked_bytes, quota.members
+        self.opened: dict[Path, Opened] = {}
+        self._count = 0
+
+    def open(self, path: Path, kind: Kind) -> Path:
+        """Unpack an archive; the directory its content lies in. Raises IngestError with the archive's path."""
+        depth = 1 + max((each.depth for each in self._around(path)), default=0)
+        if depth > MOST_DEEP:
+            raise IngestError(
+                "nested_archive", "an archive within an archive within an archive; unpack one of them", str(path)
+            )
+        self._count += 1
+        place = self._scratch / str(self._count)
+        place.mkdir(parents=True)
+        called = self.origin(path).name
+        root = place / names.own(stem(called, kind))
+        try:
+            found = self._unpack(path, kind, root, called)
+        except IngestError as error:
+            shutil.rmtree(place, ignore_errors=True)
+            raise IngestError(error.kind, error.message, str(path), error.offset) from error
+        self._left_bytes -= found.bytes
+        self._left_members -= found.members
+        self.opened[root] = Opened(path, root, found, depth)
+        return root
+
+    def origin(self, path: Path) -> PurePath:
+        """What a file is called outside: archives count as directories."""
+        for each in self._around(path):
+            within, parts = path.relative_to(each.root), []
+            for length in range(1, len(within.parts) + 1):
+                own = PurePath(*within.parts[:length])
+                parts.append(each.found.renamed.get(str(own), own.name))
+            return self.origin(each.path).joinpath(*parts)
+        return path
+
+    def damage(self, root: Path) -> tuple[str, ...]:
+        """What a rank lacks because an archive around it is damaged."""
+        said = []
+        for each in self._around(root):
+            name, here = self.origin(each.path).name, self.origin(root).parts
+            if each.found.damage:
+                said.append(f"the archive {name} is incomplete: {each.found.damage}")
+            for own, member, why in each.found.lost:
+                whole = self._called(each, own, member)
+                if whole is not None and whole.parts[: len(here)] == here:
+                    said.append(f"{member} in the archive {name}: {why}")
+        return tuple(said)
+
+    def losses(self, roots: list[Path]) -> Iterator[IngestError]:
+        """What the archives lost that no rank of ``roots`` tells of."""
+        told = [self.origin(root).parts for root in roots]
+        for each in self.opened.values():
+            within = [root for root in roots if each.root == root or each.root in root.parents]
+            if each.found.damage and not within:
+                yield IngestError("bad_archive", f"nothing in it can be read: {each.found.damage}", str(each.path))
+            for own, member, why in each.found.lost:
+                whole = self._called(each, own, member)
+                if whole is None or not any(whole.parts[: len(here)] == here for here in told):
+                    yield IngestError("bad_member", f"{member} in it is not read: {why}", str(each.path))
+
+    def _called(self, each: Opened, own: str, member: str) -> PurePath | None:
+        """What a lost member is called outside; None for a name that is no place in the archive."""
+        if own:
+            return self.origin(each.root / own)
+        try:
+            return self.origin(each.path).joinpath(*names.parts(member))
+        except names.Unsafe:
+            return None
+
+    def _around(self, path: Path) -> list[Opened]:
+        """The archives a path lies in, the innermost first."""
+        found = [self.opened[place] for place in (path, *path.parents) if place in self.opened]
+        return [*found, *(outer for each in found[-1:] for outer in self._around(each.path))]
+
+    def _unpack(self, path: Path, kind: Kind, root: Path, called: str) -> Unpacked:
+        quota = replace(self._quota, unpacked_bytes=self._left_bytes, members=self._left_members)
+        packed = path.stat().st_size
+        wall = self._watch.left_s if self._watch else quota.time_s
+        limits = sandbox.Limits(_MEMORY, max(1, self._left_bytes), 120 + packed // 250_000, wall)
+
+        def work(progress: Callable[[int], None]) -> dict[str, object]:
+            return archive.unpack(path, kind, root, quota, called).as_dict()
+
+        look = self._watch.look if self._watch else None
+        for message in sandbox.run([(work, limits)], at_once=1, look=look):
+            if message.error is not None:
+                raise message.error
+            if message.result is not None:
+                said = message.result
+                pairs = [(str(a), str(b)) for a, b in said["skipped"]]
+                lost = [(str(a), str(b), str(c)) for a, b, c in said["lost"]]
+                return Unpacked(said["renamed"], said["members"], said["bytes"], pairs, lost, said["damage"])
+        raise IngestError("crashed", "the archive could not be unpacked")

@@ -1,0 +1,188 @@
+"""Where members go: files of ours below one directory, counted byte by byte."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.archive import names
+from ingest.errors import IngestError
+from ingest.quota import Quota, amount, check_free
+
+#: How often the disk is looked at.
+_LOOK_BYTES = 64 << 20
+#: Characters all names of an archive may have: they are kept in memory.
+_MOST_NAMES = 32 << 20
+#: Formats whose readers know an incomplete file and say so: cut short, they are kept.
+_SALVAGED = (b"{", b"[", b"SQLite format 3\0")
+
+
+class Damaged(Exception):
+    """Why the bytes of a member, or of the whole archive, end too early."""
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """What became of an archive. Paths are those within it; own paths are relative to where it was unpacked."""
+
+    renamed: dict[str, str]  # own path -> what its last component is called in the archive, where that differs
+    members: int
+    bytes: int
+    skipped: list[tuple[str, str]]  # member -> why it is not looked at, without loss (links, devices)
+    lost: list[tuple[str, str, str]]  # own path or "", member, why it is missing or incomplete
+    damage: str | None  # why the archive as a whole ends too early
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Budget:
+    """Counts what really comes out of an archive."""
+
+    def __init__(self, quota: Quota, packed: int, place: Path) -> None:
+        self._quota, self._packed, self._place = quota, packed, place
+        self.members = self.bytes = self._names = 0
+        self._look_at = 0
+
+    @property
+    def left_members(self) -> int:
+        """How many more members there may be."""
+        return self._quota.members - self.members
+
+    def member(self, name_length: int) -> None:
+        """One more member."""
+        self.members += 1
+        self._names += name_length
+        if self.members > self._quota.members or self._names > _MOST_NAMES:
+            raise too_many(self._quota)
+
+    def spend(self, size: int) -> None:
+        """So many more bytes."""
+        self.bytes += size
+        quota = self._quota
+        if self.bytes > quota.unpacked_bytes:
+            raise IngestError(
+                "archive_bomb", f"it unpacks to more than {amount(quota.unpacked_bytes)}; load a part of it"
+            )
+        if self.bytes > quota.ratio_from_bytes and self.bytes > quota.unpacked_ratio * self._packed:
+            raise IngestError(
+                "archive_bomb",
+                f"{amount(self._packed)} that unpack to more than {quota.unpacked_ratio} times as much: "
+                "no capture does; unpack it yourself if you trust it",
+            )
+        if self.bytes >= self._look_at:
+            self._look_at = self.bytes + _LOOK_BYTES
+            check_free(self._place, quota, _LOOK_BYTES)
+
+
+def too_many(quota: Quota) -> IngestError:
+    """The refusal of an archive with too many members."""
+    return IngestError("too_many_files", f"an archive of more than {quota.members:,} files; load a part of it")
+
+
+class Tree:
+    """The files of one archive while it is unpacked."""
+
+    def __init__(self, root: Path, budget: Budget) -> None:
+        self.root, self.budget = root, budget
+        self.damage: str | None = None
+        self._aside = root.with_name(f"{root.name}.member")
+        self._known: dict[tuple[Path, str], Path] = {}
+        self._taken: set[tuple[Path, str]] = set()
+        self._again: Counter[tuple[Path, str]] = Counter()
+        self._directories, self._files = {root}, set[Path]()
+        self._renamed: dict[str, str] = {}
+        self.skipped: list[tuple[str, str]] = []
+        self.lost: list[tuple[str, str, str]] = []
+
+    def skip(self, name: str, why: str) -> None:
+        """A member that holds nothing to read."""
+        self.skipped.append((name, why))
+
+    def lose(self, name: str, why: str, own: Path | None = None) -> None:
+        """A member that should be there and is not, or not whole."""
+        self.lost.append(("" if own is None else str(own.relative_to(self.root)), name, why))
+
+    def directory(self, parts: tuple[str, ...]) -> Path | None:
+        """The directory of ours for one of the archive; None where a file has its name."""
+        path = self.root
+        for part in parts:
+            path = self._child(path, part)
+            if path in self._files:
+                return None
+            if path not in self._directories:
+                path.mkdir()
+                self._directories.add(path)
+        return path
+
+    def file(self, parts: tuple[str, ...]) -> Path | None:
+        """The file of ours that a member has become, if it has."""
+        path: Path | None = self.root
+        for part in parts:
+            path = None if path is None else self._known.get((path, part))
+        return path if path in self._files else None
+
+    def write(self, parts: tuple[str, ...], data: Iterable[bytes]) -> None:
+        """One file; of one that comes twice the last counts, as it does for every program that unpacks."""
+        name, parent = "/".join(parts), self.directory(parts[:-1])
+        target = None if parent is None else self._child(parent, parts[-1])
+        if target is None or target in self._directories:
+            return self.lose(name, "a file and a directory have the same name")
+        cut = self._receive(data)
+        if cut is not None and (target in self._files or not self._is_salvaged()):
+            self._aside.unlink()
+            return self.lose(name, cut, target if target in self._files else None)
+        os.replace(self._aside, target)
+        if target in self._files:
+            self.skip(name, "it is in the archive more than once; the last one counts")
+        self._files.add(target)
+        if cut is not None:
+            self.lose(name, f"{cut}; what there is of it is read", target)
+
+    def outcome(self) -> Unpacked:
+        """What there is to say when it is done."""
+        return Unpacked(self._renamed, self.budget.members, self.budget.bytes, self.skipped, self.lost, self.damage)
+
+    def _receive(self, data: Iterable[bytes]) -> str | None:
+        """Write a member aside; why it is not whole."""
+        with self._aside.open("wb") as file:
+            try:
+                for block in data:
+                    self.budget.spend(len(block))
+                    file.write(block)
+            except Damaged as damage:
+                return str(damage)
+            except OSError as error:
+                raise _disk(error) from error
+        return None
+
+    def _is_salvaged(self) -> bool:
+        with self._aside.open("rb") as file:
+            return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_SALVAGED)
+
+    def _child(self, parent: Path, name: str) -> Path:
+        """The path of ours for a component; two spellings of one name never meet."""
+        if (known := self._known.get((parent, name))) is not None:
+            return known
+        mine = names.own(name)
+        while (parent, mine.lower()) in self._taken:
+            self._again[parent, names.own(name).lower()] += 1
+            mine = names.own_again(name, self._again[parent, names.own(name).lower()] + 1)
+        self._taken.add((parent, mine.lower()))
+        path = self._known[parent, name] = parent / mine
+        if mine != name:
+            self._renamed[str(path.relative_to(self.root))] = name
+        return path
+
+
+def _disk(error: OSError) -> IngestError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return IngestError("disk_full", "the store's disk is full; free some or use another --store")
+    if error.errno == errno.EFBIG:
+        return IngestError("archive_bomb", "one of its files is larger than a load may write")
+    return IngestError("system", f"the system refused: {error.strerror or error}")

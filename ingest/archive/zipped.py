@@ -1,0 +1,164 @@
+"""Zip: member by member, as the directory lists them, or as they follow each other where the end is missing."""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ingest.archive import codec, names, zip_headers
+from ingest.archive.tree import Damaged, Tree
+from ingest.archive.zip_headers import Entry
+from ingest.errors import IngestError
+
+_METHODS = {0: "stored", 8: "deflate", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
+_DEFLATE64, _LZMA = 9, 14
+#: Files that are zip archives inside and something else to everybody.
+_OTHERS = (
+    ("[Content_Types].xml", "unknown_format", "an Office document; load the trace itself, not a report about it"),
+    ("META-INF/MANIFEST.MF", "unknown_format", "a Java archive, no capture"),
+    ("AndroidManifest.xml", "unknown_format", "an Android package, no capture"),
+)
+
+
+def unpack(path: Path, tree: Tree) -> None:
+    """Every member that is whole."""
+    with path.open("rb") as file:
+        most = tree.budget.left_members
+        try:
+            entries = zip_headers.listed(file, most)
+        except Damaged as damage:
+            entries, tree.damage = None, str(damage)
+        if entries is not None:
+            _refuse_others({entry.name for entry in entries})
+            for entry in entries:
+                _member(file, entry, tree, walking=False)
+            return
+        tree.damage = tree.damage or "the end of the zip archive is missing: what lay there is lost"
+        file.seek(0)
+        for entry in zip_headers.walked(file, most):
+            if not _member(file, entry, tree, walking=True):
+                return
+
+
+def _refuse_others(present: set[str]) -> None:
+    for name, kind, text in _OTHERS:
+        if name in present:
+            raise IngestError(kind, text)
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in present):
+        text = "a PyTorch checkpoint (torch.save), which is never opened: loading one can run code"
+        raise IngestError("pickle", text)
+
+
+def _member(file: BinaryIO, entry: Entry, tree: Tree, *, walking: bool) -> bool:
+    """One member; False if the next one cannot be found behind it."""
+    tree.budget.member(len(entry.raw_name))
+    try:
+        parts = names.parts(entry.name, windows=entry.is_windows)
+    except names.Unsafe as why:
+        tree.lose(entry.name, str(why))
+        return _skip(file, entry)
+    if entry.special:
+        tree.skip(entry.name, f"{entry.special}, which is not followed")
+        return _skip(file, entry)
+    if entry.is_directory or not parts:
+        if tree.directory(parts) is None:
+            tree.lose(entry.name, "a file and a directory have the same name")
+        return _skip(file, entry)
+    if why_not := _unreadable(entry):
+        tree.lose(entry.name, why_not)
+        return _skip(file, entry)
+    lost = len(tree.lost)
+    tree.write(parts, _content(file, entry, walking))
+    if len(tree.lost) > lost:
+        return _skip(file, entry)
+    if walking:
+        zip_headers.skip_descriptor(file, entry)
+    return True
+
+
+def _unreadable(entry: Entry) -> str | None:
+    if entry.is_encrypted:
+        return "it is encrypted; unpack it with its password and load what comes out"
+    if entry.method == _DEFLATE64:
+        return "it is packed with Deflate64, as Windows Explorer does from 2 GB on; pack it with tar, 7-Zip or zip"
+    if entry.method not in _METHODS:
+        return f"it is packed with method {entry.method}, which npulens does not know; pack it with tar or zip"
+    if entry.packed is None and _METHODS[entry.method] != "deflate":
+        return "its length stands only in the missing end of the archive"
+    return None
+
+
+def _skip(file: BinaryIO, entry: Entry) -> bool:
+    """Move behind a member that is not read; False if nobody knows where it ends."""
+    if entry.packed is None:
+        return False
+    file.seek(entry.data + entry.packed)
+    return True
+
+
+def _content(file: BinaryIO, entry: Entry, walking: bool) -> Iterator[bytes]:
+    """The bytes of a member, checked against its length and checksum."""
+    start, end = (entry.data, None) if walking else zip_headers.begin(file, entry)
+    if walking and entry.packed is not None:
+        end = entry.data + entry.packed
+    window = _Window(file, start, end)
+    size = crc = 0
+    for block in _unpacked(_METHODS[entry.method], window):
+        size += len(block)
+        if entry.size is not None and size > entry.size:
+            raise Damaged(f"it unpacks to more than the {entry.size:,} bytes it claims")
+        crc = zlib.crc32(block, crc)
+        yield block
+        if size == entry.size and entry.method == _LZMA:  # it need not have an end mark
+            break
+    if entry.size is not None and size != entry.size:
+        raise Damaged(f"it unpacks to {size:,} bytes where it claims {entry.size:,}")
+    if entry.crc is not None and crc != entry.crc:
+        raise Damaged("its checksum does not fit its bytes")
+    if walking:
+        file.seek(window.position if end is None else end)
+
+
+def _unpacked(method: str, window: _Window) -> Iterator[bytes]:
+    if method == "lzma":
+        return codec.series(window.read, lambda: _lzma_of(window))
+    if method == "deflate":
+        return codec.deflate(window.read, window.give_back)
+    return codec.unpacked(method, window.read)
+
+
+def _lzma_of(window: _Window) -> lzma.LZMADecompressor:
+    """The decoder for zip's own LZMA header: version, length of the properties, properties."""
+    head = window.read(4)
+    properties = window.read(int.from_bytes(head[2:4], "little")) if len(head) == 4 else b""
+    if len(properties) != 5:
+        raise Damaged("its LZMA header is damaged")
+    small, dictionary = properties[0], int.from_bytes(properties[1:5], "little")
+    if dictionary > codec.XZ_MEMORY or small >= 9 * 5 * 5:
+        raise Damaged("its LZMA header asks for too much memory")
+    filters = {
+        "id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": small % 9, "lp": small // 9 % 5, "pb": small // 45,
+    }  # fmt: skip
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[filters])
+
+
+class _Window:
+    """The packed bytes of one member, wherever others read the file meanwhile."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int | None) -> None:
+        self._file, self.position, self._end = file, start, end
+
+    def read(self, size: int) -> bytes:
+        if self._end is not None:
+            size = min(size, self._end - self.position)
+        self._file.seek(self.position)
+        found = self._file.read(size)
+        self.position += len(found)
+        return found
+
+    def give_back(self, size: int) -> None:
+        """What was read and belongs to the next member."""
+        self.position -= size

@@ -1,0 +1,107 @@
+"""Ranks to parts: every rank in a child of its own, as many side by side as there are processors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ingest import sandbox
+from ingest.capture import RankSource
+from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
+from ingest.errors import IngestError
+from ingest.fill import fill
+from ingest.finish import Part, finish
+from ingest.quota import Watch
+from ingest.readers import readers
+
+Say = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A rank whose tables lie in staging."""
+
+    source: RankSource
+    part: Part
+
+
+def parse(
+    sources: tuple[RankSource, ...], scratch: Path, watch: Watch, say: Say
+) -> tuple[list[Parsed], list[tuple[RankSource, IngestError]]]:
+    """What can be read of every rank, and why the others cannot."""
+    total = sum(source.size for source in sources)
+    at_once = max(1, min(os.cpu_count() or 1, len(sources)))
+    tasks = [
+        (_task(source, scratch / f"part{i}"), sandbox.Limits.for_input(source.size)) for i, source in enumerate(sources)
+    ]
+    parsed: list[Parsed] = []
+    failed: list[tuple[RankSource, IngestError]] = []
+    done = rows = 0
+    for message in sandbox.run(tasks, at_once, watch.look):
+        source = sources[message.task]
+        if message.error is not None:
+            error = message.error
+            path = error.path or str(source.root)
+            failed.append((source, IngestError(error.kind, error.message, path, error.offset)))
+        elif message.result is not None:
+            part = Part(**message.result)
+            rows += sum(part.rows.values())
+            parsed.append(Parsed(source, part))
+        else:
+            done += message.progress
+        read = {"done_bytes": min(done, total), "total_bytes": total, "rows": rows}
+        say({"stage": "read", **read, "text": source.root.name})
+    return sorted(parsed, key=lambda p: sources.index(p.source)), failed
+
+
+def _task(source: RankSource, scratch: Path) -> sandbox.Task:
+    def read(progress: Callable[[int], None]) -> dict[str, Any]:
+        begun = time.monotonic()
+        try:
+            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
+        except (IngestError, duckdb.Error) as error:
+            if not _short_of_memory(error):
+                raise
+            # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
+            shutil.rmtree(scratch / "first", ignore_errors=True)
+            part = attempt(progress, scratch / "second", AMPLE_MEMORY)
+        return part.as_dict() | {"seconds": time.monotonic() - begun}
+
+    def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
+        drafts: list[Draft] = []
+        failures: list[IngestError] = []
+        for claim in source.claims:
+            rank = source.facts.rank or 0
+            draft = Draft(scratch / claim.format, rank, memory_limit=memory, progress=progress)
+            try:
+                readers()[claim.format].read(claim, draft)
+                drafts.append(draft)
+            except IngestError as error:
+                if _short_of_memory(error):
+                    raise
+                failures.append(error)
+        if not drafts:
+            raise failures[0]
+        draft = fill(drafts)
+        for failure in failures:
+            draft.partial(None, f"one of its formats could not be read: {failure}")
+        for lost in source.damage:
+            draft.partial(None, lost)
+        part = finish(draft, scratch / "tables")
+        for each in drafts:
+            each.close()
+        return part
+
+    return read
+
+
+def _short_of_memory(error: BaseException | None) -> bool:
+    """Whether DuckDB's limit is behind an error."""
+    return error is not None and (isinstance(error, duckdb.OutOfMemoryException) or _short_of_memory(error.__cause__))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from ingest.ascend.states import outermost, state
 from ingest.errors import IngestError
 
 #: Files of these endings look like captures; others beside a capture (logs, notes) are passed over in silence.
@@ -14,7 +15,6 @@ _LOOKS = re.compile(
 )
 #: Files that stand beside captures and describe them.
 _BESIDE = ("manifest.json", "truth.json")
-_RAW_MSPROF = re.compile(r"^PROF_\d+_\d+_[0-9A-Za-z]+$")
 _MAGIC = (
     (b"PK\x03\x04", "zip_archive", "a zip archive; unpack it and load the directory"),
     (b"SQLite format 3\0", "unknown_database", "an SQLite database without profiler tables that npulens knows"),
@@ -33,7 +33,7 @@ _LISTED = 20
 def name_all(path: Path, unclaimed: list[Path], claimed: Collection[Path], nothing_else: bool) -> list[IngestError]:
     """Refusals for what a walk found and nobody claimed; a directory that holds a capture is no raw one."""
     bare = [e for e in unclaimed if e.is_dir() and not any(e == root or e in root.parents for root in claimed)]
-    states = [error for entry in bare if (error := _raw_state(entry))]
+    states = outermost(error for entry in bare if (error := _raw_state(entry)))
     raw = [Path(error.path) for error in states if error.path]
     files = [e for e in unclaimed if e.is_file() and not any(r == e or r in e.parents for r in raw)]
     if not nothing_else:
@@ -49,26 +49,8 @@ def name_all(path: Path, unclaimed: list[Path], claimed: Collection[Path], nothi
 
 
 def _raw_state(entry: Path) -> IngestError | None:
-    """Directories that hold raw data somebody has yet to parse (reference: states of a directory)."""
-    children = {child.name for child in entry.iterdir()}
-    if _RAW_MSPROF.match(entry.name) and "mindstudio_profiler_output" not in children:
-        return IngestError(
-            "raw_msprof",
-            f"raw msprof data, not exported yet; on the NPU host run `msprof --export=on --output={entry.name}`",
-            str(entry),
-        )
-    if "FRAMEWORK" in children and "ASCEND_PROFILER_OUTPUT" not in children:
-        return IngestError(
-            "raw_torch_npu",
-            "raw torch_npu data, not analysed yet; on the NPU host run "
-            f"`python -c \"from torch_npu.profiler.profiler import analyse; analyse('{entry.name}')\"`",
-            str(entry),
-        )
-    if entry.name.endswith(("_ascend_pt", "_ascend_ms")) and not children - {"logs"}:
-        return IngestError(
-            "aborted", "the profiler left nothing here but its directory: the run was aborted", str(entry)
-        )
-    return None
+    """Directories that hold raw data somebody has yet to parse, or nothing of a capture at all."""
+    return state(entry)
 
 
 def _name_file(entry: Path) -> IngestError:

@@ -139,7 +139,6 @@ def test_odd_types_are_as_good_as_nothing(tmp_path: Path, config: object) -> Non
     draft = Draft(tmp_path / "draft", 3)
     rankdir.describe(root, draft)
     assert draft.broken == []
-    assert not rankdir.exports_text(root)
     assert "profiler_level" not in draft.facts
 
 
@@ -166,7 +165,7 @@ def test_describe_fills_the_rank_once(tmp_path: Path) -> None:
     assert draft.con.execute(clock).fetchall() == [(1_000, 7, 100.0, 1_736_408_884_023_552_840, 5_000)]
     assert draft.con.execute(group).fetchall() == [(GROUP, "default_group", [3, 1, 0, 2], "profiler_metadata.json")]
     assert rankdir.worker(root) == ("host-1", 77)
-    assert rankdir.exports_text(root) and rankdir.records_device(root) and rankdir.level(root) == "Level2"
+    assert rankdir.records_device(root) and rankdir.level(root) == "Level2"
     assert draft.broken == []
 
 

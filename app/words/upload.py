@@ -102,6 +102,16 @@ TEXT = {
         "Run torch_npu.profiler.profiler.analyse('DIR') on the NPU host, then drop the result.",
         "请在 NPU 主机上执行 torch_npu.profiler.profiler.analyse('DIR')，再拖入解析结果。",
     ),
+    "kind_raw_mindspore": ("raw MindSpore data that has not been analysed", "尚未解析的 MindSpore 原始数据"),
+    "remedy_raw_mindspore": (
+        "Run mindspore.profiler.profiler.analyse('DIR') on the NPU host, then drop the result.",
+        "请在 NPU 主机上执行 mindspore.profiler.profiler.analyse('DIR')，再拖入解析结果。",
+    ),
+    "kind_failed_analysis": ("a capture whose analysis failed", "解析失败的采集数据"),
+    "remedy_failed_analysis": (
+        "Analyse it again where it was recorded and look at logs/*.log, then drop the result.",
+        "请在采集所在主机上重新解析并查看 logs/*.log，再拖入解析结果。",
+    ),
     "kind_aborted": ("only the directory of a profiler run that was aborted", "被中止的采集，只留下空目录"),
     "remedy_aborted": (
         "Profile again and let the schedule run to its end.",

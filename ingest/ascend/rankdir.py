@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 
+from ingest.ascend import completeness, prof_dir
+from ingest.ascend.profiler_log import last_errors
+from ingest.ascend.small_json import mapping, number, read, text, whole
 from ingest.draft import Draft
 from ingest.readers import Facts
 
 _METADATA = "profiler_metadata.json"
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
-MSPROF_OUTPUT = "mindstudio_profiler_output"
+MSPROF_OUTPUT = prof_dir.EXPORT
 
-_RANK_DIR = re.compile(r"_ascend_(pt|ms)$")
-_PROF_DIR = re.compile(r"^PROF_\d+_\d+_[0-9A-Za-z]+$")
+RANK_DIR = re.compile(r"_ascend_(pt|ms)$")
 _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _RANK_IN_NAME = re.compile(r"(?:^|[^0-9A-Za-z])rank[-_]?(\d+)(?!\d)", re.I)
 _WORKER = re.compile(r"^(?P<host>.+)_(?P<pid>\d+)_\d{14,17}_ascend_(?:pt|ms)$")
 _GROUP_HASH = re.compile(rb'@(\d{6,20})"')
-_ERROR_LINE = re.compile(r"\[ERROR\]|\bERROR\b")
 
 #: Names of the group that holds every rank of the job.
 _WORLD_GROUPS = ("default_group", "hccl_world_group")
-#: The small JSON files are small.
-_MAX_JSON_BYTES = 64 << 20
+#: MindSpore jobs put rank_N several directories above what the profiler writes.
+_ABOVE = 3
 #: Enough of communication.json to meet every group it names; it repeats them throughout.
 _HEAD_BYTES = 1 << 18
 
@@ -56,15 +55,22 @@ def rank_root(path: Path) -> Path | None:
         return path.parent
     if not path.is_dir():
         return None
-    if _RANK_DIR.search(path.name) or _PROF_DIR.match(path.name):
+    if RANK_DIR.search(path.name) or prof_dir.NAME.match(path.name) or prof_dir.is_old_export(path):
         return path
     return path if (path / OUTPUT).is_dir() or (path / MSPROF_OUTPUT).is_dir() or info_file(path) else None
 
 
 def output_dir(root: Path) -> Path:
     """Where the exported files of a rank directory lie; the directory itself if nowhere else."""
+    return output_dirs(root)[0]
+
+
+def output_dirs(root: Path) -> list[Path]:
+    """The same, with both directories of an old msprof export."""
+    if prof_dir.is_old_export(root):
+        return [found for name in prof_dir.OLD_EXPORT if (found := root / name).is_dir()]
     candidates = [root / OUTPUT, root / MSPROF_OUTPUT, *sorted(root.glob(f"PROF_*/{MSPROF_OUTPUT}"))]
-    return next((found for found in candidates if found.is_dir()), root)
+    return [next((found for found in candidates if found.is_dir()), root)]
 
 
 def info_file(root: Path) -> Path | None:
@@ -76,7 +82,8 @@ def info_file(root: Path) -> Path | None:
 def small_files(root: Path) -> tuple[Path, ...]:
     """What this module reads of a rank directory: to be hashed with the rest."""
     metadata = root / _METADATA
-    return tuple(path for path in (info_file(root), metadata if metadata.is_file() else None) if path)
+    own = tuple(path for path in (info_file(root), metadata if metadata.is_file() else None) if path)
+    return own or prof_dir.small_files(root)
 
 
 def double_hash(group: str) -> str:
@@ -88,38 +95,46 @@ def double_hash(group: str) -> str:
     return str(high << 32 | low)
 
 
-def facts(root: Path) -> Facts:
-    """What can be told about the rank without parsing its traces."""
+def facts(root: Path, device: int | None = None) -> Facts:
+    """What can be told about the rank without parsing its traces. ``device``: which one of a PROF directory."""
     info, metadata = _info(root), _metadata(root)
     rank, source = _rank(root, info)
     groups = _parallel_groups(metadata)
     begin, end = _window(info)
+    if prof := prof_dir.find(root, device):
+        begin, end = prof.about.begin_unix, prof.about.end_unix
+        if rank is None or prof.rank_source == "metadata":
+            rank, source = prof.rank, prof.rank_source
     hashes = {double_hash(name) for name in groups} | _hashes(output_dir(root) / "communication.json")
     return Facts(rank, source, _world_size(metadata, groups), tuple(sorted(hashes)), begin, end)
 
 
-def describe(root: Path, draft: Draft) -> None:
-    """Fill in what profiler_info and profiler_metadata say about the rank; a second call changes nothing."""
+def describe(root: Path, draft: Draft, device: int | None = None) -> None:
+    """Fill in what the small files say about the rank; a second call changes nothing."""
     if (draft.dir / "rankdir_clock.spool.parquet").exists():
         return
     info, metadata = _info(root), _metadata(root)
     groups = _parallel_groups(metadata)
-    config = _mapping(info.get("config"))
+    config = mapping(info.get("config"))
     draft.fact("backend", "npu")
     draft.fact("settings", _text(config))
     draft.fact("versions", _text({key: info[key] for key in info if key.endswith("_version")}))
-    draft.fact("environment", _text(_mapping(metadata.get("ENV_VARIABLES"))))
-    draft.fact("profiler_level", _string(_mapping(config.get("experimental_config")).get("_profiler_level")))
+    draft.fact("environment", _text(mapping(metadata.get("ENV_VARIABLES"))))
+    draft.fact("profiler_level", text(mapping(config.get("experimental_config")).get("_profiler_level")))
     draft.fact("world_size", _world_size(metadata, groups))
-    draft.fact("device_id", _device(root))
-    start, end = _mapping(info.get("start_info")), _mapping(info.get("end_info"))
+    draft.fact("device_id", _device(root) if device is None else device)
+    start, end = mapping(info.get("start_info")), mapping(info.get("end_info"))
     clock = {
-        "host_start_monotonic_ns": _int(start.get("start_monotonic")),
-        "device_start_count": _int(start.get("start_cnt")),
-        "device_freq_mhz": _float(start.get("freq")),
-        "collection_end_unix_ns": _int(end.get("collectionTimeEnd")),
-        "collection_end_monotonic_ns": _int(end.get("MonotonicTimeEnd")),
+        "host_start_monotonic_ns": whole(start.get("start_monotonic")),
+        "device_start_count": whole(start.get("start_cnt")),
+        "device_freq_mhz": number(start.get("freq")),
+        "collection_end_unix_ns": whole(end.get("collectionTimeEnd")),
+        "collection_end_monotonic_ns": whole(end.get("MonotonicTimeEnd")),
     }
+    if prof := prof_dir.find(root, device):
+        clock |= prof_dir.clock(prof.about)
+        draft.fact("host", prof.about.host)
+        draft.fact("pid", prof.about.pid)
     known = [clock] if any(value is not None for value in clock.values()) else []
     draft.table("rankdir_clock", known, _CLOCK)
     draft.provide("clock", "SELECT * FROM rankdir_clock")
@@ -140,18 +155,12 @@ def groups_of(root: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 def level(root: Path) -> str | None:
     """The profiler level the rank was recorded with, e.g. Level1."""
-    return _string(setting(root, "experimental_config", "_profiler_level"))
-
-
-def exports_text(root: Path) -> bool:
-    """Whether the profiler was told to write text files (a string in old versions, a list in new ones)."""
-    kinds = setting(root, "experimental_config", "_export_type")
-    return "text" in (kinds if isinstance(kinds, list) else [kinds])
+    return text(setting(root, "experimental_config", "_profiler_level"))
 
 
 def setting(root: Path, section: str, key: str) -> object:
     """One value of profiler_info's config."""
-    return _mapping(_mapping(_info(root).get("config")).get(section)).get(key)
+    return mapping(mapping(_info(root).get("config")).get(section)).get(key)
 
 
 def records_device(root: Path) -> bool:
@@ -160,27 +169,20 @@ def records_device(root: Path) -> bool:
     return isinstance(activities, list) and any("NPU" in str(name) for name in activities)
 
 
+def stopped(root: Path) -> bool:
+    """Whether the profiler stopped in order, as far as profiler_info can say."""
+    info = _info(root)
+    return not info or not records_device(root) or bool(mapping(info.get("end_info")))
+
+
 def _info(root: Path) -> Mapping[str, object]:
     path = info_file(root)
-    return _read(path)[0] if path else {}
+    return read(path)[0] if path else {}
 
 
 def _metadata(root: Path) -> Mapping[str, object]:
     path = root / _METADATA
-    return _read(path)[0] if path.is_file() else {}
-
-
-def _read(path: Path) -> tuple[Mapping[str, object], str | None]:
-    """A JSON object of a file, and why it could not be read."""
-    try:
-        if path.stat().st_size > _MAX_JSON_BYTES:
-            return {}, f"{path.name} is larger than {_MAX_JSON_BYTES >> 20} MB"
-        found = msgspec.json.decode(path.read_bytes())
-    except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
-        return {}, f"{path.name} cannot be read: {error}"
-    if not isinstance(found, dict):
-        return {}, f"{path.name} holds no JSON object"
-    return found, None
+    return read(path)[0] if path.is_file() else {}
 
 
 def _rank(root: Path, info: Mapping[str, object]) -> tuple[int | None, str | None]:
@@ -188,10 +190,10 @@ def _rank(root: Path, info: Mapping[str, object]) -> tuple[int | None, str | Non
     named = _INFO.match(path.name) if path else None
     if named and named[1]:
         return int(named[1]), "file name"
-    told = _int(info.get("rank_id"))
+    told = whole(info.get("rank_id"))
     if told is not None and told >= 0:
         return told, "metadata"
-    for name in (root.name, root.parent.name):
+    for name in (root.name, *(parent.name for parent in list(root.parents)[:_ABOVE])):
         if match := _RANK_IN_NAME.search(name):
             return int(match[1]), "directory name"
     return None, None
@@ -199,9 +201,9 @@ def _rank(root: Path, info: Mapping[str, object]) -> tuple[int | None, str | Non
 
 def _window(info: Mapping[str, object]) -> tuple[int | None, int | None]:
     """Begin and end of the collection in Unix time: only the end is stamped with both clocks."""
-    end = _mapping(info.get("end_info"))
-    end_unix, end_monotonic = _int(end.get("collectionTimeEnd")), _int(end.get("MonotonicTimeEnd"))
-    begin_monotonic = _int(_mapping(info.get("start_info")).get("start_monotonic"))
+    end = mapping(info.get("end_info"))
+    end_unix, end_monotonic = whole(end.get("collectionTimeEnd")), whole(end.get("MonotonicTimeEnd"))
+    begin_monotonic = whole(mapping(info.get("start_info")).get("start_monotonic"))
     if end_unix is None or end_monotonic is None or begin_monotonic is None or begin_monotonic > end_monotonic:
         return None, end_unix
     return end_unix - (end_monotonic - begin_monotonic), end_unix
@@ -210,16 +212,16 @@ def _window(info: Mapping[str, object]) -> tuple[int | None, int | None]:
 def _parallel_groups(metadata: Mapping[str, object]) -> dict[str, tuple[str | None, tuple[int, ...]]]:
     """Group name -> its kind (tp, dp...) and its global ranks."""
     found = {}
-    for name, group in _mapping(metadata.get("parallel_group_info")).items():
-        told = _mapping(group)
+    for name, group in mapping(metadata.get("parallel_group_info")).items():
+        told = mapping(group)
         listed = told.get("global_ranks")
-        ranks = tuple(rank for rank in map(_int, listed if isinstance(listed, list) else []) if rank is not None)
-        found[name] = (_string(told.get("group_name")), ranks)
+        ranks = tuple(rank for rank in map(whole, listed if isinstance(listed, list) else []) if rank is not None)
+        found[name] = (text(told.get("group_name")), ranks)
     return found
 
 
 def _world_size(metadata: Mapping[str, object], groups: Mapping[str, tuple[str | None, tuple[int, ...]]]) -> int | None:
-    told = _int(_mapping(metadata.get("distributed_args")).get("world_size"))
+    told = whole(mapping(metadata.get("distributed_args")).get("world_size"))
     if told is not None and told > 0:
         return told
     return max((len(ranks) for kind, ranks in groups.values() if kind in _WORLD_GROUPS and ranks), default=None)
@@ -253,45 +255,15 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
 
 def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
     for path in small_files(root):
-        if reason := _read(path)[1]:
+        if reason := read(path)[1]:
             draft.partial(None, reason)
-    if info and records_device(root) and not _mapping(info.get("end_info")):
+    if not stopped(root):
         draft.partial(None, "profiler_info has no end_info: the profiler did not stop in order")
-    if errors := list(_error_lines(root)):
-        draft.partial(None, "the profiler's log has errors: " + errors[-1])
-
-
-def _error_lines(root: Path) -> Iterator[str]:
-    for path in sorted(root.glob("logs/*.log")):
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _HEAD_BYTES))
-            tail = file.read().decode("utf-8", "replace")
-        yield from (line.strip()[:300] for line in tail.splitlines() if _ERROR_LINE.search(line))
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    if lacking := completeness.missing(mapping(info.get("config")), root, output_dir(root)):
+        draft.partial(None, lacking)
+    if errors := last_errors(root):
+        draft.partial(None, "the profiler's log has errors: " + " | ".join(errors))
 
 
 def _text(value: Mapping[str, object]) -> str | None:
     return json.dumps(value, ensure_ascii=False) if value else None
-
-
-def _int(value: object) -> int | None:
-    """A whole number that fits 64 bits, written as a number or as text."""
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value.strip()):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if -(2**63) <= value < 2**63 else None
-
-
-def _float(value: object) -> float | None:
-    if isinstance(value, str) and re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value.strip()):
-        value = float(Decimal(value))
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

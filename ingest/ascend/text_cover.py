@@ -11,11 +11,7 @@ from ingest.ascend.trace_view import Pass
 from ingest.draft import Draft
 from ingest.readers import Claim
 
-#: What a complete text export of a device holds: a name for people, and the names it goes by.
-_EXPECTED = (
-    ("trace_view.json", re.compile(r"^(trace_view|msprof).*\.json$")),
-    ("kernel_details.csv", re.compile(r"^(kernel_details|op_summary).*\.csv$")),
-)
+_TRACE = re.compile(r"^(trace_view|msprof).*\.json$")
 #: Stamps before 2001 are no wall clock.
 _WALL_CLOCK_NS = 10**18
 _STATISTICS = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
@@ -50,9 +46,6 @@ def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, ob
     if unnamed:
         listed = ", ".join(unnamed[:5])
         draft.note("track", f"the trace names no process for pid {listed}: its spans are taken for what they look like")
-    missing = [name for name, known in _EXPECTED if not any(known.match(path.name) for path in claim.files)]
-    if missing and rankdir.exports_text(claim.root) and rankdir.records_device(claim.root):
-        draft.partial(None, f"the export lacks {', '.join(missing)}: its analysis did not finish")
     _absent(claim, draft)
 
 
@@ -60,7 +53,7 @@ def _absent(claim: Claim, draft: Draft) -> None:
     """Every table that has nothing says why, and what would record it."""
     level = rankdir.level(claim.root)
     at = f" at {level}" if level else ""
-    has_trace = any(_EXPECTED[0][1].match(path.name) for path in claim.files)
+    has_trace = any(_TRACE.match(path.name) for path in claim.files)
     no_trace = None if has_trace else "there is no trace_view.json"
     for table, rows, reason, setting in (
         ("kernel", "dev WHERE kind IN ('kernel', 'memset')", "no device tasks were recorded", _DEVICE),

@@ -1,0 +1,49 @@
+"""The small JSON files of the Ascend profilers: read whole, damaged or not, and their values taken with care."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+
+#: The small JSON files are small.
+_MAX_BYTES = 64 << 20
+
+
+def read(path: Path) -> tuple[Mapping[str, object], str | None]:
+    """A JSON object of a file, and why it could not be read."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return {}, f"{path.name} is larger than {_MAX_BYTES >> 20} MB"
+        found = msgspec.json.decode(path.read_bytes())
+    except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
+        return {}, f"{path.name} cannot be read: {error}"
+    if not isinstance(found, dict):
+        return {}, f"{path.name} holds no JSON object"
+    return found, None
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number that fits 64 bits, written as a number or as text."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def number(value: object) -> float | None:
+    if isinstance(value, str) and re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value.strip()):
+        value = float(Decimal(value))
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blake3 import blake3
@@ -46,6 +46,18 @@ class RankSource:
             begin_ns=next((facts.begin_ns for facts in said if facts.begin_ns is not None), None),
             end_ns=next((facts.end_ns for facts in said if facts.end_ns is not None), None),
         )
+
+    def by_device(self) -> tuple[RankSource, ...]:
+        """One source for each of the devices that share the files; mostly there is one."""
+        devices = sorted({device for claim in self.claims for device in claim.beside})
+        if not devices:
+            return (self,)
+        return tuple(replace(self, claims=tuple(claim.of(device) for claim in self.claims)) for device in devices)
+
+    @property
+    def device(self) -> int | None:
+        """Which of the devices that share the files it is."""
+        return next((claim.device for claim in self.claims if claim.device is not None), None)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -88,7 +100,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     ]
     if opener:
         refused.extend(opener.losses([source.root for source in sources]))
-    return Found(tuple(sources), tuple(refused))
+    return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused))
 
 
 def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> bool:

@@ -24,7 +24,7 @@ CREATE TABLE run (
 -- One row per captured rank.
 CREATE TABLE rank (
     rank            INTEGER NOT NULL,  -- process of the job; never the device id
-    rank_source     VARCHAR NOT NULL,  -- where the number comes from: 'file name', 'metadata', 'directory name', 'database', 'assumed'
+    rank_source     VARCHAR NOT NULL,  -- where the number comes from: 'file name', 'metadata', 'directory name', 'database', 'device id', 'assumed'
     path            VARCHAR NOT NULL,  -- path within the capture
     formats         VARCHAR[] NOT NULL,-- readers that contributed to this rank
     status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
@@ -272,7 +272,7 @@ CREATE TABLE step (
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
     device_dur_ns   BIGINT,
-    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation'
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'step trace', 'kernel_details', 'device annotation'
 );
 
 -- The profiler's own split per step, as its file says.
@@ -294,7 +294,7 @@ CREATE TABLE profiler_step (
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.
 CREATE TABLE summary (
     rank            INTEGER NOT NULL,
-    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details'
+    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem'
     name            VARCHAR NOT NULL,
     category        VARCHAR,           -- core type or API level
     count           BIGINT,

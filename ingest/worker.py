@@ -165,6 +165,8 @@ def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job)
     facts, mine = source.facts, job.called(source.root)
     base = job.opener.origin(source.root if source.root.is_dir() else source.root.parent)
     files = {_text(str(job.opener.origin(path).relative_to(base))): hashes[path] for path in source.files}
+    if source.device is not None:  # others are made of the same files
+        files[f"device {source.device}"] = ""
     if source.damage:
         files[_LOST] = "; ".join(source.damage)  # or the whole archive would find itself here already, and partial
     within = "" if root is None else os.path.relpath(mine, root)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ingest.ascend.cells import Csv, read_csv
+from ingest.ascend.cells import Csv
+from ingest.ascend.slices import read_slices
 from ingest.ascend.stage import count, frames, keep, one_line
 from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
 from ingest.sqltext import literal
 
 _STAMPED = f"ts_ns BETWEEN {-LATEST} AND {LATEST}"
+_NO_ITERATION = "SELECT 0::BIGINT AS step, 0::BIGINT AS ts_ns, 0::BIGINT AS dur_ns, 0::BIGINT AS model WHERE false"
 _STEP_COLUMNS = {
     "computing_ns": "Computing",
     "communication_ns": "Communication",
@@ -47,7 +49,7 @@ def _operator_memory(file: Csv) -> str:
         {file.said("Device Type", "Device")} AS device FROM {file.name}"""
 
 
-def _step_trace(file: Csv) -> str:
+def _step_trace_time(file: Csv) -> str:
     columns = ", ".join(f"{file.ns(theirs)} AS {ours}" for ours, theirs in _STEP_COLUMNS.items())
     return f"SELECT {file.whole('Step')} AS step, {columns}, 'step_trace_time.csv' AS source FROM {file.name}"
 
@@ -64,6 +66,32 @@ def _api_statistic(file: Csv) -> str:
     return f"""SELECT 'api_statistic' AS source, {file.said("API Name")} AS name, {file.said("Level")} AS category,
         {file.whole("Count")} AS count, {file.ns("Time(us)")} AS total_ns, {file.ns("Min(us)")} AS min_ns,
         {file.ns("Max(us)")} AS max_ns, {rest} AS args FROM {file.name}"""
+
+
+def _communication_statistic(file: Csv) -> str:
+    rest = file.rest(file.others("OP Type", "Count", "Total Time(us)", "Min Time(us)", "Max Time(us)"))
+    return f"""SELECT 'communication_statistic' AS source, {file.said("OP Type")} AS name, NULL::VARCHAR AS category,
+        {file.whole("Count")} AS count, {file.ns("Total Time(us)")} AS total_ns, {file.ns("Min Time(us)")} AS min_ns,
+        {file.ns("Max Time(us)")} AS max_ns, {rest} AS args FROM {file.name}"""
+
+
+def _listed(source: str, *names: str) -> Callable[[Csv], str]:
+    """A file that lists things without times: their names, and everything else as it stands."""
+
+    def select(file: Csv) -> str:
+        rest = file.rest(file.others(*names))
+        return f"""SELECT '{source}' AS source, {file.said(*names)} AS name, NULL::VARCHAR AS category,
+            NULL::BIGINT AS count, NULL::BIGINT AS total_ns, NULL::BIGINT AS min_ns, NULL::BIGINT AS max_ns,
+            {rest} AS args FROM {file.name}"""
+
+    return select
+
+
+def _step_trace(file: Csv) -> str:
+    """Iterations of a training job as msprof marks them, in the words of the table step."""
+    end, length = file.ns("Iteration End(us)"), file.ns("Iteration Time(us)")
+    return f"""SELECT {file.whole("Iteration ID")} AS step, TRY({end} - {length}) AS ts_ns, {length} AS dur_ns,
+        {file.whole("Model ID")} AS model FROM {file.name}"""
 
 
 def _operator_details(file: Csv) -> str:
@@ -90,10 +118,18 @@ _FILES: dict[str, tuple[str, Callable[[Csv], str], str]] = {
     "memory_record.csv": ("memory_sample", _memory_record, f"component IS NOT NULL AND {_STAMPED}"),
     "npu_module_mem.csv": ("memory_sample", _memory_record, f"component IS NOT NULL AND {_STAMPED}"),
     "operator_memory.csv": ("memory_event", _operator_memory, f"bytes IS NOT NULL AND coalesce({_STAMPED}, true)"),
-    "step_trace_time.csv": ("profiler_step", _step_trace, "computing_ns IS NOT NULL OR communication_ns IS NOT NULL"),
+    "step_trace_time.csv": (
+        "profiler_step",
+        _step_trace_time,
+        "computing_ns IS NOT NULL OR communication_ns IS NOT NULL",
+    ),
     "op_statistic.csv": ("summary", _op_statistic, "name IS NOT NULL"),
     "api_statistic.csv": ("summary", _api_statistic, "name IS NOT NULL"),
     "operator_details.csv": ("summary", _operator_details, "name IS NOT NULL"),
+    "communication_statistic.csv": ("summary", _communication_statistic, "name IS NOT NULL"),
+    "fusion_op.csv": ("summary", _listed("fusion_op", "Fusion Op"), "name IS NOT NULL"),
+    "static_op_mem.csv": ("summary", _listed("static_op_mem", "Op Name", "Name"), "name IS NOT NULL"),
+    "step_trace.csv": ("step", _step_trace, f"step IS NOT NULL AND {_STAMPED} AND dur_ns BETWEEN 0 AND {LATEST}"),
     "l2_cache.csv": ("l2_cache", _l2_cache, "name IS NOT NULL"),
 }
 NAMES = tuple(_FILES)
@@ -104,14 +140,15 @@ def table_of(name: str) -> str:
     return _FILES[name][0]
 
 
-def provide(paths: Mapping[str, Path], draft: Draft) -> None:
-    """Read what there is of these files and provide their tables. ``paths``: name of the file -> where it lies."""
+def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | None = None) -> None:
+    """Read what there is of these files and provide their tables. ``paths``: name of the file -> its slices."""
     draft.con.execute("CREATE VIEW detail AS SELECT 0 AS span_id, '' AS frames, '' AS shapes WHERE false")
-    for name, path in paths.items():
+    draft.con.execute(f"CREATE VIEW iteration AS {_NO_ITERATION}")
+    for name, slices in paths.items():
         table, select, wanted = _FILES[name]
-        file = read_csv(path, draft, name.removesuffix(".csv"))
+        file = read_slices(slices, draft, name.removesuffix(".csv"), device)
         if file is None:
-            draft.partial(table, f"{path.name} is empty")
+            draft.partial(table, f"{slices[0].name} is empty")
             continue
         _tell(file, table, draft)
         view = f"{file.name}_rows"
@@ -120,6 +157,8 @@ def provide(paths: Mapping[str, Path], draft: Draft) -> None:
         draft.drop(table, f"rows of {name} that lack what names or times them", lost)
         if table == "l2_cache":
             _match_l2(draft)
+        elif table == "step":
+            draft.con.execute(f"CREATE OR REPLACE VIEW iteration AS SELECT * FROM {view} WHERE {wanted}")
         else:
             draft.provide(table, f"SELECT * FROM {view} WHERE {wanted}")
         if name == "operator_details.csv":

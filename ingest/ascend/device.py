@@ -223,10 +223,12 @@ def _sort(draft: Draft) -> None:
     keep(
         draft,
         "dev_csv",
-        f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, ts, dur, name, core AS type, stream, task, context,
+        f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, ts, dur, name, type, stream, task, context,
             model, NULL::BIGINT AS batch, NULL::BIGINT AS bytes, NULL::DOUBLE AS bandwidth, NULL::VARCHAR AS direction,
-            NULL::BIGINT AS connection, row AS kd, NULL::BIGINT AS op, 'kernel' AS kind
-        FROM kd_left WHERE row NOT IN (SELECT kd FROM matched)""",
+            NULL::BIGINT AS connection, row AS kd, NULL::BIGINT AS op,
+            CASE WHEN NOT is_task OR {_COMPUTES} THEN 'kernel' WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy'
+                WHEN {_WAITS} THEN 'wait' ELSE 'device_other' END AS kind
+        FROM (SELECT *, coalesce(core, '') AS type FROM kd_left) WHERE row NOT IN (SELECT kd FROM matched)""",
     )
     draft.con.execute("CREATE VIEW dev AS FROM dev_trace UNION ALL BY NAME FROM dev_csv")
 

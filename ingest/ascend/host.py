@@ -9,7 +9,9 @@ _DEVICE = "('hardware', 'comm_group', 'comm_plane')"
 _MARK = "regexp_full_match({0}, 'ProfilerStep#\\d+')"
 _KIND = f"""CASE l.class WHEN 'cann' THEN 'runtime' WHEN 'gc' THEN 'gc' WHEN 'overlap' THEN 'profiler_split'
     WHEN 'other' THEN 'device_other' WHEN 'mstx' THEN 'annotation'
-    ELSE CASE WHEN c.text IN ('cpu_op', 'user_annotation') AND {_MARK.format("n.text")} THEN 'step_mark'
+    WHEN 'scope' THEN 'device_annotation' WHEN 'steps' THEN 'device_annotation'
+    ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN ('cpu_op', 'user_annotation') AND {_MARK.format("n.text")}
+            THEN 'step_mark'
         WHEN c.text = 'user_annotation' THEN 'annotation' WHEN c.text = 'python_function' THEN 'python'
         WHEN c.text IN ('cpu_op', 'enqueue', 'dequeue') THEN c.text ELSE 'host_other' END END"""
 _WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
@@ -91,7 +93,7 @@ def _arguments(draft: Draft) -> None:
 
 
 def _steps(draft: Draft) -> None:
-    """Steps by the host's marks; without any, by what kernel_details says."""
+    """Steps by the host's marks; without any, by the device's own iterations; else by what kernel_details says."""
     keep(
         draft,
         "step_device",
@@ -107,17 +109,41 @@ def _steps(draft: Draft) -> None:
             JOIN lane l ON l.lane = x.lane AND l.class IN ('host', 'host_other'))
         WHERE step IS NOT NULL GROUP BY step""",
     )
+    _iterations(draft)
     if count(draft, "SELECT count(*) FROM step_mark"):
         draft.provide(
             "step",
             """SELECT m.*, d.device_ts_ns, d.device_dur_ns, 'ProfilerStep' AS source
             FROM step_mark m LEFT JOIN step_device d USING (step)""",
         )
+    elif count(draft, "SELECT count(*) FROM step_iteration"):
+        draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step trace' AS source FROM step_iteration")
+        draft.note("step", "no ProfilerStep marks: steps are the iterations that msprof marks on the device")
     elif count(draft, "SELECT count(*) FROM step_device"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")
         draft.note("step", "no ProfilerStep marks: steps are the device windows of kernel_details")
     else:
         draft.absent("step", "nothing marks steps", "prof.step() after each step")
+
+
+def _iterations(draft: Draft) -> None:
+    """The view step_iteration: those of the trace, else of step_trace; of several models the one with most of them."""
+    keep(
+        draft,
+        "iterated",
+        """SELECT l.tid || l.pid AS model, try_cast(regexp_extract(n.text, '\\d+$') AS BIGINT) AS step, x.ts AS ts_ns,
+            x.dur AS dur_ns
+        FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'steps' JOIN word n ON n.code = x.name
+        WHERE regexp_full_match(n.text, 'Iteration \\d+')""",
+    )
+    found = "iterated" if count(draft, "SELECT count(*) FROM iterated") else "iteration"
+    model = f"SELECT model FROM {found} GROUP BY model ORDER BY count(*) DESC, model LIMIT 1"
+    keep(
+        draft,
+        "step_iteration",
+        f"""SELECT step, min(ts_ns) AS device_ts_ns, arg_min(dur_ns, ts_ns) AS device_dur_ns FROM {found}
+        WHERE step IS NOT NULL AND model IS NOT DISTINCT FROM ({model}) GROUP BY step""",
+    )
 
 
 def _transfers(draft: Draft) -> None:

@@ -11,12 +11,14 @@ from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
 from ingest.sqltext import literal
 
-_START = ("Start Time(us)", "Task Start Time(us)")
-_DURATION = ("Duration(us)", "Task Duration(us)")
+# The names of kernel_details, of op_summary, and of task_time.
+_START = ("Start Time(us)", "Task Start Time(us)", "task_start(us)")
+_DURATION = ("Duration(us)", "Task Duration(us)", "task_time(us)")
 _WAIT = ("Wait Time(us)", "Task Wait Time(us)")
-_NAME = ("Name", "Op Name")
+_NAME = ("Name", "Op Name", "kernel_name")
 _TYPE = ("Type", "OP Type")
-_CORE = ("Accelerator Core", "Task Type")
+_CORE = ("Accelerator Core", "Task Type", "kernel_type")
+_STREAM, _TASK = ("Stream ID", "stream_id"), ("Task ID", "task_id")
 _BLOCK = ("Block Num", "Block Dim")
 _MIX = ("Mix Block Num", "Mix Block Dim")
 _TENSORS = {
@@ -24,16 +26,20 @@ _TENSORS = {
     for side in ("Input", "Output")
     for what, title in (("shapes", "Shapes"), ("dtypes", "Data Types"), ("formats", "Formats"))
 }
-_PLAIN = ("Step Id", "Device_id", "Model ID", "Task ID", "Stream ID", "OP State", "HF32 Eligible", "Context ID")
+_PLAIN = ("Step Id", "Device_id", "Model ID", *_STREAM, *_TASK, "OP State", "HF32 Eligible", "Context ID")
 #: Columns that are no measurement of a core.
 _NOT_PMU = (
     *_START, *_DURATION, *_WAIT, *_NAME, *_TYPE, *_CORE, *_BLOCK, *_MIX, *_PLAIN, *_TENSORS.values(),
     "Model Name", "Infer ID", "Iteration ID", "Index ID", "Op ID", "Thread ID", "Batch ID",
+    "task_stop(us)",
 )  # fmt: skip
 
 
-def read_kernels(paths: Sequence[Path], draft: Draft) -> tuple[str, ...]:
-    """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``."""
+def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None) -> tuple[str, ...]:
+    """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``.
+
+    ``device``: of files about several devices the one that is meant.
+    """
     files = [found for at, path in enumerate(paths) if (found := read_csv(path, draft, f"kernel_csv_{at}"))]
     metrics = tuple(dict.fromkeys(name for file in files for name in file.others(*_NOT_PMU)))
     for file in files:
@@ -44,9 +50,10 @@ def read_kernels(paths: Sequence[Path], draft: Draft) -> tuple[str, ...]:
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
     keep(draft, "kd_all", " UNION ALL BY NAME ".join(selects))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
-    broken = count(draft, f"SELECT count(*) FROM kd_all WHERE ({whole}) IS NOT TRUE")
+    ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
+    broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")
     draft.drop("kernel", "row without a name, start or duration", broken)
-    draft.con.execute(f"CREATE VIEW kd AS FROM kd_all WHERE {whole}")
+    draft.con.execute(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
     return metrics
 
 
@@ -70,9 +77,11 @@ def _select(file: Csv, metrics: Sequence[str], at: int) -> str:
         "step": file.whole("Step Id"),
         "device": file.whole("Device_id"),
         "model": file.whole("Model ID"),
-        "task": file.whole("Task ID"),
-        "stream": file.whole("Stream ID"),
+        "task": file.whole(*_TASK),
+        "stream": file.whole(*_STREAM),
         "context": file.whole("Context ID"),
+        # task_time lists every task, op_summary and kernel_details operators only
+        "is_task": "true" if file.has("kernel_type") else "false",
         "op_type": file.said(*_TYPE),
         "core": core,
         "comm": f"coalesce(upper({core}) IN ('HCCL', 'COMMUNICATION'), starts_with({name}, 'hcom_'), false)",

@@ -19,11 +19,12 @@ from ingest.draft import Draft
 _CLASSES = {
     "python": "host", "python gc": "gc", "cann": "cann", "ascend hardware": "hardware",
     "hccl": "comm", "communication": "comm", "overlap analysis": "overlap", "mstx": "mstx",
+    "mindspore": "host", "scope layer": "scope", "step trace": "steps",
 }  # fmt: skip
 _KINDS = {
     "host": "host_thread", "cann": "host_thread", "gc": "host_thread", "hardware": "stream", "comm_group": "comm_group",
     "comm_plane": "comm_plane", "overlap": "profiler", "other": "other", "host_other": "host_thread",
-    "mstx": "host_thread",
+    "mstx": "host_thread", "scope": "other", "steps": "profiler",
 }  # fmt: skip
 _GROUP = re.compile(r"^Group (.+) Communication$")
 _PLANE = re.compile(r"^Plane (\d{1,9})$")
@@ -139,7 +140,7 @@ def _lane(row: dict[str, Any], process: Process, thread: str | None) -> dict[str
     elif kind == "hardware":
         named = _STREAM.match(thread or "")
         stream = int(named[1]) if named else _int(row["tid"]) if not thread else None
-        kind = "hardware" if stream is not None else "other"
+        kind = "hardware" if stream is not None else "steps" if (thread or "").startswith("Step Trace") else "other"
     return {
         **row, "class": kind, "kind": _KINDS[kind], "name": thread or f"Thread {row['tid']}", "process": process.name,
         "stream": stream, "group_name": group[1] if group else None, "plane": int(plane[1]) if plane else None,

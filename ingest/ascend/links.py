@@ -21,14 +21,14 @@ _ROUTES = (
 _MEANT = ("cpu_op", "enqueue", "dequeue")
 #: Numbers of events stay below 2^40.
 _LAST_ROW = (1 << 40) - 1
-#: Above this the scanner may have forgotten a text and given it a second code.
+#: Above this the scanner may have forgotten a text and given it a second code; every further file does.
 _FEW_BYTES = 32 << 20
 _BATCH = 122_880
 
 
-def provide(draft: Draft) -> None:
-    """Provide ``link``; ``x``, ``lane``, ``merged`` and ``dev`` must be there."""
-    _ends(draft)
+def provide(draft: Draft, *, several: bool = False) -> None:
+    """Provide ``link``; ``x``, ``lane``, ``merged`` and ``dev`` must be there. ``several``: the trace was in slices."""
+    _ends(draft, several=several)
     ends = count(draft, "SELECT count(*) FROM flow_end")
     draft.drop("link", "ends of flows at no span", ends - _bind(draft, ends))
     _pair(draft)
@@ -43,7 +43,7 @@ def provide(draft: Draft) -> None:
     draft.expect("link", count(draft, f"SELECT ({launched}) + (SELECT count(*) FROM op)"))
 
 
-def _ends(draft: Draft) -> None:
+def _ends(draft: Draft, *, several: bool) -> None:
     """The view flow_end: flow events, on lanes that have spans, with one number for each route and id."""
     draft.con.execute(f"""
         CREATE TEMP TABLE route AS SELECT code, name, dense_rank() OVER (ORDER BY name) AS route FROM (
@@ -55,7 +55,7 @@ def _ends(draft: Draft) -> None:
             WHERE lane NOT IN (SELECT lane FROM lane)) bare
         JOIN lane l ON l.tid = bare.tid AND l.class = 'host' GROUP BY bare.lane""")
     known = "flow"
-    if count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES:
+    if several or count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES:
         same = "min(code) OVER (PARTITION BY text) AS first"
         keep(draft, "same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
         known = "(SELECT flow.* REPLACE (first AS id) FROM flow JOIN same_id ON code = id)"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ingest.ascend import rankdir
+from ingest.ascend import exports, rankdir
 from ingest.ascend.trace_view import Pass
 from ingest.draft import Draft
 from ingest.readers import Claim
@@ -14,6 +14,8 @@ from ingest.readers import Claim
 _TRACE = re.compile(r"^(trace_view|msprof).*\.json$")
 #: Stamps before 2001 are no wall clock.
 _WALL_CLOCK_NS = 10**18
+#: Names of passed over files that are listed.
+_LISTED = 20
 _STATISTICS = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
 _LEVEL1 = "profiler_level=Level1"
 _DEVICE = "activities=[CPU, NPU]"
@@ -49,6 +51,21 @@ def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, ob
     _absent(claim, draft)
 
 
+def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
+    """Files of the export that are passed over, and why."""
+    for reason in reasons:
+        draft.note("arg", f"not read: {reason}")
+    others = sorted(
+        path.name
+        for directory in {path.parent for path in claim.files}
+        for path in directory.iterdir()
+        if path.suffix in (".csv", ".json") and path not in claim.files
+    )
+    if others and claim.root.is_dir():
+        more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+        draft.note("arg", f"not read, no table holds them: {', '.join(others[:_LISTED])}{more}")
+
+
 def _absent(claim: Claim, draft: Draft) -> None:
     """Every table that has nothing says why, and what would record it."""
     level = rankdir.level(claim.root)
@@ -70,7 +87,7 @@ def _absent(claim: Claim, draft: Draft) -> None:
             draft.absent(table, reason, setting)
     if no_trace:
         draft.absent("transfer", f"{no_trace}, and no other file names copies", None)
-    names = {path.name for path in claim.files}
+    names = {named.base for path in claim.files if (named := exports.name(path.name))}
     for table, wanted, reason, setting in (
         ("memory_sample", ("memory_record.csv", "npu_module_mem.csv"), "no memory was recorded", "profile_memory=True"),
         ("memory_event", ("operator_memory.csv",), "no memory was recorded", "profile_memory=True"),

@@ -95,8 +95,8 @@ _SCHEMAS = {
     "x_comm": _schema(_SPAN, COMM),
     "meta": _schema("row:i name:s pid:s tid:s", META),
     "flow": _schema("row:i lane:i ts:i route:s id:s starts:b"),
-    "counter": _schema("name:s series:t accelerator:i ts:i value:f"),
-    "counter_rest": _schema("name:s ts:i rest:t"),
+    "counter": _schema("name:s series:t accelerator:i pid:s ts:i value:f"),
+    "counter_rest": _schema("name:s pid:s ts:i rest:t"),
     "rest": _schema("row:i rest:t"),
     "str": _schema("code:s text:t"),
 }
@@ -165,8 +165,8 @@ class _Split:
         self.batch, self.first_code, self.spools, self.done = batch, first_code, spools, done
         self.row = np.arange(batch.n, dtype=np.int64) + (first_row + batch.row)
         self.name, self.cat = self._coded(batch.name), self._coded(batch.cat)
-        pid, tid = self._coded(batch.pid).astype(np.int64), self._coded(batch.tid).astype(np.int64)
-        self.lane = pid << 32 | (tid & 0xFFFFFFFF)
+        self.pid, self.tid = self._coded(batch.pid), self._coded(batch.tid)
+        self.lane = self.pid.astype(np.int64) << 32 | (self.tid.astype(np.int64) & 0xFFFFFFFF)
         instant = np.isin(batch.ph, _INSTANTS)
         self.dur = np.where(instant, 0, batch.dur)
         self.stamped = (batch.ts >= -LATEST) & (batch.ts <= LATEST)
@@ -184,9 +184,8 @@ class _Split:
             at = np.flatnonzero(mask)
             self._put(name, at, [self.row, self.lane, self.batch.ts, self.dur, self.name, self.cat])
         at = np.flatnonzero(self.batch.ph == _META)
-        pid, tid = self._coded(self.batch.pid), self._coded(self.batch.tid)
-        self._put("meta", at, [self.row, self.name, pid, tid])
-        for codes in (self.name, pid, tid):
+        self._put("meta", at, [self.row, self.name, self.pid, self.tid])
+        for codes in (self.name, self.pid, self.tid):
             self._note(codes[at])
         self._write_flows()
         self._write_counters()
@@ -215,7 +214,7 @@ class _Split:
             rows, values = self.batch.args.get(series, (np.empty(0, np.int32), np.empty(0)))
             kept = self.counts[rows] & np.isfinite(values)
             at = rows[kept]
-            which = [self.name[at], pa.repeat(series, len(at)), accelerator.take(pa.array(at))]
+            which = [self.name[at], pa.repeat(series, len(at)), accelerator.take(pa.array(at)), self.pid[at]]
             self._write("counter", [*which, self.batch.ts[at], values[kept]])
 
     def _write_rest(self) -> None:
@@ -224,7 +223,7 @@ class _Split:
         self._write("rest", [self.row[rows[of_spans]], texts.take(pa.array(of_spans))])
         of_counters = np.flatnonzero(self.counts[rows])
         at = rows[of_counters]
-        self._write("counter_rest", [self.name[at], self.batch.ts[at], texts.take(pa.array(of_counters))])
+        self._write("counter_rest", [self.name[at], self.pid[at], self.batch.ts[at], texts.take(pa.array(of_counters))])
 
     def _count(self) -> None:
         """Count what is not kept, by reason."""

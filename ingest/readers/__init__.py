@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
@@ -31,12 +31,23 @@ class Facts:
 
 @dataclass(frozen=True)
 class Claim:
-    """One format's files of one rank."""
+    """One format's files of one rank, or of several devices that share them, each with its facts."""
 
     format: str
     root: Path
     files: tuple[Path, ...]
     facts: Facts = Facts()
+    shared: tuple[tuple[int, Facts], ...] = ()
+    device: int | None = None
+
+    @property
+    def beside(self) -> tuple[int, ...]:
+        """The devices that share the files."""
+        return tuple(device for device, _ in self.shared)
+
+    def of(self, device: int) -> Claim:
+        """The claim for one of the devices."""
+        return replace(self, device=device, facts=dict(self.shared).get(device, self.facts))
 
 
 class Reader(Protocol):

@@ -6,12 +6,26 @@ analysed its operators. Any of the files may be missing: each gives what it has.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import duckdb
 
-from ingest.ascend import cells, comm, comm_json, csv_tables, device, host, lanes, links, rankdir, text_cover
+from ingest.ascend import (
+    cells,
+    comm,
+    comm_json,
+    completeness,
+    csv_tables,
+    device,
+    exports,
+    host,
+    lanes,
+    links,
+    rankdir,
+    shared,
+    text_cover,
+    trace_parts,
+)
 from ingest.ascend.kernel_csv import pmu, read_kernels
 from ingest.ascend.trace_view import read_trace
 from ingest.draft import Draft, give_back
@@ -19,11 +33,6 @@ from ingest.errors import IngestError
 from ingest.readers import Claim
 
 TITLE = "torch_npu text export"
-
-_TRACE = re.compile(r"^(trace_view|msprof(_slice)?(_\d+)+)\.json$")
-_KERNELS = re.compile(r"^(kernel_details|op_summary(_slice)?(_\d+)+)\.csv$")
-_TABLES = {re.compile(rf"^{name.removesuffix('.csv')}((_slice)?(_\d+)+)?\.csv$"): name for name in csv_tables.NAMES}
-_COMMUNICATION = ("communication.json", "communication_matrix.json")
 
 
 def sniff(path: Path) -> Claim | None:
@@ -33,7 +42,7 @@ def sniff(path: Path) -> Claim | None:
     if not path.is_dir():
         return None
     root = rankdir.rank_root(path) or path
-    return _claim(root, _listed(rankdir.output_dir(root)))
+    return _claim(root, [file for directory in rankdir.output_dirs(root) for file in _listed(directory)])
 
 
 def read(claim: Claim, draft: Draft) -> None:
@@ -45,24 +54,29 @@ def read(claim: Claim, draft: Draft) -> None:
 
 
 def _read(claim: Claim, draft: Draft) -> None:
-    by_kind = {name: [path for path in claim.files if pattern.match(path.name)]
-               for name, pattern in (("trace", _TRACE), ("kernels", _KERNELS))}  # fmt: skip
-    rankdir.describe(claim.root, draft)
+    if not any(path.stat().st_size for path in claim.files if _is_ours(path.name)):
+        raise IngestError("empty", f"its files hold no bytes; {completeness.again(claim.root)}", str(claim.root))
+    one = claim.device
+    chosen = exports.choose(claim.files, one)
+    rankdir.describe(claim.root, draft, one)
     known = rankdir.groups_of(claim.root)
     groups = {number: name for number, (name, _) in known.items()}
     groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
     cells.macros(draft.con)
-    done = read_trace(by_kind["trace"], draft)
+    done = read_trace(chosen.trace, draft)
+    trace_parts.settle(draft, len(chosen.trace), one)
     give_back()
+    metrics = read_kernels(chosen.kernels, draft, one)
+    if one is not None:
+        trace_parts.say_shared(draft, one, claim.beside, claim.root)
     lane_rows = lanes.name_lanes(draft, groups)
-    metrics = read_kernels(by_kind["kernels"], draft)
     device.make(draft)
-    comm_json.read_operators(_find(claim, _COMMUNICATION[0]), draft)
+    comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
     comm.provide(draft, groups, dict(known.values()))
-    comm_json.read_matrix(_find(claim, _COMMUNICATION[1]), draft, groups)
+    comm_json.read_matrix(_find(claim, exports.COMMUNICATION[1]), draft, groups)
     device.provide(draft)
-    links.provide(draft)
-    csv_tables.provide(_tables(claim, draft), draft)
+    links.provide(draft, several=len(chosen.trace) > 1)
+    csv_tables.provide(chosen.tables, draft, one)
     host.provide(draft)
     _samples(draft)
     draft.con.execute("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
@@ -70,11 +84,11 @@ def _read(claim: Claim, draft: Draft) -> None:
         draft.provide("pmu", pmu(metrics, "kernel_span"))
     text_cover.facts(claim.root, draft)
     text_cover.tell(claim, draft, done, lane_rows)
+    text_cover.unread(claim, chosen.unread, draft)
 
 
 def _is_ours(name: str) -> bool:
-    patterns = (_TRACE, _KERNELS, *_TABLES)
-    return name in _COMMUNICATION or any(pattern.match(name) for pattern in patterns)
+    return exports.name(name) is not None
 
 
 def _listed(directory: Path) -> list[Path]:
@@ -89,21 +103,12 @@ def _claim(root: Path, files: list[Path]) -> Claim | None:
         root = root.parent
     if not files:
         return None
-    return Claim("torch_npu_text", root, tuple(sorted({*files, *rankdir.small_files(root)})), rankdir.facts(root))
+    every = tuple(sorted({*files, *rankdir.small_files(root)}))
+    return Claim("torch_npu_text", root, every, rankdir.facts(root), shared.by_text(root, files))
 
 
 def _find(claim: Claim, name: str) -> Path | None:
     return next((path for path in claim.files if path.name == name), None)
-
-
-def _tables(claim: Claim, draft: Draft) -> dict[str, Path]:
-    """The file of each table; msprof writes one per device and slices long ones, of which the first is read."""
-    found: dict[str, Path] = {}
-    for path in claim.files:
-        for pattern, name in _TABLES.items():
-            if pattern.match(path.name) and found.setdefault(name, path) != path:
-                draft.partial(csv_tables.table_of(name), f"{path.name} is another slice or device and is not read")
-    return found
 
 
 def _samples(draft: Draft) -> None:

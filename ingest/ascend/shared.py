@@ -1,0 +1,68 @@
+"""Devices that share the files of one msprof export: each is a rank of its own.
+
+msprof profiles a process, and one process can drive several devices. What keeps a device busy is asked per device,
+so one rank per device is what a person expects. Told apart only where the files themselves can be: by the labels of a
+trace, by Device_id, or by deviceId of a database.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest.ascend import exports, prof_dir, rankdir
+from ingest.readers import Facts
+
+Shared = tuple[tuple[int, Facts], ...]
+
+_LABEL = re.compile(rb'"labels"\s*:\s*"NPU ?(\d{0,4})"')
+#: Enough of a trace to meet the label of its first device, and of a table to meet its devices.
+_HEAD_BYTES = 1 << 18
+
+
+def by_text(root: Path, files: Sequence[Path]) -> Shared:
+    """The devices of a text export; none where there is one, or where it does not tell them apart."""
+    if rankdir.info_file(root):
+        return ()  # torch_npu and MindSpore profile one device a process
+    if len(named := exports.devices(files)) > 1:
+        return of(root, named)
+    chosen = exports.choose(files)
+    if not chosen.trace and not chosen.kernels:
+        return ()
+    labels = {label for path in chosen.trace for label in _LABEL.findall(_head(path))}
+    if chosen.trace and labels <= {b""}:
+        return ()
+    found = {int(label) for label in labels if label} | {one for path in chosen.kernels for one in _listed(path)}
+    return of(root, (*found, *prof_dir.devices(root)))
+
+
+def of(root: Path, devices: Sequence[int]) -> Shared:
+    """Each of several devices with its facts."""
+    known = sorted(set(devices))
+    if len(known) < 2:
+        return ()
+    facts = {device: rankdir.facts(root, device) for device in known}
+    ranks = {each.rank for each in facts.values()}
+    if None in ranks or len(ranks) < len(known):  # nothing numbers them, or not each its own
+        facts = {device: Facts(device, "device id", None, each.groups, each.begin_ns, each.end_ns)
+                 for device, each in facts.items()}  # fmt: skip
+    return tuple(facts.items())
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _listed(path: Path) -> set[int]:
+    """Device_id of the first rows of a table."""
+    rows = csv.DictReader(_head(path).decode("utf-8-sig", "replace").splitlines()[:-1])
+    try:
+        return {int(cell) for row in rows if isinstance(cell := row.get("Device_id"), str) and cell.strip().isdecimal()}
+    except (csv.Error, ValueError):
+        return set()

@@ -34,6 +34,13 @@ def lang_option(command: F) -> F:
     return click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the text.")(command)
 
 
+def redact_option(command: F) -> F:
+    return click.option(
+        "--redact", is_flag=True,
+        help="Replace host names, user names, paths, addresses and secrets. Names of kernels and functions stay.",
+    )(command)  # fmt: skip
+
+
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 

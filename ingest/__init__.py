@@ -49,6 +49,7 @@ class LoadedRun:
     seconds: float
     coverage: tuple[dict[str, Any], ...]
     error: dict[str, Any] | None = None
+    redacted: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The keys that `npulens load --json` promises."""
@@ -72,6 +73,7 @@ def load(
     join: str | None = None,
     max_disk: str | None = None,
     max_time: str | None = None,
+    redact: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> LoadReport:
     """Load files, directories and archives into the store.
@@ -79,7 +81,7 @@ def load(
     The work happens in a process of its own; this one only waits. ``max_disk`` ("20G") and ``max_time`` ("30m") limit
     it (ingest/quota.py has the defaults). Raises IngestError when nothing
     could be tried (no such run to join, no place for the store); a capture that cannot be read is
-    an entry of the report with its error.
+    an entry of the report with its error. ``redact``: nothing stored names people, machines or places.
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
@@ -89,6 +91,7 @@ def load(
         "join": join,
         "max_disk": max_disk,
         "max_time": max_time,
+        "redact": redact,
     }
     return LoadReport(tuple(_loaded(row) for row in _ask_worker(request, progress)))
 

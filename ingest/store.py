@@ -54,6 +54,7 @@ class RunInfo:
     events: int
     bytes: int
     schema_version: int
+    redacted: bool = False  # people, machines and places were taken out before it was stored
 
 
 def open_store(store: Path) -> Path:
@@ -84,6 +85,7 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
         reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
         missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
         steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
+        redacted=row.get("redacted") is True,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from ingest.errors import IngestError
 from ingest.finish import Part
 from ingest.parsing import Parsed, Say, parse
 from ingest.quota import Quota, Watch
+from ingest.redact_run import marker, redacted
 from ingest.sessions import Member, sessions
 
 #: Stands among the files of a run for what its archive had lost.
@@ -39,6 +40,7 @@ class Request:
     label: str | None = None
     join: str | None = None
     quota: Quota = Quota()
+    redact: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, st
     head = f"{schema.version()}/{job.request.join}"
     names = {f"{head}/{job.opener.origin(path)}": digest for path, digest in hashes.items()}
     lost = {f"{head}/{job.opener.origin(source.root)}/{_LOST}": "; ".join(source.damage) for source in sources}
-    return capture.content_id(names | {name: said for name, said in lost.items() if said})
+    said = {name: text for name, text in lost.items() if text}
+    return capture.content_id(names | said | marker(job.request.redact))
 
 
 def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
@@ -146,8 +149,10 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], job: _Job) -> dict[str
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
         sources = [Source(where / joined.run_id, old["origin_ns"], movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
-    run_id = capture.content_id(entries)
+    run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id, scratch)
+    if job.request.redact:
+        staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
     return _entry(staged, stored, sum(p.part.seconds for p in group) + time.monotonic() - begun)
 
@@ -197,13 +202,15 @@ def _entry(staged: Assembled, stored: str, seconds: float) -> dict[str, Any]:
         "run_id": staged.run_id, "stored": stored, "label": None, "formats": manifest["formats"],
         "ranks": manifest["ranks"], "status": manifest["status"], "reason": manifest["reason"],
         "events": manifest["events"], "seconds": round(seconds, 3), "coverage": staged.coverage,
+        "redacted": bool(manifest.get("redacted")),
     }  # fmt: skip
 
 
 def _refusal(error: IngestError) -> dict[str, Any]:
     return {
         "run_id": None, "stored": None, "label": None, "formats": [], "ranks": [], "status": "refused",
-        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "error": error.as_dict(),
+        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False,
+        "error": error.as_dict(),
     }  # fmt: skip
 
 
@@ -226,8 +233,9 @@ def main() -> None:
 
     asked = json.load(sys.stdin)
     request = Request(
-        tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join")
-    )
+        tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join"),
+        redact=bool(asked.get("redact")),
+    )  # fmt: skip
     try:
         request = replace(request, quota=Quota.of(asked))
         say({"result": load(request, say)})

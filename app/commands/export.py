@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from analysis.views import statements
-from app.console import json_option, print_json, store_option
+from app.console import json_option, print_json, redact_option, store_option
 from ingest import store as stores
 from ingest.export import export
+from ingest.redact_run import outgoing
 
 
 @click.command("export")
@@ -30,12 +31,14 @@ from ingest.export import export
     show_default=True,
     help="What a directory gets, one file a table.",
 )
+@redact_option
 @store_option
 @json_option
-def command(run: str, target: Path, table: str, kind: str, store: Path, as_json: bool) -> None:
+def command(run: str, target: Path, table: str, kind: str, redact: bool, store: Path, as_json: bool) -> None:
     """Export RUN: every table and view as a DuckDB file, every table as a directory, or one table as a file."""
     found = stores.resolve(store, run)
-    written = export(store, found.run_id, target, table, kind, statements())
+    with outgoing(store, [found], redact) as source:
+        written = export(source, found.run_id, target, table, kind, statements())
     if as_json:
         print_json({"run_id": found.run_id, "files": [str(path) for path in written]})
     else:

@@ -9,19 +9,21 @@ from pathlib import Path
 import click
 
 import ingest
-from app.console import json_option, print_json, store_option, table
+from app.console import json_option, print_json, redact_option, store_option, table
 
 
 @click.command("load")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--label", help="A name for the run; RUN in other commands may be this name.")
 @click.option("--join", metavar="RUN", help="Put the ranks loaded here together with those of RUN into a new run.")
+@redact_option
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
 @store_option
 @json_option
 def command(
-    paths: tuple[Path, ...], label: str | None, join: str | None, progress_json: bool, store: Path, as_json: bool
-) -> None:
+    paths: tuple[Path, ...], label: str | None, join: str | None, redact: bool, progress_json: bool, store: Path,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Load files and directories that a profiler left.
 
     PATH is a torch_npu directory (*_ascend_pt), a directory of many ranks, a trace_view.json, an
@@ -29,7 +31,7 @@ def command(
     same files again changes nothing. Exits with 2 if any capture was refused.
     """
     progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
-    report = ingest.load(paths, store, label=label, join=join, progress=progress)
+    report = ingest.load(paths, store, label=label, join=join, redact=redact, progress=progress)
     if as_json:
         print_json({"runs": [run.as_dict() for run in report.runs]})
     else:

@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from app import judging
-from app.console import json_option, print_json, store_option
+from app.console import json_option, print_json, redact_option, store_option
+from ingest import store as stores
 from ingest.errors import IngestError
+from ingest.redact_run import outgoing
 
 WRITERS = {".html": "as_html", ".htm": "as_html", ".md": "as_markdown", ".json": "as_json", ".xml": "as_junit"}
 LANGS = {"en": ("en",), "zh": ("zh",), "both": ("en", "zh")}
@@ -28,10 +30,11 @@ LANGS = {"en": ("en",), "zh": ("zh",), "both": ("en", "zh")}
     "--config", type=click.Path(path_type=Path, dir_okay=False),
     help="Limits, detectors to leave out, your own detectors.  [default: npulens.toml here, if there is one]",
 )  # fmt: skip
+@redact_option
 @store_option
 @json_option
 def command(
-    runs: tuple[str, ...], target: Path, lang: str | None, config: Path | None, store: Path, as_json: bool
+    runs: tuple[str, ...], target: Path, lang: str | None, config: Path | None, redact: bool, store: Path, as_json: bool
 ) -> None:
     """Write what `check` says of each RUN into a file, with charts, evidence, thresholds and definitions."""
     writer = WRITERS.get(target.suffix.lower())
@@ -40,7 +43,9 @@ def command(
     from app.report.subject import subject
 
     settings = judging.settings(config)
-    subjects = [subject(store, run, settings) for run in runs]
+    found = [stores.resolve(store, run) for run in runs]
+    with outgoing(store, found, redact) as source:
+        subjects = [subject(source, run.run_id, settings) for run in found]
     langs = LANGS[lang or ("both" if writer == "as_html" else "en")]
     text = importlib.import_module(f"app.report.{writer}").write(subjects, langs)
     try:

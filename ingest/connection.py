@@ -39,9 +39,10 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
     """Open one run for reading."""
     directory = (store / run_id).resolve()
     manifest = directory / "manifest.json"
-    if not manifest.is_file():
-        raise IngestError("unknown_run", "there is no such run", str(directory))
-    found = json.loads(manifest.read_text("utf-8"))["schema_version"]
+    try:
+        found = json.loads(manifest.read_text("utf-8"))["schema_version"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise IngestError("unknown_run", "there is no such run", str(directory)) from error
     if found != schema.version():
         raise IngestError(
             "old_run",
@@ -56,9 +57,15 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
             "allow_community_extensions": False,
         },
     )  # fmt: skip
-    for table in schema.tables():
-        path = directory / f"{table}.parquet"
-        con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
+    try:
+        for table in schema.tables():
+            path = directory / f"{table}.parquet"
+            con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
+    except duckdb.IOException as error:
+        con.close()
+        if manifest.is_file():
+            raise
+        raise IngestError("unknown_run", "the run was deleted while it was opened", str(directory)) from error
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
     con.execute("SET temp_directory = ''")
     files = ", ".join(literal(str(directory / f"{table}.parquet")) for table in schema.tables())

@@ -10,7 +10,7 @@ import sqlite3
 import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -56,15 +56,15 @@ def state(store: Path) -> Iterator[sqlite3.Connection]:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise IngestError("store", f"cannot make the store: {error.strerror}", str(store)) from error
-    con = sqlite3.connect(store / "state.sqlite", timeout=30)
     try:
-        con.execute("PRAGMA journal_mode=WAL")
-        for table in _TABLES:
-            con.execute(table)
-        with con:
-            yield con
-    finally:
-        con.close()
+        with closing(sqlite3.connect(store / "state.sqlite", timeout=30)) as con:
+            con.execute("PRAGMA journal_mode=WAL")
+            for table in _TABLES:
+                con.execute(table)
+            with con:
+                yield con
+    except sqlite3.Error as error:
+        raise IngestError("store", f"cannot read or write labels and notes: {error}", str(store)) from error
 
 
 def labels(store: Path) -> dict[str, str]:

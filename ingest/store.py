@@ -4,7 +4,7 @@ STORE/<run_id>/<table>.parquet   immutable once there
 STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was made from
 STORE/.staging/                  loads under way; what a killed load left is collected by the next
 STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
-STORE/.trash/                    deleted runs, until the next collection
+STORE/.trash/                    deleted runs, until the next collection (ingest/trash.py)
 STORE/.timeline/                 level-of-detail files (ingest/lod.py), built again when missing
 STORE/state.sqlite               labels, notes, tags (ingest/notes.py); the only thing here that changes
 """
@@ -15,7 +15,6 @@ import fcntl
 import json
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest import notes, schema
+from ingest import notes, schema, trash
 from ingest.connection import CoverageRow, coverage, open_run
 from ingest.errors import IngestError
 from ingest.notes import set_label
@@ -72,9 +71,10 @@ def runs(store: Path) -> list[RunInfo]:
     found = []
     labels = notes.labels(store)
     for entry in store.iterdir() if store.is_dir() else ():
-        manifest = entry / "manifest.json"
-        if not entry.name.startswith(".") and manifest.is_file():
-            found.append(_info(json.loads(manifest.read_text("utf-8")), labels))
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        with suppress(FileNotFoundError):  # deleted while we look
+            found.append(_info(manifest(store, entry.name), labels))
     return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
 
 
@@ -151,11 +151,20 @@ def collect(store: Path) -> int:
             shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
             guard.unlink()
             removed += 1
-    gone = [entry for entry in (store / ".trash").iterdir() if time.time() - entry.stat().st_mtime > UNDO_S]
-    for entry in gone:
-        shutil.rmtree(entry, ignore_errors=True)
-    notes.forget(store, [entry.name for entry in gone if not (store / entry.name).exists()])
+    _remove_asides(store / ".uploads")
+    gone = trash.empty(store, UNDO_S)
+    notes.forget(store, [name for name in gone if not (store / name).exists()])
     return removed + len(gone)
+
+
+def _remove_asides(uploads: Path) -> None:
+    """What a load left that was killed while it wrote down what became of an upload."""
+    for aside in uploads.iterdir():
+        if aside.suffix in (".json", ".lock"):
+            continue
+        with suppress(BlockingIOError), aside.with_suffix(".lock").open("a") as lock:  # blocked: somebody writes it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            aside.unlink(missing_ok=True)
 
 
 def commit(store: Path, staged: Path, run_id: str) -> str:
@@ -164,8 +173,9 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
         _fsync(entry)
     _fsync(staged)
     target = store / run_id
-    if target.exists() and manifest(store, run_id)["schema_version"] != schema.version():
-        _to_trash(store, run_id)
+    if _version(store, run_id) not in (None, schema.version()):
+        with suppress(FileNotFoundError):  # somebody else did it
+            trash.discard(store, run_id)
     try:
         os.rename(staged, target)
     except OSError:
@@ -200,33 +210,25 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
         return None
     entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
     for entry in entries:
-        run_id = entry["run_id"]
-        if run_id is None:
-            continue
-        if (
-            not (store / run_id / "manifest.json").is_file()
-            or manifest(store, run_id)["schema_version"] != schema.version()
-        ):
+        if entry["run_id"] is not None and _version(store, entry["run_id"]) != schema.version():
             return None
     return entries
+
+
+def _version(store: Path, run_id: str) -> int | None:
+    """The schema version a run was stored in; None if it is not there."""
+    try:
+        return int(manifest(store, run_id)["schema_version"])
+    except FileNotFoundError:
+        return None
 
 
 def remove(store: Path, run_id: str) -> None:
     """Delete a run; `restore` has it back until the next collection."""
     try:
-        _to_trash(store, run_id)
+        trash.discard(store, run_id)
     except FileNotFoundError as error:  # somebody else was faster
         raise IngestError("unknown_run", f"run {run_id} is not in the store any more") from error
-
-
-def _to_trash(store: Path, run_id: str) -> None:
-    open_store(store)
-    target = store / ".trash" / run_id
-    if not (store / run_id).exists():
-        raise FileNotFoundError(run_id)
-    shutil.rmtree(target, ignore_errors=True)
-    os.rename(store / run_id, target)
-    os.utime(target)
 
 
 @dataclass(frozen=True)
@@ -239,9 +241,9 @@ class Deleted:
 
 def deleted(store: Path) -> list[Deleted]:
     """What `restore` can bring back, the last deleted first."""
-    trash, found = store / ".trash", []
+    found = []
     labels = notes.labels(store)
-    for entry in trash.iterdir() if trash.is_dir() else ():
+    for entry in trash.listed(store):
         with suppress(OSError, ValueError, KeyError):  # collected while we look
             row = json.loads((entry / "manifest.json").read_text("utf-8"))
             found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
@@ -250,16 +252,13 @@ def deleted(store: Path) -> list[Deleted]:
 
 def restore(store: Path, run_id: str) -> str:
     """Have a deleted run back, by the beginning of its id or its label; its id."""
-    trash = store / ".trash"
-    names = [e.name for e in trash.iterdir()] if trash.is_dir() else []
+    names = [entry.name for entry in trash.listed(store)]
     matches = [name for name in names if name.startswith(run_id)] if run_id else []
     matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
     if len(matches) != 1:
         raise IngestError("unknown_run", f"no deleted run is called {run_id!r}")
     try:
-        os.rename(trash / matches[0], store / matches[0])
+        trash.bring_back(store, matches[0])
     except OSError as error:
-        if not (store / matches[0]).exists():
-            raise IngestError("unknown_run", f"run {matches[0]} was collected meanwhile") from error
-        shutil.rmtree(trash / matches[0], ignore_errors=True)  # loaded again meanwhile: the same bytes
+        raise IngestError("unknown_run", f"run {matches[0]} was collected meanwhile") from error
     return matches[0]

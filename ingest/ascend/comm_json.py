@@ -37,6 +37,8 @@ _MATRIX = pa.schema(
     ]
 )  # fmt: skip
 
+#: Text that is not UTF-8 and numbers beyond what Decimal takes come as errors of their own.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, ArithmeticError, RecursionError)
 _Raws = dict[str, msgspec.Raw]
 _Bad = Callable[[str], None]
 
@@ -60,7 +62,7 @@ def read_operators(path: Path | None, draft: Draft) -> None:
             continue
         try:
             told = decoder.decode(raw)
-        except (msgspec.MsgspecError, RecursionError):
+        except _UNREADABLE:
             bad("operator of communication.json that is not understood")
             continue
         bandwidth = bytes(told.bandwidth).decode("utf-8", "replace")
@@ -84,7 +86,7 @@ def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> N
         name, _, group = key.rpartition("@")
         try:
             links = decoder.decode(raw)
-        except (msgspec.MsgspecError, RecursionError):
+        except _UNREADABLE:
             bad("entry of communication_matrix.json that is not understood")
             continue
         for pair, told in links.items():
@@ -113,7 +115,7 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
             return draft.partial(table, f"{path.name} is larger than {_MAX_BYTES >> 20} MB")
         steps = msgspec.json.decode(path.read_bytes(), type=_Raws)
         draft.advance(size)
-    except (msgspec.MsgspecError, RecursionError, OSError) as error:
+    except (*_UNREADABLE, OSError) as error:
         return draft.partial(table, f"{path.name} cannot be read: {error}")
     for step, raw_scopes in steps.items():
         try:
@@ -121,7 +123,7 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
             for scope, raw_entries in scopes.items():
                 for key, raw in msgspec.json.decode(raw_entries, type=_Raws).items():
                     yield step, scope, key, raw
-        except (msgspec.MsgspecError, RecursionError):
+        except _UNREADABLE:
             bad(f"part of {path.name} that is not understood")
 
 

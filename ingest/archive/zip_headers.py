@@ -57,7 +57,7 @@ class Entry:
         """What a member is that is no file."""
         if stat.S_ISLNK(self.mode):
             return "a symbolic link"
-        return "a device or a pipe" if self.mode and not (stat.S_ISREG(self.mode) or self.is_directory) else None
+        return "a device or a pipe" if stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR) else None
 
     @property
     def is_encrypted(self) -> bool:
@@ -218,9 +218,9 @@ def _bounded(entries: list[Entry], directory: int) -> list[Entry]:
     for entry in entries:
         end = ends.get(entry.offset, directory)
         least = entry.offset + _LOCAL.size + len(entry.raw_name) + (entry.packed or 0)
-        if least > end and entry.offset < directory:
-            raise overlapping()
         if least > directory:
             raise Damaged("a member of the zip archive lies outside of it")
+        if least > end:
+            raise overlapping()
         found.append(replace(entry, end=end))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,9 @@ def _unreadable(entry: Entry) -> str | None:
 def _skip(file: BinaryIO, entry: Entry) -> bool:
     """Move behind a member that is not read; False if nobody knows where it ends."""
     if entry.packed is None:
+        return False
+    size = os.fstat(file.fileno()).st_size
+    if entry.data + entry.packed > size:
         return False
     file.seek(entry.data + entry.packed)
     return True

@@ -15,72 +15,13 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
-#: What nobody is told by, and what traces are full of.
-COMMON = frozenset(
-    """
-    root user users admin administrator ubuntu centos debian euler openeuler ma-user home work data model models train
-    training test tests main host hosts localhost local node nodes worker master server rank device npu gpu cpu cuda
-    ascend hccl torch python profiler kernel stream none null true false default public shared project code app apps src
-    lib bin opt tmp mnt var share build batch loss step forward backward unknown nobody runner jenkins docker container
-    dir path file email mac url secret serial
-    """.split()  # noqa: SIM905
-)
-#: Where a path's public part begins: what follows names somebody else's published code.
-_PUBLIC = frozenset(
-    ("site-packages", "dist-packages", "torch", "torch_npu", "triton", "tilelang", "torchair", "mindspore")
-)
-_PYTHON = re.compile(r"python3(?:\.\d+)?$")
-#: Directories that are the same on every machine.
-_SYSTEM = ("/usr/local/Ascend/", "/usr/local/lib/", "/usr/lib", "/usr/bin/", "/usr/include/", "/lib", "/bin/", "/sbin/",
-           "/dev/", "/proc/", "/sys/")  # fmt: skip
-_CODE = re.compile(
-    r"\.(?:py|pyx|pyi|c|cc|cpp|cxx|cu|cuh|h|hpp|hh|cce|asc|o|sh|js|ts|go|rs|java|so(?:\.\d+)*)$", re.IGNORECASE
-)
+from ingest import redact_rules as rules
 
-_LITERAL = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")(?:(\s*:\s*)(-?\d[\w.+-]*)?)?', re.DOTALL)
-_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-#: What the keys of well-known services look like, wherever they stand.
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
-    r"hf_[A-Za-z0-9]{16,}|sk-[\w-]{20,}|xox[abposr]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-)
-_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=\S*\d)([\w+/=.~-]{8,})", re.IGNORECASE)
-_ASSIGNED = re.compile(
-    r"""(?<![\w.-])(?P<key>-{0,2}[\w.-]*(?i:pass|pwd|secret|token|key|credential|cookie|auth|host|addr|node|user|log)"""
-    r"""[\w.-]*)(?P<sep>["']?\s*(?:=|:\s)\s*|(?<=\w)\s+)(?P<value>"[^"]*"|'[^']*'|[^\s,;&'"()\[\]{}]+)"""
-)
-#: Assignments within the value of one: `env: A=b` is two, `a=a=a=...` is nonsense.
-_MOST_NESTED = 8
-_URL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>`|]+")
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}(?!\w)")
-_IN = r"[^\s/\\\"'`()<>|:;,*?\[\]{}]"
-_PATH = re.compile(
-    rf"(?:(?<![^\s\"'`=:(\[,;|{{@])|(?<=-[IL])|(?=/(?:home|Users)/))/(?:{_IN}++(?: {_IN}++){{0,4}}+/)*{_IN}+"
-)
-_WINDOWS = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z]:[\\/](?![\\/])|\\\\(?=\w))[^\s\"'<>|:*?()]+")
-_MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5})(?![\w:-])")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
-_IPV4 = re.compile(r"(?<![A-Za-z0-9.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
-#: The rest of a host's full name.
-_DOMAIN = r"(?:(?:\.[A-Za-z0-9-]+)*\.(?:com|cn|org|net|io|local|internal|lan|corp|intranet|localdomain|cluster|edu))?"
-
-_HOST_KEYS = frozenset(("host", "hostname", "host_name", "host_uid", "master_addr", "node_name", "nodename"))
-_USER_KEYS = frozenset(("user", "username", "user_name", "logname", "login"))
-_SERIAL_KEYS = frozenset(("serial", "serial_number", "serial_no", "sn", "uuid", "machine_id", "die_id"))
-_SECRET_WORDS = frozenset(("password", "passwd", "pwd", "passphrase", "secret", "credential", "credentials", "cookie",
-                           "authorization", "apikey"))  # fmt: skip
-_SECRET_PAIRS = frozenset(f"{word} key" for word in ("api", "access", "private", "session", "auth", "account"))
-
-#: RE2, for whole columns at once: what may change without any name known. What it does not match, stays.
-SUSPECT = (
-    r"[/\\@]|(?:\d{1,3}\.){3}\d|[0-9A-Fa-f]:[0-9A-Fa-f]{0,4}:|(?:[0-9A-Fa-f]{2}-){5}|(?:^|[^\w:])::[0-9A-Fa-f]|"
-    r"AKIA|ASIA|gh[pousr]_|glpat-|hf_|sk-|xox|AIza|eyJ|-----BEGIN|_ascend_(?:pt|ms)|trace\.json|"
-    r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|api_?key|(?:access|private|session|auth|account)_?key|credential|"
-    r"cookie|authorization|bearer|basic |host_?name|host_?uid|[\"']host[\"']|master_addr|node_?name|[\"']user|"
-    r"user_?name|logname|USER=|HOST=|[\"']login|serial|[\"']sn[\"']|uuid|machine_?id|die_?id)"
-)
+#: Literals whose answer is remembered.
+_MOST_KEPT = 100_000
 
 
 class Redactor:
@@ -89,6 +30,7 @@ class Redactor:
     def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = (), kept: Iterable[str] = ()) -> None:
         """``kept``: words that operators are called by, which are never taken for a name where they stand alone."""
         self._words: dict[str, dict[str, str]] = {}
+        self._kept: dict[tuple[str, str], str] = {}
         self._hosts: dict[str, str] = {}
         self._users: dict[str, str] = {}
         for host in hosts:
@@ -98,7 +40,8 @@ class Redactor:
         #: The names that are replaced wherever they stand, hosts in any case.
         self.names = tuple(sorted({*_telling(self._hosts, ()), *_telling(self._users, kept)}))
         alone = [*(f"(?i:{name})" for name in _telling(self._hosts, ())), *_telling(self._users, kept)]
-        self._bare = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(alone)}){_DOMAIN}(?![A-Za-z0-9])") if alone else None
+        self._bare = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(alone)}){rules.DOMAIN}(?![A-Za-z0-9])") if alone else None
+        self._suspect = re.compile("|".join([rules.SUSPECT, *alone]))
 
     def text(self, value: str) -> str:
         """A text, or JSON with texts in it; numbers and everything else of JSON stay as written."""
@@ -151,35 +94,42 @@ class Redactor:
         def put(found: re.Match[str]) -> str:
             nonlocal key
             literal, colon, number = found.groups()
-            try:
-                inner = str(json.loads(literal, strict=False))
-            except ValueError:
-                inner = literal[1:-1]
-            if colon is None:
-                said = self._valued(key, inner)
-            else:
-                key, said = inner, self._plain(inner)
+            inner = _unquoted(literal) if "\\" in literal else literal[1:-1]
+            said = self._once(inner, key if colon is None else "")
+            if colon is not None:
+                key = inner
             text = literal if said == inner else json.dumps(said, ensure_ascii=False)
             if number is not None and _secret(key, number):
                 number = json.dumps(self._word("secret", number))
             return text + (colon or "") + (number or "")
 
-        return _LITERAL.sub(put, value)
+        return rules.LITERAL.sub(put, value)
+
+    def _once(self, value: str, key: str) -> str:
+        """A literal of JSON: arguments say the same again and again."""
+        said = self._kept.get((key, value))
+        if said is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            said = self._kept[key, value] = self._valued(key, value)
+        return said
 
     def _valued(self, key: str, value: str) -> str:
         """A value of which a key says what it is."""
         name = _snake(key)
         if _secret(key, value):
             return self._word("secret", value)
-        if name in _HOST_KEYS and _is_name(value):
+        if name in rules.HOST_KEYS and _is_name(value):
             return self.host(value)
-        if name in _USER_KEYS and _is_name(value):
+        if name in rules.USER_KEYS and _is_name(value):
             return self.user(value)
-        if name in _SERIAL_KEYS and value:
+        if name in rules.SERIAL_KEYS and value:
             return self._word("serial", value)
         return self.text(value)
 
     def _plain(self, value: str) -> str:
+        if not self._suspect.search(value):
+            return value
         for pattern, put in self._rules():
             value = pattern.sub(put, value)
         return self._bare.sub(self._named, value) if self._bare else value
@@ -187,17 +137,17 @@ class Redactor:
     def _rules(self) -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]:
         """In this order: what holds a path or an address comes before them."""
         return (
-            (_KEY_BLOCK, lambda found: self._word("secret", found[0])),
-            (_TOKEN, lambda found: self._word("secret", found[0])),
-            (_BEARER, lambda found: found[1] + self._word("secret", found[2])),
-            (_ASSIGNED, self._assigned),
-            (_URL, lambda found: self._word("url", found[0])),
-            (_EMAIL, lambda found: self._word("email", found[0])),
-            (_WINDOWS, lambda found: self._path(found[0].replace("\\", "/").removeprefix(found[0][:2]))),
-            (_PATH, lambda found: self._path(found[0])),
-            (_MAC, lambda found: self._word("mac", found[0].lower())),
-            (_IPV6, self._ip),
-            (_IPV4, self._ip),
+            (rules.KEY_BLOCK, lambda found: self._word("secret", found[0])),
+            (rules.TOKEN, lambda found: self._word("secret", found[0])),
+            (rules.BEARER, lambda found: found[1] + self._word("secret", found[2])),
+            (rules.ASSIGNED, self._assigned),
+            (rules.URL, lambda found: self._word("url", found[0])),
+            (rules.EMAIL, lambda found: self._word("email", found[0])),
+            (rules.WINDOWS, lambda found: self._path(found[0].replace("\\", "/").removeprefix(found[0][:2]))),
+            (rules.PATH, lambda found: self._path(found[0])),
+            (rules.MAC, lambda found: self._word("mac", found[0].lower())),
+            (rules.IPV6, self._ip),
+            (rules.IPV4, self._ip),
         )
 
     def _assigned(self, found: re.Match[str]) -> str:
@@ -208,10 +158,10 @@ class Redactor:
         if not sep.isspace() or key.startswith("--"):
             if _secret(key, bare):
                 said = self._word("secret", bare)
-            elif "=" in sep and _is_name(bare):
-                said = self.host(bare) if name in _HOST_KEYS else self.user(bare) if name in _USER_KEYS else None
-        if said is None and value.count("=") + value.count(":") <= _MOST_NESTED:
-            said = _ASSIGNED.sub(self._assigned, value)
+            elif "=" in sep and _is_name(bare) and name in rules.HOST_KEYS | rules.USER_KEYS:
+                said = self.host(bare) if name in rules.HOST_KEYS else self.user(bare)
+        if said is None and value.count("=") + value.count(":") <= rules.MOST_NESTED:
+            said = rules.ASSIGNED.sub(self._assigned, value)
         return key + sep + (value if said is None else said)
 
     def _named(self, found: re.Match[str]) -> str:
@@ -224,14 +174,14 @@ class Redactor:
     def _path(self, path: str) -> str:
         """~ and a number for where it lies; the file of code keeps its name, published code its whole place."""
         path, dots = path.rstrip("."), path[len(path.rstrip(".")):]
-        if path.startswith(_SYSTEM):
+        if path.startswith(rules.SYSTEM):
             return path + dots
         parts = [part for part in path.split("/") if part]
         if len(parts) == 1 and len(parts[0]) <= 2:  # a unit: 12 MB /s
             return path + dots
         at = next((i for i, part in enumerate(parts) if _public(parts, i, part)), None)
         if at is None:
-            at = len(parts) - 1 if parts and _CODE.search(parts[-1]) else len(parts)
+            at = len(parts) - 1 if parts and rules.CODE.search(parts[-1]) else len(parts)
         home = _home(parts[:at])
         folder, tail = "/".join(parts[:at]), parts[at:]
         begin = [self._home("/".join(parts[:home]))] if home else []
@@ -245,7 +195,7 @@ def _telling(names: Iterable[str], kept: Iterable[str]) -> list[str]:
     words = set(kept)
     found = (
         name for name in names
-        if len(name) >= 3 and name.lower() not in COMMON and name not in words
+        if len(name) >= 3 and name.lower() not in rules.COMMON and name not in words
         and not (name.isdecimal() and len(name) < 6)
     )  # fmt: skip
     return [re.escape(name) for name in sorted(found, key=lambda name: (-len(name), name))]
@@ -253,7 +203,7 @@ def _telling(names: Iterable[str], kept: Iterable[str]) -> list[str]:
 
 def _public(parts: list[str], i: int, part: str) -> bool:
     """Whether published code begins here: a package, or lib of lib/python3.11."""
-    return part in _PUBLIC or (part == "lib" and i + 1 < len(parts) and bool(_PYTHON.match(parts[i + 1])))
+    return part in rules.PUBLIC or (part == "lib" and i + 1 < len(parts) and bool(rules.PYTHON.match(parts[i + 1])))
 
 
 def _home(parts: list[str]) -> int:
@@ -273,10 +223,19 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return None if found.is_loopback or found.is_unspecified else found
 
 
+def _unquoted(literal: str) -> str:
+    """What a string literal of JSON says; what is none, as it is."""
+    try:
+        return str(json.loads(literal, strict=False))
+    except ValueError:
+        return literal[1:-1]
+
+
 def _is_name(text: str) -> bool:
     return bool(re.fullmatch(r"[^\s/\\:=,;{}\[\]\"'<>]{1,255}", text)) and not text.replace(".", "").isdecimal()
 
 
+@lru_cache(4096)
 def _snake(key: str) -> str:
     """hostName, HOST-NAME and host_name are one key."""
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()).strip("_")
@@ -290,4 +249,4 @@ def _secret(key: str, value: str) -> bool:
     if words[-1] == "token":
         looks = re.fullmatch(r"[\w+/=.~-]{8,}", value) and not value.isdecimal()
         return bool(looks) and (len(value) >= 16 or any(c.isdigit() for c in value))
-    return not _SECRET_WORDS.isdisjoint(words) or " ".join(words[-2:]) in _SECRET_PAIRS
+    return not rules.SECRET_WORDS.isdisjoint(words) or " ".join(words[-2:]) in rules.SECRET_PAIRS

@@ -28,7 +28,8 @@ from ingest import notes, schema
 from ingest.assemble import Assembled
 from ingest.connection import open_run
 from ingest.draft import AMPLE_MEMORY, ROW_GROUP, connect
-from ingest.redact import SUSPECT, Redactor
+from ingest.redact import Redactor
+from ingest.redact_rules import SUSPECT
 from ingest.sqltext import literal
 from ingest.store import RunInfo, staging
 

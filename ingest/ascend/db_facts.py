@@ -30,6 +30,16 @@ def rank_of(database: Database) -> int | None:
     return rank if isinstance(rank, int) else None
 
 
+def devices(database: Database) -> dict[int, int | None]:
+    """The devices that an msprof database is about, each with its rank if that was known."""
+    found: dict[int, int | None] = {}
+    for row in database.rows("RANK_DEVICE_MAP", wanted("rankId:i deviceId:i")):
+        device, rank = row["deviceId"], row["rankId"]
+        if isinstance(device, int) and 0 <= device < 2**15:
+            found[device] = rank if isinstance(rank, int) and 0 <= rank < 2**31 else None
+    return found
+
+
 def window(database: Database) -> tuple[int | None, int | None]:
     """Begin and end of the session; a profiler that died writes begin + 30 minutes."""
     for row in database.rows("SESSION_TIME_INFO", wanted("startTimeNs:i endTimeNs:i")):
@@ -83,9 +93,9 @@ def world_size(told: Mapping[str, object]) -> int | None:
     return max((len(ranks) for kind, ranks in groups(told).values() if kind in _WORLD and ranks), default=None)
 
 
-def describe(draft: Draft, root: Path, told: Mapping[str, object]) -> None:
-    """Columns of ``rank``, and the parallel groups."""
-    rankdir.describe(root, draft)
+def describe(draft: Draft, root: Path, told: Mapping[str, object], device: int | None = None) -> None:
+    """Columns of ``rank``, and the parallel groups. ``device``: the one of several that is meant."""
+    rankdir.describe(root, draft, device)
     con = draft.con
     draft.fact("backend", "npu")
     draft.fact("clock", "unix")
@@ -169,6 +179,11 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
         "(SELECT count(*) FROM raw_COMPUTE_TASK_INFO WHERE told(opType) IS NOT NULL)"
     ).fetchall()[0]
     without_plane, copies, operators, shapes, kernels, types = counts
+    if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
+        tasks = rows["COMMUNICATION_TASK_INFO"]
+        draft.partial(
+            "comm", f"COMMUNICATION_OP is empty beside {tasks} tasks of communication: its operators are lost"
+        )
     if without_plane:
         reason = f"{without_plane} communication tasks without plane, peer and size{at}"
         _lacks(draft, "comm", reason, "profiler_level=Level1")

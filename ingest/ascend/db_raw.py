@@ -17,6 +17,7 @@ from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.sqlite import Database, Scan
 from ingest.sqlite_values import ARROW
+from ingest.sqltext import literal
 
 #: Rows and bytes that are written at a time.
 _ROWS, _BYTES = 1 << 16, 16 << 20
@@ -75,6 +76,18 @@ def count_unread(database: Database, tables: Mapping[str, Raw], draft: Draft) ->
     for table in sorted(set(database.tables) - read):
         if not ADDED.match(table):
             draft.drop("arg", f"rows of the table {table}, which has no place here", database.count(table))
+
+
+def keep_device(draft: Draft, tables: Mapping[str, Raw], device: int) -> None:
+    """Leave the rows of one device, and those of none: the host's. Names of the views stay."""
+    for name, raw in tables.items():
+        if not any(column.wanted.name == "deviceId" for column in raw.columns):
+            continue
+        ours = f"coalesce(deviceId, {device}) = {device}"
+        if name == "COMMUNICATION_OP":  # older versions do not say: its tasks do
+            ours += " AND (deviceId IS NOT NULL OR connectionId IN (SELECT connectionId FROM raw_TASK))"
+        path = literal(str(draft.dir / f"raw_{name}.spool.parquet"))
+        draft.con.execute(f"CREATE OR REPLACE VIEW raw_{name} AS FROM read_parquet({path}) WHERE {ours}")
 
 
 def unique(draft: Draft, table: str, key: str) -> str:

@@ -58,7 +58,7 @@ kernel COMPUTE_TASK_INFO name:t globalTaskId:i blockNum|blockDim:i mixBlockNum|m
   hf32Eligible:t
 span COMMUNICATION_SCHEDULE_TASK_INFO name:t globalTaskId:i
 comm COMMUNICATION_OP opName:t startNs:i endNs:i connectionId:i groupName:t groupId=groupName:i opId:i relay:i retry:i
-  dataType:@ENUM_HCCL_DATA_TYPE algType:t count:i opType:t
+  dataType:@ENUM_HCCL_DATA_TYPE algType:t count:i opType:t deviceId:i
 comm COMMUNICATION_TASK_INFO name:t globalTaskId:i taskType:t planeId:i groupName:t groupId=groupName:i notifyId:i
   rdmaType:@ENUM_HCCL_RDMA_TYPE srcRank:i dstRank:i transportType:@ENUM_HCCL_TRANSPORT_TYPE size:i
   dataType:@ENUM_HCCL_DATA_TYPE linkType:@ENUM_HCCL_LINK_TYPE opId:i bandwidth:f

@@ -41,6 +41,7 @@ class Part:
     """One device of a PROF directory."""
 
     about: About
+    device: int | None
     rank: int | None
     rank_source: str | None
 
@@ -60,7 +61,7 @@ def find(root: Path, device: int | None) -> Part | None:
     else:
         return None
     told = about(prof, device)
-    return Part(told, *_rank(prof, device, told))
+    return Part(told, device, *_rank(prof, device, told))
 
 
 def clock(told: About) -> dict[str, int | None]:

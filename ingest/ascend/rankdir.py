@@ -69,7 +69,9 @@ def output_dirs(root: Path) -> list[Path]:
     """The same, with both directories of an old msprof export."""
     if prof_dir.is_old_export(root):
         return [found for name in prof_dir.OLD_EXPORT if (found := root / name).is_dir()]
-    candidates = [root / OUTPUT, root / MSPROF_OUTPUT, *sorted(root.glob(f"PROF_*/{MSPROF_OUTPUT}"))]
+    candidates = [root / OUTPUT, root / MSPROF_OUTPUT]
+    if RANK_DIR.search(root.name) or info_file(root):  # in any other folder each PROF directory is a rank
+        candidates += sorted(root.glob(f"PROF_*/{MSPROF_OUTPUT}"))
     return [next((found for found in candidates if found.is_dir()), root)]
 
 
@@ -133,6 +135,7 @@ def describe(root: Path, draft: Draft, device: int | None = None) -> None:
     }
     if prof := prof_dir.find(root, device):
         clock |= prof_dir.clock(prof.about)
+        draft.fact("device_id", prof.device)
         draft.fact("host", prof.about.host)
         draft.fact("pid", prof.about.pid)
     known = [clock] if any(value is not None for value in clock.values()) else []

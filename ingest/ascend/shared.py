@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ingest.ascend import exports, prof_dir, rankdir
@@ -35,19 +36,23 @@ def by_text(root: Path, files: Sequence[Path]) -> Shared:
     if chosen.trace and labels <= {b""}:
         return ()
     found = {int(label) for label in labels if label} | {one for path in chosen.kernels for one in _listed(path)}
-    return of(root, (*found, *prof_dir.devices(root)))
+    here = prof_dir.devices(root)
+    # The beginning of a file need not show every device; where numbers differ, the files have the word.
+    return () if len(here) == 1 else of(root, here if found <= set(here) else tuple(found))
 
 
-def of(root: Path, devices: Sequence[int]) -> Shared:
-    """Each of several devices with its facts."""
+def of(root: Path, devices: Sequence[int], named: Mapping[int, int | None] | None = None) -> Shared:
+    """Each of several devices with its facts. ``named``: ranks that the export itself gives them."""
     known = sorted(set(devices))
     if len(known) < 2:
         return ()
     facts = {device: rankdir.facts(root, device) for device in known}
+    told = [(named or {}).get(device) for device in known]
+    if None not in told and len(set(told)) == len(known):
+        facts = {d: replace(facts[d], rank=rank, rank_source="database") for d, rank in zip(known, told, strict=True)}
     ranks = {each.rank for each in facts.values()}
     if None in ranks or len(ranks) < len(known):  # nothing numbers them, or not each its own
-        facts = {device: Facts(device, "device id", None, each.groups, each.begin_ns, each.end_ns)
-                 for device, each in facts.items()}  # fmt: skip
+        facts = {device: replace(each, rank=device, rank_source="device id") for device, each in facts.items()}
     return tuple(facts.items())
 
 

@@ -14,6 +14,8 @@ from ingest.readers import Claim
 _TRACE = re.compile(r"^(trace_view|msprof).*\.json$")
 #: Stamps before 2001 are no wall clock.
 _WALL_CLOCK_NS = 10**18
+#: What msprof appends to the names of its files.
+_NUMBERS = re.compile(r"(_slice)?(_\d+)+(?=\.)")
 #: Names of passed over files that are listed.
 _LISTED = 20
 _STATISTICS = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
@@ -55,15 +57,17 @@ def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
     """Files of the export that are passed over, and why."""
     for reason in reasons:
         draft.note("arg", f"not read: {reason}")
-    others = sorted(
-        path.name
+    if not claim.root.is_dir():
+        return
+    others = {
+        _NUMBERS.sub("", path.name)
         for directory in {path.parent for path in claim.files}
         for path in directory.iterdir()
         if path.suffix in (".csv", ".json") and path not in claim.files
-    )
-    if others and claim.root.is_dir():
+    }
+    if others:
         more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-        draft.note("arg", f"not read, no table holds them: {', '.join(others[:_LISTED])}{more}")
+        draft.note("arg", f"not read, no table holds them: {', '.join(sorted(others)[:_LISTED])}{more}")
 
 
 def _absent(claim: Claim, draft: Draft) -> None:

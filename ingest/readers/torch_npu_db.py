@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.ascend import db_analysis, db_details, db_facts, db_links, db_raw, db_series, db_spans, rankdir
+from ingest.ascend import db_analysis, db_details, db_facts, db_links, db_raw, db_series, db_spans, rankdir, shared
 from ingest.ascend.db_analysis import LONG
 from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
 from ingest.draft import Draft
@@ -38,8 +38,9 @@ def sniff(path: Path) -> Claim | None:
             return _claim(root, _main_of(root), rankdir.output_dir(root) / _ANALYSIS) if root else None
         if path.name == _ANALYSIS or not _is_ours(path):
             return None
-        alone = sum(map(_is_ours, path.parent.iterdir())) == 1
-        return _claim(rankdir.rank_root(path.parent) or path.parent, path, path.with_name(_ANALYSIS) if alone else None)
+        if sum(map(_is_ours, path.parent.iterdir())) > 1:  # databases of several ranks in one folder
+            return _claim(path, path, None)
+        return _claim(rankdir.rank_root(path.parent) or path.parent, path, path.with_name(_ANALYSIS))
     except OSError:
         return None
 
@@ -53,7 +54,9 @@ def read(claim: Claim, draft: Draft) -> None:
         raise IngestError("empty", "no database to read", str(claim.root))
     try:
         told, rows = _spool_main(draft, main)
-        _shape(draft, claim.root, told, rows | _spool_analysis(draft, analysis, required=main is None))
+        if claim.device is not None:
+            db_raw.keep_device(draft, MAIN, claim.device)
+        _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
     except duckdb.Error as error:
         raise IngestError("failed", f"its tables cannot be put together: {error}", str(main or analysis)) from error
 
@@ -91,12 +94,13 @@ def _spool_analysis(draft: Draft, path: Path | None, *, required: bool) -> dict[
     return db_raw.spool(None, ANALYSIS, draft, 0)
 
 
-def _shape(draft: Draft, root: Path, told: dict[str, object], rows: dict[str, int]) -> None:
+def _shape(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str, int]) -> None:
     """From raw views to contract tables."""
+    root = claim.root
     db_raw.macros(draft)
     db_spans.make(draft, rows)
     db_links.provide(draft)
-    db_facts.describe(draft, root, told)
+    db_facts.describe(draft, root, told, claim.device)
     db_analysis.provide(draft)
     db_details.provide(draft)
     db_series.provide(draft, rows)
@@ -112,7 +116,19 @@ def _claim(root: Path, main: Path | None, analysis: Path | None) -> Claim | None
     small = rankdir.small_files(root)
     files = {*databases, *small, *(beside for path in databases for beside in side_files(path))}
     facts = rankdir.facts(root) if small or rankdir.rank_root(root) else Facts()
-    return Claim(_FORMAT, root, tuple(sorted(files)), _facts(facts, main))
+    return Claim(_FORMAT, root, tuple(sorted(files)), _facts(facts, main), _shared(root, main))
+
+
+def _shared(root: Path, main: Path | None) -> shared.Shared:
+    """The devices of an msprof database that is about several."""
+    if main is None or not main.name.startswith("msprof_"):
+        return ()
+    try:
+        with Database(main) as database:
+            known = db_facts.devices(database)
+    except IngestError:
+        return ()
+    return shared.of(root, tuple(known), known)
 
 
 def _facts(facts: Facts, main: Path | None) -> Facts:
@@ -145,8 +161,17 @@ def _main_of(root: Path) -> Path | None:
     if not (root / rankdir.OUTPUT).is_dir():
         places += sorted(path for path in root.glob("PROF_*") if path.is_dir())
     files = [path for place in places for path in sorted(place.iterdir()) if path.name != _ANALYSIS and path.is_file()]
-    named = (path for path in files if _NAMED.match(path.name))
-    return next(named, None) or next(filter(_has_tables, files), None)
+    named = [path for path in files if _NAMED.match(path.name)]
+    # msprof adds a database with every export; the one with the latest time says what those before it said
+    newest = max((path for path in named if path.name.startswith("msprof_")), key=_stamp, default=None)
+    main = next((path for path in named if not path.name.startswith("msprof_")), newest)
+    return main or next(filter(_has_tables, files), None)
+
+
+def _stamp(path: Path) -> tuple[int, str]:
+    """Order of exports by the number in the name."""
+    digits = path.stem.partition("_")[2]
+    return len(digits), digits
 
 
 def _is_ours(path: Path) -> bool:

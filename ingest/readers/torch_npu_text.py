@@ -57,6 +57,8 @@ def _read(claim: Claim, draft: Draft) -> None:
     if not any(path.stat().st_size for path in claim.files if _is_ours(path.name)):
         raise IngestError("empty", f"its files hold no bytes; {completeness.again(claim.root)}", str(claim.root))
     one = claim.device
+    if one is not None and not claim.shared:
+        raise IngestError("shared", "the text does not say which lanes belong to which device", str(claim.root))
     chosen = exports.choose(claim.files, one)
     rankdir.describe(claim.root, draft, one)
     known = rankdir.groups_of(claim.root)

@@ -90,7 +90,8 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
         for entry in walk:
             found = _claims(entry, refused)
             for claim in found:
-                claims.setdefault(claim.root, {})[claim.format] = claim
+                known = claims.setdefault(claim.root, {})
+                known[claim.format] = claim.with_files(known[claim.format]) if claim.format in known else claim
             if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
         refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else=len(claims) == before))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ingest.ascend import strangers
 from ingest.ascend.cells import Csv
 from ingest.ascend.slices import read_slices
 from ingest.ascend.stage import count, frames, keep, one_line
@@ -133,6 +134,8 @@ _FILES: dict[str, tuple[str, Callable[[Csv], str], str]] = {
     "l2_cache.csv": ("l2_cache", _l2_cache, "name IS NOT NULL"),
 }
 NAMES = tuple(_FILES)
+#: Tables whose rows have a time of their own.
+_TIMED = ("memory_sample", "memory_event")
 
 
 def table_of(name: str) -> str:
@@ -153,6 +156,8 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
         _tell(file, table, draft)
         view = f"{file.name}_rows"
         keep(draft, view, select(file))
+        if table in _TIMED and strangers.table(draft, view, table, name):
+            continue
         lost = count(draft, f"SELECT count(*) FROM {view} WHERE ({wanted}) IS NOT TRUE")
         draft.drop(table, f"rows of {name} that lack what names or times them", lost)
         if table == "l2_cache":

@@ -45,6 +45,10 @@ class Claim:
         """The devices that share the files."""
         return tuple(device for device, _ in self.shared)
 
+    def with_files(self, other: Claim) -> Claim:
+        """The claim with what another of the same rank and format found: files named one by one are one capture."""
+        return replace(self, files=tuple(sorted({*self.files, *other.files})))
+
     def of(self, device: int) -> Claim:
         """The claim for one of the devices."""
         return replace(self, device=device, facts=dict(self.shared).get(device, self.facts))

@@ -23,6 +23,7 @@ from ingest.ascend import (
     links,
     rankdir,
     shared,
+    strangers,
     text_cover,
     trace_parts,
 )
@@ -69,6 +70,7 @@ def _read(claim: Claim, draft: Draft) -> None:
     trace_parts.settle(draft, len(chosen.trace), one)
     give_back()
     metrics = read_kernels(chosen.kernels, draft, one)
+    strangers.kernels(draft, chosen.kernels)
     if one is not None:
         trace_parts.say_shared(draft, one, claim.beside, claim.root)
     lane_rows = lanes.name_lanes(draft, groups)

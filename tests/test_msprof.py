@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from collectors.backends._ascend import AscendOptions
-from collectors.backends.simulated import write_text
+from collectors.backends.simulated import write_both, write_text
 from ingest import capture
 from ingest.ascend import exports
 from ingest.draft import Draft
 from ingest.finish import finish
 from ingest.readers import torch_npu_db, torch_npu_text
+from tests import torch_npu_db_files
 from tests.msprof_export import PROF, STAMP, device_events, op_summary, text_of, write
 from tests.simjob import job
 from tests.text_export import TRACES, Loaded, load
@@ -262,6 +263,37 @@ def test_of_two_databases_of_one_export_the_newer_is_read(tmp_path: Path) -> Non
         made.con.close()
     (source,) = capture.find([tmp_path]).sources
     assert [path.name for path in source.files if path.suffix == ".db"] == ["msprof_20250109045001.db"]
+
+
+def test_text_and_database_of_one_export_agree(outputs: list[Path], torch: list[Loaded], tmp_path: Path) -> None:
+    """A PROF directory with both is one rank; each of its files says the same of the device."""
+    root = write(tmp_path / PROF, device_events(outputs[0]), op_summary(outputs[0]))
+    both = write_both(job(ranks=2), tmp_path / "db", AscendOptions("Level1"), [0])[0]
+    database = both / "ASCEND_PROFILER_OUTPUT" / "ascend_pytorch_profiler_0.db"
+    database.rename(root / f"msprof_{STAMP}.db")
+    (source,) = capture.find([root]).sources
+    assert [claim.format for claim in source.claims] == ["torch_npu_db", "torch_npu_text"]
+    db = torch_npu_db_files.load(root, tmp_path / "read")
+    db.con.execute(f"CREATE VIEW named AS {WHO.format(db.part.origin_ns)}")
+    held = KERNEL.removesuffix(", wait_ns")  # a database does not hold what kernels waited
+    query = f"SELECT key, {held} FROM kernel JOIN named USING (span_id)"
+    assert sorted(map(repr, db.all(query))) == rows(torch[0], query)
+
+
+def test_old_exports_lie_in_a_directory_per_device(outputs: list[Path], torch: list[Loaded], tmp_path: Path) -> None:
+    root = tmp_path / "PROF_000001_20230818142704322_COJG"
+    for device, output in enumerate(outputs):
+        for place, name, text in (
+            ("timeline", f"msprof_{device}_1.json", json.dumps(device_events(output))),
+            ("summary", f"op_summary_{device}_1.csv", text_of(op_summary(output))),
+        ):
+            (root / f"device_{device}" / place).mkdir(parents=True)
+            (root / f"device_{device}" / place / name).write_text(text, newline="")
+    found = by_device(tmp_path, tmp_path)
+    assert [(s.root.name, s.facts.rank) for s, _ in found] == [("device_0", 0), ("device_1", 1)]
+    for (_, got), wanted in zip(found, torch, strict=True):
+        query = f"SELECT key, {KERNEL} FROM kernel JOIN named USING (span_id)"
+        assert rows(got, query) == rows(wanted, query) != []
 
 
 # --- a real one

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest import capture
-from ingest.ascend import completeness, states
+from ingest.ascend import completeness, rankdir, states
+from ingest.draft import Draft
 from ingest.errors import IngestError
 
 PROF = "PROF_000001_20250109034804123_ABCDEFGHIJKLMNOP"
@@ -17,6 +18,7 @@ TORCH, MINDSPORE = "host_77_20250109034804123_ascend_pt", "rank-3_77_20250109034
 
 def make(root: Path, *paths: str, **files: str) -> Path:
     """Directories end in a slash; everything else is a file with something in it."""
+    root.mkdir(parents=True, exist_ok=True)
     for name in paths:
         path = root / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
@@ -120,6 +122,16 @@ def test_a_name_that_a_shell_would_run_stands_in_no_command(tmp_path: Path) -> N
     for name in ("$(reboot)_ascend_pt", "';import os;'_ascend_pt", "-rf_ascend_pt"):
         error = states.state(make(tmp_path / name, "FRAMEWORK/torch.op_range"))
         assert error is not None and "analyse('DIRECTORY')" in error.message
+
+
+def test_an_export_inside_raw_data_is_loaded_and_says_what_is_raw(tmp_path: Path) -> None:
+    root = make(tmp_path / TORCH, "FRAMEWORK/torch.op_range", *(f"{PROF}/{part}" for part in DONE))
+    make(root / PROF / "mindstudio_profiler_output", msprof_20250109035001__json="[]")
+    (source,) = capture.find([tmp_path]).sources
+    assert source.root == root
+    draft = Draft(tmp_path / "draft", 0)
+    rankdir.describe(root, draft)
+    assert len(draft.broken) == 1 and f"analyse('{TORCH}')" in draft.broken[0]
 
 
 def test_other_directories_have_no_state(tmp_path: Path) -> None:

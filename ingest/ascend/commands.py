@@ -7,6 +7,8 @@ from pathlib import Path
 
 #: A name that a shell and Python take as it stands. Any other is not put into a command that people paste.
 _PLAIN = re.compile(r"^[0-9A-Za-z_.+=][0-9A-Za-z_.+=-]*$")
+#: Where a directory holds what the framework's profiler recorded, until it is analysed.
+FRAMEWORK = "FRAMEWORK"
 _SET_ENV = "source /usr/local/Ascend/cann/set_env.sh"
 _MODULE = {"pt": "torch_npu.profiler.profiler", "ms": "mindspore.profiler.profiler"}
 

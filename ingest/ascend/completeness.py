@@ -38,7 +38,7 @@ def missing(config: Mapping[str, object], root: Path, output: Path) -> str | Non
 
 def again(root: Path) -> str:
     """How to bring back what an export lacks."""
-    if (root / "FRAMEWORK").is_dir():
+    if (root / commands.FRAMEWORK).is_dir():
         return f"analyse it again on the NPU host: {commands.analyse(root)}"
     raw = [prof for prof in sorted(root.glob("PROF_*")) if prof_dir.NAME.match(prof.name) and prof_dir.has_raw(prof)]
     if raw:

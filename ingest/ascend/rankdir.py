@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.ascend import completeness, prof_dir
+from ingest.ascend import commands, completeness, prof_dir
 from ingest.ascend.profiler_log import last_errors
 from ingest.ascend.small_json import mapping, number, read, text, whole
 from ingest.draft import Draft
@@ -260,6 +260,9 @@ def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
     for path in small_files(root):
         if reason := read(path)[1]:
             draft.partial(None, reason)
+    if (root / commands.FRAMEWORK).is_dir() and not (root / OUTPUT).is_dir():
+        again = f"analyse it on the NPU host: {commands.analyse(root)}"
+        draft.partial(None, f"only the device's export is here, what the framework recorded is raw; {again}")
     if not stopped(root):
         draft.partial(None, "profiler_info has no end_info: the profiler did not stop in order")
     if lacking := completeness.missing(mapping(info.get("config")), root, output_dir(root)):

@@ -25,8 +25,8 @@ _HEAD_BYTES = 1 << 18
 
 def by_text(root: Path, files: Sequence[Path]) -> Shared:
     """The devices of a text export; none where there is one, or where it does not tell them apart."""
-    if rankdir.info_file(root):
-        return ()  # torch_npu and MindSpore profile one device a process
+    if rankdir.info_file(root) or prof_dir.is_old_export(root):
+        return ()  # torch_npu and MindSpore profile one device a process; old exports lie in a directory per device
     if len(named := exports.devices(files)) > 1:
         return of(root, named)
     chosen = exports.choose(files)

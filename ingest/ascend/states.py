@@ -12,8 +12,6 @@ from ingest.ascend import commands, completeness, prof_dir, rankdir
 from ingest.ascend.profiler_log import last_errors
 from ingest.errors import IngestError
 
-_FRAMEWORK = "FRAMEWORK"
-
 
 def state(directory: Path) -> IngestError | None:
     """What a directory of the Ascend profilers is, if nothing of it can be loaded; None if it is none of theirs."""
@@ -27,7 +25,7 @@ def state(directory: Path) -> IngestError | None:
         return _raw_msprof(directory, directory.parent, (directory.resolve().parent.name,))
     if rankdir.OUTPUT in children or directory.name == rankdir.OUTPUT:
         return _failed(directory.parent if directory.name == rankdir.OUTPUT else directory)
-    if _FRAMEWORK in children:
+    if commands.FRAMEWORK in children:
         return _raw_framework(directory)
     if rankdir.RANK_DIR.search(directory.name) or rankdir.info_file(directory):
         return _without_framework(directory)

@@ -50,8 +50,9 @@ class Claim:
         return replace(self, files=tuple(sorted({*self.files, *other.files})))
 
     def of(self, device: int) -> Claim:
-        """The claim for one of the devices."""
-        return replace(self, device=device, facts=dict(self.shared).get(device, self.facts))
+        """The claim for one of the devices; a file that tells none apart cannot say whose rank it names."""
+        of_all = replace(self.facts, rank=None, rank_source=None)
+        return replace(self, device=device, facts=dict(self.shared).get(device, of_all))
 
 
 class Reader(Protocol):

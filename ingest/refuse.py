@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ingest.ascend.states import outermost, state
 from ingest.errors import IngestError
+from ingest.mindspore import raw as mindspore_raw
 
 #: Files of these endings look like captures; others beside a capture (logs, notes) are passed over in silence.
 _LOOKS = re.compile(
@@ -50,7 +51,7 @@ def name_all(path: Path, unclaimed: list[Path], claimed: Collection[Path], nothi
 
 def _raw_state(entry: Path) -> IngestError | None:
     """Directories that hold raw data somebody has yet to parse, or nothing of a capture at all."""
-    return state(entry)
+    return state(entry) or mindspore_raw.directory(entry, {child.name for child in entry.iterdir()})
 
 
 def _name_file(entry: Path) -> IngestError:
@@ -60,6 +61,8 @@ def _name_file(entry: Path) -> IngestError:
             head = stream.read(4096)
     except OSError as error:
         return IngestError("unreadable", f"cannot be read: {error.strerror}", str(entry))
+    if raw := mindspore_raw.file(entry):
+        return raw
     if not head:
         return IngestError("empty", "the file is empty", str(entry))
     for magic, kind, text in _MAGIC:

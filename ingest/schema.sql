@@ -272,7 +272,7 @@ CREATE TABLE step (
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
     device_dur_ns   BIGINT,
-    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'step trace', 'kernel_details', 'device annotation'
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
 );
 
 -- The profiler's own split per step, as its file says.
@@ -288,13 +288,13 @@ CREATE TABLE profiler_step (
     bubble_ns       BIGINT,
     communication_not_overlapped_exclude_receive_ns BIGINT,
     preparing_ns    BIGINT,
-    source          VARCHAR NOT NULL   -- 'step_trace_time.csv' or 'StepTraceTime'
+    source          VARCHAR NOT NULL   -- 'step_trace_time.csv', 'StepTraceTime', 'cluster_step_trace_time.csv', 'ClusterStepTraceTime'
 );
 
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.
 CREATE TABLE summary (
     rank            INTEGER NOT NULL,
-    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem'
+    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem', 'cluster_communication', 'OPPROF'; MindSpore: 'step_trace', 'aicore_intermediate_type'...
     name            VARCHAR NOT NULL,
     category        VARCHAR,           -- core type or API level
     count           BIGINT,

@@ -117,7 +117,7 @@ def _steps(draft: Draft) -> None:
             FROM step_mark m LEFT JOIN step_device d USING (step)""",
         )
     elif count(draft, "SELECT count(*) FROM step_iteration"):
-        draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step trace' AS source FROM step_iteration")
+        draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step_trace' AS source FROM step_iteration")
         draft.note("step", "no ProfilerStep marks: steps are the iterations that msprof marks on the device")
     elif count(draft, "SELECT count(*) FROM step_device"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")

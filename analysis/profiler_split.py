@@ -102,6 +102,18 @@ def profiler_split(
     return {step: lanes.split(begin, end, mark, of.get(step)) for step, begin, end, mark in windows}
 
 
+def as_written(file: Reference) -> Profiler | None:
+    """What the file says, for a run without the spans to compute it again; None where it leaves out a part."""
+    parts = (file.computing_ns, file.communication_ns, file.communication_not_overlapped_ns, file.overlapped_ns)
+    if None in parts or file.free_ns is None:
+        return None
+    computing, communication, exposed, overlapped = (part or 0 for part in parts)
+    return Profiler(
+        computing, communication, exposed, overlapped, file.free_ns, file.stage_ns, file.bubble_ns, file.preparing_ns,
+        free_definition=None,
+    )  # fmt: skip
+
+
 _EVER = (int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max))
 
 

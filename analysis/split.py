@@ -12,14 +12,14 @@ left of the window is `residual_ns`, which is therefore a check that can fail.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from analysis.intervals import Intervals
-from analysis.profiler_split import Profiler, Reference, profiler_split
+from analysis.profiler_split import Profiler, Reference, as_written, profiler_split
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING, COMMUNICATION, COPY = ("kernel", "memset"), ("comm_op",), ("memcpy",)
@@ -116,8 +116,11 @@ def _rank(con: duckdb.DuckDBPyConnection, rank: int) -> Iterator[Row]:
     edges = [*((ts, ts + host) for _, ts, _, host, _ in steps)]
     if len(work.starts):
         edges.append((int(work.starts[0]), int(work.ends[-1])))
-    if not edges:
-        yield Row(rank, None, *([None] * 11))
+    if not edges:  # sums of a profiler without its spans: its own split is all there is
+        told = {reference.step: as_written(reference) for reference in references}
+        for step in [None, *sorted(step for step in told if step is not None)]:
+            nothing = Row(rank, step, *([None] * 11))
+            yield replace(nothing, profiler=told.get(step))
         return
     begin, end = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
     windows = [(None, begin, end), *((step, ts, ts + dur) for step, ts, dur, _, _ in steps)]

@@ -102,10 +102,11 @@ def _rank_row(piece: Piece, origin: int) -> dict[str, Any]:
     part, facts = piece.part, piece.part.facts
     reasons = part.reasons
     rows = sum(row["rows"] for row in part.coverage)
+    stamped = rows and (part.origin_ns or part.end_ns)  # sums without a single stamp lie nowhere in time
     return {
         "rank": part.rank, "rank_source": piece.rank_source, "path": piece.path, "formats": list(piece.formats),
         "status": "partial" if reasons else "complete", "reason": "; ".join(reasons) or None,
-        "first_ns": part.origin_ns - origin if rows else None, "last_ns": part.end_ns - origin if rows else None,
+        "first_ns": part.origin_ns - origin if stamped else None, "last_ns": part.end_ns - origin if stamped else None,
         "events": rows, "dropped": sum(row["dropped"] for row in part.coverage),
         **{
             name: facts.get(name)

@@ -18,6 +18,7 @@ from blake3 import blake3
 
 from ingest import archive, refuse
 from ingest.archive.opener import Opener
+from ingest.cluster import companion
 from ingest.errors import IngestError
 from ingest.readers import Claim, Facts, readers
 
@@ -74,6 +75,7 @@ class Found:
 
     sources: tuple[RankSource, ...]
     refused: tuple[IngestError, ...]
+    beside: tuple[str, ...] = ()  # what is passed over and why, for nothing it says is lost
 
 
 def find(paths: list[Path], opener: Opener | None = None) -> Found:
@@ -95,13 +97,14 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
             if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
         refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else=len(claims) == before))
+    claims, beside = companion.part(claims)
     sources = [
         RankSource(root, tuple(of[name] for name in sorted(of)), opener.damage(root) if opener else ())
         for root, of in sorted(claims.items())
     ]
     if opener:
         refused.extend(opener.losses([source.root for source in sources]))
-    return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused))
+    return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused), beside)
 
 
 def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> bool:
@@ -117,7 +120,7 @@ def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[Inges
 
 
 def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
-    found = []
+    found: list[Claim] = []
     for reader in readers().values():
         try:
             claim = reader.sniff(entry)
@@ -125,7 +128,7 @@ def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
             refused.append(error)
             continue
         if claim is not None:
-            found.append(claim)
+            found.extend(claim if isinstance(claim, tuple) else [claim])
     return found
 
 

@@ -85,6 +85,8 @@ def _load(job: _Job) -> list[dict[str, Any]]:
     where, request = job.where, job.request
     job.say({"stage": "find", "text": "looking for captures"})
     found = capture.find(list(request.paths), job.opener)
+    for text in found.beside:
+        job.say({"stage": "find", "text": text})
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})

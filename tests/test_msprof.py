@@ -202,7 +202,7 @@ def test_iterations_of_step_trace_are_steps(outputs: list[Path], tmp_path: Path)
     ((_, got),) = by_device(root, tmp_path)
     base = int(first) * 1000 - got.origin
     assert got.all("SELECT step, ts_ns, device_dur_ns, source FROM step ORDER BY 1") == [
-        (1, base + 20_250, 10_250, "step trace"), (2, base + 40_000, 20_000, "step trace"),
+        (1, base + 20_250, 10_250, "step_trace"), (2, base + 40_000, 20_000, "step_trace"),
     ]  # fmt: skip
 
 

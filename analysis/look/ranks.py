@@ -19,6 +19,7 @@ from analysis.collectives import POINT_TO_POINT, collectives
 from analysis.comm_tasks import TRANSFER, WAIT, comm_tasks
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.lateness import late_peers
+from analysis.look import rank_sums
 from analysis.run import Run
 from analysis.work import work
 
@@ -121,7 +122,8 @@ class Lane:
 
 def table(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """rank, step and every metric in ns; one row a rank where no steps were recorded."""
-    return con.execute(_GRID).df()
+    rows = con.execute(_GRID).df()
+    return rows if len(rows) else rank_sums.table(con)
 
 
 def grids(con: duckdb.DuckDBPyConnection) -> Mapping[str, Grid]:

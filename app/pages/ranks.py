@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from analysis.look import rank_sums
 from analysis.look import ranks as look
 from app import context
 from app.context import Context
@@ -26,8 +27,13 @@ def render(ctx: Context) -> None:
         if not unmeasured.show(ctx, ("step", "kernel"), "ranks"):
             unmeasured.nothing(ctx, "ranks.none")
         return
+    sums = context.measured(ctx, rank_sums.only)
+    if sums:
+        st.text(ctx.say("ranks.sums"))
     ranks_grid.sentence(ctx, found)
     ranks_grid.show(ctx, found)
     ranks_grid.standing(ctx, found)
+    if sums:  # nothing has a time that a step or a clock could be drawn from
+        return
     ranks_step.show(ctx, found)
     ranks_step.clocks(ctx, found)

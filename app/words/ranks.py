@@ -7,6 +7,12 @@ TEXT = {
         "各 rank 每个 step 是否一致，哪个 rank 不一样？",
     ),
     "none": ("The capture holds no time to compare.", "采集数据中没有可比较的时间。"),
+    "sums": (
+        "Only the profiler's own sums are here, without spans: a step is as long as its computing, communication not "
+        "overlapped and free time together. Load the rank directories to see inside a step.",
+        "这里只有采集器自己的汇总，没有区间：一个 step 的时长为其计算、未掩盖通信与空闲（Free）之和。"
+        "要看 step 内部，请加载各 rank 目录。",
+    ),
     "whole": ("all", "全程"),
     "spread": (
         "{n} ranks, steps recorded: {steps}; the median rank's step takes {middle}; from the shortest, rank {low}, to "

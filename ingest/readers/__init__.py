@@ -60,7 +60,7 @@ class Reader(Protocol):
 
     TITLE: str
 
-    def sniff(self, path: Path) -> Claim | None: ...
+    def sniff(self, path: Path) -> Claim | tuple[Claim, ...] | None: ...  # several: one file speaks of several ranks
 
     def read(self, claim: Claim, draft: Draft) -> None: ...
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.draft import Draft
-from ingest.kineto import head
+from ingest.kineto import head, npu
 from ingest.kineto.raw import count
 
 _VERSION_KEYS = re.compile(r"_version$|^schemaVersion$")
@@ -35,6 +35,8 @@ _NPU_LABELS = (
     "SELECT count(*) FROM meta JOIN lane ON meta.pid = lane.pid_text WHERE label LIKE 'NPU%' AND lane.spans > 0"
 )
 _HIP_CALLS = "SELECT count(*) FROM sort WHERE kind = 'runtime' AND text LIKE 'hip%'"
+_CANN_CALLS = f"SELECT count(*) FROM sort WHERE kind = 'runtime' AND regexp_matches(text, '{npu.CALLS}')"
+_HCCL = f"SELECT count(*) FROM sort WHERE kind = 'comm_op' AND regexp_matches(text, '{npu.HCCL}')"
 _MOST_USED = "SELECT device_id FROM device_raw WHERE device_id >= 0 GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
 _BUSIEST = """SELECT pid_text FROM lane WHERE NOT device AND NOT profiler
     GROUP BY pid_text ORDER BY sum(spans) DESC, pid_text LIMIT 1"""
@@ -76,7 +78,9 @@ def _backend(draft: Draft, header: Mapping[str, Any]) -> str:
     for prefix, backend in (("mtia_", "mtia"), ("privateuse1_", "npu"), ("xpu_", "xpu")):
         if any(cat.startswith(prefix) for cat in cats):
             return backend
-    if re.search(r"(?i)ascend|\bnpu\b", names) or count(draft, _NPU_LABELS):
+    if re.search(r"(?i)ascend|\bnpu\b", names) or cats & {*npu.DEVICE, *npu.HOST}:
+        return "npu"
+    if count(draft, _NPU_LABELS) or count(draft, _CANN_CALLS) or count(draft, _HCCL):
         return "npu"
     hip = any(key.startswith(("hip_", "roctracer")) for key in header) or count(draft, _HIP_CALLS)
     if hip or re.search(r"(?i)\bamd\b|radeon|instinct|gfx\d", names):

@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from ingest.events import Column
+from ingest.kineto import npu
 
 Args = Mapping[str, tuple[Sequence[str], str]]
 
 #: Columns made of arguments: column -> (keys, newest first; scanner type).
-SPAN_ARGS: Args = {"correlation": (("correlation",), "i"), "external_id": (("External id", "external id"), "i")}
+SPAN_ARGS: Args = {
+    "correlation": (("correlation", "correlationId"), "i"),
+    "external_id": (("External id", "external id"), "i"),
+}
 HOST_ARGS: Args = {
     "shapes": (("Input Dims", "Input dims"), "s"),
     "dtypes": (("Input type",), "s"),
@@ -20,8 +24,8 @@ HOST_ARGS: Args = {
     "frames": (("Call stack",), "s"),
 }
 DEVICE_ARGS: Args = {
-    "stream": (("stream",), "i"),
-    "device_id": (("device",), "i"),
+    "stream": (npu.STREAM, "i"),
+    "device_id": (npu.DEVICE_ID, "i"),
     "grid": (("grid",), "s"),
     "block": (("block",), "s"),
     "registers": (("registers per thread",), "i"),
@@ -51,10 +55,12 @@ HOST_CATEGORIES = (
     "cpu_op", "Operator", "operator", "user_annotation", "python_function", "cpu_instant_event",
     "cuda_runtime", "cuda_driver", "Runtime", "runtime", "mtia_runtime", "xpu_runtime", "xpu_driver", "glow_runtime",
     "privateuse1_runtime", "privateuse1_driver", "Trace", "overhead", "external_correlation",
+    *npu.HOST,
 )  # fmt: skip
 DEVICE_CATEGORIES = (
     "kernel", "Kernel", "concurrent_kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset", "gpu_user_annotation",
     "cuda_sync", "xpu_sync", "collective_comm", "cuda_profiler_range", "mtia_ccp_events", "hpu_op",
+    *npu.DEVICE,
 )  # fmt: skip
 
 _PARQUET = {"i": pa.int64(), "f": pa.float64(), "s": pa.int32()}

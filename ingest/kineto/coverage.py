@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.draft import Draft
+from ingest.draft import Draft, union
 from ingest.kineto.raw import count
 from ingest.kineto.spools import Spools
 
@@ -12,13 +12,17 @@ _PROFILE = "torch.profiler.profile"
 _ACTIVITY = {"npu": "NPU", "xpu": "XPU", "mtia": "MTIA"}  # CUDA otherwise: ROCm is CUDA to PyTorch
 _METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))"
 
+#: What only torch_npu's own profiler records of an NPU.
+_ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
+_SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
+
 Lack = tuple[str, str, str | None]
 
 
 def cover(draft: Draft, spools: Spools, backend: str) -> None:
     """Say of each table that is empty, or lacks what it is for, why."""
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
-    for table, why, setting in (*_device(draft, spools, activities), *_host(draft, spools)):
+    for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
         draft.absent(table, why, setting)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
         draft.absent(table, "torch.profiler does not write it")
@@ -32,19 +36,23 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
             draft.partial(table, cover.absent)
 
 
-def _device(draft: Draft, spools: Spools, activities: str) -> Iterator[Lack]:
+def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
         yield from ((table, "no device activity in the file", activities) for table in ("kernel", "transfer", "comm"))
         if not spools.rows["flow_raw"]:
             yield "link", "no device activity in the file", activities
     elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
         draft.note("comm", "no communication ran on the device")  # recorded, and none
-    elif "Collective name" not in spools.seen:
-        yield "comm", "sizes and groups of collectives were not recorded", "PyTorch 2.4 or later"
+    elif "Collective name" not in spools.seen and not (
+        npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
+    ):
+        setting = _ASCEND.format("profiler_level=Level1") if npu else "PyTorch 2.4 or later"
+        yield "comm", "sizes and groups of collectives were not recorded", setting
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
         yield "sample", "the file has no counters", None
     if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
-        yield "pmu", "no hardware metrics in the file", _METRICS
+        setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _METRICS
+        yield "pmu", "no hardware metrics in the file", setting
 
 
 def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:

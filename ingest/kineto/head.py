@@ -26,7 +26,7 @@ _KEYS = (b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"', b'"bas
 _CATEGORY = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|Operator|user_annotation|gpu_user_annotation|python_function|Python|cuda_runtime|cuda_driver'
     rb"|kernel|Kernel|Runtime|gpu_memcpy|Memcpy|gpu_memset|Memset|ac2g|async_cpu_to_gpu|fwdbwd|cpu_instant_event"
-    rb'|mtia_\w+|xpu_\w+|privateuse1_\w+)"'
+    rb'|mtia_\w+|xpu_\w+|privateuse1_\w+|npu_\w+|collective_comm|hccl)"'
 )
 _TEXT_STAMP = re.compile(rb'"ts"\s*:\s*"')
 _FIRST_STAMP = re.compile(r'"ts"\s*:\s*(\d{1,19})(?:\.(\d+))?')

@@ -8,7 +8,7 @@ from ingest.kineto.raw import count, store
 #: c10::DeviceType, as "[memory]" events number it.
 _DEVICE_TYPE = """CASE device_type
     WHEN 0 THEN 'cpu' WHEN 1 THEN 'cuda' WHEN 6 THEN 'hip' WHEN 12 THEN 'xpu' WHEN 13 THEN 'mps'
-    WHEN 15 THEN 'hpu' WHEN 19 THEN 'mtia' WHEN 20 THEN 'privateuse1' ELSE 'device type ' || device_type END"""
+    WHEN 15 THEN 'hpu' WHEN 19 THEN 'mtia' WHEN 20 THEN 'npu' ELSE 'device type ' || device_type END"""
 
 #: Marks of one step on several threads: the one of the thread that was in steps longest.
 #: Device annotations of one step lie on several streams: from the first start to the last end.

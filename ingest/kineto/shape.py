@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ingest.draft import Draft
+from ingest.kineto import npu
 from ingest.kineto.lanes import CATEGORY, DEVICE, NAME, SAID
+from ingest.sqltext import literal
 
 #: Names of communication kernels: NCCL and RCCL (same prefix), HCCL.
 COMMUNICATION = r"(?i)nccl|rccl|hccl|^hcom_"
@@ -11,19 +13,26 @@ STEP_MARK = r"^ProfilerStep#\d+$"
 #: Device spans that are work or that a host call asked for; annotations and profiler ranges are neither.
 LAUNCHED = ("kernel", "memset", "memcpy", "comm_op", "wait", "device_other")
 
+
+def _named(cats: tuple[str, ...]) -> str:
+    return ", ".join(map(literal, cats))
+
+
 _DEVICE_KIND = f"""CASE
-    WHEN cat IN ('gpu_user_annotation') THEN 'device_annotation'
+    WHEN cat IN ('gpu_user_annotation', {_named(npu.NOTES)}) THEN 'device_annotation'
     WHEN cat IN ('cuda_sync', 'xpu_sync') THEN 'wait'
-    WHEN cat IN ('gpu_memcpy', 'memcpy') THEN 'memcpy'
-    WHEN cat IN ('gpu_memset', 'memset') THEN 'memset'
-    WHEN cat = 'collective_comm' THEN 'comm_op'
+    WHEN cat IN ('gpu_memcpy', 'memcpy', {_named(npu.COPIES)}) THEN 'memcpy'
+    WHEN cat IN ('gpu_memset', 'memset', {_named(npu.FILLS)}) THEN 'memset'
+    WHEN cat IN ('collective_comm', {_named(npu.COLLECTIVES)}) THEN 'comm_op'
     WHEN cat = 'mtia_ccp_events' THEN CASE
         WHEN name = 'dma_request' THEN 'memcpy'
         WHEN name = 'event_wait' THEN 'wait'
         WHEN name = 'event_record' THEN 'device_other'
         ELSE 'kernel' END
-    WHEN cat IN ('kernel', 'concurrent_kernel', 'hpu_op', 'privateuse1_kernel') THEN
-        CASE WHEN regexp_matches(name, '{COMMUNICATION}') THEN 'comm_op' ELSE 'kernel' END
+    WHEN cat IN ('kernel', 'concurrent_kernel', 'hpu_op', {_named(npu.KERNELS)}) THEN
+        CASE WHEN regexp_matches(name, '{npu.WAITS}') THEN 'wait'
+        WHEN regexp_matches(name, '{npu.MARKS}') THEN 'device_other'
+        WHEN regexp_matches(name, '{COMMUNICATION}') THEN 'comm_op' ELSE 'kernel' END
     ELSE 'device_other' END"""
 
 _HOST_KIND = f"""CASE

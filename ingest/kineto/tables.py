@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ingest.draft import Draft
-from ingest.kineto import shape
+from ingest.kineto import npu, shape
 from ingest.kineto.raw import count, store
 from ingest.sqltext import literal
 
 #: Bytes of an element, by PyTorch's name of the type.
 _ELEMENTS = {
-    1: "byte char bool int8 uint8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz",
-    2: "half bfloat16 float16 short int16 uint16",
-    4: "float int float32 int32 uint32 complexhalf",
-    8: "double long float64 int64 uint64 complexfloat",
+    1: "byte char bool int8 uint8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp8",
+    2: "half bfloat16 float16 short int16 uint16 fp16 bfp16 bf16",
+    4: "float int float32 int32 uint32 complexhalf fp32",
+    8: "double long float64 int64 uint64 complexfloat fp64",
     16: "complexdouble",
 }
 _ELEMENT_BYTES = " ".join(
@@ -42,14 +42,14 @@ def _arg(key: str) -> str:
     return f"json_extract_string(r.rest, '$.\"{key}\"')"
 
 
-def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int) -> None:
+def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str) -> None:
     """Say how each contract table is made."""
     draft.provide("span", shape.spans(shift_ns))
     draft.provide("host_op", _host_op(seen))
     if "Call stack" in seen:
         frames = "SELECT h.row AS span_id, replace(s.text, ';', chr(10)) AS frames"
         draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames")
-    draft.provide("kernel", _kernel(draft))
+    draft.provide("kernel", _kernel(draft, backend))
     draft.provide("transfer", _transfer())
     draft.provide("comm", _comm())
     draft.provide("arg", _arguments(draft, unlinked))
@@ -64,7 +64,7 @@ def _host_op(seen: Collection[str]) -> str:
         FROM host_raw h LEFT JOIN {_LISTS} d ON d.code = h.shapes LEFT JOIN {_LISTS} t ON t.code = h.dtypes"""
 
 
-def _kernel(draft: Draft) -> str:
+def _kernel(draft: Draft, backend: str) -> str:
     """ROCm before 6.3 wrote the launch geometry on the call, not on the kernel."""
     said = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
     geometry = f"""SELECT l.dst, max(g.text) AS grid, max(b.text) AS block,
@@ -75,10 +75,15 @@ def _kernel(draft: Draft) -> str:
     lent = count(draft, f"SELECT count(*) FROM ({said})") > 0
     nothing = "CROSS JOIN (SELECT NULL AS grid, NULL AS block, NULL AS shared_bytes) q"
     join = f"LEFT JOIN ({geometry}) q ON q.dst = t.row" if lent else nothing
+    task, rest = "", ""
+    if backend == "npu":
+        told = npu.told(npu.TASK_TYPE)
+        task = f", {told} AS task_type, {npu.core(told)} AS core"
+        rest = "LEFT JOIN device_rest_raw r ON r.row = t.row"
     return f"""SELECT t.row AS span_id, t.stream, coalesce(g.text, q.grid) AS grid,
         coalesce(b.text, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
-        t.occupancy AS occupancy_percent
-        FROM task t LEFT JOIN {_LISTS} g ON g.code = t.grid LEFT JOIN {_LISTS} b ON b.code = t.block {join}
+        t.occupancy AS occupancy_percent{task}
+        FROM task t LEFT JOIN {_LISTS} g ON g.code = t.grid LEFT JOIN {_LISTS} b ON b.code = t.block {join} {rest}
         WHERE t.kind IN ('kernel', 'memset')"""
 
 
@@ -104,19 +109,21 @@ def _transfer() -> str:
 
 def _comm() -> str:
     return f"""WITH m AS (
-        SELECT t.row, t.text, t.stream, c.text AS said, {_arg("dtype")} AS dtype, {_arg("Process Group Name")} AS team,
+        SELECT t.row, t.text, t.stream, c.text AS said, {npu.told(npu.DTYPE)} AS dtype,
+            {npu.told(npu.GROUP)} AS team, {npu.told(npu.ALGORITHM)} AS plan,
+            try_cast({_arg("count")} AS BIGINT) AS counted,
             try_cast({_arg("In msg nelems")} AS BIGINT) AS sent,
             try_cast({_arg("Out msg nelems")} AS BIGINT) AS received,
             try_cast({_arg("Src Rank")} AS INTEGER) AS src_rank, try_cast({_arg("Dst Rank")} AS INTEGER) AS dst_rank
         FROM task t LEFT JOIN strings c ON c.code = t.collective LEFT JOIN device_rest_raw r ON r.row = t.row
         WHERE t.kind = 'comm_op'
     ), w AS (
-        SELECT *, greatest(sent, received) AS elements,
+        SELECT *, coalesce(greatest(sent, received), counted) AS elements,
             regexp_replace(lower(coalesce(said, text)), '[^a-z]', '', 'g') AS word FROM m
     )
     SELECT row AS span_id, row AS op_span_id, {_COLLECTIVE} AS collective, team AS group_name, src_rank, dst_rank,
         elements AS count, dtype, try_cast(elements::HUGEINT * CASE {_ELEMENT_BYTES} END AS BIGINT) AS bytes,
-        nullif(regexp_extract(text, '{_ALGORITHM}', 1), '') AS algorithm, stream
+        coalesce(nullif(regexp_extract(text, '{_ALGORITHM}', 1), ''), plan) AS algorithm, stream
     FROM w"""
 
 

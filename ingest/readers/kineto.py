@@ -1,6 +1,6 @@
 """Chrome traces of torch.profiler (Kineto), plain or gzipped, 2021 to 2026.
 
-CUDA, ROCm, MTIA, XPU, CPU, and torch_npu through PrivateUse1.
+CUDA, ROCm, MTIA, XPU, CPU, and torch_npu through PrivateUse1 (ingest/kineto/npu.py).
 
 Events are read once, column-wise, into raw tables; what they mean is SQL over those. Stamps are microseconds
 with up to three decimals, since 1970 or, from 2024 on, since ``baseTimeNanoseconds``.
@@ -58,8 +58,9 @@ def read(claim: Claim, draft: Draft) -> None:
     shape(draft, paired=rows["edge_raw"] > 0)
     unlinked = link(draft, flows=rows["flow_raw"] > 0)
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
-    provide(draft, shift, spools.seen, unlinked)
-    cover(draft, spools, about(draft, trace.header))
+    backend = about(draft, trace.header)
+    provide(draft, shift, spools.seen, unlinked, backend)
+    cover(draft, spools, backend)
     _losses(draft, trace, spools)
 
 

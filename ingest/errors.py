@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def printable(text: str) -> str:
+    """A name from a file as text of one line: line breaks, control characters and marks of direction as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
 @dataclass
 class IngestError(Exception):
     """A capture, or a part of it, that could not be read.
@@ -18,8 +25,8 @@ class IngestError(Exception):
     offset: int | None = None
 
     def __str__(self) -> str:
-        where = f" ({self.path}" + (f" at byte {self.offset})" if self.offset is not None else ")") if self.path else ""
-        return self.message + where
+        at = f" at byte {self.offset}" if self.offset is not None else ""
+        return printable(f"{self.message} ({self.path}{at})" if self.path else self.message)
 
     def as_dict(self) -> dict[str, str | int | None]:
         return {"kind": self.kind, "message": str(self), "path": self.path, "offset": self.offset}

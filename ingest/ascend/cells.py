@@ -6,8 +6,10 @@ passes through a float. Columns are found by name, in any order, under every nam
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,7 +116,7 @@ def read_csv(path: Path, draft: Draft, name: str) -> Csv | None:
         found = Csv(path, name, header)
         try:
             with draft.spool(name, _schema(header)) as spool:
-                _fast(found, spool)
+                _fast(found, _as_utf8(path, draft), spool)
         except pa.ArrowInvalid:
             found = Csv(path, name, header)
             with draft.spool(name, _schema(header)) as spool:
@@ -145,7 +147,24 @@ def _header(path: Path) -> tuple[str, ...]:
     return tuple(names) if any(cells) else ()
 
 
-def _fast(found: Csv, spool: Spool) -> None:
+def _as_utf8(path: Path, draft: Draft) -> Path:
+    """The file, or a copy in which what is not UTF-8 shows U+FFFD: the fast path skips odd rows it cannot decode."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as file:
+            for block in iter(lambda: file.read(_BLOCK), b""):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        with path.open(encoding="utf-8", errors="replace", newline="") as old:
+            copy = draft.dir / "utf8.csv"
+            with copy.open("w", encoding="utf-8", newline="") as new:
+                shutil.copyfileobj(old, new, _BLOCK)
+        return copy
+    return path
+
+
+def _fast(found: Csv, path: Path, spool: Spool) -> None:
     """Parse in C++; rows of another width come back as text and are fitted at the end."""
     odd: list[str] = []
 
@@ -153,24 +172,25 @@ def _fast(found: Csv, spool: Spool) -> None:
         odd.append(row.text)
         return "skip"
 
-    complete = _end(found.path, 1) in (b"\n", b"\r")
-    for batch in _open(found, keep):
+    complete = _end(path, 1) in (b"\n", b"\r")
+    for batch in _open(found, path, keep):
         rows = pa.array(np.arange(found.rows, found.rows + batch.num_rows))
-        spool.write(pa.RecordBatch.from_arrays([rows, *map(_text, batch.columns)], schema=_schema(found.columns)))
+        cells = [column.cast(pa.string()) for column in batch.columns]
+        spool.write(pa.RecordBatch.from_arrays([rows, *cells], schema=_schema(found.columns)))
         found.rows += batch.num_rows
-    if odd and not complete and _end(found.path, len(odd[-1].encode())) == odd[-1].encode():
+    if odd and not complete and _end(path, len(odd[-1].encode())) == odd[-1].encode():
         odd.pop()
         found.damage = f"{found.path.name} is cut off in its last row"
-    elif _quotes(found.path) % 2:
+    elif _quotes(path) % 2:
         found.damage = f"{found.path.name} opens a quote that it never closes"
     fitted = [_fit(next(csv.reader([text]), []), found) for text in odd if text.strip()]
     _write(fitted, found, spool)
 
 
-def _open(found: Csv, keep: object) -> Iterator[pa.RecordBatch]:
+def _open(found: Csv, path: Path, keep: object) -> Iterator[pa.RecordBatch]:
     try:
         yield from pacsv.open_csv(
-            found.path,
+            path,
             read_options=pacsv.ReadOptions(
                 use_threads=False, block_size=_BLOCK, column_names=list(found.columns), skip_rows=1
             ),
@@ -182,16 +202,8 @@ def _open(found: Csv, keep: object) -> Iterator[pa.RecordBatch]:
             ),
         )
     except pa.ArrowInvalid:
-        if _rows_follow(found.path):
+        if _rows_follow(path):
             raise
-
-
-def _text(cells: pa.Array) -> pa.Array:
-    """Bytes as text; what is not UTF-8 shows U+FFFD instead of stopping the file."""
-    try:
-        return cells.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([cell and cell.decode("utf-8", "replace") for cell in cells.to_pylist()], pa.string())
 
 
 def _slow(found: Csv, spool: Spool) -> None:

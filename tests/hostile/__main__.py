@@ -1,0 +1,35 @@
+"""Load every hostile file, or some, and print what became of them; the exit status counts those that went wrong.
+
+    python -m tests.hostile                      all
+    python -m tests.hostile --sparse             a tenth
+    python -m tests.hostile kineto_cut 17        one kind, one file
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.hostile.kinds import KINDS
+from tests.hostile.runner import Outcome, Runner, table
+
+
+def main(words: list[str]) -> int:
+    sparse = "--sparse" in words
+    names = [word for word in words if not word.startswith("-") and not word.isdecimal()]
+    numbers = [int(word) for word in words if word.isdecimal()]
+    kinds = [kind for kind in KINDS if not names or any(kind.name.startswith(name) for name in names)]
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch)) as runner:
+        asked = (runner.one(kind, number) for kind in kinds for number in numbers)
+        for outcome in asked if numbers else runner.run(kinds, sparse):
+            outcomes.append(outcome)
+            if outcome.wrong or numbers:
+                print(outcome, file=sys.stderr, flush=True)
+    print("\n".join(table(outcomes)))
+    return min(100, sum(bool(outcome.wrong) for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

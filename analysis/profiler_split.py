@@ -18,18 +18,22 @@ and preparing are reproduced with that rounding where the file is a step_trace_t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from analysis.intervals import EMPTY, Intervals
+from analysis.intervals import Intervals, Ints
 
 #: A reproduced value may differ from the file by its rounding to a microsecond with three decimals, per piece added up.
 TOLERANCE_NS = 2
 _TEXT = "step_trace_time.csv"
-_BETWEEN = "between busy"
+_DEFINITIONS = ("between busy", "from first task", "minus copies")
+#: So much device work is held in memory at a time, and so long may one axis be.
+_AT_ONCE, _LONGEST = 4_000_000, 1 << 62
+_NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -48,105 +52,72 @@ class Profiler:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What the profiler's file says of a step."""
+class _Rank:
+    """What is known of a rank beside its spans."""
 
-    step: int | None
-    computing_ns: int | None
-    communication_ns: int | None
-    communication_not_overlapped_ns: int | None
-    overlapped_ns: int | None
-    free_ns: int | None
-    stage_ns: int | None
-    bubble_ns: int | None
-    preparing_ns: int | None
-    source: str
+    rank: int
+    as_text: bool
+    steps: tuple[tuple[int, int, int, int | None], ...]  # step, start, host length, device start; by start
+    free: dict[int | None, int | None]  # what the profiler's file says
+    spans: int
 
 
-Step = tuple[int, int, int, int, int | None]  # step, start, length to the next, host length, device start
+Splits = dict[tuple[int, int | None], Profiler]
 
 
-def profiler_split(
-    con: duckdb.DuckDBPyConnection, rank: int, computing: Intervals | None, communication: Intervals | None,
-    copy: Intervals | None, steps: list[Step], references: list[Reference],
-) -> dict[int | None, Profiler]:  # fmt: skip
-    """Per step, and under None for the whole capture; empty where the capture cannot say."""
-    formats = {
-        name for (names,) in con.execute("SELECT formats FROM rank WHERE rank = ?", [rank]).fetchall() for name in names
-    }
-    if computing is None or not formats & {"torch_npu_text", "torch_npu_db"}:
-        return {}
-    communication = EMPTY if communication is None else communication
+def profiler_split(con: duckdb.DuckDBPyConnection) -> Splits:
+    """Per rank and step, and under None for the whole capture; a rank whose capture cannot say has no entries."""
     origin = con.execute("SELECT origin_ns FROM run").fetchall()[0][0]
-    busy = computing | communication
-    lanes = _Lanes(
-        _Lane(computing),
-        _Lane(communication),
-        _Lane(communication - computing),
-        {name: _Lane(lane) for name, lane in _free(busy, copy or EMPTY, _tasks(con, rank)).items()},
-        _Lane(_receives(con, rank)),
-        _Lane(busy),
-        origin,
-        as_text=_TEXT in {reference.source for reference in references} or formats == {"torch_npu_text"},
-    )
-    windows: list[tuple[int | None, int, int, int | None]] = [(None, *_EVER, steps[0][1] if len(steps) == 1 else None)]
-    begins = [start if device is None else device for _, start, _, _, device in steps]
-    for (number, start, _, host, _), begin, following in zip_longest(steps, begins, begins[1:]):
-        # The profiler's window: from the step's first device work to the later of its last and its host end.
-        first, last = lanes.edges(begin, _EVER[1] if following is None else following)
-        if first is not None and last is not None:
-            windows.append((number, first, max(start + host, last[1]), start))
-    of = {reference.step: reference for reference in references}
-    if len(references) == 1:
-        of.setdefault(None, references[0])
-    return {step: lanes.split(begin, end, mark, of.get(step)) for step, begin, end, mark in windows}
+    found: Splits = {}
+    for ranks, low, high in _batches(con, list(_ranks(con))):
+        found.update(_Axis(con, ranks, low, high).split(origin))
+    return found
 
 
-def as_written(file: Reference) -> Profiler | None:
-    """What the file says, for a run without the spans to compute it again; None where it leaves out a part."""
-    parts = (file.computing_ns, file.communication_ns, file.communication_not_overlapped_ns, file.overlapped_ns)
-    if None in parts or file.free_ns is None:
-        return None
-    computing, communication, exposed, overlapped = (part or 0 for part in parts)
-    return Profiler(
-        computing, communication, exposed, overlapped, file.free_ns, file.stage_ns, file.bubble_ns, file.preparing_ns,
-        free_definition=None,
-    )  # fmt: skip
+def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
+    steps: dict[int, list[tuple[int, int, int, int | None]]] = {}
+    for rank, *step in con.execute(
+        "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step ORDER BY rank, ts_ns"
+    ).fetchall():
+        steps.setdefault(rank, []).append(tuple(step))
+    references: dict[int, list[tuple[int | None, int | None, str]]] = {}
+    for rank, *reference in con.execute("SELECT rank, step, free_ns, source FROM profiler_step").fetchall():
+        references.setdefault(rank, []).append(tuple(reference))
+    for rank, formats, spans in con.execute(
+        "SELECT rank, formats, kernels + coalesce(collectives, 0) + coalesce(copies, 0) FROM rank "
+        "JOIN device_time USING (rank) WHERE device_time.step IS NULL AND computing_ns IS NOT NULL ORDER BY rank"
+    ).fetchall():
+        if {"torch_npu_text", "torch_npu_db"}.isdisjoint(formats):
+            continue
+        said = references.get(rank, [])
+        free = {step: ns for step, ns, _ in said}
+        if len(said) == 1:
+            free.setdefault(None, said[0][1])
+        as_text = _TEXT in {source for _, _, source in said} or set(formats) == {"torch_npu_text"}
+        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, spans)
 
 
-_EVER = (int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max))
-
-
-def _tasks(con: duckdb.DuckDBPyConnection, rank: int) -> tuple[int, int] | None:
-    """First and last edge of device tasks that are no kernels."""
-    row = con.execute(
-        "SELECT min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE rank = ? "
-        "AND kind IN ('memcpy', 'wait', 'device_other', 'memset')",
-        [rank],
+def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tuple[list[_Rank], int, int]]:
+    """Neighbouring ranks that fit on one axis, and the times between which everything of any rank lies."""
+    if not ranks:
+        return
+    low, high = con.execute(
+        "SELECT min(ts_ns), max(end_ns) FROM (SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM device_time UNION ALL "
+        "SELECT least(ts_ns, device_ts_ns), greatest(ts_ns + coalesce(host_dur_ns, dur_ns), device_ts_ns) FROM step "
+        f"UNION ALL SELECT min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE kind IN ({_TASKS}))"
     ).fetchall()[0]
-    return None if row[0] is None else (row[0], row[1])
+    most = max(1, _LONGEST // (high - low + 2))
+    batch: list[_Rank] = []
+    for one in ranks:
+        if batch and (len(batch) == most or sum(each.spans for each in batch) + one.spans > _AT_ONCE):
+            yield batch, low, high
+            batch = []
+        batch.append(one)
+    yield batch, low, high
 
 
-def _receives(con: duckdb.DuckDBPyConnection, rank: int) -> Intervals:
-    """What the profiler calls bubbles: receive operators, and only those."""
-    rows = con.execute(
-        "SELECT ts_ns, ts_ns + dur_ns FROM span WHERE rank = ? AND kind = 'comm_op' "
-        "AND starts_with(name, 'hcom_receive') ORDER BY ts_ns",
-        [rank],
-    ).fetchall()
-    return Intervals(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64))
-
-
-def _free(busy: Intervals, copy: Intervals, tasks: tuple[int, int] | None) -> dict[str, Intervals]:
-    """Free time by each definition in use."""
-    if not len(busy.starts):
-        return {}
-    first, last = int(busy.starts[0]), int(busy.ends[-1])
-    between = busy.gaps(first, last)
-    ways = {_BETWEEN: between}
-    if tasks is not None:
-        ways["from first task"] = busy.gaps(min(first, tasks[0]), max(last, tasks[1]))
-    return ways | {"minus copies": between - copy}
+#: Device tasks that are no kernels: with them begins and ends what one of the definitions calls free.
+_TASKS = "'memcpy', 'wait', 'device_other', 'memset'"
 
 
 class _Lane:
@@ -156,81 +127,171 @@ class _Lane:
         self.starts, self.ends = pieces.starts, pieces.ends
         self._sum = np.concatenate((np.zeros(1, np.int64), np.cumsum(pieces.ends - pieces.starts)))
 
-    def of(self, begin: int, end: int) -> tuple[int, int]:
-        """Index of the first piece of a window, and of the first after it."""
-        first, after = np.searchsorted(self.starts, [begin, end])
-        return int(first), int(after)
+    def of(self, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """Index of the first piece of each window, and of the first after it."""
+        return np.searchsorted(self.starts, begin), np.searchsorted(self.starts, end)
 
-    def total(self, begin: int, end: int) -> int:
+    def total(self, begin: Ints, end: Ints) -> Ints:
         first, after = self.of(begin, end)
-        return int(self._sum[after] - self._sum[first])
+        return np.where(after > first, self._sum[after] - self._sum[np.minimum(first, after)], 0)
 
 
 @dataclass(frozen=True)
-class _Lanes:
-    computing: _Lane
-    communication: _Lane
-    exposed: _Lane
-    free: dict[str, _Lane]
-    receives: _Lane
-    busy: _Lane
-    origin: int
-    as_text: bool
+class _Windows:
+    """Where the profiler's windows lie on the axis; the mark is the host's, or none."""
 
-    def split(self, begin: int, end: int, mark: int | None, file: Reference | None) -> Profiler:
-        computing, communication = self.computing.total(begin, end), self.communication.total(begin, end)
-        exposed = self.exposed.total(begin, end)
-        free, definition = self._free(begin, end, file)
-        first, last = self.edges(begin, end)
-        bubble = self.receives.total(begin, end)
-        stage = self._stage(first, self.edges(begin, end, with_free=self.as_text)[1])
-        return Profiler(
-            computing_ns=computing,
-            communication_ns=communication,
-            communication_not_overlapped_ns=exposed,
-            overlapped_ns=communication - exposed,
-            free_ns=free,
-            stage_ns=None if stage is None else stage - bubble,
-            bubble_ns=bubble,
-            preparing_ns=self._preparing(mark, first),
-            free_definition=definition,
+    at: Ints  # of which rank
+    step: list[int | None]
+    begin: Ints
+    end: Ints
+    mark: Ints
+
+
+class _Axis:
+    """Several ranks one after the other."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, ranks: list[_Rank], low: int, high: int) -> None:
+        self.ranks, self.stride = ranks, high - low + 2
+        self.shift = np.arange(len(ranks), dtype=np.int64) * self.stride - low + 1
+        numbers = np.array([one.rank for one in ranks], np.int64)
+        rows = con.execute(
+            "SELECT rank, ts_ns, dur_ns, CASE WHEN kind IN ('kernel', 'memset') THEN 0 WHEN kind = 'memcpy' THEN 2 "
+            "WHEN starts_with(name, 'hcom_receive') THEN 3 ELSE 1 END::TINYINT AS what FROM span "
+            "WHERE rank BETWEEN ? AND ? AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op')",
+            [ranks[0].rank, ranks[-1].rank],
+        ).fetchnumpy()
+        rank, ts, dur, what = (np.ma.getdata(rows[name]) for name in ("rank", "ts_ns", "dur_ns", "what"))
+        at = np.minimum(np.searchsorted(numbers, rank), len(numbers) - 1)
+        mine = numbers[at] == rank
+        starts, ends, what = (ts + self.shift[at])[mine], (ts + dur + self.shift[at])[mine], what[mine]
+
+        def of(*kinds: int) -> Intervals:
+            chosen = np.isin(what, kinds)
+            return Intervals.union_of(starts[chosen], ends[chosen])
+
+        computing, communication = of(0), of(1, 3)
+        busy = computing | communication
+        receives = np.flatnonzero(what == 3)
+        receives = receives[np.argsort(starts[receives], kind="stable")]
+        self.computing, self.communication = _Lane(computing), _Lane(communication)
+        self.exposed, self.busy = _Lane(communication - computing), _Lane(busy)
+        self.receives = _Lane(Intervals(starts[receives], ends[receives]))
+        self.free, self.told = self._free_lanes(con, busy, of(2))
+
+    def _free_lanes(
+        self, con: duckdb.DuckDBPyConnection, busy: Intervals, copy: Intervals
+    ) -> tuple[list[_Lane], list[NDArray[np.bool_]]]:
+        """Free time by each definition in use, and for which ranks there is one."""
+        count, base = len(self.ranks), np.arange(len(self.ranks), dtype=np.int64) * self.stride
+        first, after = np.searchsorted(busy.starts, base), np.searchsorted(busy.starts, base + self.stride)
+        some = after > first
+        inner = busy.starts[1:] // self.stride == busy.starts[:-1] // self.stride
+        between = Intervals(busy.ends[:-1][inner], busy.starts[1:][inner])
+        tasks = {
+            rank: (begin, end) for rank, begin, end in con.execute(
+                f"SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE kind IN ({_TASKS}) "
+                "AND rank BETWEEN ? AND ? GROUP BY rank", [self.ranks[0].rank, self.ranks[-1].rank]
+            ).fetchall()
+        }  # fmt: skip
+        tasked = np.array([one.rank in tasks for one in self.ranks], bool) & some
+        edge = np.array([tasks.get(one.rank, (0, 0)) for one in self.ranks], np.int64).reshape(count, 2)
+        edge = edge[tasked] + self.shift[tasked][:, np.newaxis]
+        begins, ends = busy.starts[first[tasked]], busy.ends[after[tasked] - 1]
+        wider = Intervals.union_of(
+            np.concatenate((between.starts, np.minimum(edge[:, 0], begins), ends)),
+            np.concatenate((between.ends, begins, np.maximum(edge[:, 1], ends))),
         )
+        return [_Lane(between), _Lane(wider), _Lane(between - copy)], [some, tasked, some]
 
-    def edges(self, begin: int, end: int, with_free: bool = False) -> tuple[int | None, tuple[int, int] | None]:
-        """First start of what was counted in a window, and the piece that ends last."""
-        counted = [self.computing, self.communication, *([self.free[_BETWEEN]] if with_free and self.free else [])]
-        spans = [(lane, *lane.of(begin, end)) for lane in counted]
-        starts = [int(lane.starts[first]) for lane, first, after in spans if after > first]
-        last = [
-            (int(lane.ends[after - 1]), int(lane.starts[after - 1])) for lane, first, after in spans if after > first
-        ]
-        return min(starts, default=None), max(last)[::-1] if last else None
+    def split(self, origin: int) -> Splits:
+        """The split of every window of every rank."""
+        w = self._windows()
+        text = np.array([one.as_text for one in self.ranks], bool)[w.at]
+        computing, communication = self.computing.total(w.begin, w.end), self.communication.total(w.begin, w.end)
+        exposed, bubble = self.exposed.total(w.begin, w.end), self.receives.total(w.begin, w.end)
+        first, last_start, last_end = self._edges(w.begin, w.end)
+        free, definition = self._free(w, text, first, last_end)
+        _, stage_start, stage_end = self._edges(w.begin, w.end, text)
+        found: Splits = {}
+        for i, at in enumerate(w.at.tolist()):
+            shift = int(self.shift[at])
+            stage = preparing = None
+            if first[i] != _NONE and stage_end[i] != _NONE:
+                times = (int(first[i]) - shift, int(stage_start[i]) - shift, int(stage_end[i]) - shift)
+                stage = _stage(*times, origin, bool(text[i])) - int(bubble[i])
+            if first[i] != _NONE and w.mark[i] != _NONE:
+                preparing = _preparing(int(w.mark[i]) - shift, int(first[i]) - shift, origin, bool(text[i]))
+            found[self.ranks[at].rank, w.step[i]] = Profiler(
+                int(computing[i]), int(communication[i]), int(exposed[i]), int(communication[i] - exposed[i]),
+                int(free[i]), stage, int(bubble[i]), preparing, definition[i],
+            )  # fmt: skip
+        return found
 
-    def _stage(self, first: int | None, last: tuple[int, int] | None) -> int | None:
-        """From the first start to the last end; the text adds start and duration of the last piece as floats."""
-        if first is None or last is None:
-            return None
-        if not self.as_text:
-            return last[1] - first
-        end = (last[0] + self.origin) / 1000 + (last[1] - last[0]) / 1000
-        return round((end - (first + self.origin) / 1000) * 1000)
+    def _windows(self) -> _Windows:
+        """The whole capture, and each step from its first device work to the later of its last and its host end."""
+        at: list[int] = []
+        step: list[int | None] = []
+        times: list[tuple[int, int, int, int]] = []  # begin, end, the host's mark, its end
+        for i, one in enumerate(self.ranks):
+            shift, far = int(self.shift[i]), (i + 1) * self.stride
+            begins = [(start if device is None else device) + shift for _, start, _, device in one.steps]
+            step += [None, *(number for number, *_ in one.steps)]
+            at += [i] * (1 + len(one.steps))
+            times.append((i * self.stride, far, one.steps[0][1] + shift if len(one.steps) == 1 else _NONE, _NONE))
+            for (_, mark, length, _), start, following in zip(one.steps, begins, [*begins[1:], far], strict=False):
+                times.append((start, following, mark + shift, mark + length + shift))
+        begin, end, marks, host = np.array(times, np.int64).T
+        first, _, last = self._edges(begin, end)
+        whole = np.array([number is None for number in step], np.bool_)
+        keep = whole | (first != _NONE)
+        steps = [number for number, kept in zip(step, keep.tolist(), strict=True) if kept]
+        begin, end = np.where(whole, begin, first), np.where(whole, end, np.maximum(host, last))
+        return _Windows(np.array(at, np.int64)[keep], steps, begin[keep], end[keep], marks[keep])
 
-    def _preparing(self, mark: int | None, first: int | None) -> int | None:
-        """From the host's mark to the first start."""
-        if mark is None or first is None:
-            return None
-        if not self.as_text:
-            return first - mark
-        return round(((first + self.origin) / 1000 - (mark + self.origin) / 1000) * 1000)
+    def _edges(self, begin: Ints, end: Ints, with_free: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
+        """Per window the first start of what was counted, and start and end of the piece that ends last; or _NONE."""
+        first = np.full(len(begin), np.iinfo(np.int64).max)
+        last_start, last_end = np.full(len(begin), _NONE), np.full(len(begin), _NONE)
+        everywhere = np.ones(len(begin), bool)
+        lanes = [(self.computing, everywhere), (self.communication, everywhere)]
+        if with_free is not None:
+            lanes.append((self.free[0], with_free))
+        for lane, asked in lanes:
+            begun, after = lane.of(begin, end)
+            there = np.flatnonzero((after > begun) & asked)
+            first[there] = np.minimum(first[there], lane.starts[begun[there]])
+            starts, ends = lane.starts[after[there] - 1], lane.ends[after[there] - 1]
+            later = (ends > last_end[there]) | ((ends == last_end[there]) & (starts > last_start[there]))
+            last_start[there[later]], last_end[there[later]] = starts[later], ends[later]
+        return np.where(last_end == _NONE, _NONE, first), last_start, last_end
 
-    def _free(self, begin: int, end: int, file: Reference | None) -> tuple[int, str | None]:
+    def _free(self, w: _Windows, text: NDArray[np.bool_], first: Ints, last: Ints) -> tuple[Ints, list[str | None]]:
         """Free time by the definition that reproduces the file, else by the first."""
-        sums = {name: lane.total(begin, end) for name, lane in self.free.items()}
-        first, last = self.edges(begin, end)
-        if not self.as_text and first is not None and last is not None:
-            sums[_BETWEEN] = last[1] - first - self.busy.total(begin, end)
-        wanted = None if file is None else file.free_ns
-        for name, value in sums.items():
-            if wanted is not None and abs(value - wanted) <= TOLERANCE_NS:
-                return value, name
-        return sums.get(_BETWEEN, 0), None
+        offered = [told[w.at] for told in self.told]
+        lanes = zip(self.free, offered, strict=True)
+        sums = [np.where(there, lane.total(w.begin, w.end), 0) for lane, there in lanes]
+        stepwise = ~text & (first != _NONE)
+        sums[0] = np.where(stepwise, last - first - self.busy.total(w.begin, w.end), sums[0])
+        wanted = [self.ranks[at].free.get(step) for at, step in zip(w.at.tolist(), w.step, strict=True)]
+        asked = np.array([ns is not None for ns in wanted], bool)
+        file = np.array([ns or 0 for ns in wanted], np.int64)
+        free, definition = sums[0].copy(), np.full(len(wanted), -1)
+        for number in reversed(range(len(sums))):
+            fits = offered[number] & asked & (np.abs(sums[number] - file) <= TOLERANCE_NS)
+            free[fits], definition[fits] = sums[number][fits], number
+        return free, [None if number < 0 else _DEFINITIONS[number] for number in definition.tolist()]
+
+
+def _stage(first: int, last_start: int, last_end: int, origin: int, as_text: bool) -> int:
+    """From the first start to the last end; the text adds start and duration of the last piece as floats."""
+    if not as_text:
+        return last_end - first
+    end = (last_start + origin) / 1000 + (last_end - last_start) / 1000
+    return round((end - (first + origin) / 1000) * 1000)
+
+
+def _preparing(mark: int, first: int, origin: int, as_text: bool) -> int:
+    """From the host's mark to the first start."""
+    if not as_text:
+        return first - mark
+    return round(((first + origin) / 1000 - (mark + origin) / 1000) * 1000)

@@ -12,14 +12,15 @@ left of the window is `residual_ns`, which is therefore a check that can fail.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from analysis.intervals import Intervals
-from analysis.profiler_split import Profiler, Reference, as_written, profiler_split
+from analysis.profiler_split import Profiler, profiler_split
+from analysis.profiler_sums import profiler_sums
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING, COMMUNICATION, COPY = ("kernel", "memset"), ("comm_op",), ("memcpy",)
@@ -66,10 +67,17 @@ class Activity:
 
 def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """The split of every rank and step of a run."""
-    rows: list[Row] = []
-    for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall():
-        rows.extend(_rank(con, rank))
-    return rows
+    own, alone = profiler_split(con), profiler_sums(con)
+    found = con.execute(
+        "SELECT rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, "
+        "overlapped_ns, copy_ns, copy_not_overlapped_ns, idle_ns, "
+        "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - idle_ns FROM device_time "
+        "ORDER BY rank, step IS NOT NULL, ts_ns, step"
+    ).fetchall()
+    rows = [Row(*row, (own | alone).get((row[0], row[1]))) for row in found]
+    known = {(row.rank, row.step) for row in rows}
+    rows += [Row(*window, *([None] * 10), said) for window, said in alone.items() if window not in known]
+    return sorted(rows, key=lambda row: row.rank)  # within a rank the order of above stays
 
 
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
@@ -99,37 +107,8 @@ def _ints(values: Any) -> Any:
     return np.ma.getdata(values).astype(np.int64)
 
 
-def _rank(con: duckdb.DuckDBPyConnection, rank: int) -> Iterator[Row]:
-    did = activity(con, rank)
-    steps = con.execute(
-        "SELECT step, ts_ns, dur_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step "
-        "WHERE rank = ? ORDER BY ts_ns",
-        [rank],
-    ).fetchall()
-    references = [
-        Reference(*row) for row in con.execute(
-            "SELECT step, computing_ns, communication_ns, communication_not_overlapped_ns, overlapped_ns, free_ns, "
-            "stage_ns, bubble_ns, preparing_ns, source FROM profiler_step WHERE rank = ?", [rank]
-        ).fetchall()
-    ]  # fmt: skip
-    work = did.work()
-    edges = [*((ts, ts + host) for _, ts, _, host, _ in steps)]
-    if len(work.starts):
-        edges.append((int(work.starts[0]), int(work.ends[-1])))
-    if not edges:  # sums of a profiler without its spans: its own split is all there is
-        told = {reference.step: as_written(reference) for reference in references}
-        for step in [None, *sorted(step for step in told if step is not None)]:
-            nothing = Row(rank, step, *([None] * 11))
-            yield replace(nothing, profiler=told.get(step))
-        return
-    begin, end = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
-    windows = [(None, begin, end), *((step, ts, ts + dur) for step, ts, dur, _, _ in steps)]
-    own = profiler_split(con, rank, did.computing, did.communication, did.copy, steps, references)
-    yield from rows(rank, windows, did, own)
-
-
 def rows(
-    rank: int, windows: list[tuple[int | None, int, int]], did: Activity, own: dict[int | None, Profiler]
+    rank: int, windows: list[tuple[int | None, int, int]], did: Activity
 ) -> Iterator[Row]:
     """The split of any windows (step, begin, end) of one rank."""
     begins = np.array([window[1] for window in windows], np.int64)
@@ -149,5 +128,5 @@ def rows(
         parts = (comp, shown, shown_copy, gaps)
         residual = None if None in parts else end - begin - sum(part for part in parts if part is not None)
         yield Row(
-            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, gaps, residual, own.get(step)
+            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, gaps, residual, None
         )

@@ -5,25 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.draft import AMPLE_MEMORY, connect, copy
+from ingest.concatenate import arrow, concatenate
 from ingest.finish import Part
-from ingest.mip import build_mip
-from ingest.sqltext import literal
-
-_TYPES = {
-    "VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(),
-    "VARCHAR[]": pa.list_(pa.string()), "INTEGER[]": pa.list_(pa.int32()),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,22 +49,18 @@ class Assembled:
     coverage: list[dict[str, Any]]
 
 
-def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path, scratch: Path) -> Assembled:
+def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path) -> Assembled:
     """Write every table of the run to ``staged``."""
     origin = min(source.origin_ns for source in sources)
     staged.mkdir(parents=True)
-    tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage", "mip")]
+    tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage")]
     if len(sources) == 1 and sources[0].movable:
-        for name in [*tables, "mip"]:
+        for name in tables:
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:
-        con = connect(scratch, 2, AMPLE_MEMORY)
-        con.execute("SET preserve_insertion_order = true")
-        for name in tables:
-            _concatenate(con, sources, name, origin, staged / f"{name}.parquet")
-        # Buckets of the far-away view count from the origin, so they are made anew.
-        build_mip(con, staged / "span.parquet", staged / "mip.parquet")
-        con.close()
+        parts = [(source.directory, source.origin_ns - origin) for source in sources]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda name: concatenate(name, parts, staged / f"{name}.parquet"), tables))
     coverage = [dict(row, rank=piece.part.rank) for piece in pieces for row in piece.part.coverage]
     _write(staged, "coverage", [dict(row, table_name=row["table"]) for row in coverage])
     ranks = [_rank_row(piece, origin) for piece in pieces]
@@ -81,21 +70,6 @@ def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, st
     manifest = _manifest(pieces, run, ranks, coverage)
     (staged / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
     return Assembled(run_id, manifest, coverage)
-
-
-def _concatenate(con: duckdb.DuckDBPyConnection, sources: Sequence[Source], table: str, origin: int, out: Path) -> None:
-    """Ranks one after the other, each moved from its own origin to the run's."""
-    selects = []
-    for source in sources:
-        shift = source.origin_ns - origin
-        columns = [
-            f"{name} + {shift} AS {name}" if name == "ts_ns" or name.endswith("_ts_ns") else name
-            for name in schema.tables()[table].names()
-        ]
-        selects.append(
-            f"SELECT {', '.join(columns)} FROM read_parquet({literal(str(source.directory / f'{table}.parquet'))})"
-        )
-    con.execute(copy(" UNION ALL ".join(selects), out))
 
 
 def _rank_row(piece: Piece, origin: int) -> dict[str, Any]:
@@ -138,9 +112,7 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
 
 
 def _write(staged: Path, table: str, rows: list[dict[str, Any]]) -> None:
-    columns = schema.tables()[table].columns
-    arrow = pa.schema([(column.name, _TYPES[column.type]) for column in columns])
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow), staged / f"{table}.parquet", compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow(table)), staged / f"{table}.parquet", compression="zstd")
 
 
 def _manifest(

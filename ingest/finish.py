@@ -1,8 +1,8 @@
 """Draft to tables: one rank's contract tables, written as Parquet.
 
 Adds what no reader should have to know: the rank, ids unique within the run, time from the
-origin, lanes and parents, the step of each span, the tiling of steps, the far-away view of the
-timeline, and coverage for every table, also for those that nobody provided.
+origin, lanes and parents, the step of each span, the tiling of steps, coverage for every table,
+also for those that nobody provided, and what the device did in each step.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
+from ingest.concatenate import arrow
+from ingest.device_time import Marked, Window, device_time
 from ingest.draft import Draft, copy, union
-from ingest.mip import build_mip
 from ingest.nest import Nest
 from ingest.sqltext import literal
 
@@ -28,8 +29,10 @@ SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
 SPAN_BITS, TRACK_BITS = 44, 22
 #: Device spans that are work: what keeps the device busy (DESIGN "The split").
 WORK = ("kernel", "memset", "memcpy", "comm_op")
+#: Tables that follow from others.
+_DERIVED = ("device_time",)
 #: Tables that the run, not a rank's draft, provides.
-_OF_RUN = ("run", "rank", "coverage", "mip")
+_OF_RUN = ("run", "rank", "coverage")
 _ORDER = {
     "link": "",
     "arg": "",
@@ -70,6 +73,7 @@ class _Writing:
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     steps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, number; absolute
+    marked: list[Marked] = field(default_factory=list)  # the same from the rank's origin
 
 
 def finish(draft: Draft, out: Path) -> Part:
@@ -81,14 +85,14 @@ def finish(draft: Draft, out: Path) -> Part:
     _write_steps(work)
     _write_spans(work)
     for table in schema.tables():
-        if table not in (*_OF_RUN, "span", "step"):
+        if table not in (*_OF_RUN, *_DERIVED, "span", "step"):
             _write_table(work, table)
-    work.rows["mip"] = build_mip(draft.con, out / "span.parquet", out / "mip.parquet")
     draft.fact("peers", _peers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
         draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
-    coverage = [_coverage(work, table) for table in schema.tables() if table not in _OF_RUN]
+    coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
+    _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"})
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
         list(dict.fromkeys(draft.broken)), len(work.steps),
@@ -147,15 +151,25 @@ def _write_steps(work: _Writing) -> None:
     for row, later in zip_longest(rows, rows[1:]):
         row["dur_ns"] = (later["ts_ns"] if later else _last_end(work, row)) - row["ts_ns"]
         work.steps.append((row["ts_ns"], row["ts_ns"] + row["dur_ns"], row["step"]))
-    columns = schema.tables()["step"].columns
-    types = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32()}
     for row in rows:
         row["rank"], row["ts_ns"] = work.draft.rank, row["ts_ns"] - work.origin_ns
         if row.get("device_ts_ns") is not None:
             row["device_ts_ns"] -= work.origin_ns
-    table = pa.Table.from_pylist(rows, schema=pa.schema([(c.name, types[c.type]) for c in columns]))
-    pq.write_table(table, work.out / "step.parquet", compression="zstd")
-    work.rows["step"] = len(rows)
+        host_end = row["ts_ns"] + (row["dur_ns"] if row.get("host_dur_ns") is None else row["host_dur_ns"])
+        work.marked.append(Marked(Window(row["step"], row["ts_ns"], row["ts_ns"] + row["dur_ns"]), host_end))
+    _write_rows(work, "step", rows)
+
+
+def _write_rows(work: _Writing, table: str, rows: list[dict[str, Any]]) -> None:
+    """A small table that was made in Python."""
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow(table)), work.out / f"{table}.parquet", compression="zstd")
+    work.rows[table] = len(rows)
+
+
+def _write_device_time(work: _Writing, absent: set[str]) -> None:
+    """Sums over what has been written."""
+    sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
+    _write_rows(work, "device_time", device_time(work.draft.con, sources, work.draft.rank, work.marked, absent))
 
 
 def _last_end(work: _Writing, row: dict[str, Any]) -> int:
@@ -167,19 +181,9 @@ def _last_end(work: _Writing, row: dict[str, Any]) -> int:
     return max(host_end, device_end or host_end)
 
 
-SPAN_SCHEMA = pa.schema(
-    [
-        pa.field("span_id", pa.int64(), False), pa.field("rank", pa.int32(), False),
-        pa.field("track", pa.int64(), False), pa.field("kind", pa.string(), False),
-        pa.field("name", pa.string(), False), pa.field("ts_ns", pa.int64(), False),
-        pa.field("dur_ns", pa.int64(), False), pa.field("step", pa.int64()), pa.field("parent_id", pa.int64()),
-        pa.field("depth", pa.int32(), False),
-    ]
-)  # fmt: skip
-
-
 def _write_spans(work: _Writing) -> None:
     """Sort, nest and write; one batch in memory at a time."""
+    shape = arrow("span")
     rank, nest, rows = work.draft.rank, Nest(), 0
     reader = work.draft.con.sql(
         "SELECT * FROM draft_span WHERE dur_ns >= 0 ORDER BY track, ts_ns, dur_ns DESC, span_id"
@@ -187,9 +191,9 @@ def _write_spans(work: _Writing) -> None:
     starts = np.array([step[0] for step in work.steps], np.int64)
     ends = np.array([step[1] for step in work.steps], np.int64)
     numbers = np.array([step[2] for step in work.steps], np.int64)
-    numeric = [f.name for f in SPAN_SCHEMA if f.type != pa.string()]
+    numeric = [f.name for f in shape if f.type != pa.string()]
     with pq.ParquetWriter(
-        work.out / "span.parquet", SPAN_SCHEMA, compression="lz4", use_dictionary=["kind", "name"],
+        work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
         column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
     ) as writer:  # fmt: skip
         for batch in reader:
@@ -204,7 +208,7 @@ def _write_spans(work: _Writing) -> None:
                 pa.array(ts - work.origin_ns), pa.array(dur), pa.array(step, mask=outside),
                 pa.array(parent + offset, mask=parent < 0), pa.array(depth),
             ]  # fmt: skip
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SPAN_SCHEMA))
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=shape))
             rows += len(ts)
     work.rows["span"] = rows
     if nest.crowded:

@@ -41,7 +41,7 @@ def parse(
     tasks = [
         (_task(source, scratch / f"part{i}"), sandbox.Limits.for_input(source.size)) for i, source in enumerate(sources)
     ]
-    parsed: list[Parsed] = []
+    parsed: dict[int, Parsed] = {}
     failed: list[tuple[RankSource, IngestError]] = []
     done = rows = 0
     for message in sandbox.run(tasks, at_once, watch.look):
@@ -53,12 +53,12 @@ def parse(
         elif message.result is not None:
             part = Part(**message.result)
             rows += sum(part.rows.values())
-            parsed.append(Parsed(source, part))
+            parsed[message.task] = Parsed(source, part)
         else:
             done += message.progress
         read = {"done_bytes": min(done, total), "total_bytes": total, "rows": rows}
         say({"stage": "read", **read, "text": source.root.name})
-    return sorted(parsed, key=lambda p: sources.index(p.source)), failed
+    return [parsed[i] for i in sorted(parsed)], failed
 
 
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:

@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 1
+-- schema-version: 2
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -327,15 +327,25 @@ CREATE TABLE clock (
     uncertainty_ns  BIGINT
 );
 
--- The timeline from far away: spans shorter than a bucket, summed per track, lane and bucket of 2^level ns.
--- Longer spans are few at that zoom and are drawn from span itself.
-CREATE TABLE mip (
-    level           INTEGER NOT NULL,  -- bucket length is 2^level ns
-    bucket          BIGINT NOT NULL,   -- ts_ns >> level
-    track           BIGINT NOT NULL,
-    depth           INTEGER NOT NULL,
-    spans           BIGINT NOT NULL,   -- spans that start in the bucket
-    busy_ns         BIGINT NOT NULL,   -- their durations, summed (spans of a lane never overlap)
-    longest_ns      BIGINT NOT NULL,   -- the longest of them
-    longest_name    VARCHAR NOT NULL   -- and its name
+-- What a rank's device did in each window, summed when the rank was loaded: one row for the whole capture (step NULL),
+-- then one per recorded step. Spans are clipped to the window; every kind is a union over the rank's streams. The whole
+-- capture runs from the first to the last edge of host steps and device work; a rank that recorded neither has one row
+-- without times.
+CREATE TABLE device_time (
+    rank            INTEGER NOT NULL,
+    step            BIGINT,            -- NULL: the whole capture
+    ts_ns           BIGINT,            -- start of the window; NULL: neither steps nor device work were recorded
+    dur_ns          BIGINT,            -- its length; NULL: as ts_ns
+    computing_ns    BIGINT,            -- kernels and memsets run; NULL: the rank's kernels were not recorded
+    communication_ns BIGINT,           -- communication operators run
+    communication_not_overlapped_ns BIGINT, -- of that, time in which nothing computes
+    overlapped_ns   BIGINT,            -- of that, time in which something computes
+    copy_ns         BIGINT,            -- memory copies run
+    copy_not_overlapped_ns BIGINT,     -- of that, time in which nothing computes or communicates
+    idle_ns         BIGINT,            -- nothing runs
+    only_waiting_ns BIGINT,            -- of communication_not_overlapped_ns, time in which its tasks only wait for peers; NULL: tasks were not recorded
+    kernels         BIGINT,            -- kernels and memsets that start in the window
+    collectives     BIGINT,            -- communication operators that start in it
+    copies          BIGINT,            -- memory copies that start in it
+    work_ts_ns      BIGINT             -- start of the first of them that takes time
 );

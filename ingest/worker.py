@@ -152,7 +152,7 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], job: _Job) -> dict[str
         sources = [Source(where / joined.run_id, old["origin_ns"], movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
     run_id = capture.content_id(entries | marker(job.request.redact))
-    staged = assemble(pieces, sources, run_id, scratch / run_id, scratch)
+    staged = assemble(pieces, sources, run_id, scratch / run_id)
     if job.request.redact:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)

@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import assemble, finish, mip, schema, worker
+from ingest import assemble, finish, schema, worker
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _EVENTS = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.move", "os.utime"}
@@ -65,8 +65,8 @@ class Mill:
         self._around(os, "rename")
         for method in ("write_batch", "write_table", "close"):
             self._around(pq.ParquetWriter, method)
-        for module in (finish, assemble, mip):  # a COPY of DuckDB is a file written in one go
-            for name in ("_write_table", "_concatenate", "build_mip"):
+        for module in (finish, assemble):  # a COPY of DuckDB is a file written in one go
+            for name in ("_write_table", "concatenate"):
                 if hasattr(module, name):
                     self._around(module, name)
 

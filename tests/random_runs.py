@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from ingest import schema
-from tests.tablecase import NOT_NULL
+from tests.tablecase import NOT_NULL, sum_up
 
 HOST_NAMES = {
     "runtime": (
@@ -54,6 +54,7 @@ def fill(con: duckdb.DuckDBPyConnection, seed: int, scale: int = 1_000) -> None:
         con.execute(f"DELETE FROM {table}")
     for table, rows in tables.items():
         insert(con, table, rows)
+    sum_up(con)
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

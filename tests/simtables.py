@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.run import Run
 from collectors.backends._job import CommOp, CommTask
 from collectors.backends.simulated import Job
-from tests.tablecase import connection
+from tests.tablecase import connection, sum_up
 
 SPAN = ["span_id", "rank", "track", "kind", "name", "ts_ns", "dur_ns", "step", "depth"]
 COMM = ["span_id", "rank", "op_span_id", "collective", "group_name", "task_type", "src_rank", "dst_rank", "src_local",
@@ -45,6 +45,7 @@ def communication(job: Job, ranks: Sequence[int], detail: str) -> Run:
         (rank, mark.step, mark.ts_ns - origin, mark.dur_ns, "ProfilerStep")
         for rank in ranks for mark in job.ranks[rank].steps
     ])  # fmt: skip
+    sum_up(con)
     return Run(con)
 
 
@@ -64,6 +65,7 @@ def meeting(*ranks: list[tuple[int, int]], size: int = 100) -> Run:
     insert(con, "comm", COMM, [
         (number, rank, number, "allreduce", "g", *[None] * 5, size) for number, rank, _, _ in rows
     ])  # fmt: skip
+    sum_up(con)
     return Run(con)
 
 

@@ -23,14 +23,15 @@ from typing import Any
 import duckdb
 
 from ingest import schema
+from ingest.device_time import Marked, Window, device_time
 
 HOST_KINDS = {
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
 }  # fmt: skip
 SIDE_TABLES = ("kernel", "transfer", "comm", "host_op", "stack", "arg")
 TRACK_KINDS = {"comm_op": "comm_group", "comm_task": "comm_plane"}
-NOT_NULL = {"run": {"run_id": "case", "schema_version": 1, "origin_ns": 0, "clock": "unix", "status": "complete",
-                    "formats": ["torch_npu_text"]},
+NOT_NULL = {"run": {"run_id": "case", "schema_version": schema.version(), "origin_ns": 0, "clock": "unix",
+                    "status": "complete", "formats": ["torch_npu_text"]},
             "rank": {"rank_source": "assumed", "path": "", "formats": ["torch_npu_text"], "status": "complete",
                      "events": 0, "dropped": 0, "backend": "npu"}}  # fmt: skip
 
@@ -68,7 +69,22 @@ def connection(case: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
          "dropped": 0, "reason": "left out" if table in absent else None}
         for rank in ranks for table in schema.tables()
     ])  # fmt: skip
+    sum_up(con)
     return con
+
+
+def sum_up(con: duckdb.DuckDBPyConnection) -> None:
+    """Fill device_time from the other tables, as a load does."""
+    con.execute("DELETE FROM device_time")
+    for (rank,) in con.execute("SELECT rank FROM rank").fetchall():
+        steps = [
+            Marked(Window(step, begin, begin + dur), begin + host) for step, begin, dur, host in con.execute(
+                "SELECT step, ts_ns, dur_ns, coalesce(host_dur_ns, dur_ns) FROM step WHERE rank = ?", [rank]
+            ).fetchall()
+        ]  # fmt: skip
+        lost = con.execute("SELECT table_name FROM coverage WHERE rank = ? AND status = 'absent'", [rank]).fetchall()
+        names = {"span": "span", "comm": "comm"}
+        _insert(con, "device_time", device_time(con, names, rank, steps, {name for (name,) in lost}))
 
 
 def _many(by: Any) -> Iterable[int]:

@@ -128,7 +128,7 @@ def _grown(run: Run, slow_step: Step) -> dict[str, int]:
     """How much longer the step is than the median of its rank, and by what."""
     steps = host_steps(run, slow_step.rank)
     windows: list[tuple[int | None, int, int]] = [(step.step, step.ts_ns, step.end_ns) for step in steps]
-    parts = list(split_rows(slow_step.rank, windows, run.activity(slow_step.rank), {}))
+    parts = list(split_rows(slow_step.rank, windows, run.activity(slow_step.rank)))
     at = steps.index(slow_step)
 
     def beyond(values: list[int]) -> int:

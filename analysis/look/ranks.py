@@ -31,14 +31,11 @@ METRICS: Mapping[str, str] = {
 _MOST_COLUMNS = 400
 
 _GRID = """
-WITH first AS (SELECT rank, step, min(ts_ns) AS ts_ns FROM device_work GROUP BY GROUPING SETS ((rank, step), (rank)))
-SELECT r.rank, r.step, r.start_ns, r.dur_ns, r.communication_not_overlapped_ns, r.only_waiting_ns, r.idle_ns,
-    r.computing_ns, f.ts_ns - r.start_ns AS work_start_ns
-FROM rank_step r LEFT JOIN (SELECT rank, step, max(ts_ns) AS ts_ns FROM first WHERE step IS NOT NULL GROUP BY ALL
-    UNION ALL SELECT rank, NULL, min(ts_ns) FROM first GROUP BY rank) f
-    ON f.rank = r.rank AND f.step IS NOT DISTINCT FROM r.step
-WHERE (r.step IS NOT NULL OR r.rank NOT IN (SELECT rank FROM step)) AND r.dur_ns IS NOT NULL
-ORDER BY r.rank, r.start_ns
+SELECT rank, step, ts_ns AS start_ns, dur_ns, communication_not_overlapped_ns, only_waiting_ns, idle_ns, computing_ns,
+    work_ts_ns - ts_ns AS work_start_ns
+FROM device_time
+WHERE (step IS NOT NULL OR rank NOT IN (SELECT rank FROM step)) AND dur_ns IS NOT NULL
+ORDER BY rank, ts_ns
 """
 
 

@@ -59,6 +59,7 @@ class _Rank:
     as_text: bool
     steps: tuple[tuple[int, int, int, int | None], ...]  # step, start, host length, device start; by start
     free: dict[int | None, int | None]  # what the profiler's file says
+    tasks: tuple[int, int] | None  # first and last edge of device tasks that are no kernels
     spans: int
 
 
@@ -83,6 +84,12 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
     references: dict[int, list[tuple[int | None, int | None, str]]] = {}
     for rank, *reference in con.execute("SELECT rank, step, free_ns, source FROM profiler_step").fetchall():
         references.setdefault(rank, []).append(tuple(reference))
+    tasks = {
+        rank: (begin, end) for rank, begin, end in con.execute(
+            "SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span "
+            "WHERE kind IN ('memcpy', 'wait', 'device_other', 'memset') GROUP BY rank"
+        ).fetchall()
+    }  # fmt: skip
     for rank, formats, spans in con.execute(
         "SELECT rank, formats, kernels + coalesce(collectives, 0) + coalesce(copies, 0) FROM rank "
         "JOIN device_time USING (rank) WHERE device_time.step IS NULL AND computing_ns IS NOT NULL ORDER BY rank"
@@ -94,7 +101,7 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
         if len(said) == 1:
             free.setdefault(None, said[0][1])
         as_text = _TEXT in {source for _, _, source in said} or set(formats) == {"torch_npu_text"}
-        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, spans)
+        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, tasks.get(rank), spans)
 
 
 def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tuple[list[_Rank], int, int]]:
@@ -103,21 +110,20 @@ def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tup
         return
     low, high = con.execute(
         "SELECT min(ts_ns), max(end_ns) FROM (SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM device_time UNION ALL "
-        "SELECT least(ts_ns, device_ts_ns), greatest(ts_ns + coalesce(host_dur_ns, dur_ns), device_ts_ns) FROM step "
-        f"UNION ALL SELECT min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE kind IN ({_TASKS}))"
+        "SELECT least(ts_ns, device_ts_ns), greatest(ts_ns + coalesce(host_dur_ns, dur_ns), device_ts_ns) FROM step)"
     ).fetchall()[0]
+    low = min([low, *(one.tasks[0] for one in ranks if one.tasks)])
+    high = max([high, *(one.tasks[1] for one in ranks if one.tasks)])
     most = max(1, _LONGEST // (high - low + 2))
     batch: list[_Rank] = []
+    spans = 0
     for one in ranks:
-        if batch and (len(batch) == most or sum(each.spans for each in batch) + one.spans > _AT_ONCE):
+        spans += one.spans
+        if batch and (len(batch) == most or spans > _AT_ONCE):
             yield batch, low, high
-            batch = []
+            batch, spans = [], one.spans
         batch.append(one)
     yield batch, low, high
-
-
-#: Device tasks that are no kernels: with them begins and ends what one of the definitions calls free.
-_TASKS = "'memcpy', 'wait', 'device_other', 'memset'"
 
 
 class _Lane:
@@ -176,25 +182,18 @@ class _Axis:
         self.computing, self.communication = _Lane(computing), _Lane(communication)
         self.exposed, self.busy = _Lane(communication - computing), _Lane(busy)
         self.receives = _Lane(Intervals(starts[receives], ends[receives]))
-        self.free, self.told = self._free_lanes(con, busy, of(2))
+        self.free, self.told = self._free_lanes(busy, of(2))
 
-    def _free_lanes(
-        self, con: duckdb.DuckDBPyConnection, busy: Intervals, copy: Intervals
-    ) -> tuple[list[_Lane], list[NDArray[np.bool_]]]:
+    def _free_lanes(self, busy: Intervals, copy: Intervals) -> tuple[list[_Lane], list[NDArray[np.bool_]]]:
         """Free time by each definition in use, and for which ranks there is one."""
-        count, base = len(self.ranks), np.arange(len(self.ranks), dtype=np.int64) * self.stride
+        base = np.arange(len(self.ranks), dtype=np.int64) * self.stride
         first, after = np.searchsorted(busy.starts, base), np.searchsorted(busy.starts, base + self.stride)
         some = after > first
         inner = busy.starts[1:] // self.stride == busy.starts[:-1] // self.stride
         between = Intervals(busy.ends[:-1][inner], busy.starts[1:][inner])
-        tasks = {
-            rank: (begin, end) for rank, begin, end in con.execute(
-                f"SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM span WHERE kind IN ({_TASKS}) "
-                "AND rank BETWEEN ? AND ? GROUP BY rank", [self.ranks[0].rank, self.ranks[-1].rank]
-            ).fetchall()
-        }  # fmt: skip
-        tasked = np.array([one.rank in tasks for one in self.ranks], bool) & some
-        edge = np.array([tasks.get(one.rank, (0, 0)) for one in self.ranks], np.int64).reshape(count, 2)
+        # One definition begins and ends the window with any device task that is no kernel.
+        tasked = np.array([one.tasks is not None for one in self.ranks], np.bool_) & some
+        edge = np.array([one.tasks or (0, 0) for one in self.ranks], np.int64)
         edge = edge[tasked] + self.shift[tasked][:, np.newaxis]
         begins, ends = busy.starts[first[tasked]], busy.ends[after[tasked] - 1]
         wider = Intervals.union_of(

@@ -74,10 +74,10 @@ def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
         "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - idle_ns FROM device_time "
         "ORDER BY rank, step IS NOT NULL, ts_ns, step"
     ).fetchall()
-    rows = [Row(*row, (own | alone).get((row[0], row[1]))) for row in found]
-    known = {(row.rank, row.step) for row in rows}
-    rows += [Row(*window, *([None] * 10), said) for window, said in alone.items() if window not in known]
-    return sorted(rows, key=lambda row: row.rank)  # within a rank the order of above stays
+    split = [Row(*(*row, (own | alone).get((row[0], row[1])))) for row in found]
+    known = {(row.rank, row.step) for row in split}
+    split += [Row(*(*window, *([None] * 10), said)) for window, said in alone.items() if window not in known]
+    return sorted(split, key=lambda row: row.rank)  # within a rank the order of above stays
 
 
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:

@@ -7,8 +7,8 @@ import duckdb
 from analysis.profiler_split import Profiler, Splits
 
 _ALONE = """
-SELECT p.rank, p.step, p.computing_ns, p.communication_ns, p.communication_not_overlapped_ns, p.overlapped_ns, p.free_ns,
-    p.stage_ns, p.bubble_ns, p.preparing_ns
+SELECT p.rank, p.step, p.computing_ns, p.communication_ns, p.communication_not_overlapped_ns, p.overlapped_ns,
+    p.free_ns, p.stage_ns, p.bubble_ns, p.preparing_ns
 FROM profiler_step p JOIN device_time d ON d.rank = p.rank AND d.step IS NULL AND d.ts_ns IS NULL
 WHERE p.computing_ns IS NOT NULL AND p.communication_ns IS NOT NULL
     AND p.communication_not_overlapped_ns IS NOT NULL AND p.overlapped_ns IS NOT NULL AND p.free_ns IS NOT NULL

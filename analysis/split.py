@@ -67,17 +67,23 @@ class Activity:
 
 def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """The split of every rank and step of a run."""
-    own, alone = profiler_split(con), profiler_sums(con)
+    alone = profiler_sums(con)
+    said = profiler_split(con) | alone
     found = con.execute(
         "SELECT rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, "
         "overlapped_ns, copy_ns, copy_not_overlapped_ns, idle_ns, "
         "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - idle_ns FROM device_time "
         "ORDER BY rank, step IS NOT NULL, ts_ns, step"
     ).fetchall()
-    split = [Row(*(*row, (own | alone).get((row[0], row[1])))) for row in found]
+    split = [Row(*(*row, said.get((row[0], row[1])))) for row in found]
     known = {(row.rank, row.step) for row in split}
-    split += [Row(*(*window, *([None] * 10), said)) for window, said in alone.items() if window not in known]
+    split += [_unseen(*window, sums) for window, sums in alone.items() if window not in known]
     return sorted(split, key=lambda row: row.rank)  # within a rank the order of above stays
+
+
+def _unseen(rank: int, step: int | None, sums: Profiler) -> Row:
+    """A step that only the profiler saw."""
+    return Row(rank, step, None, None, None, None, None, None, None, None, None, None, sums)
 
 
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:

@@ -170,7 +170,8 @@ def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job)
     """A rank with its files under the names they had, whatever they are called here."""
     source = parsed.source
     facts, mine = source.facts, job.called(source.root)
-    base = job.opener.origin(source.root if source.root.is_dir() else source.root.parent)
+    # One file may hold several ranks, and then their roots are no directories.
+    base = job.opener.origin(next(place for place in (source.root, *source.root.parents) if place.is_dir()))
     files = {_text(str(job.opener.origin(path).relative_to(base))): hashes[path] for path in source.files}
     if source.device is not None:  # others are made of the same files
         files[f"device {source.device}"] = ""

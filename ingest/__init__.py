@@ -20,7 +20,7 @@ from typing import Any
 from ingest.errors import IngestError
 from ingest.place import default_dir
 
-__all__ = ["IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
+__all__ = ["FileFate", "IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,19 @@ class LoadedRun:
 
 
 @dataclass(frozen=True)
+class FileFate:
+    """What became of one file of an upload: read, beside (a capture, passed over) or refused."""
+
+    path: str
+    fate: str
+    run_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
 class LoadReport:
     runs: tuple[LoadedRun, ...]
+    files: tuple[FileFate, ...] = ()
 
 
 def load(
@@ -78,10 +89,10 @@ def load(
 ) -> LoadReport:
     """Load files, directories and archives into the store.
 
-    The work happens in a process of its own; this one only waits. ``max_disk`` ("20G") and ``max_time`` ("30m") limit
-    it (ingest/quota.py has the defaults). Raises IngestError when nothing
+    The work happens in a process of its own; this one only waits. Raises IngestError when nothing
     could be tried (no such run to join, no place for the store); a capture that cannot be read is
     an entry of the report with its error. ``redact``: nothing stored names people, machines or places.
+    ``max_disk`` ("20G") and ``max_time`` ("30m") limit the load; ingest/quota.py has the defaults.
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
@@ -93,10 +104,13 @@ def load(
         "max_time": max_time,
         "redact": redact,
     }
-    return LoadReport(tuple(_loaded(row) for row in _ask_worker(request, progress)))
+    answer = _ask_worker(request, progress)
+    return LoadReport(
+        tuple(_loaded(row) for row in answer["result"]), tuple(FileFate(**row) for row in answer["files"])
+    )
 
 
-def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | None) -> list[dict[str, Any]]:
+def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | None) -> dict[str, Any]:
     """Let a process of its own do the work; what it answers."""
     root = str(Path(__file__).resolve().parent.parent)
     command = [
@@ -127,8 +141,7 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
     if "result" not in answer:
         text = f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
         raise IngestError("crashed", text)
-    result: list[dict[str, Any]] = answer["result"]
-    return result
+    return answer
 
 
 def _loaded(row: dict[str, Any]) -> LoadedRun:

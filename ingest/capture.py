@@ -16,7 +16,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from ingest import archive, refuse
+from ingest import archive, ledger, refuse
 from ingest.archive.opener import Opener
 from ingest.cluster import companion
 from ingest.errors import IngestError
@@ -71,11 +71,11 @@ class RankSource:
 
 @dataclass(frozen=True)
 class Found:
-    """The sources of an upload, and what was refused."""
+    """The sources of an upload, what was refused, and what became of every file."""
 
     sources: tuple[RankSource, ...]
     refused: tuple[IngestError, ...]
-    beside: tuple[str, ...] = ()  # what is passed over and why, for nothing it says is lost
+    files: tuple[ledger.Fate, ...] = ()
 
 
 def find(paths: list[Path], opener: Opener | None = None) -> Found:
@@ -83,7 +83,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     claims: dict[Path, dict[str, Claim]] = {}
     refused: list[IngestError] = []
     for path in paths:
-        before = len(claims)
+        before, named = len(claims), len(refused)
         unclaimed: list[Path] = []
         if not path.exists():
             refused.append(IngestError("not_found", "there is no such file or directory", str(path)))
@@ -96,7 +96,8 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
                 known[claim.format] = claim.with_files(known[claim.format]) if claim.format in known else claim
             if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
-        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else=len(claims) == before))
+        nothing_else, said = len(claims) == before, len(refused) > named
+        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else, said))
     claims, beside = companion.part(claims)
     sources = [
         RankSource(root, tuple(of[name] for name in sorted(of)), opener.damage(root) if opener else ())
@@ -104,7 +105,9 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     ]
     if opener:
         refused.extend(opener.losses([source.root for source in sources]))
-    return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused), beside)
+    read = {file: source.root for source in sources for file in source.files}
+    files = ledger.write(paths, read, beside, refused, opener)
+    return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused), tuple(files))
 
 
 def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> bool:

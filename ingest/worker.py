@@ -11,17 +11,19 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from ingest import capture, schema, store
+from ingest import capture, ledger, schema, store
 from ingest.archive.opener import Opener
 from ingest.assemble import Assembled, Piece, Source, assemble
 from ingest.capture import RankSource
 from ingest.errors import IngestError
 from ingest.finish import Part
+from ingest.ledger import Fate
 from ingest.parsing import Parsed, Say, parse
 from ingest.quota import Quota, Watch
 from ingest.redact_run import marker, redacted
@@ -57,7 +59,11 @@ class _Job:
 
     def called(self, root: Path) -> str:
         """What the root of a rank is called outside, links resolved; archives count as directories."""
-        return _text(os.path.realpath(self.opener.origin(root)))
+        return ledger.plain(PurePath(os.path.realpath(self.opener.origin(root))))
+
+    def key(self, root: Path) -> str:
+        """The same as what may be kept of a redacted load: it tells ranks apart and names nothing."""
+        return capture.content_id({self.called(root): ""})
 
     def refusal(self, error: IngestError) -> dict[str, Any]:
         """The entry of what was not loaded, with the path that whoever asked knows."""
@@ -65,13 +71,16 @@ class _Job:
         return _refusal(IngestError(error.kind, error.message, path, error.offset))
 
 
-def _text(name: str) -> str:
-    """A file's name as text that can be stored, whatever bytes it has."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+@dataclass(frozen=True)
+class Done:
+    """What came of a request: an entry for each run and each refusal, and the fate of every file."""
+
+    runs: list[dict[str, Any]]
+    files: list[dict[str, Any]]
 
 
-def load(request: Request, say: Say) -> list[dict[str, Any]]:
-    """Load every capture of a request; one entry for each run and each refusal."""
+def load(request: Request, say: Say) -> Done:
+    """Load every capture of a request."""
     where = store.open_store(request.store)
     store.collect(where)
     joined = store.resolve(where, request.join) if request.join else None
@@ -81,34 +90,37 @@ def load(request: Request, say: Say) -> list[dict[str, Any]]:
         return _load(_Job(request, where, scratch, opener, watch, joined, say))
 
 
-def _load(job: _Job) -> list[dict[str, Any]]:
+def _load(job: _Job) -> Done:
     where, request = job.where, job.request
     job.say({"stage": "find", "text": "looking for captures"})
     found = capture.find(list(request.paths), job.opener)
-    for text in found.beside:
-        job.say({"stage": "find", "text": text})
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
     upload = _upload_id(job, found.sources, hashes)
+    failed: list[tuple[RankSource, IngestError]] = []
     with store.upload_lock(where, upload):
         known = store.recall_upload(where, upload) if files else None
         if known is not None:
             entries = [dict(entry, stored="exists") if entry["run_id"] else entry for entry in known]
         else:
-            parsed, errors = parse(found.sources, job.scratch, job.watch, job.say)
-            failed = [job.refusal(error) for _, error in errors]
+            parsed, failed = parse(found.sources, job.scratch, job.watch, job.say)
             job.watch.measure()
-            entries = [_commit(group, hashes, job) for group in _groups(parsed)] + failed
+            entries = [_commit(group, hashes, found.files, job) for group in _groups(parsed)]
+            entries += [job.refusal(error) for _, error in failed]
             if not failed:  # what failed is tried again next time
                 store.remember_upload(where, upload, entries)
+    runs = {root: entry["run_id"] for entry in entries for root in entry.get("roots", ()) if entry["run_id"]}
+    errors = {job.key(source.root): error.message for source, error in failed}
+    fates = ledger.rows(found.files, job.key, runs, errors)
     for entry in entries:
+        entry.pop("roots", None)
         if entry["run_id"] and request.label:
             store.set_label(where, entry["run_id"], request.label)
         if entry["run_id"]:
             entry["label"] = store.resolve(where, entry["run_id"]).label
-    return entries + [job.refusal(error) for error in found.refused]
+    return Done(entries + [job.refusal(error) for error in found.refused], fates)
 
 
 def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, str]) -> str:
@@ -132,7 +144,9 @@ def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
     return [[parsed[member.key] for member in session] for session in sessions(members)]
 
 
-def _commit(group: list[Parsed], hashes: dict[Path, str], job: _Job) -> dict[str, Any]:
+def _commit(
+    group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job
+) -> dict[str, Any]:
     """Put ranks together and make the run visible."""
     begun = time.monotonic()
     where, scratch, joined = job.where, job.scratch, job.joined
@@ -153,10 +167,19 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], job: _Job) -> dict[str
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
     run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id)
-    if job.request.redact:
+    if not job.request.redact:  # names of files tell of people
+        _keep(staged, scratch / run_id, ledger.passed_over(files, {p.source.root for p in group}))
+    else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
-    return _entry(staged, stored, sum(p.part.seconds for p in group) + time.monotonic() - begun)
+    roots = [job.key(p.source.root) for p in group]
+    return _entry(staged, stored, sum(p.part.seconds for p in group) + time.monotonic() - begun) | {"roots": roots}
+
+
+def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:
+    """Add to the manifest of a run that is not yet visible."""
+    staged.manifest.update(more)
+    (directory / "manifest.json").write_text(json.dumps(staged.manifest, indent=1), "utf-8")
 
 
 def _common_root(group: list[Parsed], job: _Job) -> str | None:
@@ -172,7 +195,7 @@ def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job)
     facts, mine = source.facts, job.called(source.root)
     # One file may hold several ranks, and then their roots are no directories.
     base = job.opener.origin(next(place for place in (source.root, *source.root.parents) if place.is_dir()))
-    files = {_text(str(job.opener.origin(path).relative_to(base))): hashes[path] for path in source.files}
+    files = {ledger.plain(job.opener.origin(path).relative_to(base)): hashes[path] for path in source.files}
     if source.device is not None:  # others are made of the same files
         files[f"device {source.device}"] = ""
     if source.damage:
@@ -241,7 +264,8 @@ def main() -> None:
     )  # fmt: skip
     try:
         request = replace(request, quota=Quota.of(asked))
-        say({"result": load(request, say)})
+        done = load(request, say)
+        say({"result": done.runs, "files": done.files})
     except IngestError as error:
         say({"error": {"kind": error.kind, "message": error.message, "path": error.path, "offset": error.offset}})
     except OSError as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from ingest import capture
+from ingest import capture, lookalike
 from tests.test_store import kineto
 
 
@@ -22,16 +24,60 @@ def kinds(path: Path) -> list[str]:
         ("a.pickle", b"\x80\x04\x95rest", "pickle"),
         ("a.json", b'{"nodes": []}', "unknown_json"),
         ("a.json", "[{}]".encode("utf-16"), "utf16"),
-        ("a.db", b"SQLite format 3\0" + bytes(100), "unknown_database"),
+        ("a.db", b"SQLite format 3\0" + bytes(100), "bad_sqlite"),
         ("a.nsys-rep", b"whatever", "nsight_systems"),
         ("a.xplane.pb", b"\x0a\x0b", "xplane"),
         ("a.txt", b"hello", "unknown_format"),
+        ("t.pt.trace.json", b'{"schema": "1.0.2-chakra.0.0.4", "pid": 1, "time": "x", "nodes": [', "chakra"),
+        ("a.et", b"\x08\x12schema", "chakra"),
+        ("a.json", b'{"rocprofiler-sdk-tool": [{"metadata": {', "rocprofiler"),
+        ("a.json", b'{"status": 0, "info": "", "data": {"x": 1}}', "old_ascend"),
+        ("a.json", b'{"segments": [], "device_traces": [[]]}', "memory_snapshot"),
+        ("a.json", b"\n <!DOCTYPE html><title>403</title>", "html"),
+        ("a.json", b"<?xml version='1.0'?><Error><Code>AccessDenied</Code>", "xml"),
+        ("a.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n", "git_lfs"),
+        ("events.out.tfevents.1.host", b"x" * 30, "tensorboard"),
+        ("a.bin", b"\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\t\0\0\xc0*\x02\xd8AA\x1a\rbrain.Event:2", "tensorboard"),
+        ("a", b"7z\xbc\xaf\x27\x1c\0\x04", "foreign_archive"),
+        ("a.zip", b"Rar!\x1a\x07\x01\0", "foreign_archive"),
+        ("a.cpio", b"070701000000", "foreign_archive"),
+        ("a.z01", b"PK\x07\x08PK\x03\x04", "multi_volume"),
+        ("job.tar.gz.aa", b"\x01\x02\x03", "multi_volume"),
+        ("core.123", b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\0", "core_dump"),
+        ("prog", b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\0", "program"),
+        ("a.pftrace", b"\x0a\x10abc", "perfetto"),
+        ("a.ncu-rep", b"NVR\0", "nsight_compute"),
+        ("kernels.csv", b"kernel_name,count\n", "report"),
+        ("a.png", b"\x89PNG\r\n", "picture"),
+        ("a.parquet", b"PAR1", "arrays"),
+        ("trace_copy.json", bytes(5000), "zeros"),
         ("a.json", b"", "empty"),
     ],
 )
 def test_a_file_nobody_reads_is_refused_by_its_name(name: str, content: bytes, kind: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     assert kinds(tmp_path / name) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("tables", "kind"),
+    [
+        (("CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"), "nsight_systems"),
+        (("rocpd_api", "rocpd_op"), "rocprofiler"),
+        (("a", "b"), "unknown_database"),
+    ],
+)
+def test_a_database_is_named_by_its_tables(tables: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as database:
+        for table in tables:
+            database.execute(f"CREATE TABLE {table}(x)")
+    assert kinds(tmp_path / "x.sqlite") == [kind]
+
+
+def test_every_refusal_says_what_it_is_in_a_sentence() -> None:
+    for sign in lookalike.SIGNS:
+        assert 20 < len(sign.text) < 300 and not sign.text.endswith("."), sign
+        assert sign.magic or sign.inside or sign.name, sign
 
 
 def test_raw_directories_say_how_to_parse_them(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class Templates:
         self.rows = {run_id: self.counted(self.store / run_id) for run_id in self.ids.values()}
 
     def load(self, capture: Path, join: str | None) -> str:
-        (entry,) = worker.load(worker.Request((capture,), self.store, None, join), lambda message: None)
+        (entry,) = worker.load(worker.Request((capture,), self.store, None, join), lambda message: None).runs
         return str(entry["run_id"])
 
     @staticmethod
@@ -110,7 +110,7 @@ class Machine(RuleBasedStateMachine):
             return self.templates.copy(self.where, name)
         join = self.templates.ids["zero"] if name == "both" else None
         capture = self.templates.captures["one" if name == "both" else name]
-        (entry,) = worker.load(worker.Request((capture,), self.where, None, join), lambda message: None)
+        (entry,) = worker.load(worker.Request((capture,), self.where, None, join), lambda message: None).runs
         assert entry["run_id"] == self.templates.ids[name], entry
         return str(entry["stored"])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,26 +18,47 @@ from app.console import json_option, print_json, redact_option, store_option, ta
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--label", help="A name for the run; RUN in other commands may be this name.")
 @click.option("--join", metavar="RUN", help="Put the ranks loaded here together with those of RUN into a new run.")
+@click.option("--max-disk", metavar="SIZE", help="Disk the load may use while it works, such as 500M or 20G "
+              "(default: NPULENS_MAX_DISK, else 256 GiB).")
+@click.option("--max-time", metavar="TIME", help="How long it may take, such as 90s, 30m or 2h "
+              "(default: NPULENS_MAX_TIME, else 12 h).")
+@click.option("--files", "show_files", is_flag=True, help="Also list what became of every file.")
 @redact_option
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
 @store_option
 @json_option
 def command(
-    paths: tuple[Path, ...], label: str | None, join: str | None, redact: bool, progress_json: bool, store: Path,
-    as_json: bool,
+    paths: tuple[Path, ...], label: str | None, join: str | None, max_disk: str | None, max_time: str | None,
+    show_files: bool, redact: bool, progress_json: bool, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Load files and directories that a profiler left.
+    """Load files, directories and archives that a profiler left.
 
-    PATH is a torch_npu directory (*_ascend_pt), a directory of many ranks, a trace_view.json, an
-    ascend_pytorch_profiler*.db, or a Kineto trace (.json, .json.gz) of torch.profiler. Loading the
-    same files again changes nothing. Exits with 2 if any capture was refused.
+    \b
+    PATH is any of these, or a directory or an archive that holds some:
+      *_ascend_pt             what torch_npu's profiler wrote, analysed (text, database or both)
+      *_ascend_ms             the same of MindSpore, and the tables derived from it
+      PROF_*                  msprof data with its export (msprof_*.json, op_summary_*.csv, msprof_*.db)
+      trace_view.json, kernel_details.csv, communication.json ...  single files of them
+      ascend_pytorch_profiler*.db, ascend_mindspore_profiler*.db, msmonitor_*.db
+      cluster_analysis_output what msprof-analyze wrote of a cluster
+      OPPROF_*                CSV files of msprof op
+      *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
+      .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another
+
+    Loading the same files again changes nothing, and a capture has one id however it is packed.
+    Exits with 2 if any capture was refused; --files says what became of each file.
     """
     progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
-    report = ingest.load(paths, store, label=label, join=join, redact=redact, progress=progress)
+    report = ingest.load(
+        paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, progress=progress
+    )
     if as_json:
-        print_json({"runs": [run.as_dict() for run in report.runs]})
+        files = [dataclasses.asdict(each) for each in report.files]
+        print_json({"runs": [run.as_dict() for run in report.runs], "files": files})
     else:
         _print(report)
+        if show_files:
+            _print_files(report.files)
     if any(run.run_id is None for run in report.runs):
         sys.exit(2)
 
@@ -57,6 +80,16 @@ def _print(report: ingest.LoadReport) -> None:
             click.echo(f"refused: {run.reason}", err=True)
     if not report.runs:
         click.echo("nothing to load")
+
+
+def _print_files(files: Sequence[ingest.FileFate]) -> None:
+    """The ledger; names in it come from strangers."""
+    rows = [[_plain(each.path), each.fate, each.run_id or "", _plain(each.reason or "")] for each in files]
+    click.echo(table(["file", "fate", "run", "reason"], rows, left=4))
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _as_lines(progress: ingest.Progress) -> None:

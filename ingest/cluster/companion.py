@@ -14,12 +14,12 @@ _UNRELATED = {_FORMAT, "kineto", "mindspore", "opprof"}
 _Claims = dict[Path, dict[str, Claim]]
 
 
-def part(claims: Mapping[Path, dict[str, Claim]]) -> tuple[_Claims, tuple[str, ...]]:
-    """The claims to load, and a sentence for each analysis that is passed over."""
+def part(claims: Mapping[Path, dict[str, Claim]]) -> tuple[_Claims, dict[Path, str]]:
+    """The claims to load, and the files that are passed over, each with the reason."""
     ranks = any(set(of) - _UNRELATED for of in claims.values())
     if not ranks:
-        return dict(claims), ()
+        return dict(claims), {}
     beside = {root for root, of in claims.items() if set(of) == {_FORMAT}}
     files = sorted({path for root in beside for path in claims[root][_FORMAT].files})
     kept = {root: of for root, of in claims.items() if root not in beside}
-    return kept, tuple(f"{path} is passed over: the rank directories beside it say more" for path in files)
+    return kept, dict.fromkeys(files, "a cluster analysis: the rank directories it was made from say more")

@@ -94,6 +94,7 @@ def _load(job: _Job) -> Done:
     where, request = job.where, job.request
     job.say({"stage": "find", "text": "looking for captures"})
     found = capture.find(list(request.paths), job.opener)
+    job.watch.measure()
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})

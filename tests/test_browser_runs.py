@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import archives_made
 import hostile_capture
 import pytest
 from test_browser import CHROMIUM, DROP, Visit, _wait_for, browser, playwright  # noqa: F401
@@ -191,12 +192,28 @@ def test_an_upload_by_token_over_http_is_loaded_and_shown_to_whoever_looks(
     assert visit.errors == []
 
 
+@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
+def test_an_archive_is_dropped_like_any_capture(ending: str, visit: Visit, place: Path) -> None:
+    world = 41 + len(ending)
+    trace = capture(place.parent / "trace.json", world).read_bytes()
+    packed = place.parent / f"job {world}.{ending}"
+    if ending == "zip":
+        archives_made.zip_of(packed, [("作业/trace.json", trace)])
+    else:
+        archives_made.tar_of(packed, [("作业/trace.json", trace)], "w:gz")
+    visit.open("?lang=en")
+    visit.page.set_input_files("input.pick-files", str(packed))
+    visit.shows(f"Loaded {packed.name}: 17 events")
+    [run] = [run for run in store.runs(place) if run.label == packed.name]
+    assert run.world_size == world and not any((place / ".staging").iterdir()) and visit.errors == []
+
+
 @pytest.mark.parametrize("name", ["poem.json", "bundle.zip"])
 def test_a_refused_file_says_what_it_is_and_what_to_do(name: str, visit: Visit, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"PK\x03\x04" if name.endswith("zip") else b'{"no": "capture"}')
     visit.open("?lang=en")
     visit.page.set_input_files("input.pick-files", str(tmp_path / name))
-    visit.shows(f"Not loaded, {name}: " + ("a zip archive" if name.endswith("zip") else "JSON, but not the trace"))
+    visit.shows(f"Not loaded, {name}: " + ("a damaged archive" if name.endswith("zip") else "JSON, but not the trace"))
     visit.shows("What to do: ")
     visit.page.get_by_text("Close", exact=True).click()
     visit.page.get_by_text("What to do: ").wait_for(state="detached", timeout=120_000)

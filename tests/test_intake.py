@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import archives_made
 import hostile_capture
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -128,6 +129,20 @@ def test_curl_loads_and_is_told_the_run(place: Path, tmp_path: Path) -> None:
     assert said["url"].endswith(f"/?run={run.run_id}") and said["error"] is None
     assert run.label == said["runs"][0]["label"] == "big one.json"
     assert tickets.left(place, given)[:2] == (1, 1)
+
+
+def test_curl_sends_an_archive(place: Path, tmp_path: Path) -> None:
+    trace = capture(tmp_path / "x")
+    packed = archives_made.tar_of(tmp_path / "a.tgz", [("job/t.json", trace), ("job/notes.txt", b"x")], "w:gz")
+    token, _ = tickets.mint(place, 2, 2, 10**6, 1)
+    status, body = call("PUT", "/api/upload/capture/job.tgz", token, [packed.read_bytes()])
+    said = json.loads(body)
+    assert (status, said["status"], [run["label"] for run in said["runs"]]) == (200, "complete", ["job.tgz"])
+    bomb = archives_made.gzip_bomb(tmp_path / "b.gz", 90).read_bytes()
+    status, body = call("PUT", "/api/upload/capture/b.gz", token, [bomb])
+    said = json.loads(body)
+    assert (status, said["runs"][0]["error"]["kind"]) == (422, "archive_bomb") and str(place) not in body.decode()
+    assert not any((place / ".staging").iterdir()) and not any((place / grants.FOLDER).glob("*.count"))
 
 
 def test_what_nobody_can_read_is_422_and_does_not_use_up_the_ticket_but_its_bytes(place: Path) -> None:

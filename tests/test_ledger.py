@@ -18,7 +18,6 @@ from ingest.errors import IngestError
 from tests import archives_made as made
 from tests.conftest import SHARED
 from tests.test_archive import job
-from tests.test_rankdir import rank_directory
 from tests.test_store import kineto
 
 
@@ -62,13 +61,12 @@ def test_members_of_an_archive_are_called_as_they_are_called_there(tmp_path: Pat
     trace = kineto(tmp_path / "trace.json").read_bytes()
     path = made.zip_of(tmp_path / "上传.zip", [("作业/a.json", trace), ("作业/notes.txt", b"x"), ("../up.json", b"{}")])
     report = ingest.load(path, store_dir)
-    assert {each: fate for each, (fate, _) in fates(report, tmp_path).items()} == {
-        "上传.zip": "read", "上传.zip/作业/a.json": "read", "上传.zip/作业/notes.txt": "beside",
+    assert {each.path.removeprefix(f"{tmp_path}/"): each.fate for each in report.files} == {
+        "上传.zip": "read",
+        "上传.zip/作业/a.json": "read",
+        "上传.zip/作业/notes.txt": "beside",
         "上传.zip/../up.json": "refused",
-    } or {each.path.removeprefix(f"{tmp_path}/"): each.fate for each in report.files} == {
-        "上传.zip": "read", "上传.zip/作业/a.json": "read", "上传.zip/作业/notes.txt": "beside",
-        "上传.zip/../up.json": "refused",
-    }  # fmt: skip
+    }
     assert ".staging" not in repr(report)
 
 
@@ -84,9 +82,8 @@ def test_the_command_prints_the_table_and_the_list(tmp_path: Path, store_dir: Pa
 
 
 def test_a_rank_that_cannot_be_read_has_its_files_refused(tmp_path: Path, store_dir: Path) -> None:
-    root = rank_directory(tmp_path, "h_1_20260101000000000_ascend_pt")
-    (root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_text("[")
-    report = ingest.load(root, store_dir)
+    (tmp_path / "t.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [')
+    report = ingest.load(tmp_path / "t.json", store_dir)
     assert all(run.run_id is None for run in report.runs)
     assert {each.fate for each in report.files} == {"refused"} and all(each.reason for each in report.files)
 

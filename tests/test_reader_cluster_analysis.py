@@ -172,8 +172,8 @@ def test_beside_rank_directories_it_is_passed_over_with_a_reason(shared_traces: 
     output(tmp_path / "job" / "cluster_analysis_output")
     found = capture.find([tmp_path / "job"])
     assert [source.root.name for source in found.sources] == ["rank0_ascend_pt"]
-    assert found.refused == () and len(found.beside) == 4
-    assert all("the rank directories beside it say more" in text for text in found.beside)
+    passed = [each for each in found.files if each.reason and "the rank directories it was made from say more" in each.reason]
+    assert found.refused == () and len(passed) == 4 and {each.fate for each in passed} == {"beside"}
 
 
 @pytest.mark.parametrize(

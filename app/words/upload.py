@@ -3,8 +3,8 @@
 TEXT = {
     "title": ("Drop a capture here", "将采集数据拖到这里"),
     "hint": (
-        "files, or whole directories with all ranks, up to {limit}; several one after the other queue up",
-        "文件，或包含所有 rank 的整个目录，最大 {limit}；可连续拖入多个，依次加载",
+        "files, archives (zip, tar.gz ...), or directories with all ranks, up to {limit}; several queue up",
+        "文件、压缩包（zip、tar.gz 等）或包含所有 rank 的整个目录，最大 {limit}；可连续拖入多个，依次加载",
     ),
     "files": ("Choose files", "选择文件"),
     "directory": ("Choose a directory", "选择目录"),
@@ -87,10 +87,63 @@ TEXT = {
         "That is more than a token may allow: up to {files} files, {limit} and 744 hours.",
         "超出令牌允许的范围：最多 {files} 个文件、{limit}、744 小时。",
     ),
-    "kind_zip_archive": ("a zip archive", "zip 压缩包"),
-    "remedy_zip_archive": (
-        "Unpack it and drop the directory; nothing is unpacked on the server yet.",
-        "请先解压，再把目录拖进来；目前服务端不解压压缩包。",
+    "kind_zip_archive": ("a zip archive whose beginning is damaged", "开头已损坏的 zip 压缩包"),
+    "remedy_zip_archive": ("Copy or pack it again.", "请重新拷贝或重新打包。"),
+    "kind_archive_bomb": (
+        "an archive that unpacks to far more than any capture",
+        "解压后远超正常采集数据大小的压缩包",
+    ),
+    "remedy_archive_bomb": (
+        "Unpack it yourself if you trust it, and drop what belongs to the capture.",
+        "如果确认可信，请自行解压，只拖入采集数据。",
+    ),
+    "kind_bad_archive": ("a damaged archive", "损坏的压缩包"),
+    "remedy_bad_archive": ("Copy or pack it again.", "请重新拷贝或重新打包。"),
+    "kind_bad_member": ("an archive with a file that cannot be read", "其中有文件无法读取的压缩包"),
+    "remedy_bad_member": ("Pack the capture again, without a password.", "请重新打包采集数据，不要设置密码。"),
+    "kind_nested_archive": ("an archive inside an archive inside an archive", "嵌套三层的压缩包"),
+    "remedy_nested_archive": ("Unpack one of them and drop that.", "请先解压一层再拖入。"),
+    "kind_multi_volume": ("one part of an archive in several parts", "分卷压缩包的其中一卷"),
+    "remedy_multi_volume": (
+        "Join the parts (zip -s 0 last.zip --out whole.zip, or cat whole.* > whole) and drop the whole.",
+        "请先合并各分卷（zip -s 0 last.zip --out whole.zip，或 cat whole.* > whole），再拖入合并后的文件。",
+    ),
+    "kind_foreign_archive": ("an archive of a kind that is not opened here", "此处不支持打开的压缩格式"),
+    "remedy_foreign_archive": (
+        "Unpack it and drop the directory, or pack it as .zip or .tar.gz.",
+        "请解压后拖入目录，或改用 .zip、.tar.gz 打包。",
+    ),
+    "kind_git_lfs": ("a Git LFS pointer, not the file itself", "Git LFS 指针文件，不是文件本身"),
+    "remedy_git_lfs": (
+        "Run git lfs pull where it came from, then drop it again.",
+        "请在来源处执行 git lfs pull 后重新拖入。",
+    ),
+    "kind_html": ("a web page", "网页文件"),
+    "remedy_html": (
+        "Perhaps an error or log-in page was saved in place of the file. Download it again.",
+        "可能是把错误页或登录页存成了该文件，请重新下载。",
+    ),
+    "kind_chakra": ("an execution trace (Chakra) without times", "不含时间的 execution trace（Chakra）"),
+    "remedy_chakra": (
+        "Drop the trace that torch.profiler's export_chrome_trace writes.",
+        "请拖入 torch.profiler 的 export_chrome_trace 写出的 trace。",
+    ),
+    "kind_rocprofiler": ("data of rocprofv3", "rocprofv3 的数据"),
+    "remedy_rocprofiler": (
+        "Record the job with torch.profiler and drop its trace.",
+        "请用 torch.profiler 采集该任务，并拖入其 trace。",
+    ),
+    "kind_tensorboard": ("a TensorBoard event file: curves, no trace", "TensorBoard 事件文件：只有曲线，没有 trace"),
+    "remedy_tensorboard": ("Drop the *.pt.trace.json beside it.", "请拖入其旁边的 *.pt.trace.json。"),
+    "kind_disk_quota": ("more than a load may put on this disk", "超出单次加载允许占用的磁盘空间"),
+    "remedy_disk_quota": (
+        "Drop a part of it, or ask whoever runs the server to raise NPULENS_MAX_DISK.",
+        "请只拖入一部分，或请管理员调大 NPULENS_MAX_DISK。",
+    ),
+    "kind_zeros": ("a file of nothing but zeros", "内容全为零的文件"),
+    "remedy_zeros": (
+        "Copy it again: the copy was cut off, or the disk was full.",
+        "请重新拷贝：可能是拷贝中断或磁盘已满。",
     ),
     "kind_raw_msprof": ("raw msprof data that has not been exported", "尚未导出的 msprof 原始数据"),
     "remedy_raw_msprof": (

@@ -1,4 +1,4 @@
-"""A torch_npu text export of one rank, rewritten as msprof writes the device's part of it."""
+"""A torch_npu text export of one rank rewritten as msprof writes the device's part of it, and reading such ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import duckdb
+
+from ingest import capture
+from ingest.draft import Draft
+from ingest.finish import finish
+from ingest.readers import torch_npu_text
+from tests.text_export import Loaded
 
 PROF = "PROF_000001_20250109034804123_ABCDEFGHIJKLMNOP"
 STAMP = "20250109035001"
@@ -60,3 +68,49 @@ def write(
         (output / f"msprof{part}_{stamp}.json").write_text(json.dumps(some))
         (output / f"op_summary{part}_{stamp}.csv").write_text(text_of(rows), newline="")
     return root
+
+
+# --- reading
+
+WHO = "SELECT span_id, concat_ws('|', t.kind, t.name, s.kind, s.name, s.ts_ns + {0}, s.dur_ns) AS key " \
+    "FROM span s JOIN track t USING (track) WHERE t.process NOT IN ('Python', 'Python GC')"  # fmt: skip
+KERNEL = "op_type, core, stream, task_id, block_num, mix_block_num, input_shapes, input_dtypes, output_formats, wait_ns"
+COMM = (
+    "collective, plane, task_type, src_local, bytes, dtype, algorithm, transport, stream, task_id, op_span_id IS NULL"
+)
+
+
+def named(run: Loaded) -> Loaded:
+    run.con.execute(f"CREATE VIEW named AS {WHO.format(run.origin)}")
+    return run
+
+
+def by_device(root: Path, scratch: Path) -> list[tuple[capture.RankSource, Loaded]]:
+    """Every rank of a directory, through the text reader."""
+    found = []
+    for at, source in enumerate(capture.find([root]).sources):
+        (claim,) = (claim for claim in source.claims if claim.format == "torch_npu_text")
+        draft = Draft(scratch / f"draft{at}", source.facts.rank or 0)
+        torch_npu_text.read(claim, draft)
+        part = finish(draft, scratch / f"tables{at}")
+        con = duckdb.connect()
+        for table in part.rows:
+            con.execute(f"CREATE VIEW {table} AS FROM '{scratch / f'tables{at}' / table}.parquet'")
+        found.append((source, named(Loaded(part, con))))
+    return found
+
+
+def rows(run: Loaded, query: str) -> list[str]:
+    return sorted(map(repr, run.all(query)))
+
+
+def same(got: Loaded, wanted: Loaded, only: str = "true") -> None:
+    queries = (
+        f"SELECT key FROM named WHERE {only}",
+        f"SELECT key, {KERNEL} FROM kernel JOIN named USING (span_id)",
+        f"SELECT key, {COMM} FROM comm JOIN named USING (span_id)",
+        "SELECT key, metric, value FROM pmu JOIN named USING (span_id)",
+    )
+    for query in queries:
+        ours, theirs = rows(got, query), rows(wanted, query)
+        assert ours == theirs and ours, query

@@ -148,3 +148,18 @@ def test_old_exports_lie_in_a_directory_per_device(outputs: list[Path], torch: l
     for (_, got), wanted in zip(found, torch, strict=True):
         query = f"SELECT key, {KERNEL} FROM kernel JOIN named USING (span_id)"
         assert rows(got, query) == rows(wanted, query) != []
+
+
+def test_a_table_that_names_a_thousand_devices_is_not_parsed_a_thousand_times(tmp_path: Path) -> None:
+    lines = "".join(f"{device},a,1,1\n" for device in range(1000))
+    (tmp_path / f"op_summary_{STAMP}.csv").write_text(
+        f"Device_id,Op Name,Task Start Time(us),Task Duration(us)\n{lines}"
+    )
+    (source,) = capture.find([tmp_path]).sources
+    assert source.device is None
+
+
+def test_a_device_beyond_any_number_is_none(tmp_path: Path) -> None:
+    for device in ("0", "99999999999"):
+        (tmp_path / f"op_summary_{device}_1.csv").write_text("Op Name,Task Start Time(us),Task Duration(us)\na,1,1\n")
+    assert [source.device for source in capture.find([tmp_path]).sources] == [None]

@@ -78,7 +78,8 @@ def _rank(prof: Path, device: int | None, told: About) -> tuple[int | None, str 
     if device is None:
         return told.rank, "metadata" if told.rank is not None else None
     beside = [path for path in _children(prof.resolve().parent)[:_SIBLINGS] if NAME.match(path.name)]
-    others = {(other, number) for other in beside for number in devices(other)} - {(prof.resolve(), device)}
+    found = [(other, number) for other in beside for number in devices(other)][:_SIBLINGS]
+    others = set(found) - {(prof.resolve(), device)}
     if told.rank is not None and told.rank not in {about(*other).rank for other in others}:
         return told.rank, "metadata"
     if any(number != device for _, number in others):

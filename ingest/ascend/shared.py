@@ -19,6 +19,8 @@ from ingest.readers import Facts
 Shared = tuple[tuple[int, Facts], ...]
 
 _LABEL = re.compile(rb'"labels"\s*:\s*"NPU ?(\d{0,4})"')
+#: No host has more; a file that names more is not parsed once for each.
+MOST_DEVICES, _LAST_DEVICE = 64, 9999
 #: Enough of a trace to meet the label of its first device, and of a table to meet its devices.
 _HEAD_BYTES = 1 << 18
 
@@ -44,7 +46,7 @@ def by_text(root: Path, files: Sequence[Path]) -> Shared:
 def of(root: Path, devices: Sequence[int], named: Mapping[int, int | None] | None = None) -> Shared:
     """Each of several devices with its facts. ``named``: ranks that the export itself gives them."""
     known = sorted(set(devices))
-    if len(known) < 2:
+    if not 2 <= len(known) <= MOST_DEVICES or known[-1] > _LAST_DEVICE:
         return ()
     facts = {device: rankdir.facts(root, device) for device in known}
     told = [(named or {}).get(device) for device in known]

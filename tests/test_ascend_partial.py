@@ -61,6 +61,25 @@ def test_an_empty_trace_beside_kernels_is_partial(tmp_path: Path) -> None:
     assert any("trace_view.json" in reason for reason in got.part.reasons)
 
 
+def test_an_empty_table_beside_a_trace_is_said(tmp_path: Path) -> None:
+    got = load(write(tmp_path / ROOT, TRACE, kernel_details_csv="", memory_record_csv=""), tmp_path)
+    assert got.all("SELECT kind, name FROM span") == [("kernel", "MatMul1")]
+    assert got.cover("kernel")["status"] == "partial"
+    assert "kernel_details.csv is empty" in got.cover("kernel")["reason"]
+    assert "memory_record.csv is empty" in got.cover("memory_sample")["reason"]
+
+
+def test_an_empty_slice_costs_its_table_that_slice(tmp_path: Path) -> None:
+    (tmp_path / "op_statistic_slice_0_20250109035001.csv").write_text("OP Type,Count,Total Time(us)\nAdd,2,3.5\n")
+    (tmp_path / "op_statistic_slice_1_20250109035001.csv").write_text("")
+    (tmp_path / "op_statistic_slice_2_20250109035001.csv").write_text("OP Type,Core Type,Count\nMul,AI_CORE,1\n")
+    got = load(tmp_path, tmp_path / "out")
+    assert got.all("SELECT name, category, count, total_ns FROM summary ORDER BY 1") == [
+        ("Add", None, 2, 3500), ("Mul", "AI_CORE", 1, None),
+    ]  # fmt: skip
+    assert "op_statistic_slice_1_20250109035001.csv is empty" in got.cover("summary")["reason"]
+
+
 def test_a_trace_that_ends_in_the_middle_keeps_what_came_before(tmp_path: Path) -> None:
     text = json.dumps([*TRACE, task("Lost", 9000, 5, "KERNEL_AICORE")])
     got = load(write(tmp_path / ROOT, None, trace_view_json=text[:-60]), tmp_path)

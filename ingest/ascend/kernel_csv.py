@@ -40,7 +40,12 @@ def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None)
 
     ``device``: of files about several devices the one that is meant.
     """
-    files = [found for at, path in enumerate(paths) if (found := read_csv(path, draft, f"kernel_csv_{at}"))]
+    files: list[Csv] = []
+    for at, path in enumerate(paths):
+        if found := read_csv(path, draft, f"kernel_csv_{at}"):
+            files.append(found)
+        else:
+            draft.partial("kernel", f"{path.name} is empty")
     metrics = tuple(dict.fromkeys(name for file in files for name in file.others(*_NOT_PMU)))
     for file in files:
         if file.damage:

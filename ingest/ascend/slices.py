@@ -18,9 +18,13 @@ _DEVICE = "Device_id"
 def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | None = None) -> Csv | None:
     """Read the slices of a table into the view ``name``; None if none of them even holds a header."""
     single = len(paths) == 1 and device is None
-    files = [
-        file for at, path in enumerate(paths) if (file := read_csv(path, draft, name if single else f"{name}_{at}"))
-    ]
+    files, damage = [], []
+    for at, path in enumerate(paths):
+        if file := read_csv(path, draft, name if single else f"{name}_{at}"):
+            files.append(file)
+            damage += [file.damage] if file.damage else []
+        else:
+            damage.append(f"{path.name} is empty")
     if single or not files:
         return files[0] if files else None
     columns = tuple(dict.fromkeys(column for file in files for column in file.columns))
@@ -29,7 +33,6 @@ def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | No
         for at, file in enumerate(files)
     )
     draft.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL BY NAME '.join(selects)}")
-    damage = [file.damage for file in files if file.damage]
     whole = Csv(files[0].path, name, columns, sum(file.rows for file in files), sum(file.padded for file in files))
     return replace(whole, damage="; ".join(damage) or None)
 

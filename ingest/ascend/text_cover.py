@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ingest.ascend import exports, rankdir
+from ingest.ascend import exports, prof_dir, rankdir
 from ingest.ascend.trace_view import Pass
 from ingest.draft import Draft
 from ingest.readers import Claim
@@ -76,13 +76,14 @@ def _absent(claim: Claim, draft: Draft) -> None:
     at = f" at {level}" if level else ""
     has_trace = any(_TRACE.match(path.name) for path in claim.files)
     no_trace = None if has_trace else "there is no trace_view.json"
+    framework = "msprof records no operators of the framework" if prof_dir.NAME.match(claim.root.name) else None
     for table, rows, reason, setting in (
         ("kernel", "dev WHERE kind IN ('kernel', 'memset')", "no device tasks were recorded", _DEVICE),
         ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
-         no_trace or "no operators were recorded", _DEVICE),
+         framework or no_trace or "no operators were recorded", _DEVICE),
         ("link", "arrow WHERE src <> dst", no_trace or f"no CANN calls were recorded{at}", _LEVEL1),
         ("stack", "(SELECT stack FROM x_host UNION ALL SELECT frames FROM detail) s(f) WHERE f IS NOT NULL",
-         no_trace or "no call stacks were recorded", "with_stack=True"),
+         framework or no_trace or "no call stacks were recorded", "with_stack=True"),
         ("sample", "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
          no_trace or "no counters were recorded", _DEVICE),
         ("clock", "rankdir_clock", "profiler_info says nothing about clocks", None),

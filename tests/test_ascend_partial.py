@@ -103,6 +103,7 @@ def test_a_mindspore_export_is_read_like_one_of_torch_npu(tmp_path: Path) -> Non
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
         for pid, name in ((1, "MindSpore"), (2, "Scope Layer"), (300, "Ascend Hardware"))
     ] + [
+        {"ph": "M", "name": "process_labels", "pid": 2, "tid": 0, "args": {"labels": "NPU"}},
         {"ph": "X", "name": "ProfilerStep#3", "pid": 1, "tid": 9, "ts": "0.0", "dur": 90.5, "cat": "cpu_op"},
         {"ph": "X", "name": "MatMul", "pid": 1, "tid": 9, "ts": "1.0", "dur": 2, "cat": "cpu_op"},
         {"ph": "X", "name": "Default/net", "pid": 2, "tid": 0, "ts": "5.001", "dur": 4},

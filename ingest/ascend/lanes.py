@@ -19,7 +19,7 @@ from ingest.draft import Draft
 _CLASSES = {
     "python": "host", "python gc": "gc", "cann": "cann", "ascend hardware": "hardware",
     "hccl": "comm", "communication": "comm", "overlap analysis": "overlap", "mstx": "mstx",
-    "mindspore": "host", "scope layer": "scope", "step trace": "steps",
+    "mindspore": "host", "step trace": "steps",
 }  # fmt: skip
 _KINDS = {
     "host": "host_thread", "cann": "host_thread", "gc": "host_thread", "hardware": "stream", "comm_group": "comm_group",
@@ -158,7 +158,10 @@ def _guess(row: Mapping[str, Any], process: Process) -> str:
         return "host"
     if process.name is None:
         return "cann"
-    return "other" if process.labels.startswith("NPU") else "host_other"
+    if not process.labels.startswith("NPU"):
+        return "host_other"
+    # the scopes of MindSpore name what runs below them; other lanes of the device are work of its own
+    return "scope" if process.name.strip().lower() == "scope layer" else "other"
 
 
 def _idle(found: Sequence[Mapping[str, Any]], threads: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:

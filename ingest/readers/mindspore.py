@@ -75,10 +75,13 @@ def _tell(found: dict[str, Path], draft: Draft) -> None:
         if table not in draft.selects:
             draft.absent(table, "not in MindSpore's derived files", _RECORD)
     if not {"timeline", "calls"} & set(found):
-        draft.absent("span", "neither timeline_display nor output_timeline_data is here", _RECORD)
-        draft.absent("kernel", "neither timeline_display nor output_timeline_data is here", _RECORD)
-        draft.partial(None, "only sums and averages: spans were not recorded, or their files are missing")
-        if "steps" not in found:
+        missing = "neither timeline_display nor output_timeline_data is here"
+        draft.absent("kernel", missing, _RECORD)
+        if "steps" in found:
+            draft.partial(None, f"only steps and their communication: {missing}")
+        else:
+            draft.absent("span", missing, _RECORD)
             draft.absent("comm", "neither the timeline nor step_trace_raw is here", _RECORD)
+            draft.partial(None, f"only sums and averages: {missing}")
     if "steps" not in found:
         draft.absent("step", "step_trace_raw_*_detail_time.csv is not here", _RECORD)

@@ -23,7 +23,7 @@ from ingest.errors import IngestError
 from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
-MAX_ENTRIES = 200_000
+MAX_ENTRIES = 100_000
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
         if not path.exists():
             refused.append(IngestError("not_found", "there is no such file or directory", str(path)))
             continue
-        walk = _Walk(path, claims)
+        walk = _Walk(path, claims, refused)
         for entry in walk:
             found = _claims(entry, refused)
             for claim in found:
@@ -130,16 +130,24 @@ def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
         except IngestError as error:
             refused.append(error)
             continue
+        except OSError as error:  # what lies in it would have a longer path than the system takes
+            refused.append(unreadable(entry, error))
+            break
         if claim is not None:
             found.extend(claim if isinstance(claim, tuple) else [claim])
     return found
 
 
+def unreadable(entry: Path, error: OSError) -> IngestError:
+    """The refusal of what the system does not give."""
+    return IngestError("unreadable", f"cannot be read: {error.strerror}", str(entry))
+
+
 class _Walk:
     """Directories top down, then files; nothing below a directory that was claimed. Links are not followed."""
 
-    def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]]) -> None:
-        self._path, self._claims = path, claims
+    def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]], refused: list[IngestError]) -> None:
+        self._path, self._claims, self._refused = path, claims, refused
         self._pending = deque([path])
         self._seen = 0
 
@@ -151,15 +159,28 @@ class _Walk:
         while self._pending:
             entry = self._pending.popleft()
             self._seen += 1
-            if self._seen > MAX_ENTRIES:
-                raise IngestError(
-                    "too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(self._path)
-                )
+            try:
+                is_directory = entry.is_dir()
+            except OSError as error:  # its path is longer than the system takes
+                self._refused.append(unreadable(entry, error))
+                continue
             yield entry
-            if entry.is_dir() and not any(place in self._claims for place in (entry, *entry.parents)):
-                children = sorted(Path(child.path) for child in os.scandir(entry) if not child.is_symlink())
-                self._pending.extendleft(reversed([c for c in children if not c.is_dir()]))
-                self._pending.extendleft(reversed([c for c in children if c.is_dir()]))
+            if is_directory and not any(place in self._claims for place in (entry, *entry.parents)):
+                self._enter(entry)
+
+    def _enter(self, directory: Path) -> None:
+        """Its directories and then its files come next, by name."""
+        try:
+            children = sorted(os.scandir(directory), key=lambda child: child.name, reverse=True)
+        except OSError as error:
+            self._refused.append(unreadable(directory, error))
+            return
+        if self._seen + len(self._pending) + len(children) > MAX_ENTRIES:
+            raise IngestError("too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(self._path))
+        kept = [child for child in children if not child.is_symlink()]
+        for wanted in (False, True):
+            inner = [child for child in kept if child.is_dir(follow_symlinks=False) == wanted]
+            self._pending.extendleft(Path(child.path) for child in inner)
 
 
 def hash_files(files: list[Path]) -> dict[Path, str]:

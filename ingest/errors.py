@@ -12,6 +12,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
+def one_line(text: str, most: int = 400) -> str:
+    """The same, and not longer than people read: names in files have up to megabytes."""
+    return printable(text if len(text) <= most else text[:most] + " ...")
+
+
 @dataclass
 class IngestError(Exception):
     """A capture, or a part of it, that could not be read.

@@ -21,6 +21,7 @@ from ingest import schema
 from ingest.concatenate import arrow
 from ingest.device_time import Marked, Window, device_time
 from ingest.draft import Draft, copy, union
+from ingest.errors import one_line
 from ingest.nest import Nest
 from ingest.sqltext import literal
 
@@ -95,7 +96,7 @@ def finish(draft: Draft, out: Path) -> Part:
     _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"})
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
-        list(dict.fromkeys(draft.broken)), len(work.steps),
+        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps),
     )  # fmt: skip
 
 
@@ -291,5 +292,5 @@ def _coverage(work: _Writing, table: str) -> dict[str, Any]:
         reasons.append("this format does not carry it")
     return {
         "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
-        "reason": "; ".join(dict.fromkeys(reasons)) or None, "collect_with": cover.collect_with,
+        "reason": "; ".join(dict.fromkeys(map(one_line, reasons))) or None, "collect_with": cover.collect_with,
     }  # fmt: skip

@@ -31,7 +31,7 @@ class Quota:
     unpacked_bytes: int = 64 * GIB  # what the archives of a load may come to
     unpacked_ratio: int = 200  # times its size that an archive may come to; honest traces reach 30 in gzip, 60 in xz
     ratio_from_bytes: int = 64 << 20  # below this much, the ratio does not matter
-    members: int = 100_000  # files, directories and links of all archives of a load
+    members: int = 50_000  # files, directories and links of all archives of a load
 
     @staticmethod
     def of(asked: Mapping[str, object]) -> Quota:

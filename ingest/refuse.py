@@ -53,7 +53,11 @@ def name_all(
 
 def _raw_state(entry: Path) -> IngestError | None:
     """Directories that hold raw data somebody has yet to parse, or nothing of a capture at all."""
-    return state(entry) or mindspore_raw.directory(entry, {child.name for child in entry.iterdir()})
+    try:
+        children = {child.name for child in entry.iterdir()}
+    except OSError:  # the walk has said so
+        return None
+    return state(entry) or mindspore_raw.directory(entry, children)
 
 
 def name_file(entry: Path) -> IngestError:

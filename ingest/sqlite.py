@@ -73,7 +73,9 @@ class Scan:
 
 
 def is_sqlite(path: Path) -> bool:
-    """Whether the file starts like an SQLite database, whatever its name."""
+    """Whether the file starts like an SQLite database, whatever its name; a pipe starts like nothing."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -132,11 +134,9 @@ class Database:
         Text is fetched as bytes, because it need not be UTF-8. Numbers are fetched as they are; if one
         of them turns out to be broken text, the rest of the table is fetched as bytes as well.
         """
-        have = self.tables[table]
-        schema = _schema(columns)
-        as_bytes = False
+        schema, as_bytes = _schema(columns), False
         while True:
-            query = _query(table, columns, have, as_bytes, result.rows)
+            query = _query(table, columns, self.tables[table], as_bytes, result.rows)
             try:
                 cursor = self._con.execute(query)
                 while True:

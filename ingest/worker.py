@@ -25,7 +25,7 @@ from ingest.errors import IngestError
 from ingest.finish import Part
 from ingest.ledger import Fate
 from ingest.parsing import Parsed, Say, parse
-from ingest.quota import Quota, Watch
+from ingest.quota import Quota, Watch, amount
 from ingest.redact_run import marker, redacted
 from ingest.sessions import Member, sessions
 
@@ -97,6 +97,10 @@ def _load(job: _Job) -> Done:
     job.watch.measure()
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
+    if total > request.quota.disk_bytes:  # perhaps one hole of a terabyte: hashing it alone would take hours
+        raise IngestError(
+            "too_large", f"{amount(total)} of captures; load a part of it, or allow more with --max-disk"
+        )
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
     upload = _upload_id(job, found.sources, hashes)

@@ -189,18 +189,19 @@ def _fast(found: Csv, path: Path, spool: Spool) -> None:
 
 def _open(found: Csv, path: Path, keep: object) -> Iterator[pa.RecordBatch]:
     try:
-        yield from pacsv.open_csv(
-            path,
-            read_options=pacsv.ReadOptions(
-                use_threads=False, block_size=_BLOCK, column_names=list(found.columns), skip_rows=1
-            ),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
-            convert_options=pacsv.ConvertOptions(
-                column_types={column: pa.binary() for column in found.columns},
-                null_values=list(_NOTHING),
-                strings_can_be_null=True,
-            ),
-        )
+        with path.open("rb") as file:  # Arrow takes no path whose bytes are not UTF-8
+            yield from pacsv.open_csv(
+                file,
+                read_options=pacsv.ReadOptions(
+                    use_threads=False, block_size=_BLOCK, column_names=list(found.columns), skip_rows=1
+                ),
+                parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
+                convert_options=pacsv.ConvertOptions(
+                    column_types={column: pa.binary() for column in found.columns},
+                    null_values=list(_NOTHING),
+                    strings_can_be_null=True,
+                ),
+            )
     except pa.ArrowInvalid:
         if _rows_follow(path):
             raise

@@ -14,7 +14,7 @@ _LINE = 300
 def last_errors(root: Path, most: int = 3) -> list[str]:
     """The last different ERROR lines of logs/*.log, oldest first."""
     found: dict[str, None] = {}
-    for path in sorted(root.glob("logs/*.log")):
+    for path in sorted(path for path in root.glob("logs/*.log") if path.is_file()):
         for line in _tail(path).splitlines():
             if _ERROR_LINE.search(line):
                 said = line.strip()[:_LINE]

@@ -77,7 +77,8 @@ def output_dirs(root: Path) -> list[Path]:
 
 def info_file(root: Path) -> Path | None:
     """profiler_info_{rank}.json, which names the rank, before profiler_info.json, which does not."""
-    found = [path for path in sorted(root.glob("profiler_info*.json")) if _INFO.match(path.name)]
+    named = (path for path in sorted(root.glob("profiler_info*.json")) if _INFO.match(path.name))
+    found = [path for path in named if path.is_file()]  # a pipe of that name would never end
     return max(found, key=lambda path: len(path.name), default=None)
 
 
@@ -231,6 +232,8 @@ def _world_size(metadata: Mapping[str, object], groups: Mapping[str, tuple[str |
 
 
 def _hashes(path: Path) -> set[str]:
+    if not path.is_file():
+        return set()
     try:
         with path.open("rb") as file:
             return {found.decode() for found in _GROUP_HASH.findall(file.read(_HEAD_BYTES))}

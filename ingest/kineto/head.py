@@ -42,6 +42,8 @@ def peek(path: Path) -> tuple[bytes, bytes]:
             head = file.read(PEEK)
             if head.startswith(GZIP):
                 return _unpacked(head + file.read(NEAR))
+            if len(head) < PEEK:
+                return head, b""
             file.seek(max(PEEK, path.stat().st_size - PEEK))
             return head, file.read(PEEK)
     except OSError:

@@ -175,12 +175,12 @@ def _stamp(path: Path) -> tuple[int, str]:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.is_file() and (bool(_NAMED.match(path.name)) or _has_tables(path))
+    return (bool(_NAMED.match(path.name)) and path.is_file()) or _has_tables(path)
 
 
 def _has_tables(path: Path) -> bool:
     """Whether a file of any name is a database with our tables; those in its log count."""
-    if not (path.is_file() and is_sqlite(path)):
+    if not is_sqlite(path):
         return False
     try:
         with Database(path) as database:

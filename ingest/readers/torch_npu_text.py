@@ -97,7 +97,7 @@ def _is_ours(name: str) -> bool:
 
 def _listed(directory: Path) -> list[Path]:
     try:
-        return [path for path in sorted(directory.iterdir()) if _is_ours(path.name) and path.is_file()]
+        return sorted(path for path in directory.iterdir() if _is_ours(path.name) and path.is_file())
     except OSError:
         return []
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.hostile.planted import Kind, Planted, damaged
-from tests.torch_npu_db_files import CANN, NONE, NOW, PYTORCH, TASK, Maker
+from tests.torch_npu_db_files import CANN, NONE, NOW, PYTORCH, Maker
 
 RANKS = Path(__file__).resolve().parents[2] / "sample_traces" / "torch_npu_db"
 SAMPLE = next(RANKS.glob("*_200000_*/*/ascend_pytorch_profiler_0.db"))
@@ -73,8 +73,8 @@ ACTING: tuple[Schema, ...] = (
     _sql("PRAGMA writable_schema=ON", "UPDATE sqlite_master SET type = 'view' WHERE name = 'TASK'"),
     _sql("PRAGMA writable_schema=ON", "UPDATE sqlite_master SET name = x'ff00fe' WHERE name = 'TASK'"),
     _sql("PRAGMA writable_schema=ON",
-         f"UPDATE sqlite_master SET sql = 'CREATE TABLE TASK(' || replace(hex(zeroblob(9000)), '00', 'a,') || 'b)' "
-         f"WHERE name = 'TASK'"),
+         "UPDATE sqlite_master SET sql = 'CREATE TABLE TASK(' || replace(hex(zeroblob(9000)), '00', 'a,') || 'b)' "
+         "WHERE name = 'TASK'"),
     _sql(*(f"CREATE TABLE t{i}(a)" for i in range(3000))),
     _sql("CREATE TABLE wide(" + ",".join(f"c{i}" for i in range(1900)) + ")"),
     _sql("CREATE TABLE \"a\nb'c\"\"d<img>\"(\"x\"\"y\")", 'CREATE TABLE "\u202eKSAT"(a)', 'CREATE TABLE ""(a)'),
@@ -118,7 +118,8 @@ def _texts(directory: Path, dice: random.Random, number: int) -> Planted:
         maker.con.execute("INSERT INTO PYTORCH_API VALUES (?, ?, ?, ?, ?, ?)",
                           (NOW + 10 * i, NOW + 10 * i + 5, 77 << 32 | 1, NONE, dice.choice((500 + i, value)), 50001))
         maker.table(CANN, (NOW + i, NOW + i + 5, 20000, 77 << 32 | 2, i, (value,)))
-        maker.table("META_DATA(name TEXT, value TEXT)", ((dice.choice(("rank_id", "parallel_group_info", "x")),), (value,)))
+        told = dice.choice(("rank_id", "parallel_group_info", "x"))
+        maker.table("META_DATA(name TEXT, value TEXT)", ((told,), (value,)))
         maker.table("RANK_DEVICE_MAP(rankId INTEGER, deviceId INTEGER)", ((value,), (value,)))
         maker.table("COMPUTE_TASK_INFO(name, globalTaskId, blockDim, taskType, opType, inputShapes)",
                     ((value,), i, (value,), "AI_CORE", "MatMul", (value,)))

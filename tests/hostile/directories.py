@@ -29,19 +29,21 @@ def _names(directory: Path, dice: random.Random, number: int) -> Planted:
             trace(place, good())
             return Planted(directory, rows={"span": 20}, status=("complete",))
         case 1:
-            trace(directory, good(), name=name[:240] + ".json" if len(name.encode()) < 240 else name)
+            trace(directory, good(), name=name + ".json" if len(os.fsencode(name)) < 240 else name)
             return Planted(directory, rows={"span": 20}, status=("complete",))
         case 2:
-            root = write(directory / name[:200].encode("utf-8", "surrogateescape")[:180].decode("utf-8", "ignore").join(
-                ("", "_ascend_pt")), kernel_details_csv=f"{L1}\n{KERNEL}\n")  # fmt: skip
-            return Planted(root.parent, rows={"span": 1})
+            root = f"{name[:60]}_ascend_pt"
+            return Planted(write(directory / root, kernel_details_csv=f"{L1}\n{KERNEL}\n").parent, rows={"span": 1})
         case _:
             (directory / name).write_bytes(b"nothing of ours")
             return Planted(directory, status=("refused",))
 
 
 def _links(directory: Path, dice: random.Random, number: int) -> Planted:
-    """Links that lead out, round in a circle, to themselves or nowhere; nothing is read through one."""
+    """Links that lead out, round in a circle, to themselves or nowhere; no walk goes through one.
+
+    The output directory of a rank may be a link: people keep it on another disk.
+    """
     up = directory / "upload"
     up.mkdir()
     outside = directory / "outside"
@@ -71,6 +73,7 @@ def _links(directory: Path, dice: random.Random, number: int) -> Planted:
             root = up / "rank_0_ascend_pt"
             root.mkdir()
             (root / "ASCEND_PROFILER_OUTPUT").symlink_to(SAMPLE / "ASCEND_PROFILER_OUTPUT")
+            return Planted(up, status=("complete", "partial"))
     if number >= 8:
         trace(up, good())
         return Planted(up, rows={"span": 20})
@@ -105,12 +108,13 @@ def _special(directory: Path, dice: random.Random, number: int) -> Planted:
         case _:
             os.truncate(os.open(place, os.O_CREAT | os.O_RDWR), 1 << 40)  # a hole of a terabyte
     if number // len(names) > 3:
-        return Planted(directory, status=("refused",) if (root / name).exists() or place.suffix != ".zip" else ())
+        small = name in ("x.zip", "logs/a.log")  # nobody's files
+        return Planted(directory, rows={"span": 1} if small else {})
     return Planted(directory, rows={"span": 1} if name != "kernel_details.csv" else {})
 
 
 def _many(directory: Path, dice: random.Random, number: int) -> Planted:
-    count = (1_000, 20_000, 100_000, 250_000)[number % 4]
+    count = (1_000, 20_000, 99_000, 250_000)[number % 4]
     match number // 4:
         case 0:
             for i in range(count):
@@ -126,7 +130,7 @@ def _many(directory: Path, dice: random.Random, number: int) -> Planted:
             (directory / "x.db").write_bytes(b"SQLite format 3\0" + bytes(84))
             for i in range(count // 100):
                 os.link(directory / "x.db", directory / f"{i}.db")
-    if number % 8 < 4 or count > 200_000:
+    if number % 8 < 4 or count > 100_000 and number < 4:
         return Planted(directory, status=("refused",))
     trace(directory, good())
     return Planted(directory, rows={"span": 20})

@@ -14,7 +14,7 @@ ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "utf-7",
 NAMES = ("t.pt.trace.json", "trace_view.json", "kernel_details.csv", "ascend_pytorch_profiler_0.db", "analysis.db",
          "communication.json", "profiler_info_0.json", "x.json.gz", "x.zip", "x.bin")  # fmt: skip
 MAGIC = (b"SQLite format 3\0", b"PK\x03\x04", b"\x1f\x8b\x08\0", b"BZh9", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PAR1",
-         b"\x80\x04\x95", b"\x7fELF", b"%PDF-1.7", b"\x89PNG\r\n\x1a\n", b"QDSTRM", b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c",
+         b"\x80\x04\x95", b"\x7fELF", b"%PDF-1.7", b"\x89PNG\r\n\x1a\n", b"QDSTRM", b"Rar!\x1a\x07", b"7z\xbc\xaf",
          b"[", b"{", b'{"traceEvents": [', b'{"schemaVersion": 1,', b"\xff\xfe[\0", b"\xef\xbb\xbf", b"\0", b"\n" * 99,
          b'[{"ph":"X","ts":"1', b"Device_id,", b"ARROW1\0\0", b"\xca\xfe\xba\xbe", b"#!/bin/sh\n")  # fmt: skip
 

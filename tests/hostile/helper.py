@@ -19,7 +19,7 @@ import ingest.readers
 from ingest import worker
 
 #: Seconds after which a load is taken for hung. It is far beyond what may be used: the machine may be busy.
-HUNG_S = 60.0
+HUNG_S = 120.0
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hostile import csv_files, databases, directories, encodings, kineto, side_files, trace_view
+from tests.hostile import archives, csv_files, databases, directories, encodings, kineto, side_files, trace_view
 
 FAMILIES = {
     "kineto": kineto.KINDS,
@@ -12,5 +12,6 @@ FAMILIES = {
     "databases": databases.KINDS,
     "directories": directories.KINDS,
     "encodings": encodings.KINDS,
+    "archives": archives.KINDS,
 }
 KINDS = tuple(kind for kinds in FAMILIES.values() for kind in kinds)

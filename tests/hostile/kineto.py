@@ -46,7 +46,8 @@ def planted_event(field: str, value: str, kind: str = "kernel") -> str:
     parts = [f'"{name}": {json.dumps(told)}' for name, told in whole.items() if name != top]
     args = [f'"{name}": {json.dumps(told)}' for name, told in inner.items() if name != key]
     if top == "args":
-        parts.append(f'"args": {value}' if not key else f'"args": {{{", ".join([*args, f"{json.dumps(key)}: {value}"])}}}')
+        whole_args = ", ".join([*args, f"{json.dumps(key)}: {value}"])
+        parts.append(f'"args": {{{whole_args}}}' if key else f'"args": {value}')
     else:
         parts += [f'"{field}": {value}', f'"args": {{{", ".join(args)}}}']
     return "{" + ", ".join(parts) + "}"
@@ -182,7 +183,8 @@ def _edges(directory: Path, dice: random.Random, number: int) -> Planted:
     for i in range(dice.choice((2, 30, 3000))):
         at += dice.choice((0, 0, 1, 5, -3))
         ph = "B" if dice.random() < bias else "E"
-        events.append(f'{{"ph":"{ph}","cat":"cpu_op","name":"n{i % 3}","pid":7,"tid":{dice.choice((1, 1, 2))},"ts":{at}}}')
+        tid = dice.choice((1, 1, 2))
+        events.append(f'{{"ph":"{ph}","cat":"cpu_op","name":"n{i % 3}","pid":7,"tid":{tid},"ts":{at}}}')
     return Planted(trace(directory, [*good(), *events]), status=("complete", "partial"))
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What one load may use: processor time, because wall time is the machine's, and memory of any of its processes.
 MOST_S, MOST_RSS = 5.0, 512 << 20
 #: An answer and a refusal are for people: this long at most.
-MOST_ANSWER, MOST_MESSAGE = 1 << 20, 1000
+MOST_ANSWER, MOST_MESSAGE = 1 << 20, 5000
 #: Refusals that are defects of ours by another name.
 DEFECTS = ("defect", "crashed", "failed")
 

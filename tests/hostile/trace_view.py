@@ -35,7 +35,8 @@ def text(directory: Path, events: list[str]) -> Path:
 
 def base() -> list[dict[str, object]]:
     """Every lane there is, ten host calls and ten kernels."""
-    lanes = [*processes(), *comm_lanes(), comm_op("hcom_allReduce__523_0_1", 100, 50), comm_task("Notify Wait", 110, 5, 0)]
+    operator = [comm_op("hcom_allReduce__523_0_1", 100, 50), comm_task("Notify Wait", 110, 5, 0)]
+    lanes = [*processes(), *comm_lanes(), *operator]
     calls = [span(HOST, 1, f"aten::{i}", 10 * i, 5, cat="cpu_op") for i in range(10)]
     return [*lanes, *calls, *(task(f"MatMul{i}", 1000 + 10 * i, 5, "KERNEL_AICORE", number=i) for i in range(10))]
 

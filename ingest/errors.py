@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 
 
@@ -35,3 +37,22 @@ class IngestError(Exception):
 
     def as_dict(self) -> dict[str, str | int | None]:
         return {"kind": self.kind, "message": str(self), "path": self.path, "offset": self.offset}
+
+
+#: What the system says where a file cannot grow any more -> what that is called and what to do.
+_NO_ROOM = {
+    errno.ENOSPC: ("disk_full", "there is no space left where the store lies; free some and load again"),
+    errno.EDQUOT: ("disk_full", "the quota of the disk where the store lies is used up; free some and load again"),
+    errno.EFBIG: ("too_large", "a file made from it would be larger than the limit on files allows"),
+}
+
+
+def no_room(error: BaseException | None) -> IngestError | None:
+    """The refusal, if a disk without room or a limit on files is behind an error, whoever met it first."""
+    while error is not None:
+        number = error.errno if isinstance(error, OSError) else None
+        for code, (kind, message) in _NO_ROOM.items():
+            if number == code or (number is None and os.strerror(code) in str(error)):  # DuckDB quotes the system
+                return IngestError(kind, message)
+        error = error.__cause__
+    return None

@@ -15,7 +15,7 @@ import duckdb
 from ingest import sandbox
 from ingest.capture import RankSource
 from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
-from ingest.errors import IngestError
+from ingest.errors import IngestError, no_room
 from ingest.fill import fill
 from ingest.finish import Part, finish
 from ingest.quota import Watch
@@ -84,7 +84,7 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
                 readers()[claim.format].read(claim, draft)
                 drafts.append(draft)
             except IngestError as error:
-                if _short_of_memory(error):
+                if _short_of_memory(error) or no_room(error):  # says nothing about the format
                     raise
                 failures.append(error)
         if not drafts:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.errors import IngestError
+from ingest.errors import IngestError, no_room
 
 GIB = 1 << 30
 
@@ -176,20 +176,24 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
         try:
             say({"result": task(lambda done: say({"progress": done}))})
         except IngestError as error:
-            say({"error": dataclasses.asdict(error)})
+            say({"error": dataclasses.asdict(no_room(error) or error)})
         except MemoryError:
             many = limits.memory_bytes // GIB
             say({"error": {"kind": "too_large", "message": f"reading it needs more than {many} GiB of memory"}})
-        except OSError as error:
-            say({"error": {"kind": "system", "message": f"the system refused: {error.strerror or error}"}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-            text = f"npulens failed on it, please report: {what}"
-            say({"error": {"kind": "defect", "message": text}})
+            say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})
         code = 0
     finally:
         os._exit(code)
+
+
+def _refusal(error: Exception) -> IngestError:
+    """What the system would not do, or a defect of ours and where it is."""
+    if isinstance(error, OSError):
+        return IngestError("system", f"the system refused: {error.strerror or error}")
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return IngestError("defect", f"npulens failed on it, please report: {what}")
 
 
 def _die_with_parent() -> None:

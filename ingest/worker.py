@@ -12,16 +12,18 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
 from typing import Any
+
+import duckdb
 
 from ingest import capture, ledger, schema, store
 from ingest.archive.opener import Opener
 from ingest.assemble import Assembled, Piece, Source, assemble
 from ingest.capture import RankSource
-from ingest.errors import IngestError
+from ingest.errors import IngestError, no_room
 from ingest.finish import Part
 from ingest.ledger import Fate
 from ingest.parsing import Parsed, Say, parse
@@ -271,18 +273,21 @@ def main() -> None:
         request = replace(request, quota=Quota.of(asked))
         done = load(request, say)
         say({"result": done.runs, "files": done.files})
-    except IngestError as error:
-        say({"error": {"kind": error.kind, "message": error.message, "path": error.path, "offset": error.offset}})
-    except OSError as error:
-        say(
-            {
-                "error": {
-                    "kind": "system",
-                    "message": f"the system refused: {error.strerror or error}",
-                    "path": str(error.filename or ""),
-                }
-            }
-        )
+    except (IngestError, OSError, MemoryError, duckdb.Error) as error:
+        say({"error": asdict(_whole_refusal(error, request.store))})
+
+
+def _whole_refusal(error: Exception, where: Path) -> IngestError:
+    """Why nothing of a request could be done; ranks that were read are read again next time."""
+    if full := no_room(error):
+        return replace(full, path=str(where))
+    if isinstance(error, IngestError):
+        return error
+    if isinstance(error, OSError):
+        return IngestError("system", f"the system refused: {error.strerror or error}", str(error.filename or ""))
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+        return IngestError("memory", "there is not enough memory to put the run together", str(where))
+    return IngestError("failed", f"the run cannot be put together: {error}", str(where))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Kill a load at every point where it touches the disk, and look at what it left.
 
-`python -m tests.crashing WORKDIR CAPTURE [--every N] [--first N] [--naive]` counts the points of one load
-(files opened for writing, directories made, renames, removals, fsyncs, Parquet row groups and
+`python -m tests.crashing WORKDIR CAPTURE [--every N] [--first N] [--naive] [--random N]` counts the points
+of one load (files opened for writing, directories made, renames, removals, fsyncs, Parquet row groups and
 DuckDB COPYs), then loads again once per point and kills the whole process group there with
 SIGKILL. After each: no run, or one whole run; the next load heals; nothing stays in staging.
-`--naive` puts a writer without staging through the same mill, to show that the mill grinds.
+`--random N` kills N loads at random moments instead, whatever they are doing then. `--naive` puts a writer
+without staging through the same mill, to show that the mill grinds.
 Prints one JSON line.
 """
 
@@ -15,6 +16,7 @@ import hashlib
 import json
 import mmap
 import os
+import random
 import shutil
 import signal
 import struct
@@ -82,11 +84,14 @@ class Mill:
         setattr(owner, name, wrapped)
 
 
-def in_a_child(work: Callable[[], None], mill: Mill | None = None) -> int:
-    """Run in a process group of its own; the wait status."""
+def in_a_child(work: Callable[[], None], mill: Mill | None = None, dies_after: float | None = None) -> int:
+    """Run in a process group of its own, killed after some seconds if it is to be; the wait status."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
+        if dies_after is not None:
+            signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+            signal.setitimer(signal.ITIMER_REAL, max(dies_after, 0.001))
         if mill is not None:
             mill.watch()
         try:
@@ -160,6 +165,28 @@ def grind(directory: Path, load: Callable[[Path], None], every: int, first: int)
     return seen
 
 
+def shoot(directory: Path, load: Callable[[Path], None], times: int) -> dict[str, int]:
+    """Kill at random moments of a load; counts of what went wrong."""
+    began = time.monotonic()
+    in_a_child(lambda: load(directory / "whole"))
+    takes, whole, draw = time.monotonic() - began, visible(directory / "whole"), random.Random(times)
+    if not whole:
+        raise SystemExit("the load that nobody killed left no run")
+    seen = {"killed": 0, "half_visible": 0, "not_healed": 0, "leaked": 0}
+    for i in range(times):
+        where = directory / f"shot{i}"
+        moment = draw.random() * takes * 1.2
+        seen["killed"] += os.WIFSIGNALED(in_a_child(lambda where=where: load(where), dies_after=moment))  # type: ignore[misc]
+        left = visible(where) if where.is_dir() else {}
+        seen["half_visible"] += left not in ({}, whole)
+        in_a_child(lambda where=where: load(where))  # type: ignore[misc]
+        seen["not_healed"] += visible(where) != whole
+        staging = where / ".staging"
+        seen["leaked"] += bool(staging.is_dir() and list(staging.iterdir()))
+        shutil.rmtree(where, ignore_errors=True)
+    return seen
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
@@ -167,6 +194,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--naive", action="store_true")
+    parser.add_argument("--random", type=int, default=0)
     asked = parser.parse_args()
 
     def honest(where: Path) -> None:
@@ -175,7 +203,11 @@ def main() -> None:
     def naive(where: Path) -> None:
         naive_load(asked.capture, where)
 
-    print(json.dumps(grind(asked.directory, naive if asked.naive else honest, asked.every, asked.first)))
+    load = naive if asked.naive else honest
+    if asked.random:
+        print(json.dumps(shoot(asked.directory, load, asked.random)))
+    else:
+        print(json.dumps(grind(asked.directory, load, asked.every, asked.first)))
 
 
 if __name__ == "__main__":

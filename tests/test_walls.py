@@ -56,6 +56,8 @@ LARGER: dict[str, tuple[int, str]] = {}
 #: file::function that may catch everything -> why
 CATCHES_ALL: dict[str, str] = {
     "ingest/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
+    "tests/fuzz/drive.py::main.one": "whatever leaves a target is kept, and the fuzzing goes on",
+    "tests/fuzz/__main__.py::replay": "whatever leaves a target is printed, and the next input is run",
     "analysis/engine.py::judged": "a defect of one detector becomes its outcome; the others still answer",
 }
 

@@ -5,13 +5,14 @@ PORT ?= 8501
 JOBS ?= 2
 PYTEST_ARGS ?=
 SCORE_ARGS ?=
+SCALE_ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench screen score fix torture clean
+.PHONY: help run test check docs bench scale screen score fix torture clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,6 +33,9 @@ docs: .venv/.test  ## write the generated pages and the outputs in the README ag
 
 bench: .venv/.installed  ## npulens and its rivals on the same million events, side by side (BENCH_ARGS=...)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+scale: .venv/.installed  ## a job of 1,000 ranks and a file of 10 GB: many minutes, 25 GB in .bench (SCALE_ARGS=...)
+	$(BIN)/python -m tests.bench.scale $(SCALE_ARGS)
 
 screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, and how long twenty people wait
 	$(BIN)/python -m tests.bench.canvas

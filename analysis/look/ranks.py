@@ -18,7 +18,7 @@ from analysis.clock import clock
 from analysis.collectives import POINT_TO_POINT, collectives
 from analysis.comm_tasks import TRANSFER, WAIT, comm_tasks
 from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.lateness import late_peers
+from analysis.lateness import Late, late_peers
 from analysis.look import rank_sums
 from analysis.run import Run
 from analysis.work import work
@@ -155,8 +155,14 @@ def _mean(part: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(count > 0, np.where(known, part, 0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
+def across(con: duckdb.DuckDBPyConnection) -> Compared:
+    """Ranks times steps and nothing else: what is there at once, however many ranks there are."""
+    every = grids(con)
+    return Compared(every, _standing(every, {}, {}), None, None, (), False)
+
+
 def compared(con: duckdb.DuckDBPyConnection) -> Compared:
-    """Everything that the page says first, for the price of one pass."""
+    """The same with who waits for whom, whose kernels take longer and whose clock is how far off."""
     run, every = Run(con), grids(con)
     first = next(iter(run.get(late_peers)), None)
     gone = first is not None and first.rank is not None and first.rank not in run.ranks
@@ -170,17 +176,19 @@ def compared(con: duckdb.DuckDBPyConnection) -> Compared:
     )
     staged = bool(listed and listed[0]) or bool(run.get(collectives).of_kinds(POINT_TO_POINT).any())
     missed = Missed(first.rank, first.wait_ns) if gone and first is not None and first.rank is not None else None
-    return Compared(every, _standing(run, every), missed, time.reference, tuple(clocks), staged)
+    late = {one.rank: one for one in run.get(late_peers) if one.rank is not None}
+    stands = _standing(every, late, _more_work(run))
+    return Compared(every, stands, missed, time.reference, tuple(clocks), staged)
 
 
-def _standing(run: Run, every: Mapping[str, Grid]) -> tuple[Stand, ...]:
+def _standing(
+    every: Mapping[str, Grid], late: Mapping[int, Late], more: Mapping[int, tuple[int, str, int]]
+) -> tuple[Stand, ...]:
     """Every rank; the one that others waited longest for first, then the one that computes most."""
     if "dur" not in every:
         return ()
     medians = {name: dict(zip(grid.ranks, map(_middle, grid.ns), strict=True)) for name, grid in every.items()}
     apart = {name: dict(zip(grid.ranks, map(_middle, grid.deviation()), strict=True)) for name, grid in every.items()}
-    late = {one.rank: one for one in run.get(late_peers) if one.rank is not None}
-    more = _more_work(run)
     found = [
         Stand(
             rank, int((~np.isnan(lengths)).sum()), {name: held.get(rank) for name, held in medians.items()},

@@ -22,16 +22,20 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         st.text(ctx.say("communication.no_run"))
         return
-    found = context.measured(ctx, look.compared)
-    if "dur" not in found.grids:
+    first = context.measured(ctx, look.across)
+    if "dur" not in first.grids:
         if not unmeasured.show(ctx, ("step", "kernel"), "ranks"):
             unmeasured.nothing(ctx, "ranks.none")
         return
     sums = context.measured(ctx, rank_sums.only)
     if sums:
         st.text(ctx.say("ranks.sums"))
-    ranks_grid.sentence(ctx, found)
-    ranks_grid.show(ctx, found)
+    # The sentence needs to know who waits for whom, which takes seconds with many ranks; the grid does not.
+    top = st.container()
+    ranks_grid.show(ctx, first)
+    found = context.measured(ctx, look.compared)
+    with top:
+        ranks_grid.sentence(ctx, found)
     ranks_grid.standing(ctx, found)
     if sums:  # nothing has a time that a step or a clock could be drawn from
         return

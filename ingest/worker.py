@@ -162,6 +162,8 @@ def _commit(
     sources = [Source(Path(p.part.directory), p.part.origin_ns) for p in group]
     if joined is not None:
         old = store.manifest(where, joined.run_id)
+        if joined.schema_version != schema.version():
+            return _refusal(IngestError("old_run", f"run {joined.run_id} is of an older version: load it again"))
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             return job.refusal(

@@ -23,6 +23,7 @@ COLUMNS = {
     "collective": "span_id, ordinal, transfer_ns, wait_ns, only_waiting_ns, launch_ns, late_launch_ns",
     "collective_plane": "*",
     "peer_wait": "op_id, peer, peer_local, waits, wait_ns, longest_ns, ts_ns, captured",
+    "split": "*",
     "rank_step": "rank, step, only_waiting_ns, kernels, collectives, copies",
     "metric": "name, rank, step, value, unit",
 }
@@ -223,6 +224,27 @@ def peer_wait(job: Job) -> Rows:
         captured = None if peer is None else peer in job.ranks
         rows.append((op, peer, local, len(waits), union(waits), longest, first, captured))
     return rows
+
+
+def split(job: Job) -> Rows:
+    rows: Rows = []
+    for rank, step, begin, end in job.windows():
+        kinds = ("computing", "communication", "copy")
+        groups = [job.of(rank, kind) for kind in kinds]
+        known = [job.recorded(rank)[kind] for kind in kinds]
+        parts = [
+            during(begin, end, test, *groups) if all(known[i] for i in needs) else None
+            for needs, test in (
+                ((0,), lambda c, m, y: c), ((1,), lambda c, m, y: m), ((0, 1), lambda c, m, y: m and not c),
+                ((0, 1), lambda c, m, y: m and c), ((2,), lambda c, m, y: y),
+                ((0, 1, 2), lambda c, m, y: y and not c and not m), ((0, 1, 2), lambda c, m, y: not (c or m or y)),
+            )
+        ]  # fmt: skip
+        whole = all(known)
+        left = end - begin - sum(parts[i] or 0 for i in (0, 2, 5, 6)) if whole else None
+        rows.append((rank, step, begin, end - begin, *parts, left))
+    there = {row[0] for row in rows}
+    return rows + [(rank, *[None] * 11) for rank in job.ranks if rank not in there]
 
 
 def rank_step(job: Job) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from analysis.settings import FILE, Settings
 from app import i18n, judging
 from app.charts import style
 from app.report.subject import Subject, subject
+from app.said import said
 from ingest import store
 from ingest.store import RunInfo
 
@@ -134,8 +135,14 @@ def breakdown(ctx: Context) -> list[split.Row]:
 
 
 def coverage(ctx: Context) -> list[store.CoverageRow]:
-    """What the ranks of the chosen run recorded."""
-    return _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
+    """What the ranks of the chosen run recorded, with its reasons in the visitor's language."""
+    rows = _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
+    if ctx.lang == "en":
+        return rows
+    return [
+        replace(row, reason=said(ctx.lang, row.reason) or None, collect_with=said(ctx.lang, row.collect_with) or None)
+        for row in rows
+    ]
 
 
 @st.cache_resource(max_entries=8, show_spinner=False, on_release=duckdb.DuckDBPyConnection.close)

@@ -114,7 +114,7 @@ def draw(page: ModuleType) -> None:
         page.render(context.current())
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))
-        st.text(str(error))
+        st.text(telling.error(error, context.language()))
 
 
 main()

@@ -14,6 +14,7 @@ from analysis.finding import Evidence
 from analysis.quality import Missing
 from analysis.say import duration, number
 from app.i18n import known, ranges, say
+from app.said import said
 
 Pair = tuple[str, str]
 _MOST_LACKS = 3  # things a quality line names before it says how many more there are
@@ -90,7 +91,7 @@ def outcomes(check: Check, lang: str) -> str:
 
 
 def reason(outcome: Outcome, lang: str) -> str:
-    return plain(outcome.reason_zh if lang == "zh" else outcome.reason)
+    return said(lang, plain(outcome.reason_zh if lang == "zh" else outcome.reason))
 
 
 def unmeasured(outcome: Outcome, lang: str) -> str:
@@ -103,14 +104,24 @@ def remedy(setting: str | None, lang: str) -> str:
     """What would record something that is not there."""
     if setting is None:
         return say(lang, "findings.no_setting")
-    return say(lang, "findings.recorded_by", {"setting": plain(setting)})
+    return say(lang, "findings.recorded_by", {"setting": said(lang, plain(setting))})
+
+
+def error(found: Exception, lang: str) -> str:
+    """What went wrong, as text."""
+    return said(lang, plain(str(found)))
+
+
+def why(entry: Missing, lang: str) -> str:
+    """Why something is missing; analysis quotes reading, which speaks English only."""
+    return said(lang, plain(of(lang, entry.why)))
 
 
 def alike(missing: Sequence[Missing], lang: str) -> list[tuple[list[Missing], str, str | None]]:
     """What is missing for the same reason with the same remedy, together: (entries, why, setting)."""
     groups: dict[tuple[str, str | None], list[Missing]] = {}
     for entry in missing:
-        groups.setdefault((plain(of(lang, entry.why)), entry.collect_with), []).append(entry)
+        groups.setdefault((why(entry, lang), entry.collect_with), []).append(entry)
     # What a setting would record comes first.
     found = sorted(groups.items(), key=lambda item: item[0][1] is None)
     return [(entries, why, setting) for (why, setting), entries in found]

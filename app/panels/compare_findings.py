@@ -22,7 +22,7 @@ def show(ctx: Context, pair: Pair) -> None:
         found = [context.judgement(half.ctx) for half in (pair.base, pair.head)]
     except IngestError as error:
         st.error(ctx.say("findings.failed"))
-        st.text(telling.plain(str(error)))
+        st.text(telling.error(error, ctx.lang))
         return
     base, head = found
     if base is None or head is None:

@@ -74,7 +74,7 @@ def _judged(ctx: Context) -> Subject | None:
         found = context.judgement(ctx)
     except IngestError as error:
         st.error(ctx.say("findings.failed"))
-        st.text(telling.plain(str(error)))
+        st.text(telling.error(error, ctx.lang))
         return None
     if found is None:
         _wait(ctx)

@@ -30,7 +30,7 @@ def _job(ctx: Context) -> None:
     try:
         found = context.judgement(ctx)
     except IngestError as error:
-        st.text(telling.plain(str(error)))
+        st.text(telling.error(error, ctx.lang))
         return
     if found is None:
         _wait(ctx)

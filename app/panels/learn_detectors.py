@@ -28,7 +28,7 @@ def show(ctx: Context) -> None:
         judging.ready(settings)
     except IngestError as error:
         st.error(ctx.say("learn.broken"))
-        st.text(telling.plain(str(error)))
+        st.text(telling.error(error, ctx.lang))
         return
     known = {found.name: found for found in detectors(Settings(settings.limits, (), settings.folder))}
     wanted = st.query_params.get("detector")

@@ -10,6 +10,7 @@ import streamlit as st
 from app import i18n, telling
 from app.context import Context
 from app.inbox import Outcome
+from app.said import said
 
 _MOST_LINES = 12
 
@@ -23,19 +24,21 @@ def show(ctx: Context, name: str, outcome: Outcome) -> None:
 def lines(ctx: Context, name: str, outcome: Outcome) -> list[str]:
     """The sentences; names in them come from strangers' files and are plain text."""
     name = telling.plain(name)
-    said = [ctx.say("upload.failed", {"name": name, "reason": telling.plain(outcome.error)})] if outcome.error else []
+    told = []
+    if outcome.error:
+        told.append(ctx.say("upload.failed", {"name": name, "reason": said(ctx.lang, telling.plain(outcome.error))}))
     for run in outcome.runs[:_MOST_LINES]:
         called = telling.plain(str(run.get("label") or name))
         if run.get("run_id") is None:
-            said += _refused(ctx, name, run)
+            told += _refused(ctx, name, run)
         elif run.get("stored") == "exists":
-            said.append(ctx.say("upload.exists", {"name": called}))
+            told.append(ctx.say("upload.exists", {"name": called}))
         else:
             values = {"name": called, "events": f"{run.get('events', 0):,}", "seconds": f"{run.get('seconds', 0):.1f}"}
-            said.append(ctx.say("upload.loaded", values))
+            told.append(ctx.say("upload.loaded", values))
     if len(outcome.runs) > _MOST_LINES:
-        said.append(ctx.say("upload.and_more", {"n": len(outcome.runs) - _MOST_LINES}))
-    return said
+        told.append(ctx.say("upload.and_more", {"n": len(outcome.runs) - _MOST_LINES}))
+    return told
 
 
 def _refused(ctx: Context, name: str, run: Mapping[str, Any]) -> list[str]:
@@ -43,10 +46,10 @@ def _refused(ctx: Context, name: str, run: Mapping[str, Any]) -> list[str]:
     error: Mapping[str, Any] = run.get("error") or {}
     kind = str(error.get("kind") or "")
     what = telling.plain(str(error.get("path") or name))
-    message = telling.plain(str(error.get("message") or run.get("reason") or ""))
+    message = said(ctx.lang, telling.plain(str(error.get("message") or run.get("reason") or "")))
     if not i18n.known(f"upload.kind_{kind}"):
         return [ctx.say("upload.refused", {"name": name, "reason": message})]
-    said = [ctx.say("upload.refused", {"name": what, "reason": ctx.say(f"upload.kind_{kind}")})]
+    told = [ctx.say("upload.refused", {"name": what, "reason": ctx.say(f"upload.kind_{kind}")})]
     if i18n.known(f"upload.remedy_{kind}"):
-        said.append(ctx.say("upload.remedy", {"remedy": ctx.say(f"upload.remedy_{kind}")}))
-    return [*said, ctx.say("upload.detail", {"message": message})]
+        told.append(ctx.say("upload.remedy", {"remedy": ctx.say(f"upload.remedy_{kind}")}))
+    return [*told, ctx.say("upload.detail", {"message": message})]

@@ -7,6 +7,7 @@ import streamlit as st
 from app import i18n
 from app.context import Context
 from app.panels import run_list
+from app.said import said
 from ingest.store import RunInfo
 
 
@@ -26,7 +27,7 @@ def show(ctx: Context, run: RunInfo) -> None:
             st.text(ctx.say("runs.missing_ranks", values))
         if run.status == "partial":
             key = "runs.partial_because" if run.reason else "runs.partial_unsaid"
-            st.text("◐ " + ctx.say(key, {"reason": run.reason}))
+            st.text("◐ " + ctx.say(key, {"reason": said(ctx.lang, run.reason)}))
 
 
 def what(ctx: Context, run: RunInfo) -> str:

@@ -210,7 +210,7 @@ def _quality(check: Check, tongue: Tongue) -> Iterator[str]:
         for entry in quality.missing:
             yield (
                 f"<tr><td>{tongue.of(lambda lang, e=entry: telling.of(lang, e.what))}</td>"
-                f"<td>{tongue.of(lambda lang, e=entry: telling.of(lang, e.why))}</td>"
+                f"<td>{tongue.of(lambda lang, e=entry: telling.why(e, lang))}</td>"
                 f"<td>{tongue.of(lambda lang, e=entry: telling.remedy(e.collect_with, lang))}</td></tr>"
             )
         yield "</table>"

@@ -57,7 +57,7 @@ def _chinese(text: str, deep: int = 0) -> tuple[str, bool]:
 
 
 def _sentence(text: str, deep: int) -> str | None:
-    """One sentence; what fills its holes is never a joint of two, but may be a sentence itself, or a command of any kind."""
+    """One sentence; what fills its holes is one sentence at most, but for a command."""
     if deep >= _DEEPEST:
         return None
     for pattern, chinese in _patterns():

@@ -56,6 +56,14 @@ class RunInfo:
     schema_version: int
     redacted: bool = False  # people, machines and places were taken out before it was stored
 
+    @property
+    def baseline(self) -> bool:
+        """Whether other runs may be measured against it: one that lost events would make them look slower or faster.
+
+        Every history and every comparison that chooses a run by itself asks this; a person may still choose any.
+        """
+        return self.status == "complete" and self.events > 0
+
 
 def open_store(store: Path) -> Path:
     """Make sure the store is there."""

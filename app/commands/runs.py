@@ -50,4 +50,4 @@ def command(words: tuple[str, ...], deleted: bool, store: Path, as_json: bool) -
 
 
 def _row(run: RunInfo, about: About) -> dict[str, object]:
-    return {**asdict(run), "note": about.note, "tags": list(about.tags)}
+    return {**asdict(run), "baseline": run.baseline, "note": about.note, "tags": list(about.tags)}

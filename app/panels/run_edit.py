@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import context, telling
 from app.context import Context
-from app.panels import run_list, run_trash
+from app.panels import run_list, run_read, run_trash
 from ingest import notes
 from ingest.errors import IngestError
 from ingest.notes import About
@@ -30,6 +30,7 @@ def show(ctx: Context, chosen: tuple[RunInfo, ...]) -> None:
         )  # fmt: skip
     if len(chosen) == 1:
         _form(ctx, chosen[0])
+        run_read.show(ctx, chosen[0])
 
 
 def _link(ctx: Context, name: str, label: str, icon: str, query: dict[str, str]) -> None:

@@ -92,7 +92,7 @@ def runs(store: Path) -> list[RunInfo]:
 def _head(manifest: Path, written_ns: int) -> dict[str, Any]:
     """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
     row = json.loads(manifest.read_text("utf-8"))
-    return {name: row[name] for name in (*RunInfo.__dataclass_fields__,) if name != "label"}
+    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
 
 
 def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:

@@ -172,7 +172,8 @@ def test_beside_rank_directories_it_is_passed_over_with_a_reason(shared_traces: 
     output(tmp_path / "job" / "cluster_analysis_output")
     found = capture.find([tmp_path / "job"])
     assert [source.root.name for source in found.sources] == ["rank0_ascend_pt"]
-    passed = [each for each in found.files if each.reason and "the rank directories it was made from say more" in each.reason]
+    why = "the rank directories it was made from say more"
+    passed = [each for each in found.files if each.reason and why in each.reason]
     assert found.refused == () and len(passed) == 4 and {each.fate for each in passed} == {"beside"}
 
 

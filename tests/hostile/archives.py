@@ -22,7 +22,8 @@ TRACE = (f'{{{HEADER}, "traceEvents": [\n' + ",\n".join(good()) + "\n]}").encode
 MEMBER = "rank/t.pt.trace.json"
 OUT = ("../t.pt.trace.json", "a/../../b.json", "/etc/cron.d/x", "//etc/x", "C:\\x.json", "..\\..\\x.json",
        "\\\\host\\x", "./././x.json", "a//b///c.json", "", ".", "..", "/", "a/", "a\0b.json", "x" * 300,
-       "/".join("d" * 100), "~/.bashrc", "$(id).json", "a:b.json", "con.json", "a/./b/../c.json", "x" * 60_000)  # fmt: skip
+       "/".join("d" * 100), "~/.bashrc", "$(id).json", "a:b.json", "con.json", "a/./b/../c.json",
+       "x" * 60_000)  # fmt: skip
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, bz2.compress, lzma.compress)
 
 

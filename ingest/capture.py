@@ -20,6 +20,7 @@ from ingest import archive, ledger, refuse
 from ingest.archive.opener import Opener
 from ingest.cluster import companion
 from ingest.errors import IngestError
+from ingest.quota import OverQuota
 from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
@@ -83,7 +84,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     claims: dict[Path, dict[str, Claim]] = {}
     refused: list[IngestError] = []
     for path in paths:
-        before, named = len(claims), len(refused)
+        before, named, opened = len(claims), len(refused), len(opener.opened) if opener else 0
         unclaimed: list[Path] = []
         if not path.exists():
             refused.append(IngestError("not_found", "there is no such file or directory", str(path)))
@@ -96,8 +97,8 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
                 known[claim.format] = claim.with_files(known[claim.format]) if claim.format in known else claim
             if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
-        nothing_else, said = len(claims) == before, len(refused) > named
-        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else, said))
+        nothing_else, said = len(claims) == before, len(refused) > named or (opener and opener.lost_since(opened))
+        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else, bool(said)))
     claims, beside = companion.part(claims)
     sources = [
         RankSource(root, tuple(of[name] for name in sorted(of)), opener.damage(root) if opener else ())
@@ -117,6 +118,8 @@ def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[Inges
         return False
     try:
         walk.visit(opener.open(entry, kind))
+    except OverQuota:
+        raise
     except IngestError as error:
         refused.append(error)
     return True

@@ -61,6 +61,10 @@ def _number(text: str, units: Mapping[str, int], wanted: str, suffix: str) -> fl
     return float(match[1]) * units[match[2]]
 
 
+class OverQuota(IngestError):
+    """The load as a whole has used up what it may: nothing of it goes on."""
+
+
 class Watch:
     """Looks, while a load goes on, at what it has used so far."""
 
@@ -77,7 +81,7 @@ class Watch:
         """Raises when time, the disk or the load's share of it is used up; at most once a second of real work."""
         now = time.monotonic()
         if now - self._begun > self.quota.time_s:
-            raise IngestError(
+            raise OverQuota(
                 "too_slow", f"the load took longer than {self.quota.time_s:g} s and was stopped; --max-time allows more"
             )
         if now - self._looked >= 1.0:
@@ -89,7 +93,7 @@ class Watch:
         check_free(self._staging, self.quota)
         used = size_of(self._staging)
         if used > self.quota.disk_bytes:
-            raise IngestError(
+            raise OverQuota(
                 "disk_quota",
                 f"the load needs more than {amount(self.quota.disk_bytes)} of disk while it works and was stopped; "
                 "--max-disk allows more",

@@ -12,7 +12,7 @@ from ingest.archive import names
 from ingest.archive.kinds import Kind, stem
 from ingest.archive.tree import Unpacked
 from ingest.errors import IngestError
-from ingest.quota import Quota, Watch
+from ingest.quota import OverQuota, Quota, Watch
 
 #: Archives within archives are opened this deep; a .tar.gz is one.
 MOST_DEEP = 2
@@ -53,6 +53,8 @@ class Opener:
         root = place / names.own(stem(called, kind))
         try:
             found = self._unpack(path, kind, root, called)
+        except OverQuota:
+            raise
         except IngestError as error:
             shutil.rmtree(place, ignore_errors=True)
             raise IngestError(error.kind, error.message, str(path), error.offset) from error
@@ -83,6 +85,10 @@ class Opener:
                 if whole is not None and whole.parts[: len(here)] == here:
                     said.append(f"{member} in the archive {name}: {why}")
         return tuple(said)
+
+    def lost_since(self, count: int) -> bool:
+        """Whether one of the archives opened after the first ``count`` has lost anything."""
+        return any(each.found.damage or each.found.lost for each in [*self.opened.values()][count:])
 
     def losses(self, roots: list[Path]) -> Iterator[IngestError]:
         """What the archives lost that no rank of ``roots`` tells of."""

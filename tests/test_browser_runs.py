@@ -202,6 +202,7 @@ def test_an_archive_is_dropped_like_any_capture(ending: str, visit: Visit, place
     else:
         archives_made.tar_of(packed, [("作业/trace.json", trace)], "w:gz")
     visit.open("?lang=en")
+    visit.shows("Find runs")
     visit.page.set_input_files("input.pick-files", str(packed))
     visit.shows(f"Loaded {packed.name}: 17 events")
     [run] = [run for run in store.runs(place) if run.label == packed.name]

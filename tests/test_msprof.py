@@ -159,6 +159,7 @@ REAL = TRACES / "mindspore-ai+mindinsight/tests/utils/resource/profiler/PROF_000
 def test_the_iterations_of_a_real_export_are_its_steps(tmp_path: Path, path: Path) -> None:
     ((source, got),) = by_device(path, tmp_path)
     assert (source.facts.rank, source.facts.rank_source) == (0, "metadata")
+    assert {"info.json.0", "start_info.0", "end_info.0"} <= {file.name for file in source.files}
     events = [
         event for file in sorted((REAL / "device_0/timeline").glob("msprof_*.json"))
         for event in json.loads(file.read_text(), parse_float=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,14 @@ def test_an_export_inside_raw_data_is_loaded_and_says_what_is_raw(tmp_path: Path
     draft = Draft(tmp_path / "draft", 0)
     rankdir.describe(root, draft)
     assert len(draft.broken) == 1 and f"analyse('{TORCH}')" in draft.broken[0]
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    root = make(tmp_path / PROF, *DONE[:2], "logs/")
+    for name in ("device_0/info.json.0", "profiler_info_0.json", "logs/a.log"):
+        os.mkfifo(root / name)
+    rankdir.facts(root, 0)
+    assert states.state(root) is not None
 
 
 def test_other_directories_have_no_state(tmp_path: Path) -> None:

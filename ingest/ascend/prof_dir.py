@@ -94,7 +94,8 @@ def devices(prof: Path) -> tuple[int, ...]:
 
 def small_files(prof: Path) -> tuple[Path, ...]:
     """What `about` reads: to be hashed with the rest."""
-    return tuple(path for part in _parts(prof) for path in _children(part) if _SMALL.match(path.name))
+    parts = [prof] if is_old_export(prof) else _parts(prof)
+    return tuple(path for part in parts for path in _children(part) if _SMALL.match(path.name) and path.is_file())
 
 
 def about(prof: Path, device: int | None) -> About:

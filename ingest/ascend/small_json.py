@@ -16,6 +16,8 @@ _MAX_BYTES = 64 << 20
 def read(path: Path) -> tuple[Mapping[str, object], str | None]:
     """A JSON object of a file, and why it could not be read."""
     try:
+        if not path.is_file():  # reading a pipe would never end
+            return {}, f"{path.name} is no file"
         if path.stat().st_size > _MAX_BYTES:
             return {}, f"{path.name} is larger than {_MAX_BYTES >> 20} MB"
         found = msgspec.json.decode(path.read_bytes())

@@ -13,7 +13,7 @@ CREATE TABLE run (
     run_id          VARCHAR NOT NULL,  -- content hash of (path within the capture, bytes) of every file read
     schema_version  INTEGER NOT NULL,  -- version of this file; another version means "load again"
     origin_ns       BIGINT NOT NULL,   -- the earliest stamp of any rank, in ns since 1970 (of an unknown epoch if clock says so)
-    clock           VARCHAR NOT NULL,  -- 'unix' if stamps are wall clock, 'monotonic' if their zero is unknown
+    clock           VARCHAR NOT NULL,  -- 'unix' if stamps are wall clock, 'monotonic' if their zero is unknown, 'none' if there is not one
     status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
     reason          VARCHAR,           -- why it is partial, in one sentence
     formats         VARCHAR[] NOT NULL,-- readers that contributed

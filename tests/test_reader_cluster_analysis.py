@@ -188,6 +188,31 @@ def test_nothing_readable_is_a_reason(texts: dict[str, str], tmp_path: Path) -> 
     assert run.run_id is None and run.error and run.error["kind"] in ("empty", "damaged")
 
 
+def test_rows_before_the_damage_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:
+    text = STEPS + "51,rank,0," + "9" * 200_000 + "\n"
+    (run,) = ingest.load(write(tmp_path / "x", cluster_step_trace_time=text), tmp_path / "store").runs
+    assert run.ranks == (0, 3)
+    told = next(row for row in run.coverage if row["table"] == "profiler_step" and row["rank"] == 3)
+    assert (told["status"], told["rows"]) == ("partial", 1) and "damaged from line" in told["reason"]
+
+
+def test_the_summary_fills_only_what_the_steps_lack(tmp_path: Path) -> None:
+    made = write(tmp_path / "x", cluster_step_trace_time=STEPS)
+    (made / "cluster_time_summary.csv").write_text(
+        "rank,step,computation,communicationNotOverlapComputation,communicationOverlapComputation,communication,free\n"
+        "0,50,1,2,3,4,5\n0,51,1.5,2,3,5,6\n"
+    )
+    (run,) = ingest.load(made, tmp_path / "store").runs
+    found = store.open_run(tmp_path / "store", str(run.run_id)).execute(
+        "SELECT step, computing_ns, communication_not_overlapped_ns, overlapped_ns, free_ns, source FROM profiler_step "
+        "WHERE rank = 0 ORDER BY step"
+    )
+    assert found.fetchall() == [
+        (50, 8_903_431, 98_071_947, 4_036_153, 25_258_144, "cluster_step_trace_time.csv"),
+        (51, 1500, 2000, 3000, 6000, "cluster_time_summary.csv"),
+    ]
+
+
 def test_groups_alone_are_not_claimed(tmp_path: Path) -> None:
     """Rank directories carry a file of this name."""
     made = write(tmp_path / "x", communication_group="{}")

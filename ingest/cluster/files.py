@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,40 +60,40 @@ def ranks(found: dict[str, Path]) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _ranks(told: str, path: Path, _changed_ns: int, _size: int) -> tuple[int, ...]:
     """Kept while the file stays as it is: a walk asks once for every file of the directory."""
-    try:
-        if told in (STEPS, SUMMARY):
-            return _distinct(columns.rank_of(row) for row in rows(path))
-        if told == DATABASE and is_sqlite(path):
-            with Database(path) as database:
-                return _distinct(
-                    columns.rank_of(row) for _, table in columns.step_tables(database) for row in table
-                )
-        if told == GROUPS:
-            return _distinct(rank for group in documents.groups(path) for rank in group.ranks)
-        if told == COMMUNICATION:
-            return _distinct(operator.rank for operator in documents.operators(path))
-    except (IngestError, OSError):
-        return ()
-    return ()
-
-
-def _distinct(found: Iterable[int | None]) -> tuple[int, ...]:
     known: set[int] = set()
-    for rank in found:
-        if rank is not None:
-            known.add(rank)
+    try:
+        for rank in _named(told, path):
+            if rank is not None:
+                known.add(rank)
             if len(known) > _MOST_RANKS:
                 break
+    except (IngestError, OSError):
+        pass  # what comes before the damage counts; reading it says what is lost
     return tuple(sorted(known))
 
 
+def _named(told: str, path: Path) -> Iterator[int | None]:
+    """The rank that each row of a file names."""
+    if told in (STEPS, SUMMARY):
+        yield from (columns.rank_of(row) for row in rows(path))
+    elif told == DATABASE and is_sqlite(path):
+        with Database(path) as database:
+            for _, table in columns.step_tables(database):
+                yield from map(columns.rank_of, table)
+    elif told == GROUPS:
+        yield from (rank for group in documents.groups(path) for rank in group.ranks)
+    elif told == COMMUNICATION:
+        yield from (operator.rank for operator in documents.operators(path))
+
+
 def rows(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file by our names of its columns, as text."""
+    """The rows of a CSV file by our names of its columns, as text. Raises IngestError where it is damaged."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        reader = csv.reader(file)
         try:
-            reader = csv.reader(file)
             header = [columns.ours(cell) for cell in next(reader, [])]
             for cells in reader:
                 yield {name: cell for name, cell in zip(header, cells, strict=False) if name}
-        except csv.Error:
-            return
+        except csv.Error as error:
+            message = f"{path.name} is damaged from line {reader.line_num} on: {error}"
+            raise IngestError("damaged", message, str(path)) from error

@@ -51,6 +51,7 @@ class Tables:
         self.sums: _Rows = []
         self.links: _Rows = []
         self.groups: _Rows = []
+        self._known: set[int | None] = set()
 
     def read(self, told: str, path: Path) -> None:
         """Take in one file; a damaged one takes nothing but itself."""
@@ -94,10 +95,9 @@ class Tables:
             self._draft.drop("profiler_step", "rows without a single time")
             return
         step = columns.step_of(row)
-        if source.startswith(("cluster_time_summary", "ClusterTimeSummary")) and any(
-            known["step"] == step for known in self.steps
-        ):
+        if source.startswith(("cluster_time_summary", "ClusterTimeSummary")) and step in self._known:
             return  # the step table says the same of this step, and more
+        self._known.add(step)
         self.steps.append({"step": step, **times, "source": source})
 
     def _operators(self, path: Path) -> None:

@@ -64,7 +64,7 @@ def _logs(path: Path) -> tuple[Path, ...]:
 def _tell(draft: Draft, tables: Tables) -> None:
     """No spans, no stamps; and the unit that was taken."""
     draft.fact("backend", "npu")
-    draft.fact("clock", "monotonic")
+    draft.fact("clock", "none")
     draft.partial(None, f"only sums of a cluster analysis; {_NO_SPANS}")
     for table, cover in draft.covers.items():
         if table not in _HAVE and cover.absent is None:

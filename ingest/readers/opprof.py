@@ -34,7 +34,7 @@ _BLOCK = ("block_id", "sub_block_id", "block id", "sub block id", "core id", "co
 _NO_COUNTERS = "SELECT 1 AS span_id, '' AS metric, 0.0 AS value WHERE false"
 #: Lengths beyond this are damage.
 _LONGEST_NS = 2**60
-_ONE = "msprof op, for one operator: it records nothing around it"
+_JOB = "torch_npu.profiler.profile(...) around the job that runs it"
 
 
 def sniff(path: Path) -> Claim | None:
@@ -167,11 +167,11 @@ def _tell(root: Path, draft: Draft, operators: int) -> None:
     if unread:
         draft.note("summary", f"not read: {', '.join(unread[:20])}{' and more' if len(unread) > 20 else ''}")
     for table in ("comm", "transfer", "host_op", "link", "step", "stack", "memory_sample", "memory_event"):
-        draft.absent(table, "an operator measured alone", _ONE)
+        draft.absent(table, "an operator measured alone: msprof op records nothing around it", _JOB)
     if "pmu" not in draft.selects:
         draft.absent("pmu", "no file of counters is here", "msprof op --aic-metrics=...")
     if operators == 1:
         draft.note("span", "the operator stands at zero: its length was recorded, its time of day was not")
     else:
-        draft.absent("span", "operators without a time of day", _ONE)
-        draft.absent("kernel", "operators without a time of day", _ONE)
+        draft.absent("span", "operators without a time of day", _JOB)
+        draft.absent("kernel", "operators without a time of day", _JOB)

@@ -1,15 +1,17 @@
 """What reading said of a capture, in the visitor's language.
 
-Reading says English sentences, several of them joined by '; '. Each has its Chinese in app/words/ingest.py or
-app/words/refused.py; one that has none stays English, and tests/test_said.py names it.
+Reading says English sentences, several of them joined by '; '. Each has its Chinese in MESSAGES of a file of app/words;
+one that has none stays English, and tests/test_said.py names it.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from functools import cache, lru_cache
 
-from app.words import ingest, refused
+from app import words
 
 #: What joins sentences, and its Chinese.
 _JOINT, _JOINT_ZH = "; ", "；"
@@ -19,6 +21,7 @@ _MOST_PARTS, _LONGEST, _DEEPEST = 200, 3, 4
 _WHERE = re.compile(r"(?P<said>.+?) \((?P<path>[^()]+?)(?: at byte (?P<offset>\d+))?\)", re.DOTALL)
 #: A name before what is said of it: a table, a file, a process.
 _OF = re.compile(r"(?P<name>[^:;]+): (?P<said>.+)", re.DOTALL)
+_NAME = re.compile(r"\{\w+\}")
 _HOLE = re.compile(r"\\\{(\w+)\\\}")
 
 
@@ -35,9 +38,16 @@ def translated(text: str) -> bool:
 
 
 @cache
+def messages() -> tuple[tuple[str, str], ...]:
+    """Every sentence with its Chinese."""
+    files = (importlib.import_module(f"app.words.{module.name}") for module in pkgutil.iter_modules(words.__path__))
+    return tuple(pair for file in files for pair in getattr(file, "MESSAGES", ()))
+
+
+@cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Every sentence as a pattern; those with more words of their own first, so that none hides behind a wider one."""
-    pairs = sorted((*ingest.MESSAGES, *refused.MESSAGES), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
+    pairs = sorted(messages(), key=lambda pair: -len(_NAME.sub("", pair[0])))
     return tuple((re.compile(_HOLE.sub(r"(?P<\1>.*?)", re.escape(english)), re.DOTALL), chinese)
                  for english, chinese in pairs)  # fmt: skip
 

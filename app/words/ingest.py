@@ -12,6 +12,7 @@ MESSAGES = (
     ("rank {rank}: {reason}", "rank {rank}：{reason}"),
     ("{rows} of {expected} expected", "应有 {expected} 条，实有 {rows} 条"),
     ("未采集（{reason}）", "未采集（{reason}）"),
+    ("{reason}, {n} bytes lost", "{reason}，丢失 {n} 字节"),
     ("this format does not carry it", "该格式不包含此项"),
     ("{n} events are lost: {reasons}", "丢失 {n} 个事件：{reasons}"),
     ("one of its formats could not be read: {reason}", "其中一种格式无法读取：{reason}"),

@@ -33,7 +33,8 @@ class IngestError(Exception):
 
     def __str__(self) -> str:
         at = f" at byte {self.offset}" if self.offset is not None else ""
-        return printable(f"{self.message} ({self.path}{at})" if self.path else self.message)
+        message = one_line(self.message, 1000)
+        return f"{message} ({printable(self.path)}{at})" if self.path else message
 
     def as_dict(self) -> dict[str, str | int | None]:
         return {"kind": self.kind, "message": str(self), "path": self.path, "offset": self.offset}

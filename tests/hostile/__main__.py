@@ -1,8 +1,9 @@
 """Load every hostile file, or some, and print what became of them; the exit status counts those that went wrong.
 
     python -m tests.hostile                      all
-    python -m tests.hostile --sparse             a tenth
-    python -m tests.hostile kineto_cut 17        one kind, one file
+    python -m tests.hostile --sparse             a twentieth
+    python -m tests.hostile "kineto cut" 17      one kind, one file
+    python -m tests.hostile --write kineto       these kinds, into docs/hostile.md
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from tests.hostile.kinds import KINDS
-from tests.hostile.runner import Outcome, Runner, table
+from tests.hostile.page import rows, table, write
+from tests.hostile.runner import Outcome, Runner
 
 
 def main(words: list[str]) -> int:
@@ -27,7 +29,9 @@ def main(words: list[str]) -> int:
             outcomes.append(outcome)
             if outcome.wrong or numbers:
                 print(outcome, file=sys.stderr, flush=True)
-    print("\n".join(table(outcomes)))
+    print(table(rows(outcomes)), end="")
+    if "--write" in words:
+        write(rows(outcomes), [kind.name for kind in KINDS])
     return min(100, sum(bool(outcome.wrong) for outcome in outcomes))
 
 

@@ -57,7 +57,7 @@ ACTING: tuple[Schema, ...] = (
     _sql(f"CREATE TRIGGER t AFTER INSERT ON TASK BEGIN INSERT INTO TASK {ENDLESS.format(', '.join('i' * 11))}; END"),
     _sql("CREATE TRIGGER t2 BEFORE DELETE ON STRING_IDS BEGIN SELECT randomblob(900000000); END"),
     _sql("ALTER TABLE TASK ADD COLUMN big AS (zeroblob(900000000))"),
-    _sql("CREATE TABLE MEMCPY_INFO(globalTaskId, size AS (randomblob(900000000)), memcpyOperation AS (1))"),
+    _sql("CREATE TABLE MEMCPY_INFO(globalTaskId, size AS (zeroblob(900000000)), memcpyOperation AS (1))"),
     _sql("CREATE TABLE META_DATA(name TEXT, value AS (printf('%.*c', 900000000, 'x')))",
          "INSERT INTO META_DATA(name) VALUES ('parallel_group_info')"),
     _sql("CREATE VIRTUAL TABLE CANN_API USING fts5(name, startNs)", "INSERT INTO CANN_API VALUES ('a', 'b')"),

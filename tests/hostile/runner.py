@@ -60,7 +60,7 @@ class Runner:
         self._helper.stdout.close()
 
     def run(self, kinds: Iterable[Kind], sparse: bool) -> Iterator[Outcome]:
-        """Load every file of the kinds, or a tenth."""
+        """Load every file of the kinds, or a twentieth."""
         for kind in kinds:
             for number in kind.numbers(sparse):
                 yield self.one(kind, number)
@@ -176,19 +176,3 @@ def _differences(planted: Planted, how: str, entries: list[dict[str, Any]]) -> I
     for table, count in planted.least.items():
         if not count - dropped[table] <= rows[table] <= count:
             yield f"{rows[table]} kept and {dropped[table]} dropped in {table}, of {count} and their cells"
-
-
-def table(outcomes: Iterable[Outcome]) -> list[str]:
-    """What became of them, as a Markdown table: a line for each kind."""
-    kinds: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        kinds.setdefault(outcome.kind, []).append(outcome)
-    lines = ["| kind | files | complete | partial | refused | wrong | most seconds | most MB |",
-             "|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
-    for kind, of in [*kinds.items(), ("**all**", [one for each in kinds.values() for one in each])]:
-        how = Counter(one.how for one in of)
-        counts = " | ".join(str(how[name]) for name in ("complete", "partial", "refused"))
-        seconds, memory = max(one.cpu_s for one in of), max(one.rss for one in of) >> 20
-        wrong = sum(bool(one.wrong) for one in of)
-        lines.append(f"| {kind} | {len(of)} | {counts} | {wrong} | {seconds:.1f} | {memory} |")
-    return lines

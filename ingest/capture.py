@@ -24,7 +24,7 @@ from ingest.quota import OverQuota
 from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
-MAX_ENTRIES = 100_000
+MAX_ENTRIES = 50_000
 
 
 @dataclass(frozen=True)

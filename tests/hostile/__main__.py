@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tests.hostile.kinds import KINDS
@@ -23,7 +24,8 @@ def main(words: list[str]) -> int:
     numbers = [int(word) for word in words if word.isdecimal()]
     kinds = [kind for kind in KINDS if not names or any(kind.name.startswith(name) for name in names)]
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch)) as runner:
+    interrupted = suppress(KeyboardInterrupt)  # what has been loaded is still worth a table
+    with tempfile.TemporaryDirectory() as scratch, Runner(Path(scratch)) as runner, interrupted:
         asked = (runner.one(kind, number) for kind in kinds for number in numbers)
         for outcome in asked if numbers else runner.run(kinds, sparse):
             outcomes.append(outcome)

@@ -114,7 +114,7 @@ def _special(directory: Path, dice: random.Random, number: int) -> Planted:
 
 
 def _many(directory: Path, dice: random.Random, number: int) -> Planted:
-    count = (1_000, 20_000, 99_000, 250_000)[number % 4]
+    count = (1_000, 20_000, 49_000, 250_000)[number % 4]
     match number // 4:
         case 0:
             for i in range(count):

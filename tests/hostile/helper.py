@@ -64,9 +64,9 @@ def _be_worker(scratch: Path) -> None:
         sys.stdin = os.fdopen(0)
         worker.main()
         code = 0
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
     finally:
+        if code:
+            sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(code)
 

@@ -6,13 +6,15 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 SCORE_ARGS ?=
 SCALE_ARGS ?=
+FUZZ_SECONDS ?= 600
+FUZZ_ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench scale screen score fix torture clean
+.PHONY: help run test check docs bench scale screen score fix torture fuzz sanitize clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -50,8 +52,14 @@ fix: .venv/.test  ## what ruff can repair by itself
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)
 
+fuzz: .venv/.fuzz  ## coverage-guided fuzzing of every parser (FUZZ_SECONDS=... each, FUZZ_ARGS="--only kineto")
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
+
+sanitize: .venv/.test  ## the C extensions under AddressSanitizer and UBSan, on seeds and fuzzed inputs
+	$(BIN)/python -m tests.fuzz.sanitize
+
 clean:  ## remove what make made
-	rm -rf .venv .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -65,6 +73,10 @@ clean:  ## remove what make made
 
 .venv/.test: .venv/.installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/.fuzz: .venv/.test
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[fuzz]'
 	@touch $@
 
 # Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.

@@ -12,7 +12,6 @@ with empty pages to the length its header tells: SQLite then gives what lies on 
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import time
@@ -190,7 +189,7 @@ class Database:
 
 def _connect(path: Path, *, write: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
-    name = f"file:{quote(os.fsencode(path.absolute()))}" + ("" if write else "?mode=ro&immutable=1")
+    name = f"file:{quote(bytes(path.absolute()))}" + ("" if write else "?mode=ro&immutable=1")
     con = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI)
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     for switch in (

@@ -17,7 +17,7 @@ from ingest.kineto import spools
 from tests.fuzz.targets import events, kineto, names, target
 
 #: Inputs a target is given here; those that run a whole load in memory take half a second each.
-INPUTS = {"events": 120, "sniff": 120, "address": 200}
+INPUTS = {"archive": 300, "events": 120, "sniff": 120, "address": 200}
 
 
 def run(name: str, count: int, seed: int, tmp_path: Path) -> None:

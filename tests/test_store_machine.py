@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -28,54 +27,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ingest import lod, notes, schema, store, worker
+from ingest import lod, notes, store, worker
 from tests.crashing import Mill, in_a_child
-from tests.test_store import kineto
+from tests.store_templates import Templates
 
 MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 RUNS = ("zero", "one", "other", "both")
 #: What a store's directory may hold beside its runs.
 FURNITURE = {".staging", ".uploads", ".trash", ".timeline", "state.sqlite", "state.sqlite-wal", "state.sqlite-shm"}
 TEXTS = st.sampled_from(["", "night", "day", "a b", "\u8ba1\u7b97", "x" * 200])
-
-
-class Templates:
-    """Runs loaded once for real, and what they hold."""
-
-    def __init__(self, directory: Path) -> None:
-        self.store = directory / "templates"
-        self.captures = {
-            "zero": kineto(directory / "zero.json", rank=0, spans=3),
-            "one": kineto(directory / "one.json", rank=1, spans=4),
-            "other": kineto(directory / "other.json", rank=0, spans=5, begin=1_763_700_000_000_000),
-        }
-        self.ids = {name: self.load(path, None) for name, path in self.captures.items()}
-        self.ids["both"] = self.load(self.captures["one"], self.ids["zero"])
-        self.rows = {run_id: self.counted(self.store / run_id) for run_id in self.ids.values()}
-
-    def load(self, capture: Path, join: str | None) -> str:
-        (entry,) = worker.load(worker.Request((capture,), self.store, None, join), lambda message: None).runs
-        return str(entry["run_id"])
-
-    @staticmethod
-    def counted(run: Path) -> dict[str, int]:
-        """Rows of every table by the footers of its files."""
-        return {name: pq.ParquetFile(run / f"{name}.parquet").metadata.num_rows for name in schema.tables()}
-
-    def copy(self, where: Path, name: str) -> str:
-        """What a load does to a store once the files are parsed; 'new' or 'exists'."""
-        run_id = self.ids[name]
-        store.open_store(where)
-        store.collect(where)
-        with store.upload_lock(where, run_id):
-            known = store.recall_upload(where, run_id)
-            if known is not None:
-                return "exists"
-            with store.staging(where) as scratch:
-                shutil.copytree(self.store / run_id, scratch / run_id)
-                stored = store.commit(where, scratch / run_id, run_id)
-            store.remember_upload(where, run_id, [{"run_id": run_id}])
-        return stored
 
 
 @pytest.fixture(scope="module")

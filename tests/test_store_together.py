@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from ingest import IngestError, notes, store
-from tests.test_store_machine import Templates
+from tests.store_templates import Templates
 
 
 @pytest.fixture(scope="module")

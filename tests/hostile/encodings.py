@@ -70,8 +70,8 @@ def _document(directory: Path, dice: random.Random, number: int) -> Planted:
 
 def _bomb(directory: Path, dice: random.Random, number: int) -> Planted:
     """Little that unpacks to much: blanks, events, one string, brackets."""
-    size = (50 << 20, 400 << 20)[number % 2]
     unit = (b" ", b'{"ph":"X","ts":1,"dur":1},', b"x", b"[", b"\0")[number // 2 % 5]
+    size = (20 << 20) if b"X" in unit else (50 << 20, 400 << 20)[number % 2]  # events are read, however many they are
     packer = zlib.compressobj(9, wbits=31)
     head = b'{"schemaVersion": 1, "traceEvents": [' + (b'{"name":"' if unit == b"x" else b"")
     parts = [packer.compress(head)]

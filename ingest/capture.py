@@ -25,6 +25,8 @@ from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
 MAX_ENTRIES = 50_000
+#: A larger number is no rank: the ids of its spans would leave 64 bits (ingest/finish.py, SPAN_BITS).
+HIGHEST_RANK = (1 << 19) - 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class RankSource:
     def facts(self) -> Facts:
         """What the formats say together: on each fact, the first that speaks."""
         said = [claim.facts for claim in self.claims]
-        named = next((facts for facts in said if facts.rank is not None), Facts())
+        ranked = (facts for facts in said if facts.rank is not None and 0 <= facts.rank <= HIGHEST_RANK)
+        named = next(ranked, Facts())
         return Facts(
             rank=named.rank,
             rank_source=named.rank_source,

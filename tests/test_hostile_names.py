@@ -98,3 +98,12 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path: Path, store_dir: Path) -> No
     with pytest.raises(IngestError, match="1.1 TB of captures") as caught:
         ingest.load(path, store_dir)
     assert caught.value.kind == "too_large"
+
+
+@pytest.mark.parametrize(("number", "rank"), [("524287", 524287), ("524288", None), ("9" * 30, None)])
+def test_a_rank_whose_spans_could_not_be_numbered_is_none(tmp_path: Path, number: str, rank: int | None) -> None:
+    files = {f"profiler_info_{number}_json": "{}", "kernel_details_csv": f"{L1}\n{KERNEL}\n"}
+    (source,) = capture.find([write(tmp_path / "x_ascend_pt", **files)]).sources
+    assert source.facts.rank == rank
+    loaded = load(source.root, tmp_path, source.facts.rank or 0)
+    assert loaded.all("SELECT rank FROM span") == [(rank or 0,)]

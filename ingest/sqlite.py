@@ -31,8 +31,8 @@ from ingest.sqlite_values import ARROW, CONVERT
 from ingest.sqltext import quoted
 
 MAGIC = b"SQLite format 3\0"
-#: Longest value or row: 64 MB, far above any call stack and far below the memory of a child process.
-MAX_LENGTH = 64 << 20
+#: Longest value or row: 16 MB, far above any call stack and far below the memory of a child process.
+MAX_LENGTH = 16 << 20
 #: Seconds without a batch of rows after which a query is stopped. Scanning a table never takes that long.
 PATIENCE_S = 30.0
 #: Rows fetched at a time: so few that they stay in the processor's cache on their way to Arrow.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from ingest import capture
+from ingest import archive, capture
+from ingest.quota import Quota
 from tests.fuzz.targets import database, target
 from tests.text_export import KERNEL, L1, ROOT, Event, load, processes, task, write
 
@@ -47,6 +49,22 @@ def test_a_database_whose_path_is_no_utf8(tmp_path: Path) -> None:
     path.write_bytes(database.seeds()[0])
     (source,) = capture.find([place]).sources
     assert source.facts.rank == 2 and source.files == (path,)
+
+
+def test_an_lzma_header_with_bits_that_cannot_be(tmp_path: Path) -> None:
+    """lc 8 and lp 4: each is allowed, both together are not, and the decoder's error has no name of its own."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("first.json", b"[]" * 50)
+        made.writestr("second.json", b"{}" * 50)
+    whole = path.read_bytes()
+    at = whole.index(b"first.json") + len(b"first.json") + 4  # behind the version and the length of the properties
+    path.write_bytes(whole[:at] + bytes([8 + 9 * 4]) + whole[at + 1 :])
+    kind = archive.recognise(path)
+    assert kind is not None
+    done = archive.unpack(path, kind, tmp_path / "into", Quota(), path.name)
+    assert [(name, why) for _, name, why in done.lost] == [("first.json", "its LZMA header is damaged")]
+    assert (tmp_path / "into" / "second.json").read_bytes() == b"{}" * 50
 
 
 #: Target, and an input that went wrong once. Those above say what is right; these, that nothing goes wrong again.

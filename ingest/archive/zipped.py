@@ -146,7 +146,10 @@ def _lzma_of(window: _Window) -> lzma.LZMADecompressor:
     filters = {
         "id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": small % 9, "lp": small // 9 % 5, "pb": small // 45,
     }  # fmt: skip
-    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[filters])
+    try:
+        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[filters])
+    except lzma.LZMAError as error:  # more literal bits than there can be, say
+        raise Damaged("its LZMA header is damaged") from error
 
 
 class _Window:

@@ -44,7 +44,7 @@ class IngestError(Exception):
 _NO_ROOM = {
     errno.ENOSPC: ("disk_full", "there is no space left where the store lies; free some and load again"),
     errno.EDQUOT: ("disk_full", "the quota of the disk where the store lies is used up; free some and load again"),
-    errno.EFBIG: ("too_large", "a file made from it would be larger than the limit on files allows"),
+    errno.EFBIG: ("system", f"the system refused: {os.strerror(errno.EFBIG)}; a limit on files is too low for it"),
 }
 
 

@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_at_each_megabyte(tmp_path: Path) -> None:
 def test_files_that_may_not_grow(size: int, capture: Path, whole: dict[str, str], tmp_path: Path) -> None:
     said = load(capture, tmp_path / "store", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
     assert said[0]["kind"] is not None
-    check(capture, tmp_path / "store", whole, said, {"too_large", "store", "disk_full"})
+    check(capture, tmp_path / "store", whole, said, {"system", "store", "disk_full"})
 
 
 @pytest.mark.torture
@@ -146,7 +146,7 @@ def test_files_that_may_grow_to_any_size(capture: Path, whole: dict[str, str], t
     for i, size in enumerate([0, 1, 100, 4096, 8192, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000, 4 * MB]):
         where = tmp_path / f"store{i}"
         limit = (lambda most: lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))(size)
-        check(capture, where, whole, load(capture, where, limit), {"too_large", "store", "disk_full"})
+        check(capture, where, whole, load(capture, where, limit), {"system", "store", "disk_full"})
         shutil.rmtree(where)
 
 

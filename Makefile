@@ -8,13 +8,14 @@ SCORE_ARGS ?=
 SCALE_ARGS ?=
 FUZZ_SECONDS ?= 600
 FUZZ_ARGS ?=
+SHOTS_ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench scale screen score fix torture fuzz sanitize clean
+.PHONY: help run test check docs bench scale screen shots score fix torture fuzz sanitize clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,6 +43,9 @@ scale: .venv/.installed  ## a job of 1,000 ranks and a file of 10 GB: many minut
 screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, and how long twenty people wait
 	$(BIN)/python -m tests.bench.canvas
 	$(BIN)/python -m tests.bench.users
+
+shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots, to look at (SHOTS_ARGS=...)
+	$(BIN)/python -m tests.bench.shots $(SHOTS_ARGS)
 
 score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)

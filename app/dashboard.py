@@ -24,7 +24,7 @@ STYLE = """<style>
   overflow-wrap: anywhere; display: -webkit-box; -webkit-line-clamp: 2;
   -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-prose [data-testid="stText"] { overflow-wrap: anywhere; line-height: 1.55; }
-[data-testid="stMainBlockContainer"] h3 { font-size: 1.25rem; padding: 1.1rem 0 0.2rem; }
+[data-testid="stMainBlockContainer"] :is(h2, h3) { font-size: 1.25rem; padding: 1.1rem 0 0.2rem; }
 [class*="st-key-gap_"] { padding-left: 0.8rem; border-left: 2px solid rgba(128,138,150,0.35); }
 [class*="st-key-gap_"] [data-testid="stText"] { font-size: 0.92rem; overflow-wrap: anywhere; }
 [class*="st-key-gap_"] > div:first-child [data-testid="stText"] { font-weight: 600; }

@@ -13,8 +13,8 @@ from ingest.connection import open_run
 from ingest.errors import IngestError
 from ingest.sqltext import literal, quoted
 
-#: A spreadsheet runs cells that begin so.
-_LIVE = ("=", "+", "-", "@", "\t", "\r")
+#: A spreadsheet runs cells that begin so; the wide ones are what a Chinese or Japanese keyboard types.
+_LIVE = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def harmless(cell: object) -> object:
@@ -45,8 +45,9 @@ def _table(run: Path, table: str, target: Path) -> Path:
     if target.suffix == ".parquet":
         shutil.copyfile(source, target)
         return target
+    live = "".join(_LIVE).replace("-", "\\-")
     columns = ", ".join(
-        f"CASE WHEN regexp_matches({c.name}, '^[=+\\-@\\t\\r]') THEN '''' || {c.name} ELSE {c.name} END AS {c.name}"
+        f"CASE WHEN regexp_matches({c.name}, '^[{live}]') THEN chr(39) || {c.name} ELSE {c.name} END AS {c.name}"
         if c.type == "VARCHAR" else c.name
         for c in schema.tables()[table].columns
     )  # fmt: skip

@@ -127,7 +127,8 @@ def test_markdown_is_plain_and_short(place: Path) -> None:
 
 
 def test_markdown_text_is_never_markup() -> None:
-    assert markdown("a_b*c|[x](y) @me https://z") == "a\\_b\\*c\\|\\[x\\]\\(y\\) @\u200bme https://\u200bz"
+    assert markdown("a_b*c|[x](y) @me https://z") == "a\\_b\\*c\\|\\[x\\]\\(y\\) @\u200bme https:\u200b//z"
+    assert markdown("$x$ :smile: aten::add www.a.b") == "\\$x\\$ :\u200bsmile: aten::add w\u200bww.a.b"
 
 
 def test_json_is_what_check_and_breakdown_say(place: Path) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import communication as look
 from app import context
 from app.context import Context
-from app.panels import comm_operators, comm_ranks, unmeasured
+from app.panels import comm_operators, comm_ranks, store_empty, unmeasured
 
 TITLE = "communication.title"
 ICON = ":material/hub:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, the operators, the groups, the links, the peers."""
     st.subheader(ctx.say("communication.question"), anchor=False)
     if ctx.run is None:
-        st.text(ctx.say("communication.no_run"))
+        store_empty.show(ctx)
         return
     told = context.measured(ctx, look.summary)
     if told is None:

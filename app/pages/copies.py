@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import copies as look
 from app import context
 from app.context import Context
-from app.panels import copy_instances, copy_summary, unmeasured
+from app.panels import copy_instances, copy_summary, store_empty, unmeasured
 
 TITLE = "copies.title"
 ICON = ":material/swap_horiz:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, directions and sizes, speeds, and the worst one by one."""
     st.subheader(ctx.say("copies.title"), anchor="copies")
     if ctx.run is None:
-        unmeasured.nothing(ctx, "shell.bring_one")
+        store_empty.show(ctx)
         return
     found = context.measured(ctx, look.copies)
     if not found.count:

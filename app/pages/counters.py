@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import counters as look
 from app import context
 from app.context import Context
-from app.panels import counter_panels, unmeasured
+from app.panels import counter_panels, store_empty, unmeasured
 
 TITLE = "counters.title"
 ICON = ":material/monitoring:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, the small multiples, the table of all series."""
     st.subheader(ctx.say("counters.question"), anchor=False)
     if ctx.run is None:
-        st.text(ctx.say("communication.no_run"))
+        store_empty.show(ctx)
         return
     rows = context.measured(ctx, look.series)
     if rows.empty:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.context import Context
-from app.panels import findings, limits, nothing_loaded, sentence
+from app.panels import findings, limits, sentence, store_empty
 
 TITLE = "shell.findings"
 ICON = ":material/fact_check:"
@@ -14,7 +14,7 @@ GROUP = ""
 def render(ctx: Context) -> None:
     """The findings, then the limits behind them."""
     if ctx.run is None:
-        nothing_loaded.show(ctx)
+        store_empty.show(ctx)
         return
     sentence.title(ctx, ctx.run)
     if findings.show(ctx):

@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import kernels as look
 from app import context
 from app.context import Context
-from app.panels import kernel_detail, kernel_sequences, kernel_table, unmeasured
+from app.panels import kernel_detail, kernel_sequences, kernel_table, store_empty, unmeasured
 
 TITLE = "kernels.title"
 ICON = ":material/memory:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, the filter, the kinds, and the chosen one."""
     st.subheader(ctx.say("kernels.title"), anchor="kernels")
     if ctx.run is None:
-        unmeasured.nothing(ctx, "shell.bring_one")
+        store_empty.show(ctx)
         return
     there = context.measured(ctx, look.choices)
     if not there.ranks:

@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import launch as look
 from app import context
 from app.context import Context
-from app.panels import launch_calls, launch_curves, launch_summary, unmeasured
+from app.panels import launch_calls, launch_curves, launch_summary, store_empty, unmeasured
 
 TITLE = "launch.title"
 ICON = ":material/rocket_launch:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, the latency, both curves, and the calls behind them."""
     st.subheader(ctx.say("launch.title"), anchor="launch")
     if ctx.run is None:
-        unmeasured.nothing(ctx, "shell.bring_one")
+        store_empty.show(ctx)
         return
     every = context.measured(ctx, look.launches)
     found = every.headline

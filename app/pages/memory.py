@@ -7,7 +7,7 @@ import streamlit as st
 from analysis.look import memory as look
 from app import context
 from app.context import Context
-from app.panels import memory_pool, unmeasured
+from app.panels import memory_pool, store_empty, unmeasured
 
 TITLE = "memory.title"
 ICON = ":material/memory:"
@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     """The sentence, the curve of a pool, its peak, its growth, the largest blocks."""
     st.subheader(ctx.say("memory.question"), anchor=False)
     if ctx.run is None:
-        st.text(ctx.say("communication.no_run"))
+        store_empty.show(ctx)
         return
     pools = context.measured(ctx, look.pools)
     if not pools:

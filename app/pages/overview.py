@@ -19,7 +19,7 @@ def render(ctx: Context) -> None:
     intake.show(ctx)
     if ctx.run is None:
         if not deliveries.busy():
-            store_empty.show(ctx)
+            store_empty.show(ctx, drop=True)
         return
     if ctx.asked_for:
         st.text(ctx.say("runs.unknown_run", {"id": ctx.asked_for}))

@@ -8,7 +8,7 @@ from analysis.look import rank_sums
 from analysis.look import ranks as look
 from app import context
 from app.context import Context
-from app.panels import ranks_grid, ranks_step, unmeasured
+from app.panels import ranks_grid, ranks_step, store_empty, unmeasured
 
 TITLE = "ranks.title"
 ICON = ":material/grid_on:"
@@ -20,7 +20,7 @@ def render(ctx: Context) -> None:
     """The sentence, the grid, how each rank stands, one step as a picture, the clocks."""
     st.subheader(ctx.say("ranks.question"), anchor=False)
     if ctx.run is None:
-        st.text(ctx.say("communication.no_run"))
+        store_empty.show(ctx)
         return
     first = context.measured(ctx, look.across)
     if "dur" not in first.grids:

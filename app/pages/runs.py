@@ -22,5 +22,5 @@ def render(ctx: Context) -> None:
     else:
         invite.show(ctx)
         if not deliveries.busy():
-            store_empty.show(ctx)
+            store_empty.show(ctx, drop=True)
     run_trash.show(ctx)

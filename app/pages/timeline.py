@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.context import Context
-from app.panels import nothing_loaded, unmeasured
+from app.panels import store_empty, unmeasured
 from app.timeline import component
 
 TITLE = "timeline.title"
@@ -21,7 +21,7 @@ _TABLES = ("span", "link", "step", "sample", "stack")
 def render(ctx: Context) -> None:
     """The canvas, and below it what the capture does not hold."""
     if ctx.run is None:
-        nothing_loaded.show(ctx)
+        store_empty.show(ctx)
         return
     st.html(WIDE)
     component.show(ctx, ctx.run.run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -10,7 +11,12 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from app import telling
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: The wide ones are what a Chinese or Japanese keyboard types; spreadsheets of those languages run them too.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+#: What stands where nothing was recorded.
+ABSENT = "–"
 
 
 def cell(text: str) -> str:
@@ -29,11 +35,24 @@ def safe(frame: pd.DataFrame) -> pd.DataFrame:
 def show(frame: pd.DataFrame, heads: Mapping[str, str], key: str, about: str, right: Sequence[str] = ()) -> None:
     """A table with its columns called as ``heads`` says, in that order; ``about`` is what a screen reader says."""
     columns: dict[str, ColumnConfig] = {
-        name: st.column_config.TextColumn(head, alignment="right")
-        if name in right
-        else st.column_config.Column(head)
+        name: st.column_config.TextColumn(head, alignment="right") if name in right else _column(head, frame[name])
         for name, head in heads.items()
     }
     st.dataframe(
-        safe(frame[list(heads)]), hide_index=True, key=key, column_config=columns, alt=about,
+        safe(frame[list(heads)]), hide_index=True, key=key, column_config=columns, alt=about, placeholder=ABSENT,
     )  # fmt: skip
+
+
+def _column(head: str, values: pd.Series) -> ColumnConfig:
+    """Numbers with a point have as many digits behind it as the longest needs, so that they stand in line."""
+    if not pd.api.types.is_float_dtype(values.dtype):
+        return st.column_config.Column(head)
+    digits = max((_digits(float(value)) for value in values.dropna()), default=0)
+    return st.column_config.NumberColumn(head, format=f"%,.{digits}f")
+
+
+def _digits(value: float) -> int:
+    """Behind the point, six at most: a nanosecond in milliseconds. What does not end there is a quotient: three."""
+    if not math.isfinite(value) or value == round(value):
+        return 0
+    return next((digits for digits in range(1, 7) if math.isclose(value, round(value, digits), rel_tol=1e-12)), 3)

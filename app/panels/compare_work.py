@@ -84,5 +84,5 @@ def _table(ctx: Context, pair: Pair, found: pd.DataFrame, heads: Mapping[str, st
     columns["change_us"] = number(ctx.say("compare.col_change_us"), format="%+,.3f")
     st.dataframe(
         cells.safe(shown), hide_index=True, key=f"compare_{key}_{ctx.lang}", column_config=columns,
-        alt=ctx.say(f"compare.{key}_help"),
+        alt=ctx.say(f"compare.{key}_help"), placeholder=cells.ABSENT,
     )  # fmt: skip

@@ -19,6 +19,7 @@ def pick(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], key: str, abo
     known = f"{key}_at"
     st.dataframe(
         cells.safe(frame[list(columns)]), hide_index=True, key=key, column_config=dict(columns), alt=about,
+        placeholder=cells.ABSENT,
         on_select=lambda: _remember(key, known), selection_mode=("single-row-required", "single-cell"),
         selection_default={"selection": {"rows": [0]}}, row_height=_ROW_PX,
         height=_ROW_PX * (min(len(frame), most) + 1) + 3,
@@ -73,4 +74,5 @@ def in_ms(frame: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 def plain(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], about: str) -> None:
     """Draws the columns in their order, with nothing to choose."""
-    st.dataframe(cells.safe(frame[list(columns)]), hide_index=True, column_config=dict(columns), alt=about)
+    st.dataframe(cells.safe(frame[list(columns)]), hide_index=True, column_config=dict(columns), alt=about,
+                 placeholder=cells.ABSENT)  # fmt: skip

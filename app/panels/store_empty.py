@@ -1,16 +1,22 @@
-"""A store with nothing in it says how to fill it."""
+"""A store with nothing in it says how to fill it, on every page the same."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from app import context
 from app.context import Context
 
 
-def show(ctx: Context) -> None:
-    """Every way in."""
+def show(ctx: Context, drop: bool = False) -> None:
+    """Every way in; ``drop`` where the page has a place to drop a capture, else the way to the page that has one."""
     with st.container(key="prose"):
         st.subheader(ctx.say("runs.empty_title"), anchor=False)
+        if not drop:
+            st.text(ctx.say("shell.bring_one"))
+            if page := context.page("overview"):
+                st.page_link(page, label=ctx.say("shell.overview"), icon=":material/insights:")
+            return
         st.text(ctx.say("runs.empty_how"))
         st.text(ctx.say("runs.empty_drop"))
         st.text(ctx.say("runs.empty_load"))

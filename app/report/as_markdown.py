@@ -11,9 +11,9 @@ from app import telling
 from app.i18n import say
 from app.report.subject import Subject
 
-_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+|~!&-])")
-#: What a renderer turns into links or notifications by itself; an invisible space keeps it text.
-_ACTIVE = re.compile(r"@|://|\bwww\.|\bmailto:", re.IGNORECASE)
+_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+|~!&$-])")
+#: What a renderer turns into links, notifications or pictures by itself; an invisible space within keeps it text.
+_ACTIVE = re.compile(r"@|://|\bwww\.|\bmailto:|\bxmpp:|:(?=[\w+\\-]+:)|:(?=[a-z-]+\\\[)", re.IGNORECASE)
 
 
 def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
@@ -66,4 +66,4 @@ def _unseen(check: Check, lang: str) -> Iterator[str]:
 def text(value: str) -> str:
     """Text that no renderer takes for markup, a link or a mention."""
     marked = _MARKS.sub(r"\\\1", telling.plain(value))
-    return _ACTIVE.sub(lambda found: found[0] + "\u200b", marked)
+    return _ACTIVE.sub(lambda found: found[0][0] + "\u200b" + found[0][1:], marked)

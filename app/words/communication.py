@@ -6,10 +6,6 @@ TEXT = {
         "What does communication cost, over which links, and who keeps whom waiting?",
         "通信花了多少时间，走哪些链路，谁在等谁？",
     ),
-    "no_run": (
-        "There is no run in this store yet. Load one on the first page.",
-        "当前存储中还没有运行数据，请先在首页加载。",
-    ),
     "none": (
         "The capture could record communication, and the job had none.",
         "采集包含通信，但任务中没有通信算子。",

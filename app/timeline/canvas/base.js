@@ -1,6 +1,6 @@
 // Small tools everything else stands on. Names out of traces reach the screen only through textContent and fillText.
 
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
 
 /** Text without control characters and without marks that turn the reading direction around. */
 function clean(text) {

@@ -74,7 +74,7 @@ function areaTable(tl, area, sums) {
 
 /** The table as tab-separated text; a cell that a spreadsheet would run gets a mark in front. */
 function tabbed(body) {
-  const safe = (text) => (/^[=+\-@]/.test(text) ? `'${text}` : text).replace(/[\t\n]/g, " ");
+  const safe = (text) => (/^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text).replace(/[\t\n]/g, " ");
   return [...body.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => safe(cell.textContent)).join("\t")).join("\n");
 }
 

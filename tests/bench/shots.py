@@ -1,0 +1,144 @@
+"""Photographs of every page, to look at: `make shots` writes them below .bench/shots (SHOTS_ARGS=--help).
+
+Each page x light and dark x English and Chinese x some runs, 1440 pixels wide and as long as the page; one run also at
+1280 and at 3840 x 2160. A run is whatever `npulens load` takes; without any, the bundled samples. Nothing is judged
+here: a person looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("Overview", "Findings", "Timeline", "Kernels", "Launch", "Copies", "Communication", "Ranks", "Memory",
+         "Counters", "Compare", "Runs", "Sql", "Learn")  # fmt: skip
+WIDE = ((1280, 800), (3840, 2160))
+QUERY = "SELECT name, count(*) AS n, sum(dur_ns) AS total_ns FROM span GROUP BY name ORDER BY total_ns DESC LIMIT 20"
+
+
+def main() -> None:
+    """Photographs what the arguments name."""
+    asked = _arguments()
+    out = asked.out
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as place:
+        store = Path(place) / "store"
+        runs = {path.name: _load(path, store) for path in asked.captures or sorted(_samples())}
+        with _served(store) as url, _browser() as browser:
+            for lang, theme in itertools.product(asked.lang, asked.theme):
+                for name, run in runs.items():
+                    _visit(browser, url, out, asked.page, (name, run, lang, theme), (1440, 900))
+            for size in WIDE if asked.wide else ():
+                name, run = next(iter(runs.items()))
+                _visit(browser, url, out, asked.page, (name, run, "en", "light"), size)
+        with _served(Path(place) / "nothing") as url, _browser() as browser:
+            _visit(browser, url, out, asked.page, ("empty", "", asked.lang[0], asked.theme[0]), (1440, 900))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.shots", description="Photograph every page.")
+    parser.add_argument("captures", nargs="*", type=Path, help="what to load; the bundled samples if none")
+    parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "shots")
+    parser.add_argument("--page", nargs="+", choices=PAGES, default=PAGES)
+    parser.add_argument("--lang", nargs="+", choices=("en", "zh"), default=("en", "zh"))
+    parser.add_argument("--theme", nargs="+", choices=("light", "dark"), default=("light", "dark"))
+    parser.add_argument("--wide", action="store_true", help="the first run also at 1280 and at 3840 x 2160")
+    return parser.parse_args()
+
+
+def _samples() -> Iterator[Path]:
+    return (path for path in (ROOT / "sample_traces").iterdir() if (path / "manifest.json").is_file())
+
+
+def _load(path: Path, store: Path) -> str:
+    command = [sys.executable, "-m", "app.cli", "load", str(path), "--label", path.name, "--store", str(store)]
+    done = subprocess.run([*command, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return str(json.loads(done.stdout)["runs"][0]["run_id"])
+
+
+@contextmanager
+def _served(store: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port),
+               "--server.address", "127.0.0.1", "--server.headless", "true"]  # fmt: skip
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "NPULENS_STORE": str(store)},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(url + "/_stcore/health", timeout=2).close()
+                break
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("NPULENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield opened
+        opened.close()
+
+
+def _visit(
+    browser: Any, url: str, out: Path, pages: tuple[str, ...], what: tuple[str, str, str, str], size: tuple[int, int]
+) -> None:
+    name, run, lang, theme = what
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
+                                  locale="en-US", reduced_motion="reduce")  # fmt: skip
+    page = context.new_page()
+    page.goto(f"{url}/?lang={lang}&run={run}")
+    for title in pages:
+        where = "" if title == "Overview" else title
+        page.goto(f"{url}/{where}?lang={lang}&run={run}" + (f"&sql={QUERY}" if title == "Sql" else ""))
+        _wait(page, bool(run) and title in ("Overview", "Findings"))
+        if title != "Timeline" and size[0] == 1440:
+            tall = page.evaluate("document.querySelector('[data-testid=stMain]')?.scrollHeight ?? 900")
+            page.set_viewport_size({"width": size[0], "height": max(size[1], min(int(tall), 6000))})
+            page.wait_for_timeout(500)
+        page.screenshot(path=out / f"{name}-{title}-{lang}-{theme}-{size[0]}.png")
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+    context.close()
+
+
+def _wait(page: Any, judged: bool) -> None:
+    """Until the page has said what it has to say, and its pictures stand."""
+    page.wait_for_timeout(300)
+    page.wait_for_function(
+        "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'", timeout=120_000
+    )
+    if judged:
+        page.locator(".st-key-answer").first.wait_for(timeout=180_000)
+    if "/Timeline" in page.url and page.locator("canvas").count():
+        page.wait_for_function("window.__npulens_timeline?.settled", timeout=60_000)
+    page.wait_for_timeout(900)
+
+
+if __name__ == "__main__":
+    main()

@@ -57,7 +57,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize("name", PAGES)
 def test_an_empty_store_is_said(name: str, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path))
-    assert {"en": "no run in this store", "zh": "还没有运行数据"}[lang] in texts(opened(name, lang))
+    page = opened(name, lang)
+    assert {"en": "This store is empty.", "zh": "当前存储为空。"}[lang] in [title.value for title in page.subheader]
+    assert {"en": "Drop a capture on the overview", "zh": "请在总览页拖入采集文件"}[lang] in texts(page)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

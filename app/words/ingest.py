@@ -40,6 +40,7 @@ MESSAGES = (
     ("{file} is damaged from row {row} on: {error}", "{file} 从第 {row} 行起损坏：{error}"),
     ("{file} is empty", "{file} 为空"),
     ("{file} cannot be read: {error}", "{file} 无法读取：{error}"),
+    ("{file} is no file", "{file} 不是文件"),
     ("{file} is larger than {n} MB", "{file} 超过 {n} MB"),
     ("{file} is larger than {n} MB and was not read", "{file} 超过 {n} MB，未读取"),
     ("{file} holds no JSON object", "{file} 中没有 JSON 对象"),

@@ -66,6 +66,10 @@ MESSAGES = (
     ),
     ("reading it needs more than {n} GiB of memory", "读取需要超过 {n} GiB 内存"),
     ("npulens failed on it, please report: {what}", "npulens 处理时出错，请反馈：{what}"),
+    (
+        "the system refused: {error}; a limit on files is too low for it",
+        "系统拒绝：{error}；对文件的限制太小",
+    ),
     ("the system refused: {error}", "系统拒绝：{error}"),
     ("the loading process ended with status {status}: {error}", "加载进程以状态 {status} 退出：{error}"),
     # The store.

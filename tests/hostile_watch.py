@@ -23,7 +23,7 @@ INIT = """
   const words = (text) => {
     for (const found of text.matchAll(/q\\d\\dx/g)) {
       const at = found.index;
-      window.__seen.add(JSON.stringify([found[0], text.slice(Math.max(0, at - 6), at), text.slice(at + 4, at + 10)]));
+      window.__seen.add(JSON.stringify([found[0], text.slice(Math.max(0, at - 9), at), text.slice(at + 4, at + 13)]));
     }
   };
   const BAD = 'iframe, object, embed, form, base, meta[http-equiv=refresh], math, .katex, [onerror], ' +
@@ -125,4 +125,4 @@ def _ends(told: str, wanted: str) -> bool:
 
 def _alike(text: str) -> str:
     """The canvas shows a space where the tables show that something was taken out; Markdown needs unseen spaces."""
-    return re.sub("[\ufffd\xa0\n\t]", " ", text.replace("\u200b", ""))
+    return re.sub(r"\\u[0-9a-f]{0,4}|\\[bfnrt](?![a-zA-Z])|[\ufffd\xa0\n\t]", " ", text.replace("\u200b", ""))

@@ -106,7 +106,7 @@ class Watch:
 def _verbatim(word: str, before: str, after: str) -> bool:
     unescaped = _JSON.sub(r"\1", before), _JSON.sub(r"\1", after)
     return any(
-        _ends(told[0], wanted[0]) and _ends(told[1][::-1], wanted[1][::-1])
+        _ends(_alike(told[0]), _alike(wanted[0])) and _ends(_alike(told[1])[::-1], _alike(wanted[1])[::-1])
         for told in ((before, after), unescaped)
         for wanted in BESIDE.get(word, ())
     )
@@ -114,7 +114,6 @@ def _verbatim(word: str, before: str, after: str) -> bool:
 
 def _ends(told: str, wanted: str) -> bool:
     """Whether the text beside the word is the name's own, as far as the text goes: names are cut and wrapped."""
-    told, wanted = _alike(told), _alike(wanted)
     for one, other in zip(reversed(told), reversed(wanted), strict=False):
         if one == "\u2026":
             return True

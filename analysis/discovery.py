@@ -1,6 +1,7 @@
 """Finds detectors: ours, those of installed packages, and those of a folder a user names.
 
-A detector is a module with NEEDS, Limits, TEXT and detect; its file name is its name everywhere.
+A detector is a module with NEEDS, Limits, TEXT and detect; its file name is its name everywhere. Its docstring is its
+documentation; the same in Chinese is a file beside it, <name>.zh.md.
 One that is malformed is an error that says what is missing, before anything runs.
 """
 
@@ -36,7 +37,7 @@ class Detector:
     limits: type[Limits]
     text: Mapping[str, Mapping[str, Words]]
     detect: Callable[..., Iterable[Candidate]]
-    documentation: str
+    documentation: Mapping[str, str]  # by language; English is the docstring
 
 
 def detectors(settings: Settings) -> tuple[Detector, ...]:
@@ -89,4 +90,19 @@ def described(name: str, module: ModuleType) -> Detector:
         raise ValueError(f"detector {name}: Limits must be a frozen dataclass made from analysis.limits.Limits")
     if set(text) != set(LANGUAGES) or len({frozenset(words) for words in text.values()}) != 1:
         raise ValueError(f"detector {name}: TEXT needs the same sentences in {' and '.join(LANGUAGES)}")
-    return Detector(name, needs, limits, text, part("detect"), module.__doc__ or "")
+    return Detector(name, needs, limits, text, part("detect"), _documentation(name, module))
+
+
+def _documentation(name: str, module: ModuleType) -> dict[str, str]:
+    """The docstring, and the same in the other languages where a file beside the module holds it."""
+    found = {"en": module.__doc__ or ""}
+    if module.__file__ is None:
+        return found
+    for lang in LANGUAGES[1:]:
+        path = Path(module.__file__).with_suffix(f".{lang}.md")
+        try:
+            if path.is_file():
+                found[lang] = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"detector {name}: {path}: {error}") from error
+    return found

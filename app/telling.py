@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 from analysis.causes import CAUSES
 from analysis.engine import Check, Finding, Outcome
@@ -88,6 +89,17 @@ def outcomes(check: Check, lang: str) -> str:
         "found": count(check, "found"), "clean": count(check, "clean"), "blind": count(check, "not_measured"),
         "failed": failed, "all": len(check.outcomes),
     })  # fmt: skip
+
+
+def as_dict(check: Check, lang: str) -> dict[str, Any]:
+    """What `npulens check --json` promises; reasons that quote reading, which speaks English only, are translated."""
+    found = check.as_dict(lang)
+    for outcome in found["outcomes"]:
+        if outcome["outcome"] == "not_measured":
+            outcome["reason"] = said(lang, outcome["reason"])
+    for missing in found["quality"]["missing"]:
+        missing["why"] = said(lang, missing["why"])
+    return found
 
 
 def reason(outcome: Outcome, lang: str) -> str:

@@ -62,6 +62,18 @@ def test_chinese_is_complete(place: Path) -> None:
     assert "共 4 项检查：1 项有发现，1 项无问题，1 项无法检查，1 项出错。" in text
 
 
+def test_reasons_that_quote_reading_are_chinese_in_json(tmp_path: Path) -> None:
+    """A Kineto trace without counters: reading says why in English, as reading does."""
+    sample = Path(__file__).resolve().parents[1] / "sample_traces" / "kineto"
+    run_id = str(ingest.load(sample, tmp_path).runs[0].run_id)
+    words = ["check", run_id, "--store", str(tmp_path), "--json"]
+    said = {}
+    for lang in ("en", "zh"):
+        found = json.loads(CliRunner().invoke(main, [*words, "--lang", lang]).stdout)
+        said[lang] = next(each["why"] for each in found["quality"]["missing"] if each["name"] == "kernel_counters")
+    assert said == {"en": "no hardware metrics in the file", "zh": "未采集（文件中没有硬件指标）"}
+
+
 def test_names_cannot_act_on_the_terminal(place: Path) -> None:
     assert "\x1b" not in run(place).stdout
     assert "\u202e" not in run(place).stdout

@@ -74,7 +74,7 @@ def test_three_kinds_of_case(name: str) -> None:
 
 @pytest.mark.parametrize("detector", DETECTORS.values(), ids=DETECTORS)
 def test_documentation_is_complete(detector: Detector) -> None:
-    at = [detector.documentation.find(heading) for heading in HEADINGS]
+    at = [detector.documentation["en"].find(heading) for heading in HEADINGS]
     assert -1 not in at and at == sorted(at), [h for h, where in zip(HEADINGS, at, strict=True) if where < 0]
     assert _has_unit_and_source(detector.limits)
 

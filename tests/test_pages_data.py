@@ -175,7 +175,9 @@ def test_a_link_opens_a_detector(name: str, lang: str, tmp_path: Path, monkeypat
     known = {detector.name: detector for detector in detectors(DEFAULT)}[name]
     assert page.selectbox(key="learn_detector").value == name == page.query_params["detector"]
     written = "\n".join(element.value for element in page.markdown)
-    assert "Limits of the method" in written and "What to do" in written
+    headings = {"en": ("What to do", "Limits of the method"), "zh": ("怎么做", "方法的局限")}
+    assert all(heading in written for heading in headings[lang])
+    assert (headings["en"][0] in written) == (lang == "en")
     assert "min_share" in table(page, "limit") and len(table(page, "source")) == len(table(page, "unit"))
     if known.needs:
         assert len(table(page, "need")) == len(known.needs)
@@ -191,6 +193,22 @@ def test_a_detector_of_ones_own_is_text(tmp_path: Path, monkeypatch: pytest.Monk
     page = opened("learn", "en", {"detector": "quiet"})
     assert hostile_capture.MARKUP in texts(page)
     assert all("pwned" not in str(element.value) for kind in MARKED for element in page.get(kind))
+
+
+def test_a_detector_of_ones_own_speaks_chinese_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged.folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
+    page = opened("learn", "zh", {"detector": "quiet"})
+    assert "quiet" in texts(page).splitlines()
+    assert i18n.say("zh", "learn.english") in [element.value for element in page.caption]
+    (tmp_path / "own" / "quiet.zh.md").write_text(f"什么也不说 {hostile_capture.MARKUP}\n", "utf-8")
+    page = opened("learn", "zh", {"detector": "quiet"})
+    assert f"什么也不说 {hostile_capture.MARKUP}" in texts(page) and "quiet" not in texts(page).splitlines()
+    assert i18n.say("zh", "learn.english") not in [element.value for element in page.caption]
+    assert all("pwned" not in str(element.value) for kind in MARKED for element in page.get(kind))
+    (tmp_path / "own" / "quiet.zh.md").write_bytes(b"\xff\xfe")
+    assert "quiet.zh.md" in texts(opened("learn", "zh", {"detector": "quiet"}))
 
 
 def test_a_detector_that_there_is_not_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def command(
     found = stores.resolve(store, run)
     check = judging.judge(store, found.run_id, only or None, settings)
     if as_json:
-        print_json(check.as_dict(lang))
+        print_json(telling.as_dict(check, lang))
     elif collect:
         click.echo(check.quality.collect.code(lang))
     else:

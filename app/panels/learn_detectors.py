@@ -18,6 +18,8 @@ from analysis.settings import Settings
 from app import context, docs_of, judging, telling
 from app.context import Context
 from app.panels import cells
+from app.said import said
+from app.words.learn import LIMITS
 from ingest.errors import IngestError
 
 
@@ -67,14 +69,15 @@ def _page(ctx: Context, detector: Detector, settings: Settings) -> None:
 
 
 def _documentation(ctx: Context, detector: Detector) -> None:
+    written = detector.documentation.get(ctx.lang)
+    text = (written or detector.documentation["en"]).strip()
     if not _ours(detector):
         st.text(ctx.say("learn.plugin"))
-        text = "\n".join(telling.plain(line) for line in detector.documentation.strip().splitlines())
-        st.text(text or ctx.say("learn.undocumented"))
+        if written is None and text:
+            st.caption(ctx.say("learn.english"))
+        st.text("\n".join(telling.plain(line) for line in text.splitlines()) or ctx.say("learn.undocumented"))
         return
-    if ctx.lang != "en":
-        st.caption(ctx.say("learn.english"))
-    head, _, rest = detector.documentation.strip().partition("\n\n")
+    head, _, rest = text.partition("\n\n")
     st.subheader(detector.name, anchor=False)
     st.markdown(f"**{' '.join(head.split())}**\n\n" + rest.replace("## ", "##### "))
 
@@ -99,7 +102,8 @@ def _needs(ctx: Context, detector: Detector) -> None:
         return
     held = [BY_NAME[need] for need in detector.needs]
     frame = pd.DataFrame([{
-        "need": telling.of(ctx.lang, each.means), "npu": each.npu, "torch": each.torch or ctx.say("learn.no_setting"),
+        "need": telling.of(ctx.lang, each.means), "npu": said(ctx.lang, each.npu),
+        "torch": said(ctx.lang, each.torch) or ctx.say("learn.no_setting"),
     } for each in held])  # fmt: skip
     heads = {name: ctx.say(f"learn.col_{name}") for name in ("need", "npu", "torch")}
     cells.show(frame, heads, f"learn_needs_{ctx.lang}", ctx.say("learn.needs"))
@@ -115,11 +119,16 @@ def _limits(ctx: Context, detector: Detector, settings: Settings) -> None:
         value, before = getattr(used, field.name), getattr(usual, field.name)
         text = f"{value:,g}" if value == before else ctx.say("learn.changed", {"value": value, "usual": before})
         rows.append({
-            "limit": field.name, "value": text, "unit": str(field.metadata.get("unit", "")),
-            "source": str(field.metadata.get("source", "")),
+            "limit": field.name, "value": text, "unit": _of_limit(ctx, field.metadata.get("unit", "")),
+            "source": _of_limit(ctx, field.metadata.get("source", "")),
         })  # fmt: skip
     heads = {name: ctx.say(f"learn.col_{name}") for name in ("limit", "value", "unit", "source")}
     cells.show(pd.DataFrame(rows), heads, f"learn_limits_{ctx.lang}", ctx.say("learn.limits"), right=("value",))
+
+
+def _of_limit(ctx: Context, text: object) -> str:
+    """A unit or a source; Chinese where it is one of ours."""
+    return LIMITS.get(str(text), str(text)) if ctx.lang == "zh" else str(text)
 
 
 def telling_name(detector: Detector) -> str:

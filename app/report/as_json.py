@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from app import telling
 from app.report.subject import Subject
 
 
@@ -17,7 +18,7 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 def _run(subject: Subject, langs: tuple[str, ...]) -> dict[str, Any]:
     first, *others = langs
     return {
-        "label": subject.info.label, "lang": first, **subject.check.as_dict(first),
+        "label": subject.info.label, "lang": first, **telling.as_dict(subject.check, first),
         "breakdown": [row.as_dict() for row in subject.rows],
-        **{lang: subject.check.as_dict(lang) for lang in others},
+        **{lang: telling.as_dict(subject.check, lang) for lang in others},
     }  # fmt: skip

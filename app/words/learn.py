@@ -20,8 +20,8 @@ TEXT = {
     ),
     "undocumented": ("It has no documentation.", "没有说明文档。"),
     "english": (
-        "The documentation of detectors is written in English.",
-        "检查项的详细说明目前只有英文，结论与建议有中文。",
+        "There is no text in this language; it is shown as its author wrote it.",
+        "没有中文说明（检查项旁的 .zh.md 文件），以下为作者原文。",
     ),
     "blames": ("It blames: {cause}.", "归因：{cause}。"),
     "outcome_found": ("In this run: found. {reason}", "本次运行：有发现。{reason}"),
@@ -217,4 +217,39 @@ TEXT = {
         "simulated ones.",
         "npulens 本身尚未在 NPU 上运行过。读取器用真实采集测试，检查项用仿真采集测试。",
     ),
+}
+
+#: Units and sources of our detectors' limits, which the detectors say in English.
+LIMITS = {
+    "share of the step": "占步长的比例",
+    "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
+    "a launch and the first and last accesses take some us; below this more cores change little":
+        "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",
+    "share of the cores": "占核数的比例",
+    "43 of 48 cores are a good tiling of an odd shape: nothing to gain by hand":
+        "48 个核用到 43 个，对不规整的形状已是很好的切分，手工调整没有收益",
+    "share of a rank's computing": "占该卡计算时间的比例",
+    "five times the 0.4 % by which two real ranks with the same work differ":
+        "负载相同的两张卡在真实采集中相差 0.4 %，取其五倍",
+    "unequal work shows in most of what a rank computes": "负载不均会体现在该卡的大部分计算上",
+    "ns of a kernel that does nothing": "ns（空算子耗时）",
+    "shortest of the real captures: 1.5 to 2.5 us": "真实采集中的最短值：1.5–2.5 us",
+    "ns from a free to the allocation": "ns（从释放到申请）",
+    "both are in one call of the allocator": "两者在分配器的同一次调用内",
+    "a transfer between two stages alone takes up to 1 to 2 %": "仅相邻阶段间的一次传输就可占 1–2 %",
+    "share of the median": "占中位数的比例",
+    "healthy kernels vary by a few per cent": "正常算子有百分之几的波动",
+    "robust standard deviations": "倍稳健标准差",
+    "beyond chance for thousands of kernels": "对数千个算子而言已不可能是偶然",
+    "device stamps have steps of 20 ns, launches jitter by 1 us": "设备时间戳步进 20 ns，下发抖动约 1 us",
+    "share of a kind's kernels": "占同类算子的比例",
+    "more is a second mode, not a tail": "超过则是第二个峰，不是长尾",
+    "steps": "步",
+    "with fewer nobody knows which one is ordinary": "步数再少就无法判断哪一步是正常的",
+    "share of the median step": "占中位步的比例",
+    "healthy steps differ by less (real captures)": "正常训练步的差异小于此值（真实采集）",
+    "beyond chance for hundreds of steps": "对数百步而言已不可能是偶然",
+    "launches and streams vary by some us; a pause is longer": "下发与流间有若干 us 的波动，停顿比这更长",
+    "times usual": "倍（相对平时）",
+    "the median kernel of a healthy step stays within 3 %": "正常训练步的中位算子波动在 3 % 以内",
 }

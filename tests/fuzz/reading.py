@@ -17,8 +17,8 @@ from ingest.finish import Part, finish
 from ingest.readers import readers
 from ingest.sqltext import literal
 
-#: Tables that belong to the run, not to a rank.
-_OF_RUN = ("run", "rank", "coverage", "mip")
+#: Tables that coverage does not speak of: of the run, or made from the others.
+_OF_RUN = ("run", "rank", "coverage", "device_time")
 _STATUS = {"recorded", "partial", "absent"}
 
 

@@ -19,6 +19,8 @@ from ingest.sqltext import literal, quoted
 
 #: What a reading process may use before it spills or fails.
 MEMORY_LIMIT = "1GB"
+#: A run may be deleted and had back while it is opened.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,9 @@ class CoverageRow:
     collect_with: str | None
 
 
-def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """Open one run for reading."""
-    directory = (store / run_id).resolve()
-    manifest = directory / "manifest.json"
+def _check_version(directory: Path) -> None:
     try:
-        found = json.loads(manifest.read_text("utf-8"))["schema_version"]
+        found = json.loads((directory / "manifest.json").read_text("utf-8"))["schema_version"]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise IngestError("unknown_run", "there is no such run", str(directory)) from error
     if found != schema.version():
@@ -49,7 +48,10 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
             f"stored in schema version {found}, this program reads {schema.version()}: load again",
             str(directory),
         )
-    con = duckdb.connect(
+
+
+def _connect(threads: int) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(
         ":memory:",
         config={
             "threads": threads, "memory_limit": MEMORY_LIMIT, "python_enable_replacements": False,
@@ -57,15 +59,23 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
             "allow_community_extensions": False,
         },
     )  # fmt: skip
-    try:
-        for table in schema.tables():
-            path = directory / f"{table}.parquet"
-            con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
-    except duckdb.IOException as error:
-        con.close()
-        if manifest.is_file():
-            raise
-        raise IngestError("unknown_run", "the run was deleted while it was opened", str(directory)) from error
+
+
+def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
+    """Open one run for reading."""
+    directory = (store / run_id).resolve()
+    for again in range(_ATTEMPTS):
+        _check_version(directory)
+        con = _connect(threads)
+        try:
+            for table in schema.tables():
+                path = directory / f"{table}.parquet"
+                con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
+            break
+        except duckdb.IOException:  # deleted meanwhile, and perhaps had back: then it opens now
+            con.close()
+            if again == _ATTEMPTS - 1:
+                raise
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
     con.execute("SET temp_directory = ''")
     files = ", ".join(literal(str(directory / f"{table}.parquet")) for table in schema.tables())

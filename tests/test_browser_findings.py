@@ -37,8 +37,11 @@ def test_findings_come_by_themselves_and_fit(visit: Visit, trace: Path) -> None:
     outcomes = len(detectors(DEFAULT))
     shown = page.locator('[data-testid="stMain"]').inner_text()
     assert ("Fixing it gives back" in shown) or ("Nothing was found" in shown), (outcomes, shown)
-    for summary in page.locator('[data-testid="stExpander"] summary').all():
-        summary.click()
+    closed = page.locator('[data-testid="stExpander"] details:not([open]) > summary')
+    for _ in range(60):  # one by one: what opens is drawn anew, and a second click would close it
+        if closed.count():
+            closed.first.click()
+            page.wait_for_timeout(100)
     code = page.locator('[data-testid="stCode"]', has_text="torch.profiler.profile(").first
     code.wait_for(timeout=30_000)
     assert "schedule=torch.profiler.schedule(" in code.inner_text()

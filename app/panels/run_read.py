@@ -34,7 +34,7 @@ def _ranks(ctx: Context, run: RunInfo, held: Account) -> None:
     names = ("rank", "state", "formats", "files", "size", "seconds", "kept", "dropped", "versions", "reason")
     frame = pd.DataFrame([_row(ctx, each) for each in held.ranks], columns=list(names))
     heads = {name: ctx.say(f"read.col_{name}") for name in names}
-    st.markdown(f"**{ctx.say('read.ranks')}**")
+    st.subheader(ctx.say("read.ranks"), anchor=False)
     cells.show(frame, heads, f"read_ranks_{run.run_id}_{ctx.lang}", ctx.say("read.ranks"),
                right=("size", "seconds", "kept", "dropped"))  # fmt: skip
 
@@ -63,14 +63,14 @@ def _tables(ctx: Context, run: RunInfo, held: Account) -> None:
         "reason": said(ctx.lang, row.reason), "remedy": said(ctx.lang, row.collect_with),
     } for row in rows], columns=list(names))  # fmt: skip
     heads = {name: ctx.say(f"read.col_{name}") for name in names}
-    st.markdown(f"**{ctx.say('read.tables')}**")
+    st.subheader(ctx.say("read.tables"), anchor=False)
     cells.show(frame, heads, f"read_tables_{run.run_id}_{ctx.lang}", ctx.say("read.tables"),
                right=("kept", "dropped", "expected"))  # fmt: skip
 
 
 def _files(ctx: Context, held: Account) -> None:
     """The files by rank; names of strangers, so plain text."""
-    st.markdown(f"**{ctx.say('read.files')}**")
+    st.subheader(ctx.say("read.files"), anchor=False)
     lines = [
         f"rank {each.rank}  " + telling.plain("/".join(filter(None, (each.path, name))))
         for each in held.ranks for name in each.files

@@ -22,6 +22,7 @@ for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "NPULENS_STORE"):
 #: How a skipped test says what it missed, for those that carry no marker.
 MISSED = {
     "shared": re.compile(r"shared|real captures?|empty parameter set", re.IGNORECASE),
+    "torch": re.compile(r"torch is not installed"),
     "browser": re.compile(r"browser|chromium|playwright", re.IGNORECASE),
 }
 

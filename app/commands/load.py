@@ -56,14 +56,14 @@ def command(
         files = [dataclasses.asdict(each) for each in report.files]
         print_json({"runs": [run.as_dict() for run in report.runs], "files": files})
     else:
-        _print(report)
+        show(report)
         if show_files:
             _print_files(report.files)
     if any(run.run_id is None for run in report.runs):
         sys.exit(2)
 
 
-def _print(report: ingest.LoadReport) -> None:
+def show(report: ingest.LoadReport) -> None:
     kept = [run for run in report.runs if run.run_id is not None]
     if kept:
         rows = [

@@ -1,0 +1,167 @@
+"""Whether a collection worked: told from what lies on disk, never from a profiler's word.
+
+torch_npu prints what goes wrong and goes on; it writes ``analyse.done`` even when the analysis failed. So the traces
+are opened: steps, kernels and host operators are counted, and a collection without any is one that failed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from collectors.recorder import NOTES
+
+_CHUNK = 1 << 22
+_OVERLAP = 256
+_STEP = re.compile(rb'"ProfilerStep#(\d+)"')
+_KERNEL = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+_HOST_OP = re.compile(rb'"cat"\s*:\s*"cpu_op"')
+_ERROR = re.compile(r"\[ERROR\]|\bERROR\b")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one process left."""
+
+    path: str
+    steps: int
+    host_ops: int
+    kernels: int | None  # None: this kind of trace has no device
+    bytes: int
+    complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection left, and what its processes said about themselves."""
+
+    status: str  # complete, partial, failed
+    reason: str | None
+    traces: tuple[Trace, ...]
+    processes: tuple[dict[str, Any], ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def collected(directory: Path, backend: str, wanted_steps: int, since_ns: int = 0) -> Collected:
+    """Looks at everything in a directory that is younger than ``since_ns``."""
+    traces = tuple(_traces(directory, since_ns))
+    processes = tuple(_processes(directory, since_ns))
+    reason = _failure(traces, processes, backend)
+    if reason is not None:
+        return Collected("failed", reason, traces, processes)
+    short = [f"{trace.path}: {trace.steps} of {wanted_steps} steps" for trace in traces if trace.steps < wanted_steps]
+    short += [complaint for trace in traces for complaint in trace.complaints]
+    short += [f"process {each['pid']}: {each['reason']}" for each in processes if each["state"] != "written"]
+    return Collected("partial" if short else "complete", "; ".join(short[:5]) or None, traces, processes)
+
+
+def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], backend: str) -> str | None:
+    """Why there is nothing to look at; None where there is."""
+    if not traces:
+        said = [str(each["reason"]) for each in processes if each["reason"]]
+        if said:
+            return said[0]
+        if processes:
+            return "the job's processes began a recording, and none of them wrote a trace"
+        return "no process of the job made a step: no optimiser stepped, and no module ran twice without gradients"
+    if not any(trace.steps or trace.host_ops or trace.kernels for trace in traces):
+        return "the traces are there and empty: no step, no operator, no kernel"
+    if backend in ("npu", "cuda") and not any(trace.kernels for trace in traces):
+        return f"the traces hold no kernel, though the job ran on {backend}: the profiler did not see the device"
+    return None
+
+
+def _processes(directory: Path, since_ns: int) -> Iterator[dict[str, Any]]:
+    """What the processes noted; their notes go, because the manifest holds them."""
+    for path in sorted((directory / NOTES).glob("[0-9]*.json")):
+        said = json.loads(path.read_text("utf-8"))
+        if said.get("begun_ns", 0) >= since_ns:
+            yield said
+    shutil.rmtree(directory / NOTES, ignore_errors=True)
+
+
+def _traces(directory: Path, since_ns: int) -> Iterator[Trace]:
+    for path in sorted(directory.rglob("*.pt.trace.json*")):
+        if path.stat().st_mtime_ns >= since_ns and not path.name.startswith("."):
+            yield _kineto(path)
+    for path in sorted(directory.rglob("*_ascend_pt")):
+        if path.is_dir() and path.stat().st_mtime_ns >= since_ns:
+            yield _ascend(path)
+
+
+def _kineto(path: Path) -> Trace:
+    steps, host_ops, kernels = _count(path)
+    return Trace(str(path), steps, host_ops, kernels, path.stat().st_size)
+
+
+def _ascend(path: Path) -> Trace:
+    """A directory of torch_npu: its text export, else its database."""
+    out = path / "ASCEND_PROFILER_OUTPUT"
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    complaints = tuple(_complaints(path))
+    if (out / "trace_view.json").is_file():
+        steps, host_ops, _ = _count(out / "trace_view.json")
+        return Trace(str(path), steps, host_ops, _rows(out / "kernel_details.csv"), size, complaints)
+    for database in sorted(out.glob("ascend_pytorch_profiler*.db")):
+        return Trace(str(path), *_tables(database), size, complaints)
+    return Trace(str(path), 0, 0, 0, size, (f"{path.name}: the profiler's analysis left nothing", *complaints))
+
+
+def _count(path: Path) -> tuple[int, int, int]:
+    """Distinct steps, host operators and device work of a JSON trace, read in pieces."""
+    steps: set[bytes] = set()
+    host_ops = kernels = 0
+    rest = b""
+    with _open(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            text = rest + chunk
+            cut = len(text) if len(chunk) < _CHUNK else len(text) - _OVERLAP
+            steps.update(_STEP.findall(text))
+            # A match that begins in the overlap is counted with the next piece.
+            host_ops += sum(match.start() < cut for match in _HOST_OP.finditer(text))
+            kernels += sum(match.start() < cut for match in _KERNEL.finditer(text))
+            rest = text[cut:]
+    return len(steps), host_ops + len(_HOST_OP.findall(rest)), kernels + len(_KERNEL.findall(rest))
+
+
+def _open(path: Path) -> BinaryIO:
+    return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+
+
+def _rows(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+        return max(0, sum(1 for _ in csv.reader(stream)) - 1)
+
+
+def _tables(database: Path) -> tuple[int, int, int]:
+    """Steps, host operators and kernels of torch_npu's database; a table that is missing holds none."""
+    con = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    try:
+        known = {name for (name,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        counts = [
+            con.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if table in known else 0
+            for table in ("STEP_TIME", "PYTORCH_API", "COMPUTE_TASK_INFO")
+        ]
+    finally:
+        con.close()
+    return counts[0], counts[1], counts[2]
+
+
+def _complaints(path: Path) -> Iterator[str]:
+    """The last error of each of the profiler's logs."""
+    for log in sorted(path.glob("logs/*.log")):
+        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if _ERROR.search(line)]
+        if lines:
+            yield f"{log.name}: {lines[-1].strip()[:300]}"

@@ -1,0 +1,73 @@
+"""Python imports this at the start of every process of a job run by ``npulens collect -- ...``.
+
+It waits until the process imports torch, and then for steps: what repeats first, a step of an optimiser or an
+outermost forward pass without gradients, is the job's step. A process that makes no steps (a data loader's worker, a
+launcher) is left alone. Nothing that goes wrong here may stop the job.
+"""
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WATCHED = "torch.optim.optimizer"
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Hears of the one import that matters, and lets the usual finders do it."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != _WATCHED:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                _begin(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _ours():
+    """Our package, without its directory on the path: a job may have packages called app or analysis."""
+    home = os.path.dirname(_HERE)
+    other = importlib.util.find_spec("collectors")
+    if other is not None and os.path.abspath(os.path.dirname(other.origin or "")) != home:
+        raise ImportError("it has a package of its own called collectors")
+    path = os.path.join(home, "__init__.py")
+    spec = importlib.util.spec_from_file_location("collectors", path, submodule_search_locations=[home])
+    package = sys.modules["collectors"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+
+
+def _begin(optimizer):
+    try:
+        _ours()
+        from collectors.stepping import Stepping
+
+        Stepping.from_environment().watch(optimizer)
+    except Exception as error:  # whatever is wrong, it is the job that matters
+        sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")
+
+
+def _next_customisation():
+    """The sitecustomize of this installation, which ours stands before."""
+    for place in sys.path:
+        if os.path.abspath(place or ".") == _HERE:
+            continue
+        path = os.path.join(place, "sitecustomize.py")
+        if os.path.isfile(path):
+            spec = importlib.util.spec_from_file_location("sitecustomize", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return
+
+
+if os.environ.get("NPULENS_RECORDING"):
+    sys.meta_path.insert(0, _Watch())
+_next_customisation()

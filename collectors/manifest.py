@@ -1,0 +1,34 @@
+"""One file beside every result: what was run, on what, how, and how far its figures can be believed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from collectors.backends.probe import Choice
+from collectors.environment import environment
+
+NAME = "manifest.json"
+
+
+def write(directory: Path, what: str, command: list[str], choice: Choice, told: Mapping[str, Any]) -> Path:
+    """Writes the manifest; ``told`` is what is particular to this result."""
+    capability = choice.capability
+    said = {
+        "what": what,
+        "evidence": choice.actual,
+        "command": command,
+        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "backend": {
+            "requested": choice.requested, "actual": choice.actual, "reason": choice.reason,
+            "device": capability.device, "count": capability.count,
+        },
+        "environment": environment(capability.versions),
+        **told,
+    }  # fmt: skip
+    path = directory / NAME
+    path.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

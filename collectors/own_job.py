@@ -1,0 +1,52 @@
+"""``npulens collect -- python train.py``: somebody's job, unchanged, with a profiler around some of its steps.
+
+The job runs as it was written, with one more directory on PYTHONPATH: Python itself then imports
+collectors/inject/sitecustomize.py in every process of it, launchers and ranks alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from collectors.collected import Collected, collected
+from collectors.settings import Settings
+from collectors.stepping import VARIABLE
+
+_HERE = Path(__file__).resolve().parent
+#: The file that begins the recording of a job that was started with ``--armed``.
+TRIGGER = ".begin"
+
+
+def run(
+    command: Sequence[str], directory: Path, backend: str, settings: Settings, by: str = "auto", armed: bool = False
+) -> tuple[Collected, int]:
+    """Runs the command to its end; what it left, and its exit status."""
+    directory.mkdir(parents=True, exist_ok=True)
+    trigger = directory / TRIGGER
+    trigger.unlink(missing_ok=True)
+    begun = time.time_ns()
+    told = {
+        "directory": str(directory.resolve()), "settings": asdict(settings), "backend": backend, "by": by,
+        "trigger": str(trigger.resolve()) if armed else None,
+    }  # fmt: skip
+    status = subprocess.run(list(command), env=environment(os.environ, told)).returncode
+    return collected(directory, backend, settings.active, begun), status
+
+
+def environment(current: Mapping[str, str], told: Mapping[str, object]) -> dict[str, str]:
+    """The job's environment: its own, with the injected directory in front. Nothing else of ours gets onto its path."""
+    places = [str(_HERE / "inject"), current.get("PYTHONPATH", "")]
+    return {**current, "PYTHONPATH": os.pathsep.join(filter(None, places)), VARIABLE: json.dumps(told)}
+
+
+def begin(directory: Path) -> None:
+    """Begins the recording of a job that runs already and was started armed."""
+    if not directory.is_dir():
+        raise FileNotFoundError(f"{directory} is no directory of an armed job")
+    (directory / TRIGGER).touch()

@@ -1,0 +1,60 @@
+"""torch_npu.profiler: one ``*_ascend_pt`` directory a process.
+
+Its schedule takes its arguments in another order than torch's, its default level switches the AI core counters off,
+without a handler the data stays raw in the current directory, and what is wrong is printed, not raised. So every
+argument is named, the handler is always given, and what it wrote is looked at afterwards (collectors/collected.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from collectors.settings import Settings
+
+
+def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
+    """The profiler; it records host and device."""
+    from torch_npu import profiler
+
+    directory.mkdir(parents=True, exist_ok=True)
+    write = profiler.tensorboard_trace_handler(
+        dir_name=str(directory), analyse_flag=True, async_mode=settings.asynchronous
+    )
+
+    def handle(profile: Any) -> None:
+        write(profile)
+        ready()
+
+    return profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+        schedule=profiler.schedule(
+            wait=settings.wait, warmup=settings.warmup, active=settings.active, repeat=1, skip_first=0
+        ),
+        on_trace_ready=handle,
+        record_shapes=settings.shapes,
+        profile_memory=settings.memory,
+        with_stack=settings.stacks,
+        with_flops=settings.flops,
+        with_modules=settings.modules,
+        experimental_config=experimental(profiler, settings),
+    )
+
+
+def experimental(profiler: Any, settings: Settings) -> Any:
+    """torch_npu's own settings; counters of the AI core exist from Level1 on."""
+    counted = settings.level in ("Level1", "Level2")
+    return profiler._ExperimentalConfig(
+        profiler_level=getattr(profiler.ProfilerLevel, settings.level),
+        aic_metrics=getattr(profiler.AiCMetrics, settings.metrics if counted else "AiCoreNone"),
+        l2_cache=settings.l2_cache,
+        mstx=settings.mstx,
+        op_attr=settings.op_attr,
+        data_simplification=settings.simplify,
+        gc_detect_threshold=settings.gc_threshold_ms,
+        export_type=[getattr(profiler.ExportType, {"text": "Text", "db": "Db"}[kind]) for kind in settings.export],
+        host_sys=[getattr(profiler.HostSystem, name) for name in settings.host_system],
+        sys_io=settings.system_io,
+        sys_interconnection=settings.interconnection,
+    )

@@ -1,0 +1,46 @@
+"""torch.profiler for CUDA, ROCm and the CPU: one Kineto trace a process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from collectors.settings import Settings
+
+
+def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
+    """The profiler; Apple GPUs have none, so theirs records the host."""
+    from torch import profiler
+
+    activities = [profiler.ProfilerActivity.CPU]
+    if backend == "cuda":
+        activities.append(profiler.ProfilerActivity.CUDA)
+
+    def write(profile: Any) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        final = directory / trace_name()
+        # Under a name of its own until it is whole: whoever watches the directory never meets half a trace.
+        half = final.with_name("." + final.name)
+        profile.export_chrome_trace(str(half))
+        half.replace(final)
+        ready()
+
+    return profiler.profile(
+        activities=activities,
+        schedule=profiler.schedule(wait=settings.wait, warmup=settings.warmup, active=settings.active, repeat=1),
+        on_trace_ready=write,
+        record_shapes=settings.shapes,
+        profile_memory=settings.memory,
+        with_stack=settings.stacks,
+        with_flops=settings.flops,
+        with_modules=settings.modules,
+    )
+
+
+def trace_name() -> str:
+    """As torch's own handler names them: host, process and time; the rank stands inside."""
+    return f"{socket.gethostname()}_{os.getpid()}.{time.time_ns() // 1_000_000}.pt.trace.json.gz"

@@ -1,0 +1,60 @@
+"""What is recorded: one description for every backend, passed on as JSON to the processes of a job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+
+LEVELS = ("Level_none", "Level0", "Level1", "Level2")
+EXPORTS = ("text", "db")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which steps and what of them. Fields that a backend's profiler has no word for are left to those that do."""
+
+    wait: int = 1  # steps before anything happens: the first one compiles and allocates
+    warmup: int = 1  # steps with the profiler on and its records thrown away
+    active: int = 3  # steps that are recorded
+    shapes: bool = True
+    stacks: bool = False
+    memory: bool = False
+    modules: bool = False
+    flops: bool = False
+    # From here on torch_npu only.
+    level: str = "Level1"
+    metrics: str = "PipeUtilization"  # one group of AI core counters a run
+    l2_cache: bool = False
+    mstx: bool = False
+    op_attr: bool = False
+    gc_threshold_ms: float | None = None
+    host_system: tuple[str, ...] = ()
+    system_io: bool = False
+    interconnection: bool = False
+    simplify: bool = True
+    export: tuple[str, ...] = ("text",)
+    asynchronous: bool = False
+
+    def __post_init__(self) -> None:
+        if self.active < 1 or self.wait < 0 or self.warmup < 0:
+            raise ValueError("a recording has at least one active step, and no negative ones before it")
+        if self.level not in LEVELS:
+            raise ValueError(f"{self.level} is no level of torch_npu; there are {', '.join(LEVELS)}")
+        if not self.export or set(self.export) - set(EXPORTS):
+            raise ValueError(f"the profiler exports {' and '.join(EXPORTS)}, not {', '.join(self.export) or 'nothing'}")
+
+    @property
+    def steps(self) -> int:
+        """Steps that a job has to make until the recording is done."""
+        return self.wait + self.warmup + self.active
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Settings:
+        """The settings of another process; what it does not say stays as it is."""
+        known = {field.name for field in fields(Settings)}
+        told = {key: value for key, value in json.loads(text).items() if key in known}
+        lists = {key: tuple(value) for key, value in told.items() if isinstance(value, list)}
+        return replace(Settings(), **{**told, **lists})

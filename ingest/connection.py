@@ -8,6 +8,7 @@ directory and nothing more, and that cannot be undone.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ingest.sqltext import literal, quoted
 MEMORY_LIMIT = "1GB"
 #: A run may be deleted and had back while it is opened.
 _ATTEMPTS = 3
+_PAUSE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,12 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
                 path = directory / f"{table}.parquet"
                 con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
             break
-        except duckdb.IOException:  # deleted meanwhile, and perhaps had back: then it opens now
+        except duckdb.IOException as error:  # deleted meanwhile, and perhaps had back: then it opens now
             con.close()
             if again == _ATTEMPTS - 1:
-                raise
+                text = "a file of the run is missing: it was deleted meanwhile, or the store is damaged"
+                raise IngestError("unknown_run", text, str(directory)) from error
+            time.sleep(_PAUSE_S)
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
     con.execute("SET temp_directory = ''")
     files = ", ".join(literal(str(directory / f"{table}.parquet")) for table in schema.tables())

@@ -5,6 +5,10 @@ TEXT: dict[str, tuple[str, str]] = {}
 MESSAGES = (
     # A capture that is none, or not yet.
     ("there is no such file or directory", "没有这个文件或目录"),
+    (
+        "a file of the run is missing: it was deleted meanwhile, or the store is damaged",
+        "运行缺少文件：可能刚刚被删除，或 store 已损坏",
+    ),
     ("cannot be read: {error}", "无法读取：{error}"),
     ("the file is empty", "文件为空"),
     ("nothing to load here: no file of any profiler", "没有可加载的内容：没有任何 profiler 的文件"),

@@ -2,13 +2,15 @@
 // Names of files are only ever text (textContent); nothing here becomes HTML.
 const PARALLEL = 3;
 
+// One zone for the whole visit: when the page changes it moves on, with what travels and what still waits its turn.
 export default function (component) {
   const { parentElement, data } = component;
-  const zone = parentElement.npulens ?? (parentElement.npulens = build(parentElement));
+  const zone = globalThis.npulensDropZone ?? (globalThis.npulensDropZone = build(parentElement));
+  if (zone.box.parentNode !== parentElement) parentElement.append(zone.box);
   zone.component = component;
   zone.paint(data);
   if (data.reply && zone.pending && data.reply.id === zone.pending.id) zone.answered(data.reply);
-  return () => zone.detach();
+  return () => { if (zone.component === component) zone.detach(); };
 }
 
 function element(tag, name, parent) {
@@ -35,7 +37,7 @@ function build(root) {
   line.setAttribute("role", "status");
   track.hidden = cancel.hidden = true;
 
-  const zone = { component: null, pending: null, attached: false, waiting: [] };
+  const zone = { box, component: null, pending: null, attached: false, waiting: [] };
   const data = () => zone.component.data;
   const text = (key, values = {}) => data().texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   const busy = (on) => { cancel.hidden = track.hidden = !on; };
@@ -161,6 +163,7 @@ function build(root) {
     chooseFiles.textContent = texts.files;
     chooseDirectory.textContent = texts.directory;
     cancel.textContent = texts.cancel;
+    queued();
   };
   return zone;
 }

@@ -1,0 +1,1 @@
+"""History, the statistics of a comparison, and where a change comes from."""

@@ -49,6 +49,9 @@ class Backend(Protocol):
     def mark(self, mark: Any) -> None:
         """Lets the device say when it gets here; does not wait."""
 
+    def wait(self, mark: Any) -> None:
+        """Waits until the device has come to a mark, and no longer: what was issued after it may still run."""
+
     def between_ns(self, first: Any, last: Any) -> int:
         """From one mark to another; only after a synchronize."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,11 +10,10 @@ from typing import Any
 import click
 
 import ingest
+from app.collecting import ask
 from app.commands import load
 from app.console import json_option, print_json, store_option
-from ingest.errors import IngestError
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 _LONG = ("level", "metrics", "wait", "warmup", "active", "steps_by", "backend")
 _SWITCHES = ("stacks", "memory", "modules", "shapes")
 
@@ -58,13 +55,13 @@ def command(
         "metrics": metrics, "stacks": stacks, "memory": memory, "modules": modules, "shapes": shapes,
     }  # fmt: skip
     if begin:
-        answer = _ask(["begin", "-o", str(home)])
+        answer = ask(["begin", "-o", str(home)])
         print_json(answer) if as_json else click.echo("the recording begins at the next step")
         return
     if not command:
         raise click.UsageError("say what to run: npulens collect -- python train.py")
     options = ["--armed"] if armed else []
-    answer = _ask(["own", "-o", str(home), *options, *_options(given), "--", *command])
+    answer = ask(["own", "-o", str(home), *options, *_options(given), "--", *command])
     report = _loaded(home, store) if loads and answer["status"] != "failed" else None
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
@@ -82,27 +79,6 @@ def _options(given: dict[str, Any]) -> list[str]:
     for name in _SWITCHES:
         options += [f"--{'' if given[name] else 'no-'}{name}"] if given[name] is not None else []
     return options
-
-
-def _ask(arguments: list[str]) -> dict[str, Any]:
-    """Lets the collectors work in a process of their own; what the job prints goes through."""
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collectors.__main__ import main; sys.exit(main())"
-    answer: dict[str, Any] = {}
-    with subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith(b'{"'):
-                try:
-                    answer = json.loads(line)
-                    continue
-                except ValueError:
-                    pass  # a line of the job's own that only looks like an answer
-            click.echo(line, nl=False, err=True)
-    if "error" in answer:
-        raise IngestError(answer["error"]["kind"], answer["error"]["message"])
-    if "status" not in answer:
-        raise IngestError("failed", f"the collector ended with status {child.returncode} and no answer")
-    return answer
 
 
 def _loaded(home: Path, store: Path) -> ingest.LoadReport:

@@ -1,0 +1,62 @@
+"""Every workload in every variant and type gives, at its small size on a CPU, what the reference gives in float64."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collectors import kernels
+from collectors.workloads.workload import Case, NotHere, names, workload
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+#: The first compilation imports parts of torch that torch itself calls deprecated.
+own_affair = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+pytestmark = [pytest.mark.torch, needs_torch, own_affair]
+
+#: Share of the norm by which a result may be away from the truth: what the type can hold, with room for its sums.
+WITHIN = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+#: These do several steps, because what a step leaves behind is part of what they compute.
+STEPS = 3
+
+
+def cases() -> Iterator[Any]:
+    for name in names():
+        for variant in workload(name).VARIANTS:
+            for dtype in workload(name).DTYPES:
+                # A compilation takes seconds: one type in every run, the others with the torture.
+                rare = variant == "compiled" and dtype != "float32"
+                yield pytest.param(name, variant, dtype, marks=[pytest.mark.torture] if rare else [])
+
+
+def outputs(case: Case) -> list[list[Any]]:
+    """What each of some steps gave, as float64 and copied before the next step can change it."""
+    made = []
+    for _ in range(STEPS):
+        out = case.step()
+        made.append([each.detach().to("cpu").double().clone() for each in (out if isinstance(out, tuple) else (out,))])
+    return made
+
+
+def built(name: str, variant: str, dtype: str, seed: int = 3) -> Case:
+    found = workload(name)
+    return found.build(variant, found.SHAPES["small"], dtype, "cpu", seed)
+
+
+@pytest.mark.parametrize(("name", "variant", "dtype"), list(cases()))
+def test_a_variant_computes_what_its_reference_does(
+    name: str, variant: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(kernels.INTERPRET, "1")
+    try:
+        case = built(name, variant, dtype)
+    except NotHere as why:
+        pytest.skip(str(why))
+    truth = outputs(built(name, "reference", "float64"))
+    for found, wanted in zip(outputs(case), truth, strict=True):
+        assert [each.shape for each in found] == [each.shape for each in wanted]
+        for one, true in zip(found, wanted, strict=True):
+            away = float((one - true).norm() / true.norm())
+            assert away <= WITHIN[dtype], f"{away:.1e} of the norm away"

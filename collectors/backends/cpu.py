@@ -29,6 +29,9 @@ class Cpu:
     def mark(self, mark: list[int]) -> None:
         mark[0] = time.perf_counter_ns()
 
+    def wait(self, mark: list[int]) -> None:
+        """A mark that was made is in the past."""
+
     def between_ns(self, first: list[int], last: list[int]) -> int:
         return last[0] - first[0]
 

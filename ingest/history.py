@@ -143,19 +143,34 @@ def add(store: Path, identity: Identity, points: Iterable[Point]) -> int:
     checked = [_checked(point, identity.key) for point in points]
     with opened(store) as con:
         con.execute("BEGIN IMMEDIATE")
-        con.execute("INSERT OR IGNORE INTO identity VALUES (?, ?, ?, ?, ?, ?)", [identity.key, *identity.texts])
-        held: dict[str, int] = {}
-        for point in checked:
-            said = json.dumps(dict(sorted(point.covariates.items())), ensure_ascii=False)
-            if said not in held:
-                con.execute("INSERT OR IGNORE INTO conditions(said) VALUES (?)", [said])
-                held[said] = con.execute("SELECT id FROM conditions WHERE said = ?", [said]).fetchone()[0]
-            con.execute(
-                "INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [identity.key, point.metric, point.source, point.at_ns, point.value, point.unit, point.better,
-                 point.night, point.run_id, point.usable, point.reason, held[said]],
-            )  # fmt: skip
+        _write(con, identity, checked)
     return len(checked)
+
+
+def replace_run(store: Path, run_id: str, identity: Identity, points: Iterable[Point]) -> None:
+    """Everything that the history says of a run, in place of what it said; the run counts as followed."""
+    checked = [_checked(point, identity.key) for point in points]
+    with opened(store) as con:
+        con.execute("BEGIN IMMEDIATE")
+        con.execute("DELETE FROM point WHERE run_id = ?", [run_id])
+        if checked:
+            _write(con, identity, checked)
+        con.execute("INSERT OR IGNORE INTO followed VALUES (?)", [run_id])
+
+
+def _write(con: sqlite3.Connection, identity: Identity, points: list[Point]) -> None:
+    con.execute("INSERT OR IGNORE INTO identity VALUES (?, ?, ?, ?, ?, ?)", [identity.key, *identity.texts])
+    held: dict[str, int] = {}
+    for point in points:
+        said = json.dumps(dict(sorted(point.covariates.items())), ensure_ascii=False)
+        if said not in held:
+            con.execute("INSERT OR IGNORE INTO conditions(said) VALUES (?)", [said])
+            held[said] = con.execute("SELECT id FROM conditions WHERE said = ?", [said]).fetchone()[0]
+        con.execute(
+            "INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [identity.key, point.metric, point.source, point.at_ns, point.value, point.unit, point.better,
+             point.night, point.run_id, point.usable, point.reason, held[said]],
+        )  # fmt: skip
 
 
 def _checked(point: Point, key: str) -> Point:
@@ -271,12 +286,6 @@ def followed(store: Path) -> set[str]:
         return set()
     with opened(store) as con:
         return {run_id for (run_id,) in con.execute("SELECT run_id FROM followed")}
-
-
-def follow(store: Path, run_id: str) -> None:
-    """Remember that a run's numbers are in the history, also where there were none."""
-    with opened(store) as con:
-        con.execute("INSERT OR IGNORE INTO followed VALUES (?)", [run_id])
 
 
 def stamp(store: Path) -> int:

@@ -19,10 +19,11 @@ from typing import Any
 
 import duckdb
 
-from ingest import capture, ledger, schema, store
+from ingest import capture, history_run, ledger, schema, store
 from ingest.archive.opener import Opener
 from ingest.assemble import Assembled, Piece, Source, assemble
 from ingest.capture import RankSource
+from ingest.described import described
 from ingest.errors import IngestError, no_room
 from ingest.finish import Part
 from ingest.ledger import Fate
@@ -127,6 +128,7 @@ def _load(job: _Job) -> Done:
             store.set_label(where, entry["run_id"], request.label)
         if entry["run_id"]:
             entry["label"] = store.resolve(where, entry["run_id"]).label
+    history_run.after_load(where, entries)
     return Done(entries + [job.refusal(error) for error in found.refused], fates)
 
 
@@ -177,7 +179,8 @@ def _commit(
     run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id)
     if not job.request.redact:  # names of files tell of people
-        _keep(staged, scratch / run_id, ledger.passed_over(files, {p.source.root for p in group}))
+        told = described((p.source.root for p in group), [*job.request.paths, scratch / "unpacked"])
+        _keep(staged, scratch / run_id, ledger.passed_over(files, {p.source.root for p in group}) | told)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +32,11 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(name, variant, dtype, marks=[pytest.mark.torture] if rare else [])
 
 
+def away(found: Any, wanted: Any) -> float:
+    """Their distance as a share of the norm; of nothing, if nothing is wanted and nothing found."""
+    return float((found - wanted).norm() / wanted.norm()) if wanted.norm() else float(found.norm())
+
+
 def outputs(case: Case) -> list[list[Any]]:
     """What each of some steps gave, as float64 and copied before the next step can change it."""
     made = []
@@ -58,5 +64,23 @@ def test_a_variant_computes_what_its_reference_does(
     for found, wanted in zip(outputs(case), truth, strict=True):
         assert [each.shape for each in found] == [each.shape for each in wanted]
         for one, true in zip(found, wanted, strict=True):
-            away = float((one - true).norm() / true.norm())
-            assert away <= WITHIN[dtype], f"{away:.1e} of the norm away"
+            assert away(one, true) <= WITHIN[dtype]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("depthwise_conv", "one"), ("embedding_dense_grad", "small_zipf"), ("embedding_dense_grad", "small_same")],
+)
+def test_the_other_small_shapes_too(name: str, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeated indices, and the smallest image there is."""
+    monkeypatch.setenv(kernels.INTERPRET, "1")
+    found = workload(name)
+    (wanted,), *_ = outputs(found.build("reference", found.SHAPES[shape], "float64", "cpu", 4))
+    tried = 0
+    for variant in found.VARIANTS:
+        with contextlib.suppress(NotHere):
+            if variant != "compiled":
+                (one,), *_ = outputs(found.build(variant, found.SHAPES[shape], "float32", "cpu", 4))
+                assert one.shape == wanted.shape and away(one, wanted) <= WITHIN["float32"], variant
+                tried += 1
+    assert tried >= 3

@@ -14,6 +14,8 @@ from typing import Any
 from collectors.workloads.workload import NotHere
 
 INTERPRET = "TRITON_INTERPRET"
+#: The most programs of one launch: an axis of an NPU has no more.
+PROGRAMS = 65_535
 
 
 def load(name: str, device: str) -> Any:

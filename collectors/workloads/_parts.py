@@ -55,6 +55,17 @@ def kind(device: str) -> str:
     return device.partition(":")[0]
 
 
+def without_gradients(step: Callable[[], Any]) -> Callable[[], Any]:
+    """A step of inference: nothing is kept for a backward pass."""
+    import torch
+
+    def quiet() -> Any:
+        with torch.no_grad():
+            return step()
+
+    return quiet
+
+
 def compiled(function: Callable[..., Any], device: str) -> Callable[..., Any]:
     """The function through ``torch.compile``: inductor, on an NPU torchair. The first call compiles."""
     import torch

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from collectors import kernels
-from collectors.workloads._parts import Numbers, compiled, item_bytes
+from collectors.workloads._parts import Numbers, compiled, item_bytes, without_gradients
 from collectors.workloads.workload import Case
 
 SHOWS = ("unfused",)
@@ -36,12 +36,7 @@ def build(variant: str, shape: Mapping[str, int], dtype: str, device: str, seed:
     bias, shift = numbers.normal(width, scale=0.1), numbers.normal(width, scale=0.1)
     gain = numbers.between(0.5, 1.5, width)
     layer = _layer(variant, device)
-    torch = numbers.torch
-
-    def step() -> Any:
-        with torch.no_grad():
-            return layer(x, weight, bias, gain, shift)
-
+    step = without_gradients(lambda: layer(x, weight, bias, gain, shift))
     return Case(step, *_counted(variant, rows, inner, width, item_bytes(dtype)))
 
 

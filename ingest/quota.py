@@ -100,6 +100,15 @@ class Watch:
             )
 
 
+def swollen(packed: int, times: int) -> IngestError:
+    """The refusal of packed bytes that come to more than they honestly can."""
+    return IngestError(
+        "archive_bomb",
+        f"{amount(packed)} that unpack to more than {times} times as much: "
+        "no capture does; unpack it yourself if you trust it",
+    )
+
+
 def check_free(place: Path, quota: Quota, needed: int = 0) -> None:
     """Raises when the disk of ``place`` would be left with less than has to stay free."""
     disk = shutil.disk_usage(place)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ingest.archive import names
 from ingest.errors import IngestError
-from ingest.quota import Quota, amount, check_free
+from ingest.quota import Quota, amount, check_free, swollen
 
 #: How often the disk is looked at.
 _LOOK_BYTES = 64 << 20
@@ -70,11 +70,7 @@ class Budget:
                 "archive_bomb", f"it unpacks to more than {amount(quota.unpacked_bytes)}; load a part of it"
             )
         if self.bytes > quota.ratio_from_bytes and self.bytes > quota.unpacked_ratio * self._packed:
-            raise IngestError(
-                "archive_bomb",
-                f"{amount(self._packed)} that unpack to more than {quota.unpacked_ratio} times as much: "
-                "no capture does; unpack it yourself if you trust it",
-            )
+            raise swollen(self._packed, quota.unpacked_ratio)
         if self.bytes >= self._look_at:
             self._look_at = self.bytes + _LOOK_BYTES
             check_free(self._place, quota, _LOOK_BYTES)

@@ -69,21 +69,21 @@ def _document(directory: Path, dice: random.Random, number: int) -> Planted:
 
 
 def _bomb(directory: Path, dice: random.Random, number: int) -> Planted:
-    """Little that unpacks to much: blanks, events, one string, brackets."""
+    """Little that unpacks to much: blanks, events, one string, brackets; from the first byte or behind good events."""
     unit = (b" ", b'{"ph":"X","ts":1,"dur":1},', b"x", b"[", b"\0")[number // 2 % 5]
-    size = (20 << 20) if b"X" in unit else (50 << 20, 400 << 20)[number % 2]  # events are read, however many they are
+    size = (50 << 20, 400 << 20)[number % 2]
     packer = zlib.compressobj(9, wbits=31)
-    head = b'{"schemaVersion": 1, "traceEvents": [' + (b'{"name":"' if unit == b"x" else b"")
-    parts = [packer.compress(head)]
+    head = b'{"schemaVersion": 1, "traceEvents": [' + b"".join(one.encode() + b"," for one in good(number // 10 * 2000))
+    parts = [packer.compress(head + (b'{"name":"' if unit == b"x" else b""))]
     block = unit * ((1 << 20) // len(unit))
     parts += [packer.compress(block) for _ in range(size >> 20)]
     (directory / "t.pt.trace.json.gz").write_bytes(b"".join(parts) + packer.flush())
-    return Planted(directory / "t.pt.trace.json.gz")
+    return Planted(directory / "t.pt.trace.json.gz", refused_as=("archive_bomb",))
 
 
 KINDS = (
     Kind("encoding", 4 * len(ENCODINGS), _encoded),
     Kind("noise", 4 * len(MAGIC), _noise),
     Kind("document", 3 * len(DOCUMENTS), _document),
-    Kind("bomb", 10, _bomb),
+    Kind("bomb", 20, _bomb),
 )

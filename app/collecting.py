@@ -15,14 +15,15 @@ from ingest.errors import IngestError
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def ask(arguments: list[str], quiet_out: bool = True) -> dict[str, Any]:
+def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None) -> dict[str, Any]:
     """What the collectors answer. What they or a job print goes through: to stderr, or to stdout without ``quiet_out``.
 
+    ``python`` is another interpreter than this one: that of the jobs, where torch is.
     An interrupt reaches the child as well, which ends in its own way; this process waits for its answer.
     """
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collectors.__main__ import main; sys.exit(main())"
     answer: dict[str, Any] = {}
-    with subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([str(python or sys.executable), "-c", script, *arguments], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         lines = iter(child.stdout)
         while True:

@@ -51,6 +51,14 @@ def _begin(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    from collectors.doctor.visit import visit
+
+    found = visit(Path.cwd())
+    print(json.dumps(found), flush=True)
+    return 0 if found["status"] == "usable" else 1
+
+
 def _settings(arguments: argparse.Namespace) -> Settings:
     given = {name: getattr(arguments, name) for name in vars(Settings()) if getattr(arguments, name, None) is not None}
     return replace(Settings(), **{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
@@ -70,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     begin = verbs.add_parser("begin", help="begin the recording of an armed job")
     begin.set_defaults(run=_begin)
     begin.add_argument("-o", "--output", type=Path, required=True)
+    doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
+    doctor.set_defaults(run=_doctor)
     return parser
 
 

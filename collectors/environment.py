@@ -7,73 +7,95 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from collectors.telemetry import cann, machine, npu_smi
+from collectors.telemetry.asked import ask
+from collectors.telemetry.processor import Processor, our_cores
 
 #: Variables that change how fast a job runs; others are nobody's business.
 _PREFIXES = (
     "ASCEND_", "HCCL_", "NCCL_", "CUDA_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "GLOO_", "TASK_QUEUE", "CPU_AFFINITY",
-    "TRITON_", "ACL_", "INF_NAN_MODE", "COMBINED_ENABLE", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "TRITON_", "ACL_", "INF_NAN_MODE", "COMBINED_ENABLE", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "PROF", "KINETO_",
 )  # fmt: skip
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
 def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The machine and its settings; what cannot be read is None."""
+    home = cann.home()
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "versions": dict(versions or {}),
-        "cann": _cann(),
-        "driver": _first_line("/usr/local/Ascend/driver/version.info") or _first_line("/proc/driver/nvidia/version"),
-        "cpu": {
-            "model": _cpu_model(),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "governor": _first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            "load": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None,
-            "memory_limit": _memory_limit(),
-        },
-        "variables": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(_PREFIXES) and not any(word in name for word in _SECRET)
-        },
+        "cann": cann.version(home) if home else None,
+        "driver": cann.part(cann.DRIVER) or machine.line(Path("/proc/driver/nvidia/version")),
+        "firmware": cann.part(cann.FIRMWARE),
+        **devices(),
+        "cpu": _cpu(),
+        "container": machine.container(),
+        "variables": variables(),
         "commit": _commit(Path.cwd()),
         "argv0": Path(sys.argv[0]).name,
     }
 
 
-def _cann() -> str | None:
-    """The version of CANN that ASCEND_HOME_PATH names; searching for it elsewhere would find another one."""
-    home = os.environ.get("ASCEND_HOME_PATH")
-    if not home:
-        return None
-    for path in sorted(Path(home).glob("**/ascend_*_install.info"))[:1] + sorted(Path(home).glob("version.*"))[:1]:
-        for line in path.read_text("utf-8", "replace").splitlines():
-            name, _, value = line.partition("=")
-            if name.strip().lower() == "version":
-                return value.strip()
-    return None
+def devices() -> dict[str, Any]:
+    """What npu-smi tells of every NPU: the chips, their clocks, who holds them and how they reach each other."""
+    asked = ask(["npu-smi", "info"])
+    if not asked.answered:
+        return {"soc": None, "devices": None, "processes": None, "topology": None}
+    told = npu_smi.info(asked.text)
+    cards = {
+        card: ask(["npu-smi", "info", "-t", "common", "-i", str(card)]).text for card in {c.npu for c in told.chips}
+    }
+    common = {card: npu_smi.chips(text) for card, text in cards.items()}
+    return {
+        "soc": ", ".join(sorted({chip.name for chip in told.chips})) or None,
+        "devices": [{**asdict(chip), **_clocks(common[chip.npu].get(chip.chip, {}))} for chip in told.chips],
+        "processes": [asdict(process) for process in told.processes],
+        "topology": {
+            name: asdict(near) for name, near in npu_smi.topology(ask(["npu-smi", "info", "-t", "topo"]).text).items()
+        },
+    }
 
 
-def _cpu_model() -> str | None:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
-            return next((line.partition(":")[2].strip() for line in stream if line.startswith("model name")), None)
-    except OSError:
-        return platform.processor() or None
+def _clocks(block: Mapping[str, str]) -> dict[str, float | None]:
+    told = dict(block)
+    return {
+        "clock_mhz": npu_smi.value(told, "Aicore curFreq(MHZ)"),
+        "rated_mhz": npu_smi.value(told, "Aicore Freq(MHZ)"),
+    }
 
 
-def _memory_limit() -> str | None:
-    return _first_line("/sys/fs/cgroup/memory.max") or _first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+def _cpu() -> dict[str, Any]:
+    processor = Processor()
+    told, memory = processor.telemetry(), machine.memory()
+    return {
+        "model": processor.name() or platform.processor() or None,
+        "cores": len(our_cores()),
+        "quota_cores": machine.core_quota(),
+        "numa": machine.numa(),
+        "governor": machine.governor(),
+        "clock_mhz": told.clock_mhz,
+        "rated_mhz": told.rated_mhz,
+        "temperature_c": told.temperature_c,
+        "load": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "memory_limit": machine.memory_limit(),
+        "memory_available_bytes": memory[0] if memory else None,
+        "memory_bytes": memory[1] if memory else None,
+    }
 
 
-def _first_line(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.readline().strip() or None
-    except OSError:
-        return None
+def variables() -> dict[str, str]:
+    """The environment variables that matter here, without anything that looks like a secret."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_PREFIXES) and not any(word in name for word in _SECRET)
+    }
 
 
 def _commit(place: Path) -> str | None:

@@ -120,6 +120,11 @@ def probe(name: str, python: str = sys.executable, patience_s: float = PATIENCE_
     return next(each for each in _ask(name, python, patience_s) if each.name == name)
 
 
+def survey(python: str = sys.executable, patience_s: float = PATIENCE_S) -> list[Capability]:
+    """What every backend says, in the order in which they are tried."""
+    return _ask("npu", python, patience_s) + _ask("cpu", python, patience_s)
+
+
 def choose(requested: str | None = None, python: str = sys.executable, patience_s: float = PATIENCE_S) -> Choice:
     """The first backend that is there; one that was asked for by name is used or the answer is no."""
     if requested is not None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from collectors.backends.backend import Telemetry
+from collectors.telemetry.machine import line, text
 
 _CORE = "sys/devices/system/cpu/cpu{}"
 #: Names that the thermal drivers of x86-64 and aarch64 give the sensor of the whole processor.
@@ -41,9 +42,9 @@ class Processor:
         found: dict[tuple[int, str], int] = {}
         for core in self._cores:
             for index in self._root.glob(_CORE.format(core) + "/cache/index*"):
-                level, kind, size = (_line(index / name) for name in ("level", "type", "size"))
+                level, kind, size = (line(index / name) for name in ("level", "type", "size"))
                 if level and size and kind != "Instruction":
-                    found[int(level), _line(index / "shared_cpu_list") or str(core)] = _bytes(size)
+                    found[int(level), line(index / "shared_cpu_list") or str(core)] = _bytes(size)
         last = max((level for level, _ in found), default=None)
         return sum(size for (level, _), size in found.items() if level == last) or None
 
@@ -52,14 +53,14 @@ class Processor:
         return self._described("model name") or self._described("Hardware") or self._described("CPU part")
 
     def _clocks(self) -> list[float]:
-        told = [_line(self._root / _CORE.format(core) / "cpufreq/scaling_cur_freq") for core in self._cores]
+        told = [line(self._root / _CORE.format(core) / "cpufreq/scaling_cur_freq") for core in self._cores]
         if any(told):
             return [int(khz) / 1000 for khz in told if khz]
         return [float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", self._cpuinfo(), re.MULTILINE)]
 
     def _rated(self) -> float | None:
         """The clock that every core holds at once. The highest one is for a single core, and no rating."""
-        base = _line(self._root / _CORE.format(self._cores[0]) / "cpufreq/base_frequency")
+        base = line(self._root / _CORE.format(self._cores[0]) / "cpufreq/base_frequency")
         if base:
             return int(base) / 1000
         named = re.search(r"@\s*([\d.]+)\s*GHz", self._described("model name") or "")
@@ -74,7 +75,7 @@ class Processor:
     def _busy_and_all(self) -> tuple[int, int] | None:
         """Ticks of our cores since the start of the machine: at work, and altogether (proc(5))."""
         ours = {f"cpu{core}" for core in self._cores}
-        rows = [line.split() for line in _text(self._root / "proc/stat").splitlines()]
+        rows = [row.split() for row in text(self._root / "proc/stat").splitlines()]
         counted = [[int(value) for value in row[1:9]] for row in rows if row and row[0] in ours]
         if not counted:
             return None
@@ -84,10 +85,10 @@ class Processor:
     def _temperature(self) -> float | None:
         for name in _SENSORS:
             for zone in sorted(self._root.glob("sys/class/thermal/thermal_zone*")):
-                if _line(zone / "type") == name and (value := _line(zone / "temp")):
+                if line(zone / "type") == name and (value := line(zone / "temp")):
                     return int(value) / 1000
             for sensor in sorted(self._root.glob("sys/class/hwmon/hwmon*")):
-                if _line(sensor / "name") == name and (value := _line(sensor / "temp1_input")):
+                if line(sensor / "name") == name and (value := line(sensor / "temp1_input")):
                     return int(value) / 1000
         return None
 
@@ -102,11 +103,11 @@ class Processor:
         counters: dict[str, int] = {}
         for core in self._cores:
             for why in ("core", "package"):
-                told = _line(self._root / _CORE.format(core) / f"thermal_throttle/{why}_throttle_count")
+                told = line(self._root / _CORE.format(core) / f"thermal_throttle/{why}_throttle_count")
                 if told:
                     counters[f"heat of the {why}"] = counters.get(f"heat of the {why}", 0) + int(told)
         for place in ("sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cpu/cpu.stat"):
-            held = re.search(r"^nr_throttled (\d+)", _text(self._root / place), re.MULTILINE)
+            held = re.search(r"^nr_throttled (\d+)", text(self._root / place), re.MULTILINE)
             if held:
                 counters["quota of the control group"] = int(held[1])
         return counters
@@ -116,7 +117,7 @@ class Processor:
         return found[1].strip() if found else None
 
     def _cpuinfo(self) -> str:
-        return _text(self._root / "proc/cpuinfo")
+        return text(self._root / "proc/cpuinfo")
 
 
 def our_cores() -> list[int]:
@@ -128,14 +129,3 @@ def our_cores() -> list[int]:
 
 def _bytes(size: str) -> int:
     return int(size.rstrip("KMG")) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
-
-
-def _line(path: Path) -> str | None:
-    return next(iter(_text(path).splitlines()), "").strip() or None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""

@@ -24,7 +24,7 @@ def number(name: str, value: Value) -> str:
     if name.endswith("_ns"):
         return duration(value)
     if name.endswith("_share"):
-        return f"{value:.1%}" if abs(value) < 0.995 else f"{value:.0%}"
+        return share(value)
     if name.endswith("_bytes_per_s"):
         return f"{value / 1e9:.3g} GB/s"
     if name.endswith("_bytes"):
@@ -34,10 +34,15 @@ def number(name: str, value: Value) -> str:
 
 def duration(ns: float) -> str:
     """1,234,567 ns is 1.23 ms."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(ns) >= scale * 0.9995:
             return f"{_digits(ns / scale)} {unit}"
     return f"{ns:.0f} ns"
+
+
+def share(value: float) -> str:
+    """0.1234 is 12.3 %."""
+    return f"{100 * value:.1f} %" if abs(value) < 0.995 else f"{100 * value:.0f} %"
 
 
 def size(count: float) -> str:

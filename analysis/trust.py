@@ -14,7 +14,7 @@ from typing import Any
 
 from analysis.clock import clock
 from analysis.run import Run
-from analysis.say import duration
+from analysis.say import duration, share
 
 Pair = tuple[str, str]
 #: name, what it is, points, share
@@ -121,19 +121,20 @@ def _files(found: Facts) -> Iterator[Doubt]:
     for rank, reason in found.partial:
         yield Doubt("partial", (f"rank {rank} is incomplete: {reason}", f"rank {rank} 的数据不完整：{reason}"))
     if found.dropped:
-        share = f"{found.dropped:,} of {found.events + found.dropped:,}"
+        dropped = f"{found.dropped:,} of {found.events + found.dropped:,}"
         yield Doubt("dropped", (
-            f"{share} events were not kept, so time shown as idle may be work that is missing",
-            f"有事件未保留（{share}），显示为空闲的时间可能是缺失的工作",
+            f"{dropped} events were not kept, so time shown as idle may be work that is missing",
+            f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",
         ))  # fmt: skip
 
 
 def _launches(found: Facts) -> Iterator[Doubt]:
     if found.tasks and found.linked < found.tasks:
-        lost, share = f"{found.tasks - found.linked:,} of {found.tasks:,}", 1 - found.linked / found.tasks
+        lost, lost_share = f"{found.tasks - found.linked:,} of {found.tasks:,}", 1 - found.linked / found.tasks
         yield Doubt("links", (
-            f"{lost} device tasks ({share:.1%}) have no known launch: why the device waited before them cannot be told",
-            f"{lost} 个设备任务（{share:.1%}）找不到下发点，无法说明设备为何在其之前等待",
+            f"{lost} device tasks ({share(lost_share)}) have no known launch: "
+            "why the device waited before them cannot be told",
+            f"{lost} 个设备任务（{share(lost_share)}）找不到下发点，无法说明设备为何在其之前等待",
         ))  # fmt: skip
     if found.negative:
         by = duration(-found.earliest_ns)

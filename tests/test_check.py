@@ -46,8 +46,8 @@ def test_the_first_line_is_the_answer(place: Path) -> None:
     done = run(place)
     assert done.exit_code == 0, done.output
     first, second, *rest = done.stdout.splitlines()
-    saving = "at most 40.0 us of the 100 us step (40.0%)."
-    assert first == f"{SAFE} runs 40.0 us of each step. Fixing it gives back {saving}"
+    saving = "at most 40.0 µs of the 100 µs step (40.0 %)."
+    assert first == f"{SAFE} runs 40.0 µs of each step. Fixing it gives back {saving}"
     assert second.startswith("This capture answers ")
     text = "\n".join(rest)
     assert "Make " + SAFE in text and "(and 9 more)" in text
@@ -58,7 +58,7 @@ def test_the_first_line_is_the_answer(place: Path) -> None:
 
 def test_chinese_is_complete(place: Path) -> None:
     text = run(place, "--lang", "zh").stdout
-    assert text.splitlines()[0] == f"{SAFE} 每步耗时 40.0 us。修复后每步（100 us）最多可省 40.0 us（40.0%）。"
+    assert text.splitlines()[0] == f"{SAFE} 每步耗时 40.0 µs。修复后每步（100 µs）最多可省 40.0 µs（40.0 %）。"
     assert "共 4 项检查：1 项有发现，1 项无问题，1 项无法检查，1 项出错。" in text
 
 

@@ -57,7 +57,7 @@ def own(folder: Path, name: str, text: str = DETECTOR.replace("TIMES", "1")) -> 
 def test_a_detector_of_ones_own_is_one_file(tmp_path: Path) -> None:
     said = check(connection(CASE), only=["mine"], settings=own(tmp_path, "mine"))
     assert [(f.detector, f.saving_ns) for f in said.findings] == [("mine", 400_000), ("mine", 300_000)]
-    assert said.findings[0].words["en"].title == "400 us of kernel first"
+    assert said.findings[0].words["en"].title == "400 µs of kernel first"
     assert said.step_ns == 1_000_000 and said.together_ns == 700_000
 
 
@@ -138,7 +138,7 @@ def said_by(said: Check) -> list[str]:
     ("name", "value", "text"),
     [
         ("saving_ns", 1_234_567, "1.23 ms"), ("saving_ns", 999, "999 ns"), ("x_ns", 101_234_567, "101 ms"),
-        ("x_ns", 2_500_000_000, "2.50 s"), ("x_share", 0.1234, "12.3%"), ("x_share", 1.0, "100%"),
+        ("x_ns", 2_500_000_000, "2.50 s"), ("x_share", 0.1234, "12.3 %"), ("x_share", 1.0, "100 %"),
         ("x_bytes", 1536, "1.50 KiB"), ("x_bytes_per_s", 2.5e10, "25 GB/s"), ("calls", 1234, "1,234"),
         ("ranks", [0, 1], "0, 1"), ("peer", None, "?"),
     ],

@@ -60,9 +60,9 @@ def opened(lang: str, until: str, script: Callable[[], None] | None = None) -> A
 def test_the_answer_and_the_first_cards_on_the_first_page(place: Path) -> None:
     page = opened("en", "Fixing it gives back")
     shown = texts(page)
-    saving = "at most 40.0 us of the 100 us step (40.0%)."
-    assert f"{MARKUP} runs 40.0 us of each step. Fixing it gives back {saving}" in shown
-    assert "1 · 40.0 us · 40.0% of the step" in shown
+    saving = "at most 40.0 µs of the 100 µs step (40.0 %)."
+    assert f"{MARKUP} runs 40.0 µs of each step. Fixing it gives back {saving}" in shown
+    assert "1 · 40.0 µs · 40.0 % of the step" in shown
     assert f"What to do: Make {MARKUP} faster" in shown
     assert "Of 4 detectors, 1 found something, 1 looked and found nothing, 1 could not look, 1 failed." in shown
     assert "RuntimeError" not in shown
@@ -114,7 +114,7 @@ def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
 
 def test_chinese(place: Path) -> None:
     shown = texts(opened("zh", "最多可省"))
-    assert "1 · 40.0 us · 占步长 40.0%" in shown and "怎么做：让" in shown and "采集质量：" in shown
+    assert "1 · 40.0 µs · 占步长 40.0 %" in shown and "怎么做：让" in shown and "采集质量：" in shown
 
 
 def test_names_never_reach_markup(place: Path) -> None:

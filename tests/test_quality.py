@@ -84,7 +84,7 @@ def test_partial_trust_is_a_share() -> None:
     names = {doubt.name for doubt in found.doubts}
     assert names == {"partial", "dropped", "links", "negative_latency"}
     early = next(doubt.text[0] for doubt in found.doubts if doubt.name == "negative_latency")
-    assert "by up to 1.00 us" in early
+    assert "by up to 1.00 µs" in early
     missing = {entry.name: entry for entry in found.missing}
     assert missing["ranks"].what == ("ranks 1-3 of 4", "4 个 rank 中的 1-3")
     assert missing["more_steps"].collect_with == "schedule(active=5)"

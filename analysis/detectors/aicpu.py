@@ -69,7 +69,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：{type} 运行在 AI CPU 上，每步 {kernel_ns}，共 {count} 个[[，形状 {shapes}]][[（{dtypes}）]]",
+            "rank {ranks}：{type} 运行在 AI CPU 上，每步 {kernel_ns}，共 {count} 个[[，形状 {shapes}]][[（{dtypes}）]]",
             "{cast_zh}由 {origin} 下发。若与数据类型无关，请换用有 AI Core 实现的算子，或移出训练步。"
             "以上为收益上限：算子在 AI Core 上仍需耗时。",
         )

@@ -53,7 +53,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：运行中编译算子，设备每步空闲 {idle_ns}（{idle_share}）；共 {calls} 次调用，涉及 {operators}",
+            "rank {ranks}：运行中编译算子，设备每步空闲 {idle_ns}（{idle_share}）；共 {calls} 次调用，涉及 {operators}",
             "昇腾：torch.npu.set_compile_mode(jit_compile=False)，固定或分档形状，用有 aclnn 形式的算子替换 "
             "{operators}。torch.compile：填充形状或标记动态维（TORCH_LOGS=recompiles）。正式步之前预热所有形状。",
         )

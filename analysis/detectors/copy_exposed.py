@@ -72,7 +72,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：{way_zh}的 {count} 次拷贝没有被掩盖，每步 {exposed_ns}，来自 {origin}",
+            "rank {ranks}：{way_zh}的 {count} 次拷贝没有被掩盖，每步 {exposed_ns}，来自 {origin}",
             "请使用锁页内存（pin_memory=True）与 non_blocking=True，在独立的流上与计算并行拷贝，并合并小拷贝。"
             "其中 {blocking} 次阻塞主机或来自非锁页内存；最大一次为 {largest_bytes}，速率 {bandwidth_bytes_per_s}"
             "[[（链路 {link_bytes_per_s}）]]。",

@@ -47,7 +47,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：等待数据加载器给出下一批数据，设备每步空闲 {idle_ns}（{idle_share}）",
+            "rank {ranks}：等待数据加载器给出下一批数据，设备每步空闲 {idle_ns}（{idle_share}）",
             "增加加载进程（num_workers、prefetch_factor、persistent_workers=True）并绑到独立的核，"
             "或降低单样本开销：在设备上解码（DVPP；CUDA 上用 DALI）或提前解码。",
         )

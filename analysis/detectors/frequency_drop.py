@@ -63,7 +63,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：每步有 {slow_ns} 的时间 AI Core 运行在 {clock_mhz} MHz，额定 {rated_mhz} MHz",
+            "rank {ranks}：每步有 {slow_ns} 的时间 AI Core 运行在 {clock_mhz} MHz，额定 {rated_mhz} MHz",
             "请检查该设备的功耗上限、温度与散热（npu-smi info -t power / -t temp / -t common），并换卡验证。"
             "共有 {count} 个算子运行在额定频率以下。",
         )

@@ -47,7 +47,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：Python 垃圾回收使主机停顿，设备每步空闲 {idle_ns}（{idle_share}）；"
+            "rank {ranks}：Python 垃圾回收使主机停顿，设备每步空闲 {idle_ns}（{idle_share}）；"
             "共 {collections} 次回收，最长 {longest_ns}",
             "启动后调用 gc.collect(); gc.freeze()，再 gc.disable() 或 gc.set_threshold(100_000, 50, 1000)，"
             "每隔几百步在所有卡的同一步手动回收。",

@@ -50,7 +50,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
+            "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
             "让 {code} 不再阻塞训练步：降低频率、放到设备上或另一线程。若下发处处都慢：绑核（CPU_AFFINITY_CONF=1）、"
             "昇腾上设 TASK_QUEUE_ENABLE=2，或整图下发（torch.compile + torchair；CUDA graphs）。",
         )

@@ -78,7 +78,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：{type} 只用了 {cores} 个核中的 {blocks} 个，每步 {kernel_ns}，"
+            "rank {ranks}：{type} 只用了 {cores} 个核中的 {blocks} 个，每步 {kernel_ns}，"
             "共 {count} 个[[，主要在 {shapes}]]",
             "请增大可切分的工作量：更大的 batch，用 grouped 或 batched 矩阵乘合并小算子，维度取 16 的倍数；"
             "检查核数限制，尝试其他 tiling。由 {origin} 下发。以上为收益上限：受访存限制的算子用不了更多核。",

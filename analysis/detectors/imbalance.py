@@ -51,7 +51,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
+            "rank {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
             "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本、均衡专家（辅助损失、容量）、"
             "均匀划分各阶段的层。若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
         ),

@@ -39,10 +39,11 @@ NEEDS = ("collectives",)
 _MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first
 
 _HEAD = "{who} {wait_ns} of each step ({wait_share}{bare})"
-_HEAD_ZH = "卡 {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
+_HEAD_ZH = "rank {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
 _SAVES = "If the last came together with the last but one, each step would be {saving_ns} shorter."
 _SAVES_ZH = "若最后一张卡与倒数第二张卡同时到达，每步可缩短 {saving_ns}。"
-_SEE, _SEE_ZH = "The other findings of rank {peer} say more. " + _SAVES, "卡 {peer} 的其他结论有更多说明。" + _SAVES_ZH
+_SEE = "The other findings of rank {peer} say more. " + _SAVES
+_SEE_ZH = "rank {peer} 的其他结论有更多说明。" + _SAVES_ZH
 TEXT = {
     "en": {
         "uncaptured": Words(
@@ -79,21 +80,21 @@ TEXT = {
     },
     "zh": {
         "uncaptured": Words(
-            _HEAD_ZH + "在等未采集的卡 {peer}",
-            "现有数据说明不了卡 {peer} 为何迟到。请在相同的 5 个步上同时采集卡 {peer} 和卡 {witness}："
+            _HEAD_ZH + "在等未采集的 rank {peer}",
+            "现有数据说明不了 rank {peer} 为何迟到。请在相同的 5 个步上同时采集 rank {peer} 和 rank {witness}："
             "activities=[CPU, NPU]、profiler_level=Level1、with_stack=True、gc_detect_threshold=0，"
             "并检查其主机的数据输入、垃圾回收、绑核、其他进程和 AI Core 频率。" + _SAVES_ZH,
         ),
         "idle": Words(
-            _HEAD_ZH + "在等卡 {peer}：它的设备比其他卡多空闲 {idle_ns}",
-            "卡 {peer} 的主机下发过晚，请看它在空闲时做了什么。" + _SEE_ZH,
+            _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多空闲 {idle_ns}",
+            "rank {peer} 的主机下发过晚，请看它在空闲时做了什么。" + _SEE_ZH,
         ),
         "busy": Words(
-            _HEAD_ZH + "在等卡 {peer}：它的设备比其他卡多工作 {busy_ns}",
+            _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多工作 {busy_ns}",
             "请对比它与其他卡的算子：token 更多、形状不同或频率更低。" + _SEE_ZH,
         ),
-        "captured": Words(_HEAD_ZH + "在等卡 {peer}", _SEE_ZH),
-        "clocked": Words(_HEAD_ZH + "在等卡 {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
+        "captured": Words(_HEAD_ZH + "在等 rank {peer}", _SEE_ZH),
+        "clocked": Words(_HEAD_ZH + "在等 rank {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
         "unnamed": Words(
             _HEAD_ZH + "在集合通信中等其他卡，数据未说明在等哪张卡",
             "请用 profiler_level=Level1 重新采集：之后每次等待都会标明对端。" + _SAVES_ZH,

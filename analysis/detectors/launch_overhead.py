@@ -54,7 +54,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：每步有 {kernels} 个算子（平均 {kernel_ns}）比下发开销（{launch_ns}）还短，"
+            "rank {ranks}：每步有 {kernels} 个算子（平均 {kernel_ns}）比下发开销（{launch_ns}）还短，"
             "其间设备空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
             "合并下发：foreach 或融合算子（NpuFusedAdamW、torch_npu.npu_*）、torch.compile（昇腾用 torchair）、"
             "图捕获（NPUGraph、CUDA graphs）。TASK_QUEUE_ENABLE=2 可降低单次下发开销；更大的批量使算子更长。",

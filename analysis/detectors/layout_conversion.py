@@ -61,7 +61,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：{conversion} 只做转换，每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]][[（{change}）]]",
+            "rank {ranks}：{conversion} 只做转换，每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]][[（{change}）]]",
             "[[其后的算子是 {consumer}，]]由 {origin} 下发。{advice_zh}",
         )
     },

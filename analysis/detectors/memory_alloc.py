@@ -51,7 +51,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
+            "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
             "其中 {retries} 次紧跟释放之后，{code_share} 的时间在 {code}",
             "设置 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True（CUDA：PYTORCH_CUDA_ALLOC_CONF），"
             "训练步内不要调用 empty_cache()，保持形状不变。"

@@ -47,7 +47,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {rank} 的流水线阶段每步有 {bubble_ns}（{bubble_share}）在等相邻阶段",
+            "rank {rank} 的流水线阶段每步有 {bubble_ns}（{bubble_share}）在等相邻阶段",
             "每步有 {count} 次收发。请增加 micro batch 数（减小 micro-batch-size），使用交错调度"
             "（--num-layers-per-virtual-pipeline-stage），并均衡各阶段的层数：首尾阶段还有 embedding 和 loss。"
             "同时采集相邻阶段，可看出哪个阶段慢。",

@@ -55,12 +55,12 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：采集器自身工作时设备每步空闲 {idle_ns}（{idle_share}）",
+            "rank {ranks}：采集器自身工作时设备每步空闲 {idle_ns}（{idle_share}）",
             "不采集时训练步更短。减少采集内容（profiler_level=Level1 或 Level0、with_stack=False、record_shapes=False、"
             "profile_memory=False），只比较采集方式相同的数据。",
         ),
         "held": Words(
-            "卡 {ranks}：每个算子之后设备等待采集器读取 L2 缓存计数器 {pause_ns}，每步共 {idle_ns}（{idle_share}）",
+            "rank {ranks}：每个算子之后设备等待采集器读取 L2 缓存计数器 {pause_ns}，每步共 {idle_ns}（{idle_share}）",
             "用 l2_cache=False 采集；不采集时训练步更短，其他结论的占比实际更大。L2 缓存请单独采集一次。",
         ),
     },

@@ -68,7 +68,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：{count} 个算子偶发变慢，每步比同类中位数多 {excess_ns}，最严重的是 {type}"
+            "rank {ranks}：{count} 个算子偶发变慢，每步比同类中位数多 {excess_ns}，最严重的是 {type}"
             "（{worst_ns}，正常 {median_ns}）",
             "请查看这些时刻设备上还有什么：其他进程、同时进行的通信或拷贝、ECC 修复。"
             "若耗时取决于数据，请均衡数据。涉及类型：{types}。",

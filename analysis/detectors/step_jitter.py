@@ -74,7 +74,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：第 {steps} 步比中位步最多长 {total_longer_ns}，其中 {total_extra_ns} 没有任何记录能解释",
+            "rank {ranks}：第 {steps} 步比中位步最多长 {total_longer_ns}，其中 {total_extra_ns} 没有任何记录能解释",
             "请查看这些时刻机器在做什么：其他进程、功耗或 ECC 事件、系统任务；"
             "并在其前后用 host_sys 与 sys_io 多采几步。增长的部分：设备无故空闲 {total_pause_ns}，"
             "算子整体变慢 {total_slower_ns}；"

@@ -53,7 +53,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：每步 {calls} 次同步调用排空队列，"
+            "rank {ranks}：每步 {calls} 次同步调用排空队列，"
             "设备随后空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
             "不要在 {code} 里读取设备上的值：留在设备上、隔若干步再读，或用 non_blocking=True 拷贝后下一步再看。"
             "确认没有设置 ASCEND_LAUNCH_BLOCKING（CUDA_LAUNCH_BLOCKING）。",

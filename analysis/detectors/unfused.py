@@ -72,7 +72,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "卡 {ranks}：每步 {count} 处 {kernels} 是分开的算子，共 {chain_ns}，融合后约 {fused_ns}",
+            "rank {ranks}：每步 {count} 处 {kernels} 是分开的算子，共 {chain_ns}，融合后约 {fused_ns}",
             "请使用 {operator}（CUDA 上：{cuda}）。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin} 下发。",
         )
     },

@@ -40,7 +40,7 @@ def command(run: str, store: Path, as_json: bool, lang: str) -> None:
 
 def _cells(row: Row, whole: str) -> list[str]:
     def part(ns: int | None) -> str:
-        share = f" {ns / row.dur_ns:6.1%}" if ns is not None and row.dur_ns else ""
+        share = f" {100 * ns / row.dur_ns:5.1f} %" if ns is not None and row.dur_ns else ""
         return milliseconds(ns) + share
 
     free = None if row.profiler is None else row.profiler.free_ns

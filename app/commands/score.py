@@ -13,6 +13,7 @@ import click
 
 import ingest
 from analysis.engine import check
+from analysis.say import share
 from analysis.scoring import Case, Rate, Score, score, scored
 from app.console import json_option, print_json, table
 from ingest import store as stores
@@ -44,10 +45,10 @@ def command(dirs: tuple[Path, ...], jobs: int, as_json: bool) -> None:
     for case in cases:
         for fault in case.planted:
             if not fault.hit:
-                click.echo(f"missed: {fault.cause} of {fault.gain_ns / fault.step_ns:.1%} in {case.name}")
+                click.echo(f"missed: {fault.cause} of {share(fault.gain_ns / fault.step_ns)} in {case.name}")
         for said in case.said:
             if not said.hits:
-                click.echo(f"wrong: {said.detector} says {said.cause} of {said.saving_share:.1%} in {case.name}")
+                click.echo(f"wrong: {said.detector} says {said.cause} of {share(said.saving_share)} in {case.name}")
 
 
 def cases_under(directory: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from analysis.say import share
 from app.console import json_option, milliseconds, print_json
 from ingest.errors import IngestError
 
@@ -54,7 +55,7 @@ def command(
         for row in answer["scenarios"]:
             click.echo(f"{row['name']:{width}}  {row['what']}")
     else:
-        faults = ", ".join(f"{f['cause']} {f['gain_ns'] / answer['step_ns']:.1%}" for f in answer["faults"])
+        faults = ", ".join(f"{f['cause']} {share(f['gain_ns'] / answer['step_ns'])}" for f in answer["faults"])
         click.echo(f"{output}: step {milliseconds(answer['step_ns'])} ms, {faults or 'clean'}")
 
 

@@ -17,7 +17,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, directions and sizes, speeds, and the worst one by one."""
-    st.subheader(ctx.say("copies.title"), anchor="copies")
+    st.subheader(ctx.say("copies.question"), anchor="copies")
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -17,7 +17,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the filter, the kinds, and the chosen one."""
-    st.subheader(ctx.say("kernels.title"), anchor="kernels")
+    st.subheader(ctx.say("kernels.question"), anchor="kernels")
     if ctx.run is None:
         store_empty.show(ctx)
         return

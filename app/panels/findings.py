@@ -189,5 +189,5 @@ def _better(ctx: Context, found: Subject) -> None:
         st.text(telling.collect(found.check, ctx.lang))
         st.code(quality.collect.code(ctx.lang), language="python")
         st.text(telling.points(found.check, ctx.lang))
-        parts = [(telling.of(ctx.lang, p.text), str(p.points), f"{p.share:.1%}") for p in quality.parts]
+        parts = [(telling.of(ctx.lang, p.text), str(p.points), telling.share(p.share)) for p in quality.parts]
         _table(ctx, ("part", "points", "share"), parts)

@@ -223,7 +223,7 @@ def _quality(check: Check, tongue: Tongue) -> Iterator[str]:
         yield f'<pre class="{lang}" lang="{lang}"><code>{_code(check, lang)}</code></pre>'
     rows = "".join(
         f"<tr><td>{tongue.of(lambda lang, p=part: telling.of(lang, p.text))}</td>"
-        f'<td class="n">{part.points}</td><td class="n">{part.share:.1%}</td></tr>'
+        f'<td class="n">{part.points}</td><td class="n">{telling.share(part.share)}</td></tr>'
         for part in quality.parts
     )
     head = _head(tongue, ("part", 0), ("points", 1), ("share", 1))

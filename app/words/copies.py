@@ -2,6 +2,8 @@
 
 TEXT = {
     "title": ("Copies", "内存拷贝"),
+    "question": ("What do copies cost, how fast are they, and which does the device wait for?",
+                 "拷贝花了多少时间，有多快，设备在等哪些拷贝？"),  # fmt: skip
     "none": ("The capture recorded the device, and it copied nothing.", "采集数据包含设备侧信息，其中没有内存拷贝。"),
     "answer": (
         "Copies run for {copy} of {wall} on each of {n} ranks; {exposed} of that ({share} of the time) is exposed: "

@@ -2,6 +2,8 @@
 
 TEXT = {
     "title": ("Kernels", "Kernel"),
+    "question": ("Which kernels take the time, how evenly do they run, and what bounds them?",
+                 "哪些 kernel 占用时间最多，运行是否稳定，受什么限制？"),  # fmt: skip
     "none": (
         "The capture recorded the device, and no kernel ran on it.",
         "采集数据包含设备侧信息，但其中没有执行任何 kernel。",

@@ -2,6 +2,8 @@
 
 TEXT = {
     "title": ("Launch", "下发"),
+    "question": ("Does the host launch early enough, and where does the device wait for it?",
+                 "主机下发得够早吗，设备在哪里等主机？"),  # fmt: skip
     "none": (
         "No work on the device was recorded, so nothing was launched.",
         "没有采集到设备侧任务，因此没有下发数据。",

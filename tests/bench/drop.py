@@ -80,7 +80,7 @@ def drops(capture: Path, times: int) -> None:
 
 
 def upload(port: int, place: Path, gb: float, done: threading.Event) -> None:
-    """One file of zeros by the route that `curl -T` takes; it is refused after it has arrived, which is not the point."""
+    """One file of zeros by the route that `curl -T` takes: what the loader says of it does not matter here."""
     said = subprocess.run([sys.executable, "-m", "app.cli", "token", "--store", str(place), "--json"], cwd=ROOT,
                           check=True, capture_output=True, text=True)  # fmt: skip
     token = json.loads(said.stdout)["token"]

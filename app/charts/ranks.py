@@ -74,7 +74,8 @@ def clocks(rows: Sequence[Clocked], say: Say, ink: str, accent: str) -> go.Figur
     picture.add_bar(row=2, col=1, x=ranks, y=unsure, marker={"color": style.IDLE}, hovertext=hover, hoverinfo="text")
     _dress(picture, 360, "", ink)
     picture.update_annotations(font={"size": 13, "color": ink})
-    picture.update_xaxes(tickformat="d", nticks=min(32, max(2, len(held))))
+    every = max(1, len(ranks) // 32)
+    picture.update_xaxes(tickmode="array", tickvals=ranks[::every], showticklabels=True)
     picture.update_xaxes(title=say("ranks.axis_rank", {}), row=2, col=1)
     picture.update_yaxes(ticksuffix=" µs", tickformat=",~r", gridcolor=style.GRID, showgrid=True, nticks=5)
     return picture

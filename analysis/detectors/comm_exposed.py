@@ -40,8 +40,8 @@ NEEDS = ("collectives", "kernels")
 
 _HEAD = "{collective} transfers{beside} are not hidden behind compute for {exposed_ns} of each step ({exposed_share})"
 _HEAD_ZH = "{collective} 传输{beside_zh}每步有 {exposed_ns}（{exposed_share}）未被计算掩盖"
-_SIZES = " {count} operators a step, {median_bytes} each; {hidden_share} of their transfer is hidden today."
-_SIZES_ZH = "每步 {count} 个算子，每个 {median_bytes}；目前传输中有 {hidden_share} 被掩盖。"
+_SIZES = " Operators a step: {count}[[, {median_bytes} each]]; {hidden_share} of their transfer is hidden today."
+_SIZES_ZH = "每步 {count} 个算子[[，每个 {median_bytes}]]；目前传输中有 {hidden_share} 被掩盖。"
 TEXT = {
     "en": {
         "reduce": Words(

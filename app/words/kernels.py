@@ -9,13 +9,13 @@ TEXT = {
         "采集数据包含设备侧信息，但其中没有执行任何 kernel。",
     ),
     "answer": (
-        "Kernels run for {computing} of {wall} on each of {n} ranks ({share}): {count} kernels of {groups} kinds. The "
+        "Kernels run for {computing} of {wall} on each of {n} ranks ({share}). Kernels: {count}, kinds: {groups}. The "
         "largest kind, {name}, runs for {busy}: {top}.",
         "{n} 个 rank 平均：{wall} 中有 {computing}（{share}）在执行 kernel，共 {count} 个、{groups} 类。占用最多的是 "
         "{name}，{busy}，{top}。",
     ),
     "answer.one": (
-        "Kernels run for {computing} of {wall} ({share}): {count} kernels of {groups} kinds. The largest kind, {name}"
+        "Kernels run for {computing} of {wall} ({share}). Kernels: {count}, kinds: {groups}. The largest kind, {name}"
         ", runs for {busy}: {top}.",
         "{wall} 中有 {computing}（{share}）在执行 kernel，共 {count} 个、{groups} 类。占用最多的是 {name}，{busy}，"
         "{top}。",

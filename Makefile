@@ -15,7 +15,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs bench scale screen shots score fix torture fuzz sanitize clean
+.PHONY: help run test torch check docs bench scale screen shots score fix torture fuzz sanitize clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,8 @@ run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0
 
 test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=..., JOBS=...)
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
 check: .venv/.test  ## ruff, mypy --strict, generated docs
 	$(BIN)/ruff check .
@@ -77,6 +79,11 @@ clean:  ## remove what make made
 
 .venv/.test: .venv/.installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+# The release that the collectors are tested with. On x86 a package index may hand out a build with CUDA: gigabytes.
+.venv/.torch: .venv/.test
+	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
 	@touch $@
 
 .venv/.fuzz: .venv/.test

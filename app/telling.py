@@ -50,7 +50,10 @@ def answer(check: Check, lang: str) -> str:
     clean, blind = count(check, "clean"), count(check, "not_measured")
     if clean:
         return say(lang, "findings.answer_none", {"step": duration(check.step_ns), "clean": clean, "blind": blind})
-    return say(lang, "findings.answer_blind" if blind else "findings.answer_no_detectors", {"blind": blind})
+    if not blind:
+        return say(lang, "findings.answer_no_detectors")
+    host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
+    return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
 
 
 #: Findings overlap worth mentioning from this share of the step on.

@@ -11,9 +11,11 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from collectors import manifest, own_job
-from collectors.backends.probe import BACKENDS, Unavailable, choose
+from collectors import manifest, our_job, own_job
+from collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
+from collectors.collected import Collected
 from collectors.settings import EXPORTS, LEVELS, Settings
+from collectors.workloads.workload import NotHere
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except (Unavailable, OSError, ValueError) as error:
+    except (Unavailable, NotHere, OSError, ValueError) as error:
         print(json.dumps({"error": {"kind": type(error).__name__.lower(), "message": str(error)}}))
         return 2
 
@@ -30,19 +32,48 @@ def _own(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise ValueError("say what to run: collect -o DIR -- python train.py")
-    choice, settings = choose(arguments.backend), _settings(arguments)
+    choice, settings = _choice(arguments), _settings(arguments)
+    found, status = own_job.run(command, arguments.output, choice.actual, settings, arguments.steps_by, arguments.armed)
+    _told(arguments.output, "a job of its owner's", command, choice, settings, found, {"exit_status": status})
+    return 3 if status else 1 if found.status == "failed" else 0
+
+
+def _ours(arguments: argparse.Namespace) -> int:
+    name, settings = arguments.workload, _settings(arguments)
+    variant, sizes, dtype = our_job.chosen(name, arguments.variant, arguments.shape, arguments.dtype)
+    choice = _choice(arguments)
+    found = our_job.run(name, variant, sizes, dtype, choice.actual, settings, arguments.output, arguments.seed)
+    told = {"workload": name, "variant": variant, "shape": sizes, "dtype": dtype, "seed": arguments.seed}
+    command = ["npulens", "collect", name, "--variant", variant, "--dtype", dtype, "--seed", str(arguments.seed)]
+    command += ["--shape", ",".join(f"{size}={value}" for size, value in sizes.items())]
+    _told(arguments.output, f"workload {name}", command, choice, settings, found, told)
+    return 1 if found.status == "failed" else 0
+
+
+def _workloads(arguments: argparse.Namespace) -> int:
+    print(json.dumps({"status": "listed", "workloads": list(our_job.listed())}))
+    return 0
+
+
+def _choice(arguments: argparse.Namespace) -> Choice:
+    """The backend; why it is not a better one is said before anything runs."""
+    choice = choose(arguments.backend)
     if choice.reason:
         print(f"npulens: recording on {choice.actual} ({choice.reason})", file=sys.stderr, flush=True)
-    found, status = own_job.run(command, arguments.output, choice.actual, settings, arguments.steps_by, arguments.armed)
-    told = {"status": found.status, "reason": found.reason, "exit_status": status}
-    manifest.write(
-        arguments.output, "a job of its owner's", command, choice,
-        {**told, "settings": asdict(settings), "traces": [asdict(trace) for trace in found.traces],
-         "processes": list(found.processes)},
-    )  # fmt: skip
-    answer = {"directory": str(arguments.output), "backend": choice.actual, **told, "traces": len(found.traces)}
+    return choice
+
+
+def _told(
+    directory: Path, what: str, command: list[str], choice: Choice, settings: Settings, found: Collected,
+    more: dict[str, object],
+) -> None:  # fmt: skip
+    """The manifest, and the answer."""
+    told = {"status": found.status, "reason": found.reason, **more}
+    traces = [asdict(trace) for trace in found.traces]
+    recorded = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
+    manifest.write(directory, what, command, choice, {**told, **recorded})
+    answer = {"directory": str(directory), "backend": choice.actual, **told, "traces": len(traces)}
     print("\n" + json.dumps(answer), flush=True)
-    return 3 if status else 1 if found.status == "failed" else 0
 
 
 def _begin(arguments: argparse.Namespace) -> int:
@@ -75,6 +106,16 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--armed", action="store_true")
     _add_settings(own)
     own.add_argument("command", nargs=argparse.REMAINDER)
+    ours = verbs.add_parser("workload", help="record one of ours")
+    ours.set_defaults(run=_ours)
+    ours.add_argument("workload")
+    ours.add_argument("-o", "--output", type=Path, required=True)
+    ours.add_argument("--backend", choices=BACKENDS)
+    for name in ("variant", "dtype", "shape"):
+        ours.add_argument(f"--{name}")
+    ours.add_argument("--seed", type=int, default=0)
+    _add_settings(ours)
+    verbs.add_parser("workloads", help="list ours").set_defaults(run=_workloads)
     begin = verbs.add_parser("begin", help="begin the recording of an armed job")
     begin.set_defaults(run=_begin)
     begin.add_argument("-o", "--output", type=Path, required=True)

@@ -19,6 +19,8 @@ from app.i18n import say
 from ingest import store as stores
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": None}
+#: More detectors than this with the very same reason are named together.
+_MANY_ALIKE = 3
 #: The widest line of text that reads well; a terminal may be narrower.
 _WIDEST = 110
 
@@ -106,11 +108,19 @@ def _outcomes(check: Check, outcome: str, lang: str) -> Iterator[str]:
     width = max(len(found.detector) for found in ended)
     yield ""
     yield say(lang, "findings.broken" if outcome == "failed" else f"findings.{outcome}")
+    alike: dict[str, list[str]] = {}
     for found in ended:
         text = telling.unmeasured(found, lang) if outcome == "not_measured" else telling.reason(found, lang)
+        alike.setdefault(text, []).append(found.detector)
+    for text, names in alike.items():
+        if len(names) > _MANY_ALIKE:
+            yield from _text(", ".join(names), 2)
+            yield from _text(text, 4)
+            continue
         first, *rest = _text(text, 2 + width + 2)
-        yield f"  {found.detector:<{width}}  {first.lstrip()}"
-        yield from rest
+        for name in names:
+            yield f"  {name:<{width}}  {first.lstrip()}"
+            yield from rest
 
 
 def _text(text: str, indent: int) -> list[str]:

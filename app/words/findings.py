@@ -36,6 +36,12 @@ TEXT = {
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
         "无法判断：采集数据缺少检查所需的内容（{blind} 项检查）。",
     ),
+    "answer_no_device": (
+        "No device activity was recorded: this capture holds the host only, and none of {blind} detectors can speak of "
+        "it. The same job on an NPU or a GPU, with the device recorded, can be judged.",
+        "没有采集到设备活动：采集数据只有主机部分，{blind} 项检查均无法判断。"
+        "在 NPU 或 GPU 上运行同一任务并采集设备活动后即可检查。",
+    ),
     "answer_no_detectors": ("No detector was asked.", "没有运行任何检查。"),
     "together": (
         "All of them together give back at most {saving} of the {step} step ({share}); they overlap, so this is less "

@@ -7,7 +7,7 @@ The interval (99 % unless asked otherwise) is Student's, and a rank test guards 
 * `ambiguous`: neither; `settles` says how many pairs would tell, nine times in ten, if noise and change stay as they
   are.
 
-Three designs, by what is a repetition of the measurement:
+Four designs, by what is a repetition of the measurement:
 
 * `pairs`: base and head in turns (A B B A ...); the log-ratio of each pair is one value. Drift hits both alike.
 * `sets`: captures of base and captures of head, each capture one value. Drift between the sets counts as change.
@@ -15,13 +15,14 @@ Three designs, by what is a repetition of the measurement:
   what correlation is left between blocks widens the interval. The verdict is about these two captures: another capture
   of the same job is longer or shorter by its drift, which one capture a side cannot show. Where the drift is known
   (from captures of one and the same job), `drift` widens the interval by it and the verdict is about the job.
+* `ranks`: two ranks of one capture, step by step: the log-ratio of each step, in blocks as above.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -72,7 +73,7 @@ class Verdict:
     high: float | None
     p: float | None
     n: int  # values of the smaller side
-    method: str  # 'pairs', 'sets' or 'captures'
+    method: str  # 'pairs', 'sets', 'captures' or 'ranks'
     settles: Settles | None = None
 
     @property
@@ -90,7 +91,7 @@ def judge(log_ratios: Sequence[float], rule: Rule = RULE) -> Verdict:
     if n == 1:
         return Verdict("ambiguous", math.exp(logs[0]), None, None, None, 1, "pairs", Settles("pairs", PAIRS))
     spread = float(np.std(logs, ddof=1))
-    least = next(k for k in range(2, 64) if 2 / 2**k <= rule.alpha)
+    least = _least_of_pairs(rule.alpha)
     return _said(_Estimate(float(logs.mean()), spread / math.sqrt(n), n - 1, _signed_rank(logs), n, spread, least),
                  "pairs", rule)  # fmt: skip
 
@@ -109,6 +110,18 @@ def judge_sets(base: Sequence[float], head: Sequence[float], rule: Rule = RULE) 
         math.sqrt(sum(variances)), _least_of_two(rule.alpha),
     )  # fmt: skip
     return _said(estimate, "sets", rule)
+
+
+def judge_steps(log_ratios: Sequence[float], rule: Rule = RULE) -> Verdict:
+    """The verdict of steps that two ranks did together: log(head / base) of each in order."""
+    logs = _blocks(_finite(log_ratios))
+    n, more = len(logs), Settles("pairs", PAIRS)
+    if n < 2:
+        return Verdict("ambiguous", math.exp(logs[0]) if n else None, None, None, None, n, "ranks", more)
+    spread = float(np.std(logs, ddof=1)) * math.sqrt(_stretch([logs]))
+    least = _least_of_pairs(rule.alpha)
+    estimate = _Estimate(float(logs.mean()), spread / math.sqrt(n), n - 1, _signed_rank(logs), n, spread, least)
+    return replace(_said(estimate, "ranks", rule), settles=more)
 
 
 def judge_captures(
@@ -132,8 +145,7 @@ def judge_captures(
     error = math.sqrt(sum(parts) + 2 * drift**2)
     estimate = _Estimate(math.log(ratio), error, _welch(parts, (len(sides[0]) - 1, len(sides[1]) - 1)),
                          _rank_sum(*sides), n, 0.0, _least_of_two(rule.alpha))  # fmt: skip
-    found = _said(estimate, "captures", rule)
-    return Verdict(found.said, ratio, found.low, found.high, found.p, n, "captures", more)
+    return replace(_said(estimate, "captures", rule), settles=more)
 
 
 @dataclass(frozen=True)
@@ -233,6 +245,11 @@ def _rank_sum(a: Floats, b: Floats) -> float:
     alone = len(np.unique(np.concatenate((a, b)))) == len(a) + len(b)
     found: Any = stats.mannwhitneyu(a, b, method="exact" if alone and max(len(a), len(b)) <= 50 else "asymptotic")
     return float(found.pvalue)
+
+
+def _least_of_pairs(alpha: float) -> int:
+    """Pairs from which on a signed rank can reach alpha."""
+    return next(n for n in range(2, 64) if 2 / 2**n <= alpha)
 
 
 def _least_of_two(alpha: float) -> int:

@@ -23,7 +23,7 @@ def show(ctx: Context, pair: Pair) -> None:
     says = {part.key: ctx.say(f"breakdown.{part.key}") for part in change.parts}
     _answer(ctx, pair, change, says)
     for note in alike.notes(base, head):
-        st.text("◐ " + _note(ctx, note))
+        st.text("◐ " + telling.note(note, ctx.lang))
     left, right = st.columns(2, gap="medium")
     names = (telling.plain(pair.base.name), telling.plain(pair.head.name))
     with left:
@@ -73,25 +73,6 @@ def _percent(share: float | None) -> str:
 def _quiet(text: str) -> str:
     """A minus sign that a spreadsheet does not take for a formula, and none before a zero."""
     return text.removeprefix("-") if text.startswith("-0.0 ") else text.replace("-", "−")
-
-
-def _note(ctx: Context, note: compare.Note) -> str:
-    """A note with its values as text; they may be names from the capture."""
-    comma = ctx.say("shell.comma")
-
-    def said(name: str, value: object) -> str:
-        if name == "tables" and isinstance(value, tuple):
-            return comma.join(telling.text_of(ctx.lang, f"recorded.table_{each}", each) for each in value)
-        if name == "parts" and isinstance(value, tuple):
-            return comma.join(telling.text_of(ctx.lang, f"breakdown.{each}", each) for each in value)
-        if isinstance(value, tuple) and all(isinstance(each, int) for each in value) and value:
-            return i18n.ranges(value)
-        if isinstance(value, tuple):
-            known = [telling.text_of(ctx.lang, f"shell.format_{each}", telling.plain(str(each))) for each in value]
-            return comma.join(known) or ctx.say("compare.none")
-        return ctx.say("compare.none") if value is None else telling.plain(str(value))
-
-    return ctx.say(f"compare.note_{note.key}", {name: said(name, value) for name, value in note.values})
 
 
 def _waterfall(

@@ -1,0 +1,149 @@
+"""Two sides of a comparison: the verdict, the change and what it is made of, and which steps stand beside which.
+
+A side is one run or several. What is repeated decides how it is judged (analysis/regression/verdict.py): two ranks of
+one run by their common steps; one run a side by its steps; several runs a side as pairs, where base and head were
+recorded in turns, else as sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.look.compare import Side
+from analysis.regression import verdict as judging
+from analysis.regression.change import Change, change
+from analysis.regression.matching import LEVELS
+from analysis.regression.pieces import Measured
+from analysis.regression.verdict import RULE, Rule, Verdict
+
+#: A leading step longer than the median of the steps after it by this factor is warm-up: compiling, tuning, allocating.
+WARM = 1.2
+#: So many steps must be left.
+_STEPS_LEFT = 3
+
+
+@dataclass(frozen=True)
+class StepPair:
+    """A step of base beside one of head; None where a side has no more."""
+
+    base: int | None
+    head: int | None
+    base_ns: int | None
+    head_ns: int | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Everything that is said of head against base."""
+
+    base: tuple[Measured, ...]
+    head: tuple[Measured, ...]
+    verdict: Verdict
+    change: Change
+    steps: tuple[StepPair, ...]  # of the first run of each side
+    by_number: bool  # steps stand beside those of their number, else in order
+    batches: bool  # several runs, and all of one side were recorded before any of the other
+
+    @property
+    def metric(self) -> str:
+        """What is compared: the mean step, or whole captures where no steps were recorded."""
+        return "capture_ns" if self.base[0].side.whole else "step_ns"
+
+
+def compared(
+    base: Sequence[Measured], head: Sequence[Measured], level: str = LEVELS[0], rule: Rule = RULE, drift: float = 0.0,
+    in_turns: bool = False,
+) -> Compared:  # fmt: skip
+    """Head against base. ``in_turns``: the n-th runs of both sides were recorded next to each other."""
+    by_number, steps = aligned(base[0].side, head[0].side)
+    said = _verdict(base, head, steps, rule, drift, in_turns)
+    return Compared(tuple(base), tuple(head), said, change(base, head, level), steps, by_number, _batches(base, head))
+
+
+def _verdict(
+    base: Sequence[Measured], head: Sequence[Measured], steps: Sequence[StepPair], rule: Rule, drift: float,
+    in_turns: bool,
+) -> Verdict:  # fmt: skip
+    if len(base) == len(head) == 1:
+        ours, theirs = base[0].side, head[0].side
+        if ours.about.run_id == theirs.about.run_id and ours.ranks != theirs.ranks and ours.steps == theirs.steps:
+            both = [(pair.base_ns, pair.head_ns) for pair in steps if pair.base_ns and pair.head_ns]
+            return judging.judge_steps([math.log(b / a) for a, b in both], rule)
+        return judging.judge_captures(list(series(ours).values()), list(series(theirs).values()), rule, drift)
+    lengths = [[_mean(one.side) for one in side] for side in (base, head)]
+    order = _turns(base, head)
+    if in_turns and len(base) == len(head):
+        order = [(place, place) for place in range(len(base))]
+    if order:
+        return judging.judge([math.log(lengths[1][b] / lengths[0][a]) for a, b in order
+                              if lengths[0][a] and lengths[1][b]], rule)  # fmt: skip
+    return judging.judge_sets(lengths[0], lengths[1], rule)
+
+
+def series(side: Side) -> dict[int, float]:
+    """Step -> its length, the mean of its ranks, in order of time; whole captures count as step 0."""
+    found: dict[int, list[int]] = {}
+    for window in sorted(side.windows, key=lambda one: one.start_ns):
+        found.setdefault(window.step or 0, []).append(window.dur_ns)
+    return {step: float(np.mean(lengths)) for step, lengths in found.items()}
+
+
+def _mean(side: Side) -> float:
+    return side.dur_ns / len(side.windows) if side.windows else 0.0
+
+
+def warm_up(side: Side) -> tuple[int, ...]:
+    """The leading steps that are warm-up; none where that would leave fewer than three."""
+    found: Mapping[int, float] = {} if side.whole else series(side)
+    steps, lengths = list(found), list(found.values())
+    cold = 0
+    while len(lengths) - cold > _STEPS_LEFT and lengths[cold] > WARM * float(np.median(lengths[cold + 1 :])):
+        cold += 1
+    return tuple(steps[:cold])
+
+
+def aligned(base: Side, head: Side) -> tuple[bool, tuple[StepPair, ...]]:
+    """Steps side by side: by number where at least half of the fewer have the same, else in order."""
+    ours, theirs = series(base), series(head)
+    common = ours.keys() & theirs.keys()
+    by_number = bool(common) and 2 * len(common) >= min(len(ours), len(theirs))
+    if by_number:
+        pairs = [(step if step in ours else None, step if step in theirs else None)
+                 for step in sorted(ours.keys() | theirs.keys())]  # fmt: skip
+    else:
+        most = max(len(ours), len(theirs))
+        left, right = ([*found, *[None] * (most - len(found))] for found in (ours, theirs))
+        pairs = list(zip(left, right, strict=True))
+    return by_number, tuple(
+        StepPair(a, b, None if a is None else round(ours[a]), None if b is None else round(theirs[b]))
+        for a, b in pairs
+    )
+
+
+def _turns(base: Sequence[Measured], head: Sequence[Measured]) -> list[tuple[int, int]]:
+    """Runs next to each other in time, one of each side, two by two; empty where they were not recorded in turns."""
+    if len(base) != len(head):
+        return []
+    order = _by_time(base, head)
+    found = []
+    for first, second in zip(order[::2], order[1::2], strict=True):
+        if first[1] == second[1]:
+            return []
+        found.append((first[2], second[2]) if first[1] == 0 else (second[2], first[2]))
+    return found
+
+
+def _by_time(base: Sequence[Measured], head: Sequence[Measured]) -> list[tuple[int, int, int]]:
+    """When, side and place of every run; empty where a clock is not known."""
+    found = [(one.origin_ns, side, place) for side, runs in enumerate((base, head)) for place, one in enumerate(runs)]
+    return sorted((when, side, place) for when, side, place in found if when is not None) if all(
+        when is not None for when, _, _ in found) else []  # fmt: skip
+
+
+def _batches(base: Sequence[Measured], head: Sequence[Measured]) -> bool:
+    sides = [side for _, side, _ in _by_time(base, head)]
+    return len(sides) > 2 and sum(a != b for a, b in zip(sides, sides[1:], strict=False)) == 1

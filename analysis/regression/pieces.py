@@ -1,0 +1,282 @@
+"""What the windows of one side are filled with: every nanosecond belongs to one thing, so the things add up.
+
+A window is a step of a rank, or the whole capture where no steps were recorded. Its time is given out in this order:
+
+* While kernels (or memsets) run, it is the kernels' time. Where several run at once, each moment belongs to the one
+  that started first; of those that start together the longest. A kernel that runs wholly beside others so has 0: making
+  it slower costs nothing as long as it stays hidden.
+* While communication operators run and no kernel does, it is exposed communication, given to operators the same way.
+* While copies run and neither of the others does, it is exposed copies, the same way.
+* Where nothing runs, it is a gap, in pieces by cause (analysis/idle.py).
+
+Each of the four is found on its own, and so is the residual: what of the windows none of them covers. That the sum is
+the length of the windows is therefore a check that can fail, and then there is no answer (`NotExact`).
+
+What a capture did not record is not told apart: without copies recorded nobody knows what is a gap, so both stay in
+the residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from analysis.idle import CODES, idle
+from analysis.intervals import EMPTY, Intervals, Ints
+from analysis.look.compare import Side, Window, side
+from analysis.regression.launched_by import launchers
+from analysis.run import Run
+
+#: What time is given to, in this order; each needs the ones before it.
+KINDS = ("kernel", "communication", "copy", "gap")
+#: Idle time of a whole capture before its first step and after its last.
+BEYOND = "beyond"
+#: What tells one row from another.
+COLUMNS = ("kind", "op", "name", "shapes", "dtypes", "operator", "module")
+
+
+class NotExact(ArithmeticError):
+    """The pieces do not add up to the windows."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The windows of one side of one run, and what fills them."""
+
+    side: Side
+    origin_ns: int | None  # when the capture began, where its clock says so
+    told: tuple[str, ...]  # of KINDS, what this capture can tell apart
+    rows: pd.DataFrame  # COLUMNS, count, ns: all windows together
+    residual_ns: int
+    sequence: Ints  # kernels of a middling window, stream by stream in order: rows of `rows`; -1 between streams
+
+
+_KERNELS = """
+    SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id,
+        hash(s.name, k.op_type, k.input_shapes, k.input_dtypes) AS code
+    FROM span s LEFT JOIN (SELECT span_id, op_type, input_shapes, input_dtypes FROM kernel) k USING (span_id)
+    WHERE s.kind IN ('kernel', 'memset') ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
+"""
+_OTHERS = {
+    "communication": """
+        SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id, hash(coalesce(c.collective, s.name))
+            AS code
+        FROM span s LEFT JOIN (SELECT span_id, collective FROM comm) c USING (span_id)
+        WHERE s.kind = 'comm_op' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
+    """,
+    "copy": """
+        SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id, hash(coalesce(t.direction, s.name))
+            AS code
+        FROM span s LEFT JOIN (SELECT span_id, direction FROM transfer) t USING (span_id)
+        WHERE s.kind = 'memcpy' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
+    """,
+}
+_TEXTS = """
+    WITH chosen AS (
+        SELECT unnest(?) AS span_id, unnest(?) AS inner_id, unnest(?) AS outer_id, unnest(?) AS module_id,
+            unnest(?) AS place
+    ), named AS (
+        SELECT span_id, name FROM span WHERE span_id IN (
+            SELECT unnest([span_id, outer_id, module_id]) FROM chosen
+        )
+    )
+    SELECT s.name, coalesce(k.op_type, c.collective, t.direction) AS op_type,
+        coalesce(k.input_shapes, h.input_shapes) AS shapes, coalesce(k.input_dtypes, h.input_dtypes) AS dtypes,
+        o.name AS operator, m.name AS module
+    FROM chosen JOIN named s ON s.span_id = chosen.span_id
+    LEFT JOIN (SELECT * FROM kernel SEMI JOIN chosen USING (span_id)) k ON k.span_id = chosen.span_id
+    LEFT JOIN (SELECT * FROM comm SEMI JOIN chosen USING (span_id)) c ON c.span_id = chosen.span_id
+    LEFT JOIN (SELECT * FROM transfer SEMI JOIN chosen USING (span_id)) t ON t.span_id = chosen.span_id
+    LEFT JOIN named o ON o.span_id = chosen.outer_id
+    LEFT JOIN named m ON m.span_id = chosen.module_id
+    LEFT JOIN (SELECT * FROM host_op WHERE span_id IN (SELECT inner_id FROM chosen)) h ON h.span_id = chosen.inner_id
+    ORDER BY place
+"""
+#: Names and shapes of the operators and modules that launched kernels, as numbers.
+_HOST = """
+    SELECT s.span_id, hash(s.name) AS name, coalesce(hash(h.input_shapes, h.input_dtypes), 0) AS shapes
+    FROM span s LEFT JOIN (SELECT span_id, input_shapes, input_dtypes FROM host_op) h USING (span_id)
+    WHERE s.span_id IN (SELECT unnest(?)) ORDER BY s.span_id
+"""
+
+
+def measure(
+    con: duckdb.DuckDBPyConnection, ranks: tuple[int, ...] | None = None, steps: tuple[int, ...] | None = None,
+    whole: bool = False,
+) -> Measured:  # fmt: skip
+    """What fills some windows of a run; None chooses every rank, every step."""
+    run, found = Run(con), side(con, ranks, steps, whole)
+    pieces = _Pieces(run, found)
+    for rank in found.ranks:
+        pieces.add(rank)
+    rows, sequence = pieces.rows()
+    clock, origin = con.execute("SELECT clock, origin_ns FROM run").fetchall()[0]
+    covered = int(rows["ns"].sum())
+    if covered + pieces.residual_ns != found.dur_ns:
+        raise NotExact(f"pieces of {covered} ns and a residual of {pieces.residual_ns} ns do not add up to the "
+                       f"{found.dur_ns} ns of the windows")  # fmt: skip
+    return Measured(found, origin if clock == "unix" else None, pieces.told, rows, pieces.residual_ns, sequence)
+
+
+class _Pieces:
+    """Pieces of a side in the making, rank by rank."""
+
+    def __init__(self, run: Run, found: Side) -> None:
+        self._run, self._windows = run, found.windows
+        self._whole = found.whole
+        self.told = KINDS[: next((place for place, part in enumerate(("computing", "communication", "copy", "idle"))
+                                  if dict(found.parts)[part] is None), len(KINDS))]  # fmt: skip
+        self._work = {"kernel": run.columns(_KERNELS)} | {kind: run.columns(sql) for kind, sql in _OTHERS.items()}
+        self._codes: list[Ints] = []
+        self._ids: list[Ints] = []  # span, innermost operator, outermost operator, module
+        self._kinds: list[Ints] = []
+        self._ns: list[Ints] = []
+        self._starts: list[Ints] = []  # 1 where a span starts in a window
+        self._gaps: dict[str, list[int]] = {}
+        self._middle = _middling(found.windows)
+        self._order: tuple[Ints, Ints] | None = None  # codes of the kernels of the middling window, and their tracks
+        self.residual_ns = 0
+
+    def add(self, rank: int) -> None:
+        """One rank."""
+        windows = sorted((w for w in self._windows if w.rank == rank), key=lambda w: w.start_ns)
+        begins = np.array([w.start_ns for w in windows], np.int64)
+        ends = np.array([w.start_ns + w.dur_ns for w in windows], np.int64)
+        covered = EMPTY
+        for place, kind in enumerate(KINDS[:-1]):
+            if kind not in self.told:
+                break
+            rows = self._of(kind, rank)
+            owned = rows["end_ns"] - (owned_from := _first_come(rows["ts_ns"], rows["end_ns"]))
+            keep = owned > 0
+            of, inside_from, inside_to = _cut(owned_from[keep], rows["end_ns"][keep], begins, ends)
+            ns = inside_to - inside_from - covered.within(inside_from, inside_to)
+            given = np.zeros(len(owned), np.int64)
+            np.add.at(given, np.flatnonzero(keep)[of], ns)
+            self._note(place, rank, rows, given, begins, ends)
+            covered = covered | Intervals.union_of(rows["ts_ns"], rows["end_ns"])
+        if "gap" in self.told:
+            covered = covered | self._idle(rank, begins, ends)
+        self.residual_ns += int((ends - begins).sum() - covered.within(begins, ends).sum())
+
+    def _of(self, kind: str, rank: int) -> dict[str, Any]:
+        rows = self._work[kind]
+        a, b = np.searchsorted(rows["rank"], (rank, rank + 1))
+        return {name: values[a:b].astype(np.uint64 if name == "code" else np.int64) for name, values in rows.items()}
+
+    def _note(self, kind: int, rank: int, rows: dict[str, Any], given: Ints, begins: Ints, ends: Ints) -> None:
+        """Keeps the spans that start in a window or are given time of one."""
+        at = np.searchsorted(begins, rows["ts_ns"], side="right") - 1
+        starts = at >= 0
+        starts[starts] = rows["ts_ns"][starts] < ends[at[starts]]
+        keep = starts | (given > 0)
+        ids = rows["span_id"][keep]
+        codes = rows["code"][keep]
+        if kind == 0:
+            by = launchers(self._run, rank, ids)
+            columns = np.stack((ids, by.inner, by.outer, by.module))
+            codes = self._with_host(codes, columns)
+        else:
+            columns = np.stack((ids, *[np.full(len(ids), -1, np.int64)] * 3))
+        self._codes.append(codes * np.uint64(len(KINDS)) + np.uint64(kind))
+        self._ids.append(columns)
+        self._kinds.append(np.full(len(ids), kind, np.int64))
+        self._ns.append(given[keep])
+        self._starts.append(starts[keep].astype(np.int64))
+        if kind == 0 and self._middle is not None and self._middle.rank == rank:
+            begin, end = self._middle.start_ns, self._middle.start_ns + self._middle.dur_ns
+            ts, track = rows["ts_ns"][keep], rows["track"][keep]
+            mine = np.flatnonzero((ts >= begin) & (ts < end))
+            mine = mine[np.argsort(track[mine], kind="stable")]
+            self._order = self._codes[-1][mine], track[mine]
+
+    def _with_host(self, codes: Ints, ids: Ints) -> Ints:
+        """The codes of kernels with what launched them mixed in."""
+        wanted = np.unique(ids[1:])
+        known = self._run.columns(_HOST, [wanted[wanted >= 0].tolist()])
+        spans = known["span_id"].astype(np.int64)
+        if not len(spans):
+            return codes
+        for column, row in (("shapes", 1), ("name", 2), ("name", 3)):
+            at = np.minimum(np.searchsorted(spans, ids[row]), len(spans) - 1)
+            value = np.where(spans[at] == ids[row], known[column].astype(np.uint64)[at], np.uint64(row))
+            codes = (codes ^ value) * np.uint64(0x9E3779B97F4A7C15)
+        return codes
+
+    def _idle(self, rank: int, begins: Ints, ends: Ints) -> Intervals:
+        """Gaps by cause; what of a whole capture lies outside its steps has no cause."""
+        pieces = self._run.get(idle)
+        a, b = np.searchsorted(pieces.rank, (rank, rank + 1))
+        starts, stops, causes = pieces.start[a:b], pieces.end[a:b], pieces.cause[a:b]
+        of, inside_from, inside_to = _cut(starts, stops, begins, ends)
+        ns, count = np.zeros(len(CODES), np.int64), np.zeros(len(CODES), np.int64)
+        np.add.at(ns, causes[of], inside_to - inside_from)
+        np.add.at(count, causes[of], 1)
+        self._gap(CODES, ns, count)
+        covered, window = Intervals.union_of(starts, stops), self._run.window(rank)
+        if self._whole and window is not None:
+            outside = self._run.activity(rank).work().outside() & Intervals.union_of(*map(np.array, (
+                [begins[0], window[1]], [min(window[0], ends[-1]), ends[-1]])))  # fmt: skip
+            self._gap((BEYOND,), np.array([outside.total()]), np.array([len(outside.starts)]))
+            covered = covered | outside
+        return covered
+
+    def _gap(self, causes: tuple[str, ...], ns: Ints, count: Ints) -> None:
+        for cause, length, often in zip(causes, ns.tolist(), count.tolist(), strict=True):
+            if often:
+                held = self._gaps.setdefault(cause, [0, 0])
+                held[0] += often
+                held[1] += length
+
+    def rows(self) -> tuple[pd.DataFrame, Ints]:
+        """One row for everything that is alike, and the middling window's kernels as numbers of rows."""
+        codes = np.concatenate(self._codes) if self._codes else np.zeros(0, np.uint64)
+        known, first, of = np.unique(codes, return_index=True, return_inverse=True)
+        totals = np.zeros((2, len(known)), np.int64)
+        for row, values in enumerate((self._starts, self._ns)):
+            np.add.at(totals[row], of, np.concatenate(values) if values else np.zeros(0, np.int64))
+        ids = (np.concatenate(self._ids, axis=1) if self._ids else np.zeros((4, 0), np.int64))[:, first]
+        texts = self._run.con.execute(_TEXTS, [*ids.tolist(), list(range(len(known)))]).fetchall()
+        kinds = (np.concatenate(self._kinds) if self._kinds else np.zeros(0, np.int64))[first]
+        table: list[tuple[Any, ...]] = [
+            (KINDS[kind], op or name, name, shapes or "", dtypes or "", operator or "", module or "", count, ns)
+            for kind, (name, op, shapes, dtypes, operator, module), count, ns in zip(
+                kinds.tolist(), texts, totals[0].tolist(), totals[1].tolist(), strict=True)
+        ]  # fmt: skip
+        table += [("gap", cause, cause, *[""] * 4, count, ns) for cause, (count, ns) in self._gaps.items()]
+        frame = pd.DataFrame(table, columns=[*COLUMNS, "count", "ns"]).astype({"count": "int64", "ns": "int64"})
+        return frame, self._sequence(known)
+
+    def _sequence(self, known: Any) -> Ints:
+        if self._order is None or not len(self._order[0]):
+            return np.zeros(0, np.int64)
+        codes, tracks = self._order
+        places = np.searchsorted(known, codes).astype(np.int64)
+        return np.insert(places, np.flatnonzero(np.diff(tracks)) + 1, -1)
+
+
+def _middling(windows: tuple[Window, ...]) -> Window | None:
+    """The window of middling length on the first rank."""
+    mine = sorted((w for w in windows if w.rank == windows[0].rank), key=lambda w: (w.dur_ns, w.start_ns))
+    return mine[len(mine) // 2] if mine else None
+
+
+def _first_come(starts: Ints, ends: Ints) -> Ints:
+    """From when on each span is the one that counts, if it is: spans in order of their start, the longest first."""
+    if not len(starts):
+        return starts
+    before = np.concatenate((starts[:1], np.maximum.accumulate(ends)[:-1]))
+    return np.asarray(np.maximum(starts, before))
+
+
+def _cut(starts: Ints, ends: Ints, begins: Ints, stops: Ints) -> tuple[Ints, Ints, Ints]:
+    """The pieces of disjoint ordered intervals that lie in disjoint ordered windows: which interval, from, to."""
+    first = np.searchsorted(stops, starts, side="right")
+    count = np.maximum(np.searchsorted(begins, ends, side="left") - first, 0)
+    of = np.repeat(np.arange(len(count)), count)
+    window = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    return of, np.maximum(starts[of], begins[window]), np.minimum(ends[of], stops[window])

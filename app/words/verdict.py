@@ -1,0 +1,127 @@
+"""What is said of head against base: the verdict, how it came about, what would settle it, what moved."""
+
+TEXT = {
+    "regressed": ("Regressed", "变慢"),
+    "improved": ("Improved", "变快"),
+    "same": ("The same", "相同"),
+    "ambiguous": ("Cannot tell", "无法判断"),
+    "change": (
+        "{word}: {base} → {head}, {change} ({share}).",
+        "{word}：{base} → {head}，{change}（{share}）。",
+    ),
+    "interval": (
+        "{sure} interval of the change: {low} to {high}.",
+        "变化的 {sure} 区间：{low} 至 {high}。",
+    ),
+    "no_interval": (
+        "No interval: with {n} to compare on a side, nothing is known of the spread.",
+        "没有区间：某一侧只有 {n} 个值，无法得知离散程度。",
+    ),
+    "means_same": ("All of it lies within ±{margin}.", "整个区间在 ±{margin} 之内。"),
+    "means_ambiguous": (
+        "It neither leaves out 0 nor lies within ±{margin}, or there are too few values for a verdict.",
+        "区间既不排除 0，也不在 ±{margin} 之内，或者值太少，无法下结论。",
+    ),
+    "method_captures": (
+        "These are two captures, judged by their steps, in {n} blocks or more. One capture a side cannot "
+        "tell a change from drift: the same job differs from capture to capture.",
+        "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法区分变化与漂移："
+        "同一任务每次采集也会不同。",
+    ),
+    "method_captures.one": (
+        "These are two captures, and one has a single step. One capture a side cannot tell a change from drift: the "
+        "same job differs from capture to capture.",
+        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法区分变化与漂移：同一任务每次采集也会不同。",
+    ),
+    "method_captures_drift": (
+        "Two captures, judged by their steps, in {n} blocks or more, with the drift you gave: {drift} from capture to "
+        "capture.",
+        "两次采集，按 step 判断（至少 {n} 块），并计入给定的漂移：每次采集之间 {drift}。",
+    ),
+    "method_pairs": (
+        "{n} pairs of captures recorded in turns: drift hits both sides alike.",
+        "{n} 对交替采集：漂移对两侧影响相同。",
+    ),
+    "method_sets": (
+        "Captures of each side taken as independent, {n} on the smaller side.",
+        "两侧的采集视为相互独立，较少的一侧 {n} 次。",
+    ),
+    "method_ranks": (
+        "Two ranks of one capture, step by step, in {n} blocks. Ranks wait for each other, so their steps are about "
+        "equally long; what differs is what fills them.",
+        "同一次采集的两个 rank，逐 step 比较（{n} 块）。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+    ),
+    "batches": (
+        "All captures of one side were recorded before those of the other: drift between the batches counts as "
+        "change.",
+        "一侧的采集全部早于另一侧：两批之间的漂移会被算作变化。",
+    ),
+    "method_ranks.one": (
+        "Two ranks in one step. Ranks wait for each other, so their steps are about equally long; what differs is what "
+        "fills them.",
+        "两个 rank 的同一个 step。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+    ),
+    "settles_captures": (
+        "What would settle it for the job: about {n} pairs of captures recorded in turns (base, head, head, base, …).",
+        "要对任务本身下结论：交替采集约 {n} 对（基线、对比、对比、基线……）。",
+    ),
+    "settles_ranks": (
+        "Whether it stays so in other captures: about {n} captures would tell.",
+        "其他采集是否也如此：约 {n} 次采集可以回答。",
+    ),
+    "settles_pairs": (
+        "What would settle it: about {n} pairs recorded in turns (base, head, head, base, …).",
+        "要得出结论：交替采集约 {n} 对（基线、对比、对比、基线……）。",
+    ),
+    "settles_never": (
+        "It would take more than a thousand pairs to settle it: the noise is too large for a change this small.",
+        "需要一千对以上才能得出结论：相对于如此小的变化，噪声太大。",
+    ),
+    "warm_left": (
+        "Left out as warm-up: step {steps} of {side}.",
+        "已作为预热略去：{side} 的 step {steps}。",
+    ),
+    "made_of": ("What the change of the mean step is made of", "平均 step 的变化由什么构成"),
+    "kind_kernel": ("kernel", "算子"),
+    "kind_communication": ("exposed comm", "未掩盖通信"),
+    "kind_copy": ("exposed copy", "未掩盖拷贝"),
+    "kind_gap": ("gap", "空闲"),
+    "kinds_kernel": ("Kernels", "算子"),
+    "kinds_communication": ("Exposed communication", "未掩盖的通信"),
+    "kinds_copy": ("Exposed copies", "未掩盖的拷贝"),
+    "kinds_gap": ("Gaps", "空闲"),
+    "kinds_residual": ("Residual", "残差"),
+    "memcpy": ("all copies", "全部拷贝"),
+    "h2d": ("host to device", "主机到设备"),
+    "d2h": ("device to host", "设备到主机"),
+    "d2d": ("within the device", "设备内"),
+    "h2h": ("within the host", "主机内"),
+    "p2p": ("between devices", "设备之间"),
+    "beyond": ("before the first step or after the last", "首个 step 之前或最后一个 step 之后"),
+    "was": ("was {before}", "原为 {before}"),
+    "state_new": ("new", "新增"),
+    "state_gone": ("gone", "消失"),
+    "state_renamed": ("renamed", "更名"),
+    "state_count": ("{base} → {head} times", "{base} → {head} 次"),
+    "others": ("{n} others together", "其余 {n} 项合计"),
+    "others.one": ("1 other", "其余 1 项"),
+    "residual": ("residual", "残差"),
+    "sums": (
+        "Contributions and residual sum to {delta} ns, the change of the mean step.",
+        "各项与残差之和为 {delta} ns，即平均 step 的变化。",
+    ),
+    "untold": (
+        "Not recorded on at least one side, and so part of the residual: {kinds}.",
+        "至少有一侧未采集，因此计入残差：{kinds}。",
+    ),
+    "scope": (
+        "{side}: {n} steps of rank {ranks}",
+        "{side}：rank {ranks} 的 {n} 个 step",
+    ),
+    "scope.one": ("{side}: 1 step of rank {ranks}", "{side}：rank {ranks} 的 1 个 step"),
+    "scope_whole": ("{side}: whole capture of rank {ranks}", "{side}：rank {ranks} 的全程"),
+    "scope_runs": (
+        "{side}: {runs} captures, {n} steps of rank {ranks}",
+        "{side}：{runs} 次采集，rank {ranks} 的 {n} 个 step",
+    ),
+}

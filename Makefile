@@ -9,16 +9,18 @@ SCALE_ARGS ?=
 FUZZ_SECONDS ?= 600
 FUZZ_ARGS ?=
 SHOTS_ARGS ?=
+# torch_npu refuses a torch that is built for CUDA: NPU_TORCH='torch==2.13.0 --index-url ...' where pip would take one.
+NPU_TORCH ?= torch==2.13.0
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test torch check docs bench scale screen shots score fix torture fuzz sanitize clean
+.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score fix torture fuzz sanitize clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0.0.1:8501 (PORT=...)
 	$(BIN)/npulens demo --server.address=127.0.0.1 --server.port=$(PORT)
@@ -55,6 +57,9 @@ score: .venv/.test  ## detectors against planted faults: 100 captures from fresh
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .
 
+test-npu-contract: .venv/.test .venv-npu/.made  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
+	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
+
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)
 
@@ -65,7 +70,7 @@ sanitize: .venv/.test  ## the C extensions under AddressSanitizer and UBSan, on 
 	$(BIN)/python -m tests.fuzz.sanitize
 
 clean:  ## remove what make made
-	rm -rf .venv .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-npu .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -88,6 +93,16 @@ clean:  ## remove what make made
 
 .venv/.fuzz: .venv/.test
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[fuzz]'
+	@touch $@
+
+# torch_npu has no stub libraries in here: the tests make them where they are thrown away again. triton-ascend is a
+# package called triton, so it lies apart; 3.2.0 wants Python 3.11 at most, and its interpreter numpy below 2.4.
+.venv-npu/.made: Makefile | .venv/bin/python
+	.venv/bin/python -m venv .venv-npu
+	.venv-npu/bin/python -m pip install -q --disable-pip-version-check $(NPU_TORCH) "numpy<2.4" pyyaml pybind11
+	.venv-npu/bin/python -m pip install -q --disable-pip-version-check --no-deps torch_npu==2.13.0
+	.venv-npu/bin/python -m pip install -q --disable-pip-version-check --no-deps -t .venv-npu/triton triton-ascend==3.2.0 || \
+		echo "no triton-ascend for this Python: its part will be skipped"
 	@touch $@
 
 # Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.

@@ -75,9 +75,12 @@ def compiled(function: Callable[..., Any], device: str) -> Callable[..., Any]:
     if kind(device) == "npu":
         try:
             import torchair
+
+            backend = torchair.get_npu_backend()  # torch_npu imports it only now, and what it needs with it
         except ImportError as error:
-            raise NotHere(f"torch.compile needs torchair on an NPU, and it cannot be imported: {error}") from error
-        return torch.compile(function, dynamic=False, backend=torchair.get_npu_backend())
+            why = str(error).partition("\n")[0]
+            raise NotHere(f"torch.compile needs torchair on an NPU, and it cannot be imported: {why}") from error
+        return torch.compile(function, dynamic=False, backend=backend)
     if kind(device) == "mps":
         raise NotHere("torch.compile is not measured on an Apple GPU")
     if kind(device) == "cpu":

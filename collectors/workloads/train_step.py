@@ -82,7 +82,7 @@ def _by_torch(variant: str, samples: Any, targets: Any, parameters: list[Any], d
     optimizer = _fused_sgd(held, device) if variant == "fused" else torch.optim.SGD(held, lr=RATE, foreach=False)
 
     def step() -> Any:
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()  # the NPU's fused optimiser refuses set_to_none, which is the default elsewhere
         loss = network(samples)
         loss.backward()
         optimizer.step()

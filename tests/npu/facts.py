@@ -22,6 +22,7 @@ MODULES = {
     "torch_npu/profiler/profiler.py": "torch_npu.profiler.profiler",
     "torch_npu/npu/__init__.py": "torch.npu",
     "torch_npu/npu/utils.py": "torch.npu.utils",
+    "torch_npu/optim/__init__.py": "torch_npu.optim",
 }
 #: Modules of which a caller needs one function only.
 CALLED = {"torch_npu.profiler.profiler": ["analyse"], "torch.npu.utils": ["get_cann_version"]}
@@ -58,7 +59,7 @@ class Wheel:
             yield "torch.profiler.ProfilerActivity.NPU"
         library = self._zip.read("torch_npu/lib/libtorch_npu.so")
         for operator in OPERATORS:
-            if schema := re.search(rf"\x00(?:npu::)?{operator}\((.*?)\) -> ".encode(), library):
+            if schema := re.search(rf"\x00(?:npu::)?{operator}\(([^\x00]*?)\) -> ".encode(), library):
                 yield f"torch_npu.{operator}"
                 for at, argument in enumerate(re.findall(r" (\w+)(?:=|,|$)", schema[1].decode().replace(", *", ""))):
                     yield f"torch_npu.{operator}({at:02d} {argument})"

@@ -10,12 +10,19 @@ import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from collectors import manifest, our_job, own_job
 from collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from collectors.collected import Collected
-from collectors.settings import EXPORTS, LEVELS, Settings
+from collectors.profilers import dynamic_profile
+from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from collectors.workloads.workload import NotHere
+
+_SWITCHES = (
+    "shapes", "stacks", "memory", "modules", "flops", "l2_cache", "mstx", "op_attr", "system_io", "interconnection",
+    "simplify", "asynchronous", "native",
+)  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,22 +39,26 @@ def _own(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise ValueError("say what to run: collect -o DIR -- python train.py")
-    choice, settings = _choice(arguments), _settings(arguments)
-    found, status = own_job.run(command, arguments.output, choice.actual, settings, arguments.steps_by, arguments.armed)
-    _told(arguments.output, "a job of its owner's", command, choice, settings, found, {"exit_status": status})
-    return 3 if status else 1 if found.status == "failed" else 0
+    choice, answers = _choice(arguments), []
+    for home, settings in _passes(arguments, choice):
+        found, status = own_job.run(command, home, choice.actual, settings, arguments.steps_by, arguments.armed)
+        told = {"exit_status": status}
+        answers.append(_told(home, "a job of its owner's", command, choice, settings, found, told))
+    answer = _answer(arguments.output, answers)
+    return 3 if any(each["exit_status"] for each in answers) else 1 if answer["status"] == "failed" else 0
 
 
 def _ours(arguments: argparse.Namespace) -> int:
-    name, settings = arguments.workload, _settings(arguments)
+    name = arguments.workload
     variant, sizes, dtype = our_job.chosen(name, arguments.variant, arguments.shape, arguments.dtype)
-    choice = _choice(arguments)
-    found = our_job.run(name, variant, sizes, dtype, choice.actual, settings, arguments.output, arguments.seed)
+    choice, answers = _choice(arguments), []
     told = {"workload": name, "variant": variant, "shape": sizes, "dtype": dtype, "seed": arguments.seed}
     command = ["npulens", "collect", name, "--variant", variant, "--dtype", dtype, "--seed", str(arguments.seed)]
     command += ["--shape", ",".join(f"{size}={value}" for size, value in sizes.items())]
-    _told(arguments.output, f"workload {name}", command, choice, settings, found, told)
-    return 1 if found.status == "failed" else 0
+    for home, settings in _passes(arguments, choice):
+        found = our_job.run(name, variant, sizes, dtype, choice.actual, settings, home, arguments.seed)
+        answers.append(_told(home, f"workload {name}", command, choice, settings, found, told))
+    return 1 if _answer(arguments.output, answers)["status"] == "failed" else 0
 
 
 def _workloads(arguments: argparse.Namespace) -> int:
@@ -63,21 +74,40 @@ def _choice(arguments: argparse.Namespace) -> Choice:
     return choice
 
 
+def _passes(arguments: argparse.Namespace, choice: Choice) -> list[tuple[Path, Settings]]:
+    """The job runs once for each group of AI core counters, into a directory of that name where there are several."""
+    groups = (arguments.metrics or Settings().metrics).split(",")
+    if len(groups) > 1 and choice.actual != "npu":
+        raise ValueError("groups of AI core counters are an NPU's: name one, or none")
+    homes = [arguments.output / group if len(groups) > 1 else arguments.output for group in groups]
+    return [(home, _settings(arguments, group)) for home, group in zip(homes, groups)]
+
+
 def _told(
     directory: Path, what: str, command: list[str], choice: Choice, settings: Settings, found: Collected,
-    more: dict[str, object],
-) -> None:  # fmt: skip
-    """The manifest, and the answer."""
+    more: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Writes the manifest of one run of the job; what to answer about it."""
     told = {"status": found.status, "reason": found.reason, **more}
     traces = [asdict(trace) for trace in found.traces]
     recorded = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
     manifest.write(directory, what, command, choice, {**told, **recorded})
-    answer = {"directory": str(directory), "backend": choice.actual, **told, "traces": len(traces)}
+    return {"backend": choice.actual, **told, "traces": len(traces)}
+
+
+def _answer(directory: Path, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The worst of all runs speaks for them."""
+    worst = max(answers, key=lambda each: ("complete", "partial", "failed").index(each["status"]))
+    answer = {"directory": str(directory), **worst, "traces": sum(each["traces"] for each in answers)}
     print("\n" + json.dumps(answer), flush=True)
+    return answer
 
 
 def _begin(arguments: argparse.Namespace) -> int:
-    own_job.begin(arguments.output)
+    if arguments.watched is not None:
+        dynamic_profile.begin(arguments.watched, _settings(arguments, arguments.metrics), arguments.output)
+    else:
+        own_job.begin(arguments.output)
     print(json.dumps({"directory": str(arguments.output), "status": "begun"}))
     return 0
 
@@ -90,8 +120,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 0 if found["status"] == "usable" else 1
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
+def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Settings:
     given = {name: getattr(arguments, name) for name in vars(Settings()) if getattr(arguments, name, None) is not None}
+    given.update({} if metrics is None else {"metrics": metrics})
     return replace(Settings(), **{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
 
 
@@ -119,6 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     begin = verbs.add_parser("begin", help="begin the recording of an armed job")
     begin.set_defaults(run=_begin)
     begin.add_argument("-o", "--output", type=Path, required=True)
+    begin.add_argument("--watched", type=Path, help="what the job was given as PROF_CONFIG_PATH")
+    _add_settings(begin)
     doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
     doctor.set_defaults(run=_doctor)
     return parser
@@ -127,11 +160,15 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     for name in ("wait", "warmup", "active"):
         parser.add_argument(f"--{name}", type=int)
-    for name in ("shapes", "stacks", "memory", "modules", "flops", "l2_cache", "mstx"):
+    for name in _SWITCHES:
         parser.add_argument(f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument("--level", choices=LEVELS)
-    parser.add_argument("--metrics")
+    parser.add_argument("--metrics", help="a group of AI core counters, or several with commas: one run for each")
     parser.add_argument("--export", action="append", choices=EXPORTS)
+    parser.add_argument("--host-system", action="append", choices=HOST_SYSTEM)
+    parser.add_argument("--gc-threshold-ms", type=float)
+    for name in ("mstx_only", "mstx_without"):
+        parser.add_argument(f"--{name.replace('_', '-')}", action="append", metavar="DOMAIN")
 
 
 if __name__ == "__main__":

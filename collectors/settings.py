@@ -7,6 +7,13 @@ from dataclasses import asdict, dataclass, fields, replace
 
 LEVELS = ("Level_none", "Level0", "Level1", "Level2")
 EXPORTS = ("text", "db")
+#: Groups of AI core counters. A device counts one of them at a time: for more of them the job runs more often.
+METRICS = (
+    "PipeUtilization", "ArithmeticUtilization", "Memory", "MemoryL0", "MemoryUB", "ResourceConflictRatio", "L2Cache",
+    "MemoryAccess", "AiCoreNone",
+)  # fmt: skip
+#: What of the host torch_npu samples beside the device. NUMA came with 2.7.1.post11.
+HOST_SYSTEM = ("CPU", "MEM", "DISK", "NETWORK", "OSRT", "NUMA")
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class Settings:
     metrics: str = "PipeUtilization"  # one group of AI core counters a run
     l2_cache: bool = False
     mstx: bool = False
+    mstx_only: tuple[str, ...] = ()  # domains of marks to keep; none: all
+    mstx_without: tuple[str, ...] = ()
     op_attr: bool = False
     gc_threshold_ms: float | None = None
     host_system: tuple[str, ...] = ()
@@ -34,12 +43,21 @@ class Settings:
     simplify: bool = True
     export: tuple[str, ...] = ("text",)
     asynchronous: bool = False
+    native: bool = False  # torch's own profiler with the NPU as an activity, from torch_npu 2.12.0.post3 on
 
     def __post_init__(self) -> None:
         if self.active < 1 or self.wait < 0 or self.warmup < 0:
             raise ValueError("a recording has at least one active step, and no negative ones before it")
         if self.level not in LEVELS:
             raise ValueError(f"{self.level} is no level of torch_npu; there are {', '.join(LEVELS)}")
+        if self.metrics not in METRICS:
+            raise ValueError(f"{self.metrics} is no group of AI core counters; there are {', '.join(METRICS)}")
+        if set(self.host_system) - set(HOST_SYSTEM):
+            raise ValueError(
+                f"of the host torch_npu samples {', '.join(HOST_SYSTEM)}, not {', '.join(self.host_system)}"
+            )
+        if self.mstx_only and self.mstx_without:
+            raise ValueError("torch_npu keeps some domains of marks or leaves some out, not both")
         if not self.export or set(self.export) - set(EXPORTS):
             raise ValueError(f"the profiler exports {' and '.join(EXPORTS)}, not {', '.join(self.export) or 'nothing'}")
 

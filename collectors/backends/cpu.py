@@ -56,6 +56,7 @@ class Cpu:
             "threads": torch.get_num_threads(),
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "matmul_precision": torch.get_float32_matmul_precision(),
+            "short_products": torch.get_float32_matmul_precision() != "highest",
             "mkldnn": torch.backends.mkldnn.is_available(),
         }
 

@@ -17,6 +17,7 @@ class Cuda(Queued):
     def properties(self) -> Mapping[str, Any]:
         import torch
 
+        precision, conv_tf32 = torch.get_float32_matmul_precision(), bool(torch.backends.cudnn.allow_tf32)
         told = self.module.get_device_properties(self.module.current_device())
         return {
             "name": told.name,
@@ -24,8 +25,9 @@ class Cuda(Queued):
             "memory_bytes": told.total_memory,
             "cache_bytes": self.cache_bytes(),
             "capability": f"{told.major}.{told.minor}",
-            "matmul_precision": torch.get_float32_matmul_precision(),
-            "conv_tf32": torch.backends.cudnn.allow_tf32,
+            "matmul_precision": precision,
+            "conv_tf32": conv_tf32,
+            "short_products": conv_tf32 or precision != "highest",
         }
 
     def telemetry(self) -> Telemetry:

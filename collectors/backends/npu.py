@@ -29,6 +29,7 @@ class Npu(Queued):
             **found,
             "conv_hf32": self.module.conv.allow_hf32,
             "matmul_hf32": self.module.matmul.allow_hf32,
+            "short_products": bool(self.module.conv.allow_hf32 or self.module.matmul.allow_hf32),
             "task_queue": os.environ.get("TASK_QUEUE_ENABLE"),
         }
 

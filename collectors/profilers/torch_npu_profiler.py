@@ -16,6 +16,8 @@ from collectors.settings import Settings
 
 def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
     """The profiler; it records host and device."""
+    if settings.native:
+        return _native(settings, directory, ready)
     from torch_npu import profiler
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -42,6 +44,17 @@ def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
     )
 
 
+def _native(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
+    """torch's own profiler: MSPTI delivers the kernels, and the trace is a Kineto one."""
+    from torch.profiler import ProfilerActivity
+
+    from collectors.profilers import torch_profiler
+
+    if not hasattr(ProfilerActivity, "NPU"):
+        raise RuntimeError("this torch_npu cannot record into torch's own profiler: that came with 2.12.0.post3")
+    return torch_profiler.make("npu", settings, directory, ready)
+
+
 def experimental(profiler: Any, settings: Settings) -> Any:
     """torch_npu's own settings; counters of the AI core exist from Level1 on."""
     counted = settings.level in ("Level1", "Level2")
@@ -50,6 +63,8 @@ def experimental(profiler: Any, settings: Settings) -> Any:
         aic_metrics=getattr(profiler.AiCMetrics, settings.metrics if counted else "AiCoreNone"),
         l2_cache=settings.l2_cache,
         mstx=settings.mstx,
+        mstx_domain_include=list(settings.mstx_only) or None,
+        mstx_domain_exclude=list(settings.mstx_without) or None,
         op_attr=settings.op_attr,
         data_simplification=settings.simplify,
         gc_detect_threshold=settings.gc_threshold_ms,

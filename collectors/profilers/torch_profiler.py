@@ -19,6 +19,8 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
     activities = [profiler.ProfilerActivity.CPU]
     if backend == "cuda":
         activities.append(profiler.ProfilerActivity.CUDA)
+    elif backend == "npu":
+        activities.append(getattr(profiler.ProfilerActivity, "NPU"))  # noqa: B009  torch itself knows no such name
 
     def write(profile: Any) -> None:
         directory.mkdir(parents=True, exist_ok=True)

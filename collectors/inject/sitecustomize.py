@@ -6,6 +6,7 @@ launcher) is left alone. Nothing that goes wrong here may stop the job.
 """
 
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -37,10 +38,12 @@ def _ours():
     """Our package, without its directory on the path: a job may have packages called app or analysis."""
     home = os.path.dirname(_HERE)
     other = importlib.util.find_spec("collectors")
-    if other is not None and os.path.abspath(os.path.dirname(other.origin or "")) != home:
+    place = os.path.abspath(os.path.dirname((other and other.origin) or home))
+    # Another installation of ours is in nobody's way; the job does not import it.
+    if place != home and not os.path.isfile(os.path.join(place, "inject", os.path.basename(__file__))):
         raise ImportError("it has a package of its own called collectors")
-    path = os.path.join(home, "__init__.py")
-    spec = importlib.util.spec_from_file_location("collectors", path, submodule_search_locations=[home])
+    # A finder of its own, because we may lie in a zip file.
+    spec = importlib.machinery.PathFinder.find_spec("collectors", [os.path.dirname(home)])
     package = sys.modules["collectors"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
 

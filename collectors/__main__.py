@@ -14,6 +14,7 @@ from typing import Any
 
 from collectors import manifest, our_job, own_job
 from collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
+from collectors.bench import command as bench
 from collectors.collected import Collected
 from collectors.profilers import dynamic_profile
 from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
@@ -154,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(begin)
     doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
     doctor.set_defaults(run=_doctor)
+    bench.add(verbs)
     return parser
 
 

@@ -30,5 +30,7 @@ def write(directory: Path, what: str, command: list[str], choice: Choice, told: 
         **told,
     }  # fmt: skip
     path = directory / NAME
-    path.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    half = directory / f".{NAME}.half"
+    half.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    half.replace(path)  # whoever reads it finds the old one or the new one
     return path

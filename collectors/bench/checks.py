@@ -1,0 +1,51 @@
+"""First of all: is every variant right, in every type?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from collectors.bench import text
+from collectors.bench.session import Session
+from collectors.harness.numerics import Numerics, compare, tolerance
+from collectors.workloads.workload import NotHere
+
+#: What torch raises when a variant cannot do a type or a shape.
+FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, MemoryError)
+
+
+def run(session: Session) -> None:
+    """Every variant and type against float64, before anything is timed."""
+    session.doing = "the numerics"
+    truth = session.subject.truth()
+    session.say(text.NUMERICS)
+    for dtype in session.subject.dtypes:
+        for variant in session.subject.variants:
+            session.doing = f"the numerics of {variant} in {dtype}"
+            found = check(session, variant, dtype, truth)
+            if found["ok"] is not None:
+                session.ran.setdefault(dtype, {})[variant] = found["ok"]
+            session.say(text.numerics(session.add("numerics", {**session.where(variant, dtype), **found})))
+
+
+def check(
+    session: Session, variant: str, dtype: str, truth: Any, shape: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """The verdict on one case; ``ok`` is None where it cannot run here, with the reason."""
+    try:
+        output = session.subject.build(variant, dtype, shape).step()
+        session.backend.synchronize()
+    except NotHere as error:
+        return _none(None, str(error))
+    except FAILURES as error:
+        return _none(None, f"it failed: {text.first_line(error)}")
+    return found_of(compare(output, truth, dtype, tolerance(dtype, session.backend.properties())))
+
+
+def found_of(found: Numerics) -> dict[str, Any]:
+    return found.as_dict()
+
+
+def _none(ok: bool | None, why: str) -> dict[str, Any]:
+    empty = dict.fromkeys(("relative_error", "tolerance", "max_ulp", "cosine", "nan", "inf"))
+    return {"ok": ok, "why": why, **empty}

@@ -1,0 +1,85 @@
+"""``python -m collectors bench``: the options, and the way from them to a result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from collectors.backends.backend import open_backend
+from collectors.backends.probe import BACKENDS, choose
+from collectors.bench import text
+from collectors.bench.options import Options
+from collectors.bench.result import Result
+from collectors.bench.session import Session, run
+from collectors.bench.subject import subject
+from collectors.harness.unprofiled import Profiled, refuse_profiled
+from collectors.harness.watch import Watch
+from collectors.workloads.workload import names
+
+_PLAIN = ("workload", "shape", "backend", "seed", "pairs", "time_budget", "cold", "throughput", "in_flight",
+          "batch_curve", "slo_ms", "concurrency", "sweep")  # fmt: skip
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The verb and its options."""
+    bench, default = verbs.add_parser("bench", help="measure a workload"), Options("")
+    bench.set_defaults(run=_bench)
+    bench.add_argument("workload", help=", ".join(names()))
+    bench.add_argument("-o", "--output", type=Path, required=True)
+    bench.add_argument("--variant", action="append", default=[])
+    bench.add_argument("--dtype", action="append", default=[])
+    bench.add_argument("--shape")
+    bench.add_argument("--backend", choices=BACKENDS)
+    bench.add_argument("--seed", type=int, default=default.seed)
+    bench.add_argument("--pairs", type=int, default=default.pairs)
+    bench.add_argument("--time-budget", type=float, default=default.time_budget)
+    bench.add_argument("--in-flight", type=int, default=default.in_flight)
+    bench.add_argument("--slo-ms", type=float)
+    bench.add_argument("--concurrency", type=int)
+    for name in ("cold", "throughput", "batch-curve", "sweep", "quick"):
+        bench.add_argument(f"--{name}", action="store_true")
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """What was asked for; numbers that make no sense are refused."""
+    told = {name: getattr(arguments, name) for name in _PLAIN}
+    asked = Options(**told, variants=tuple(arguments.variant), dtypes=tuple(arguments.dtype))
+    wrong = [name for name, least in (("pairs", 2), ("in_flight", 1), ("seed", 0)) if getattr(asked, name) < least]
+    wrong += [name for name in ("time_budget", "slo_ms") if not 0 < (getattr(asked, name) or 1) < 1e6]
+    wrong += ["concurrency"] if asked.concurrency is not None and not 2 <= asked.concurrency <= 256 else []
+    if wrong:
+        raise ValueError(f"{wrong[0].replace('_', '-')}: {getattr(asked, wrong[0])} is not possible")
+    return asked.quick() if arguments.quick else asked
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    asked = options(arguments)
+    try:
+        refuse_profiled()
+    except Profiled as error:
+        raise ValueError(str(error)) from error
+    choice = choose(asked.backend)
+    if choice.reason:
+        print(f"npulens: measuring on {choice.actual} ({choice.reason})", file=sys.stderr, flush=True)
+    backend = open_backend(choice.actual)
+    under = subject(asked, backend)
+    properties = dict(backend.properties())
+    about = {
+        "workload": under.name, "shape": under.shape_name, "sizes": dict(under.shape), "seed": asked.seed,
+        "shows": list(under.work.SHOWS), "device": properties,
+        "method": {"pairs": asked.pairs, "time_budget_s": asked.time_budget, "calls": asked.calls,
+                   "warm_up_calls": asked.warm_up_calls, "in_flight": asked.in_flight, "quick": arguments.quick},
+    }  # fmt: skip
+    command = ["npulens", "bench", *sys.argv[2:]]
+    result = Result(arguments.output, command, choice, about)
+    device = properties.get("name") or choice.capability.device or backend.device
+    print(text.head({**about, "backend": choice.actual, "device": device}), flush=True)
+    status, reason = run(Session(asked, under, backend, result, Watch(backend)))
+    answer = {
+        "directory": str(arguments.output), "backend": choice.actual, "status": status, "reason": reason,
+        "workload": under.name, "shape": under.shape_name, "figures": result.figures,
+    }  # fmt: skip
+    print("\n" + json.dumps(answer), flush=True)
+    return 1 if status == "failed" else 0

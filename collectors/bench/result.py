@@ -1,0 +1,55 @@
+"""What a benchmark leaves: manifest.json with every figure, samples.json with every sample.
+
+Both are written again after each part, so that an interrupt, a full memory or a lost machine leaves what was measured
+until then. A figure names the series it was made from, and whoever reads the result can make it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collectors import manifest
+from collectors.backends.probe import Choice
+from collectors.harness.latency import Series
+
+WHAT = "bench"
+SAMPLES = "samples.json"
+
+
+class Result:
+    """A directory that fills."""
+
+    def __init__(self, directory: Path, command: list[str], choice: Choice, about: Mapping[str, Any]) -> None:
+        self.directory, self._command, self._choice, self._about = directory, command, choice, dict(about)
+        self.figures: list[dict[str, Any]] = []
+        self._series: dict[str, dict[str, Any]] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def add(self, part: str, figure: Mapping[str, Any]) -> dict[str, Any]:
+        """One figure more."""
+        self.figures.append({"part": part, **figure})
+        return self.figures[-1]
+
+    def keep(self, name: str, series: Series) -> str:
+        """Samples under a name that figures call them by."""
+        self._series[name] = {"clock": series.clock, "ns": series.ns, "at_ns": series.at_ns}
+        return name
+
+    def keep_blocks(self, name: str, blocks: Sequence[Sequence[int]]) -> str:
+        """The blocks of one side of pairs, one after the other; the figure says how many calls a block has."""
+        self._series[name] = {"clock": "host", "ns": [ns for block in blocks for ns in block], "at_ns": None}
+        return name
+
+    def save(self, status: str, reason: str | None, telemetry: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Writes what there is."""
+        half = self.directory / f".{SAMPLES}.half"
+        half.write_text(json.dumps(self._series, separators=(",", ":")), encoding="utf-8")
+        half.replace(self.directory / SAMPLES)
+        told = {
+            "status": status, "reason": reason, **self._about, "samples": SAMPLES, "telemetry": list(telemetry),
+            "figures": self.figures,
+        }  # fmt: skip
+        manifest.write(self.directory, WHAT, self._command, self._choice, told)

@@ -1,0 +1,66 @@
+"""The workload under test: which variants, types and shape, and cases of them on the chosen device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collectors.backends.backend import Backend
+from collectors.bench.options import Options
+from collectors.workloads.workload import Case, Workload, workload
+
+#: Whom the others are measured against, where a workload has it.
+BASELINE = "unfused"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One workload at one shape."""
+
+    name: str
+    work: Workload
+    shape_name: str
+    shape: Mapping[str, int]
+    variants: tuple[str, ...]
+    dtypes: tuple[str, ...]  # whose numerics are looked at
+    timed: tuple[str, ...]  # whose times are taken
+    seed: int
+    backend: Backend
+
+    def build(self, variant: str, dtype: str, shape: Mapping[str, int] | None = None, seed: int | None = None) -> Case:
+        """A case on the device."""
+        return self.work.build(
+            variant, self.shape if shape is None else shape, dtype, self.backend.device,
+            self.seed if seed is None else seed,
+        )  # fmt: skip
+
+    def truth(self, shape: Mapping[str, int] | None = None) -> Any:
+        """What the plainest code says in float64 on the processor."""
+        return self.work.build("reference", self.shape if shape is None else shape, "float64", "cpu", self.seed).step()
+
+
+def subject(options: Options, backend: Backend) -> Subject:
+    """What the options ask for; a name that is not there is refused with those that are."""
+    work = workload(options.workload)
+    shape = options.shape or _usual(work, backend)
+    variants = _known("variant", options.variants, work.VARIANTS) or tuple(work.VARIANTS)
+    dtypes = _known("type", options.dtypes, work.DTYPES) or tuple(work.DTYPES)
+    _known("shape", (shape,), tuple(work.SHAPES))
+    return Subject(
+        options.workload, work, shape, work.SHAPES[shape], variants, dtypes,
+        dtypes if options.dtypes else dtypes[:1], options.seed, backend,
+    )  # fmt: skip
+
+
+def _usual(work: Workload, backend: Backend) -> str:
+    """The small shape on a processor; on a device the one after it, because small is over before it is launched."""
+    names = list(work.SHAPES)
+    return "small" if backend.name == "cpu" else next((name for name in names if name != "small"), "small")
+
+
+def _known(what: str, asked: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:
+    for name in asked:
+        if name not in there:
+            raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(there)}")
+    return asked

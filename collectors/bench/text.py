@@ -12,7 +12,8 @@ Figure = Mapping[str, Any]
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _LEVELS = {0.5: "P50", 0.9: "P90", 0.99: "P99", 0.999: "P99.9"}
 
-NUMERICS = "\nNumerics against float64\n" + f"{'variant':<14} {'type':<9} {'error':>9} {'allowed':>9} {'max ulp':>9}  verdict"
+_COLUMNS = f"{'variant':<14} {'type':<9} {'error':>9} {'allowed':>9} {'max ulp':>9}"
+NUMERICS = f"\nNumerics against float64\n{_COLUMNS}  verdict"
 LATENCY = "\nLatency: percentiles of all samples with their 95 % intervals; nothing is left out for being slow"
 THROUGHPUT = "\nThroughput with a bounded queue; only completed steps count"
 TOGETHER = "\nSeveral at once; efficiency = together / (number x alone)"

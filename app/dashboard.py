@@ -14,7 +14,7 @@ from streamlit.navigation.page import Page
 
 from app import context, i18n, pages, telling
 from app.context import Context
-from app.panels import courier, run_list
+from app.panels import bench_about, courier, run_list
 from ingest.errors import IngestError
 from ingest.store import RunInfo
 
@@ -111,7 +111,10 @@ def main() -> None:
 def draw(page: ModuleType) -> None:
     """One page, or one sentence about why there is none."""
     try:
-        page.render(context.current())
+        ctx = context.current()
+        if page.GROUP != "data" and name(page) != "bench":
+            bench_about.elsewhere(ctx)
+        page.render(ctx)
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))
         st.text(telling.error(error, context.language()))

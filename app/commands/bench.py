@@ -1,0 +1,103 @@
+"""Measure a workload."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+import ingest
+from app import benching
+from app.collecting import ask
+from app.commands import load
+from app.console import json_option, print_json, store_option
+from ingest.errors import IngestError
+
+_VALUES = ("shape", "backend", "seed", "pairs", "time_budget", "in_flight", "slo_ms", "concurrency")
+_SWITCHES = ("cold", "throughput", "batch_curve", "sweep", "quick")
+
+
+@click.command("bench")
+@click.argument("workload")
+@click.option("--variant", multiple=True, help="Only this variant; may be given several times.  [all]")
+@click.option("--dtype", multiple=True, help="Only this type.  [numerics of all, times of the first]")
+@click.option("--shape", help="One of the workload's shapes.  [small on a CPU, the first real one elsewhere]")
+@click.option("--backend", type=click.Choice(["npu", "cuda", "mps", "cpu"]), help="[the first that is there]")
+@click.option("--seed", type=click.IntRange(0), help="Of the numbers that are computed with.  [0]")
+@click.option("--pairs", type=click.IntRange(2), help="Interleaved pairs of a comparison.  [10]")
+@click.option("--time-budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+              help="How long it may measure, compiling not counted.  [120]")
+@click.option("--cold", is_flag=True, help="Also with caches that hold nothing of the inputs.")
+@click.option("--throughput", is_flag=True, help="Also steps per second with a bounded queue.")
+@click.option("--in-flight", type=click.IntRange(1), help="Bound of that queue.  [8]")
+@click.option("--batch-curve", is_flag=True, help="Also batches 1, 2, 4 ... until memory or time is out.")
+@click.option("--slo-ms", type=click.FloatRange(0, min_open=True),
+              help="Latency objective at P99 of the batch curve.")
+@click.option("--concurrency", type=click.IntRange(2), metavar="N", help="Also N streams, threads, processes at once.")
+@click.option("--sweep", is_flag=True, help="Also every shape, and the extremes that kernels forget.")
+@click.option("--quick", is_flag=True, help="Seconds instead of minutes: to see that it works, not to tell much.")
+@click.option("-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
+              help="Where the result goes: a directory [./bench-WORKLOAD-TIME]; also FILE.json, FILE.csv, FILE.html.")
+@click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
+@store_option
+@json_option
+def command(
+    workload: str, variant: tuple[str, ...], dtype: tuple[str, ...], shape: str | None, backend: str | None,
+    seed: int | None, pairs: int | None, time_budget: float | None, cold: bool, throughput: bool,
+    in_flight: int | None, batch_curve: bool, slo_ms: float | None, concurrency: int | None, sweep: bool, quick: bool,
+    outputs: tuple[Path, ...], loads: bool, store: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Measure WORKLOAD: is every variant right, how long does it take, which is faster.
+
+    Numerics against float64 come first; a variant that is wrong gets no speed-up. Percentiles are of
+    all samples, with their intervals. Variants are compared in interleaved pairs, beside a control of
+    the baseline against itself. An interrupt keeps what was measured until then.
+    """
+    files = [path for path in outputs if path.suffix.lower() in benching.WRITERS]
+    places = [path for path in outputs if path not in files]
+    if len(places) > 1:
+        raise click.UsageError(f"one directory, not {len(places)}: {', '.join(map(str, places))}")
+    if files and not loads:
+        raise click.UsageError("a file is made from the loaded result: leave --no-load away")
+    home = (places[0] if places else Path(f"bench-{workload}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
+    given: dict[str, Any] = {
+        "shape": shape, "backend": backend, "seed": seed, "pairs": pairs, "time_budget": time_budget, "cold": cold,
+        "throughput": throughput, "in_flight": in_flight, "batch_curve": batch_curve, "slo_ms": slo_ms,
+        "concurrency": concurrency, "sweep": sweep, "quick": quick,
+    }  # fmt: skip
+    answer = ask(["bench", workload, "-o", str(home), *_options(given, variant, dtype)], quiet_out=as_json)
+    report = ingest.load(home, store, label=home.name) if loads else None
+    run_id = next((run.run_id for run in report.runs if run.run_id), None) if report else None
+    if files and run_id is None:
+        raise IngestError("failed", "the result could not be loaded, so no file is made of it")
+    for path in files:
+        benching.write(store, str(run_id), path)
+    if as_json:
+        print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
+    else:
+        _where(answer, home, files, report)
+    sys.exit(1 if answer["status"] == "failed" else 3 if answer["status"] == "partial" else 0)
+
+
+def _options(given: dict[str, Any], variants: tuple[str, ...], dtypes: tuple[str, ...]) -> list[str]:
+    options: list[str] = []
+    for name in _VALUES:
+        options += [f"--{name.replace('_', '-')}", str(given[name])] if given[name] is not None else []
+    options += [f"--{name.replace('_', '-')}" for name in _SWITCHES if given[name]]
+    for name in variants:
+        options += ["--variant", name]
+    for name in dtypes:
+        options += ["--dtype", name]
+    return options
+
+
+def _where(answer: dict[str, Any], home: Path, files: list[Path], report: ingest.LoadReport | None) -> None:
+    """Where the result lies, and how it ended."""
+    click.echo(f"{home}: {answer['status']}" + (f" ({answer['reason']})" if answer["reason"] else ""))
+    for path in files:
+        click.echo(str(path))
+    if report is not None:
+        load.show(report)

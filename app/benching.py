@@ -9,8 +9,6 @@ from importlib import import_module
 from pathlib import Path
 
 from analysis.look import bench as look
-from app import i18n
-from app.benched import tables
 from ingest import store as stores
 from ingest.errors import IngestError
 
@@ -65,8 +63,3 @@ def _numbers(figure: look.Figure, before: str = "") -> list[tuple[str, object]]:
         elif isinstance(value, int | float) or name in ("said", "state", "why", "refused", "withheld", "stopped"):
             rows.append((before + name, "" if value is None else value))
     return rows
-
-
-def said(found: look.Bench, lang: str) -> list[str]:
-    """The titles of what was measured."""
-    return [i18n.say(lang, f"bench.{table.part}") for table in tables(found, lang)]

@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 
-from ingest import history, store
+from ingest import benchmark_points, history, store
 from ingest.errors import IngestError
 from ingest.history import Identity, Point
 
@@ -108,6 +108,7 @@ def _metrics(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, float]]
     ((most,),) = con.execute("SELECT max(reserved_bytes) FROM memory_sample").fetchall()
     if most is not None:
         yield "memory_reserved_peak_bytes", "bytes", float(most)
+    yield from benchmark_points.metrics(con)
 
 
 def _identity(

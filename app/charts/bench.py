@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log10
 from typing import Any
 
 import pandas as pd
@@ -95,9 +96,11 @@ def versus(figures: Sequence[Figure], say: Say, ink: str) -> go.Figure:
 def _ratios(ends: Sequence[float]) -> Mapping[str, Any]:
     """Ticks that a ratio is read by."""
     low, high = min([*ends, 0.95]), max([*ends, 1.05])
-    near = (0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2)
-    marks = near if low > 0.75 and high < 1.3 else (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
-    return {"tickmode": "array", "tickvals": list(marks), "ticktext": [f"{mark:g} ×" for mark in marks]}
+    near = (0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3)
+    wide = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 10)
+    marks = near if high < 1.4 * low else wide if high < 30 * low else [mark / 1e6 for mark in _DECADES]
+    return {"tickmode": "array", "tickvals": list(marks), "ticktext": [f"{mark:g} ×" for mark in marks],
+            "range": [log10(low) - 0.03, log10(high) + 0.03]}  # fmt: skip
 
 
 def _colour(figure: Figure) -> str:
@@ -120,28 +123,44 @@ def batch(figure: Figure, say: Say, ink: str) -> go.Figure:
                         name=style.plain(say("bench.axis_items", {})))  # fmt: skip
     for place, key in ((1, "p50_ns"), (5, "p99_ns")):
         picture.add_scatter(
-            x=batches, y=[point[key] / 1e6 for point in points], mode="lines+markers", yaxis="y2",
+            x=batches, y=[max(point[key], 1) for point in points], mode="lines+markers", yaxis="y2",
             line={**line(place), "dash": "dot"}, name=key[:3].upper(),
             hovertext=[i18n.duration(point[key]) for point in points], hoverinfo="x+text",
         )  # fmt: skip
     dress(picture, ink, 360)
-    picture.update_layout(yaxis2={"overlaying": "y", "side": "right", "type": "log", "ticksuffix": " ms",
-                                  "showgrid": False, "tickfont": {"color": ink}, "fixedrange": True})  # fmt: skip
-    for place, name in enumerate(("sweet_spot", "knee", "within")):
-        if figure.get(name) is not None:
-            picture.add_vline(
-                x=figure[name], line={"color": style.QUIET_TEXT, "dash": ("dash", "dot", "dashdot")[place]},
-                annotation={"text": style.plain(say(f"bench.{name}", {})), "font": {"color": ink}, "textangle": -90,
-                            "yanchor": "top"},
-            )  # fmt: skip
+    marks = [digit * decade for decade in _DECADES for digit in (1, 3)]
+    picture.update_layout(yaxis2={
+        "overlaying": "y", "side": "right", "type": "log", "tickmode": "array", "tickvals": marks, "showgrid": False,
+        "ticktext": [i18n.duration(mark) for mark in marks], "tickfont": {"color": ink}, "fixedrange": True,
+    })  # fmt: skip
+    _recommended(picture, figure, say, ink)
     if figure.get("slo_ns"):
-        told = {"text": style.plain(say("bench.objective", {})), "font": {"color": ink}}
-        picture.add_hline(y=figure["slo_ns"] / 1e6, yref="y2", line={"color": style.RESIDUAL, "dash": "dash"},
-                          annotation=told)  # fmt: skip
+        picture.add_hline(y=figure["slo_ns"], yref="y2", line={"color": style.RESIDUAL, "dash": "dash"})
+        _label(picture, say("bench.objective", {}), ink, log10(batches[0]), log10(figure["slo_ns"]), "y2")
     picture.update_xaxes(type="log", tickmode="array", tickvals=batches, ticktext=[f"{each:,}" for each in batches],
                          title_text=style.plain(say("bench.axis_batch", {})))  # fmt: skip
     picture.update_yaxes(rangemode="tozero", selector={"anchor": "x"})
     return picture
+
+
+def _recommended(picture: go.Figure, figure: Figure, say: Say, ink: str) -> None:
+    """The batches that the curve recommends; the names of one batch stand together."""
+    named: dict[int, list[str]] = {}
+    for name in ("sweet_spot", "knee", "within"):
+        if figure.get(name) is not None:
+            named.setdefault(figure[name], []).append(say(f"bench.{name}", {}))
+    for batch_size, names in named.items():
+        picture.add_vline(x=batch_size, line={"color": style.QUIET_TEXT, "dash": "dot"})
+        _label(picture, say("shell.comma", {}).join(names), ink, log10(batch_size), 1.0, "paper")
+
+
+def _label(picture: go.Figure, text: str, ink: str, x: float, y: float, of: str) -> None:
+    """A word beside a line; on logarithmic axes annotations stand at powers, lines at values."""
+    flat = of == "y2"
+    picture.add_annotation(
+        x=x, y=y, yref=of, text=style.plain(text), showarrow=False, xanchor="left", font={"color": ink},
+        yanchor="bottom" if flat else "top", textangle=0 if flat else -90,
+    )  # fmt: skip
 
 
 def together(figures: Sequence[Figure], say: Say, ink: str) -> go.Figure:

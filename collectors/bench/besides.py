@@ -120,7 +120,11 @@ def _together(session: Session, seconds: float, workers: int) -> None:
 def _sweep(session: Session, seconds: float) -> None:
     """Every shape and the extremes: right or refused, and how long; nothing is ever assumed of a shape."""
     session.say(text.SWEEP)
-    swept = shapes.sweep(session.subject.work.SHAPES)
+    every = session.subject.work.SHAPES
+    if session.backend.name == "cpu":  # the shapes of a device take a processor minutes a call
+        session.say(f"  on a processor small and the extremes; --shape measures one of {', '.join(every)}")
+        every = {"small": every["small"]}
+    swept = shapes.sweep(every)
     dtype = session.subject.timed[0]
     each = seconds / (len(swept) * len(session.ran[dtype]))
     for name, sizes in swept.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def options(arguments: argparse.Namespace) -> Options:
     return asked.quick() if arguments.quick else asked
 
 
+def _repeatable(words: list[str]) -> list[str]:
+    """The command without the place of its result, which is another one every night."""
+    return [word for place, word in enumerate(words) if word != "-o" and words[place - 1 : place] != ["-o"]]
+
+
 def _bench(arguments: argparse.Namespace) -> int:
     asked = options(arguments)
     try:
@@ -63,6 +69,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     choice = choose(asked.backend)
     if choice.reason:
         print(f"npulens: measuring on {choice.actual} ({choice.reason})", file=sys.stderr, flush=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "getloadavg") and (warning := text.busy(os.getloadavg()[0], cores)):
+        print(warning, file=sys.stderr, flush=True)
     backend = open_backend(choice.actual)
     under = subject(asked, backend)
     properties = dict(backend.properties())
@@ -72,7 +81,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         "method": {"pairs": asked.pairs, "time_budget_s": asked.time_budget, "calls": asked.calls,
                    "warm_up_calls": asked.warm_up_calls, "in_flight": asked.in_flight, "quick": arguments.quick},
     }  # fmt: skip
-    command = ["npulens", "bench", *sys.argv[2:]]
+    command = ["npulens", "bench", *_repeatable(sys.argv[2:])]
     result = Result(arguments.output, command, choice, about)
     device = properties.get("name") or choice.capability.device or backend.device
     print(text.head({**about, "backend": choice.actual, "device": device}), flush=True)

@@ -10,6 +10,8 @@ from collectors.harness.quantiles import needed
 
 Figure = Mapping[str, Any]
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+#: Runnable processes a core before the measurement begins, beyond which it is not alone.
+BUSY_LOAD = 0.5
 _LEVELS = {0.5: "P50", 0.9: "P90", 0.99: "P99", 0.999: "P99.9"}
 
 _COLUMNS = f"{'variant':<14} {'type':<9} {'error':>9} {'allowed':>9} {'max ulp':>9}"
@@ -24,6 +26,13 @@ def head(about: Figure) -> str:
     """What is measured, on what."""
     sizes = ", ".join(f"{name} {size}" for name, size in about["sizes"].items())
     return f"{about['workload']} on {about['device']} ({about['backend']}), shape {about['shape']}: {sizes}"
+
+
+def busy(load: float, cores: int) -> str | None:
+    """A warning where others are at work on the same cores."""
+    if load <= BUSY_LOAD * cores:
+        return None
+    return f"npulens: the load is {load:.1f} on {cores} cores: others are at work here, and intervals will be wide"
 
 
 def ns(value: float | None) -> str:

@@ -1,0 +1,89 @@
+"""The Bench page, in both languages: a benchmark, a trace, an empty store, hostile names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bench_result
+import hostile_capture
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import ingest
+from analysis.look import bench as look
+from app import i18n
+from app.charts import bench as chart
+from ingest import store
+
+DASHBOARD = Path(__file__).resolve().parents[1] / "app" / "dashboard.py"
+SCRIPT = """
+import sys
+from app import context
+from app.pages import {page} as page
+page.render(context.current())
+"""
+
+
+def page(name: str, lang: str, run: str = "") -> AppTest:
+    shown = AppTest.from_string(SCRIPT.format(page=name), default_timeout=60)
+    shown.query_params["lang"] = lang
+    if run:
+        shown.query_params["run"] = run
+    shown.run()
+    assert not shown.exception, shown.exception[0].value
+    return shown
+
+
+def texts(shown: AppTest) -> str:
+    return "\n".join(element.value for element in shown.text)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_benchmark_answers_first_and_shows_every_part(
+    lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store")
+    shown = page("bench", lang)
+    first = texts(shown).splitlines()[0]
+    assert "1.66" in first and "fused" in first and "[0.599, 0.603]" in first
+    heads = [head.value for head in shown.subheader]
+    for part in ("versus", "latency", "batch", "together", "throughput", "sweep", "numerics"):
+        assert i18n.say(lang, f"bench.{part}") in heads
+    assert len(shown.dataframe) == 8  # a table a part, and the environment
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_trace_says_that_it_is_none_and_how_to_make_one(
+    lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    ingest.load(hostile_capture.write(tmp_path / "trace.json"), tmp_path / "store")
+    shown = page("bench", lang)
+    assert [code.value for code in shown.code] == ["npulens bench conv_bn_relu"]
+    assert i18n.say(lang, "bench.none") in texts(shown)
+
+
+def test_every_other_page_of_a_benchmark_is_honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store")
+    for name in ("overview", "findings", "timeline", "kernels", "launch", "copies", "communication", "ranks", "memory",
+                 "counters"):  # fmt: skip
+        page(name, "en")
+    whole = AppTest.from_file(str(DASHBOARD), default_timeout=60)
+    whole.query_params["lang"] = "en"
+    whole.run()
+    assert not whole.exception and i18n.say("en", "bench.is_one") in texts(whole)
+
+
+def test_names_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is HTML, Markdown and a formula at once is shown as it is written."""
+    monkeypatch.setitem(bench_result.LEVELS_NS, hostile_capture.MARKUP[:60], 50_000)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    (run,) = ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store").runs
+    page("bench", "en")
+    with store.open_run(tmp_path / "store", str(run.run_id)) as con:
+        found = look.bench(con)
+    assert found is not None
+    drawn = chart.versus(found.part("versus"), lambda key, values: i18n.say("en", key, values), "#000").to_json()
+    assert drawn is not None and "<script" not in drawn and "<img" not in drawn

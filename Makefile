@@ -6,6 +6,7 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 SCORE_ARGS ?=
 SCALE_ARGS ?=
+PAIRS_ARGS ?=
 FUZZ_SECONDS ?= 600
 FUZZ_ARGS ?=
 SHOTS_ARGS ?=
@@ -17,7 +18,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score fix torture fuzz sanitize clean
+.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs fix torture fuzz sanitize clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -53,6 +54,9 @@ shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots
 
 score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)
+
+pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)
+	$(BIN)/python -m tests.pairs $(PAIRS_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

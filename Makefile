@@ -12,13 +12,14 @@ FUZZ_ARGS ?=
 SHOTS_ARGS ?=
 # torch_npu refuses a torch that is built for CUDA: NPU_TORCH='torch==2.13.0 --index-url ...' where pip would take one.
 NPU_TORCH ?= torch==2.13.0
+POWER_ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs fix torture fuzz sanitize clean
+.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs power fix torture fuzz sanitize clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -57,6 +58,9 @@ score: .venv/.test  ## detectors against planted faults: 100 captures from fresh
 
 pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)
 	$(BIN)/python -m tests.pairs $(PAIRS_ARGS)
+
+power: .venv/.test  ## false alarms and power of the gate beside its rivals', into docs/power.md: half an hour (POWER_ARGS=...)
+	$(BIN)/python -m tests.power $(POWER_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

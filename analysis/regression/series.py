@@ -79,13 +79,18 @@ def judge_all(
     several: Sequence[Sequence[float]], limits: Limits = LIMITS, better: Sequence[str] | None = None
 ) -> list[SeriesVerdict]:
     """The same of many series at once, which is much faster."""
-    histories = [_history(values) for values in several]
     ways = better or ["lower"] * len(several)
-    found = _as_they_came([each.scaled for each in histories], limits)
     return [
-        _verdict(each, _held(each, splits, limits), limits, way)
-        for each, splits, way in zip(histories, found, ways, strict=True)
+        _verdict(_history(values), found, limits, way)
+        for values, found, way in zip(several, changes(several, limits), ways, strict=True)
     ]
+
+
+def changes(several: Sequence[Sequence[float]], limits: Limits = LIMITS) -> list[list[Change]]:
+    """Only the changes of many series."""
+    histories = [_history(values) for values in several]
+    found = _as_they_came([each.scaled for each in histories], limits)
+    return [_held(each, splits, limits) for each, splits in zip(histories, found, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,9 @@ def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[int]]:
 
 def _held(history: _History, splits: list[int], limits: Limits) -> list[Change]:
     """The changes that hold with all nights on either side, dated by them; the weakest goes first."""
+    tried: list[list[int]] = []  # two datings may each lead to the other
     while True:
+        tried.append(list(splits))
         edges = [0, *splits, len(history.scaled)]
         looked = [_look(history, limits, *edges[i : i + 3]) for i in range(len(splits))]
         weakest = max((change.p for change in looked), default=0.0)
@@ -139,7 +146,7 @@ def _held(history: _History, splits: list[int], limits: Limits) -> list[Change]:
             del splits[[change.p for change in looked].index(weakest)]
             continue
         dated = [change.index for change in looked]
-        if dated == splits or sorted(set(dated)) != dated:
+        if dated in tried or sorted(set(dated)) != dated:
             return looked
         splits = dated
 
@@ -159,16 +166,16 @@ def _look(history: _History, limits: Limits, before: int, split: int, after: int
     return Change(begin + index, begin + first, begin + last, ratio, low, high, p)
 
 
-def _verdict(history: _History, changes: list[Change], limits: Limits, better: str) -> SeriesVerdict:
-    now = changes[-1].index if changes else 0
+def _verdict(history: _History, found: list[Change], limits: Limits, better: str) -> SeriesVerdict:
+    now = found[-1].index if found else 0
     stands = baseline(history.values[now:])
     level, floor = (None, None) if stands is None else (stands.level, stands.spread)
-    if changes and len(history.values) - now <= limits.fresh:
-        worse = (changes[-1].ratio > 1) == (better == "lower")
-        return SeriesVerdict("regressed" if worse else "improved", tuple(changes), level, floor, stands)
+    if found and len(history.values) - now <= limits.fresh:
+        worse = (found[-1].ratio > 1) == (better == "lower")
+        return SeriesVerdict("regressed" if worse else "improved", tuple(found), level, floor, stands)
     settles = _settles(history.scaled[now:], limits)
     said: Literal["same", "ambiguous"] = "same" if settles == 0 else "ambiguous"
-    return SeriesVerdict(said, tuple(changes), level, floor, stands, settles or None)
+    return SeriesVerdict(said, tuple(found), level, floor, stands, settles or None)
 
 
 def _settles(logs: Floats, limits: Limits) -> int | None:

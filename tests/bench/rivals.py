@@ -12,15 +12,15 @@ TRACEINSIGHT = "traceinsight==0.6.1"  # the renamed HolisticTraceAnalysis
 MSPROF_ANALYZE = "msprof-analyze==26.2.0"
 
 
-def environment(requirement: str) -> Path:
-    """The bin directory of an environment that holds this requirement; made at the first call."""
+def environment(requirement: str, *beside: str) -> Path:
+    """The bin directory of an environment that holds this requirement and others; made at the first call."""
     home = CACHE / f"env-{requirement.split('==')[0]}"
     ready = home / requirement
     if not ready.exists():
         print(f"installing {requirement}", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-        pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q", requirement]
-        subprocess.run(pip, check=True)
+        pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        subprocess.run([*pip, requirement, *beside], check=True)
         ready.touch()
     return home / "bin"
 

@@ -1,0 +1,113 @@
+"""The history of a store, judged: what the History page, `npulens history` and the nightly report say of it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from analysis.regression.covariates import Suspect, suspects
+from analysis.regression.discoveries import discoveries
+from analysis.regression.floor import Floor, noise_floor
+from analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
+from app import i18n
+from ingest import history
+from ingest.history import Identity, Point
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One metric of one identity: its points, what is said of those that are usable, and its noise floor."""
+
+    identity: Identity
+    metric: str
+    points: tuple[Point, ...]  # all of them, the oldest first
+    verdict: SeriesVerdict  # its indices count the usable ones
+    stands: bool  # whether a fresh change survives that many metrics were looked at
+    floor: Floor | None = None  # from base against base; None: too few nights measured that
+
+    @cached_property
+    def used(self) -> tuple[Point, ...]:
+        """The points that the verdict speaks of."""
+        return tuple(point for point in self.points if point.usable)
+
+    @property
+    def unit(self) -> str:
+        return self.points[-1].unit
+
+    @property
+    def better(self) -> str:
+        return self.points[-1].better
+
+    def worse(self, change: Change) -> bool:
+        """Whether a change is one for the worse."""
+        return (change.ratio > 1) == (self.better == "lower")
+
+    def suspects(self, number: int) -> list[Suspect]:
+        """The conditions that changed with one of the changes."""
+        change, edges = self.verdict.changes[number], [each.index for each in self.verdict.changes]
+        begin = edges[number - 1] if number else 0
+        end = edges[number + 1] if number + 1 < len(edges) else None
+        return suspects([point.covariates for point in self.used], change.first, change.last, begin, end)
+
+    def sides(self, number: int) -> tuple[str, str] | None:
+        """The runs nearest to a change on either side of it, to be compared; None where there are none."""
+        change = self.verdict.changes[number]
+        before = [point.run_id for point in self.used[: change.first] if point.run_id]
+        after = [point.run_id for point in self.used[change.last :] if point.run_id]
+        return (before[-1], after[0]) if before and after else None
+
+
+def judged(
+    store: Path, identity_key: str | None = None, metric: str | None = None, limits: Limits = LIMITS
+) -> list[Judged]:
+    """Every series of a store, or of an identity, or one of them, in the order of their names."""
+    everything = history.everything(store, identity_key, metric)
+    known = history.keyed(store)
+    measured = {of: points for of, points in everything.items() if not of[1].endswith(history.AA) and of[0] in known}
+    usable = [[point for point in points if point.usable] for points in measured.values()]
+    verdicts = judge_all(
+        [[point.value for point in points] for points in usable], limits,
+        [points[-1].better for points in measured.values()],
+    )  # fmt: skip
+    fresh = [said.changes[-1].p if said.verdict in ("regressed", "improved") else 1.0 for said in verdicts]
+    found = [
+        Judged(known[key], name, tuple(points), said, stands, _floor(everything, key, name))
+        for ((key, name), points), said, stands in zip(measured.items(), verdicts, discoveries(fresh), strict=True)
+    ]
+    return sorted(found, key=lambda each: (each.identity.texts, each.metric))
+
+
+def _floor(everything: Mapping[tuple[str, str], list[Point]], key: str, name: str) -> Floor | None:
+    equal = everything.get((key, name + history.AA), ())
+    return noise_floor([point.value for point in equal if point.usable])
+
+
+def confirming(suspect: Suspect) -> str:
+    """The command that would show whether a condition is to blame: the same again with only it as it was before."""
+    before, after = suspect.before or "", suspect.after or ""
+    if suspect.name == "commit":
+        return f"git bisect start {shlex.quote(after.rstrip('+'))} {shlex.quote(before.rstrip('+'))}"
+    again = "npulens collect -o BACK -- COMMAND"
+    if not suspect.name.startswith("env "):
+        return f"{again}  # {suspect.name} {' '.join(before.split()) or '-'}"
+    name = suspect.name.removeprefix("env ")
+    back = f"-u {shlex.quote(name)}" if suspect.before is None else shlex.quote(f"{name}={before}")
+    return f"env {back} {again}"
+
+
+def percent(ratio: float) -> str:
+    """A change of level with its sign: +5.1 %."""
+    return f"{100 * (ratio - 1):+.1f} %" if math.isfinite(ratio) else "+∞"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "-"
+    if unit == "ns":
+        return i18n.duration(round(value))
+    return i18n.size(round(value)) if unit == "bytes" else f"{value:,.6g}" + ("" if unit == "count" else f" {unit}")

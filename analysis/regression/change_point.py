@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -167,4 +167,4 @@ def _median_of_five(a: Floats, b: Floats, c: Floats, d: Floats, e: Floats) -> Fl
 
 def t_reach(confidence: float, freedom: float) -> float:
     """Standard errors on each side of an estimate."""
-    return float(stats.t.ppf(0.5 + confidence / 2, freedom))
+    return float(special.stdtrit(freedom, 0.5 + confidence / 2))

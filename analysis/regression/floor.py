@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 #: With fewer comparisons of equal sides the floor is not known.
 LEAST = 5
@@ -37,8 +37,8 @@ def noise_floor(log_ratios: Sequence[float]) -> Floor | None:
     # Equal sides differ by nothing on average: the distance is taken from zero, not from the median.
     robust = _NORMAL * float(np.median(np.abs(logs)))
     spread = max(robust, float(np.sqrt(np.mean(np.square(_clipped(logs, robust))))))
-    unsure = math.sqrt(len(logs) / float(stats.chi2.ppf(1 - _SURE, len(logs))))
-    return Floor(spread, math.expm1(float(stats.norm.ppf(0.995)) * spread * unsure), len(logs))
+    unsure = math.sqrt(len(logs) / float(special.chdtri(len(logs), _SURE)))
+    return Floor(spread, math.expm1(float(special.ndtri(0.995)) * spread * unsure), len(logs))
 
 
 def margin(floor: Floor | None, least: float) -> float:

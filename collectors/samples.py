@@ -1,7 +1,8 @@
 """Makes sample_traces/ again: ``python -m collectors.samples DIR``.
 
-The samples come from the simulated backend, so they are the same bytes wherever they are made; each says so in its
+These samples come from the simulated backend, so they are the same bytes wherever they are made; each says so in its
 manifest. Two of four ranks are kept, because captures with missing ranks are the rule.
+Those of a CPU are recorded (collectors/recorded_samples.py): ``python -m collectors.samples --cpu DIR``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from collectors import recorded_samples
 from collectors.backends.simulated import AscendOptions, Job, SimConfig, simulate, write_db, write_kineto, write_text
 from collectors.scenarios._plant import Options, plan, write
 
@@ -130,7 +132,9 @@ def _manifest(home: Path, what: str, command: str, simulated: SimConfig, kept: t
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("directory", type=Path, help="where the samples go, e.g. sample_traces")
-    make(parser.parse_args().directory)
+    parser.add_argument("--cpu", action="store_true", help="record those of a CPU anew instead; needs torch")
+    arguments = parser.parse_args()
+    (recorded_samples.make if arguments.cpu else make)(arguments.directory)
 
 
 if __name__ == "__main__":

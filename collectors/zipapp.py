@@ -17,7 +17,7 @@ from pathlib import Path
 NAME = "npulens-collect.pyz"
 _HERE = Path(__file__).resolve().parent
 #: Of the simulator; its parts are the files of backends/ whose names begin with an underscore.
-_AT_HOME = ("scenarios", "samples.py", "zipapp.py", "backends/simulated.py")
+_AT_HOME = ("scenarios", "samples.py", "recorded_samples.py", "zipapp.py", "backends/simulated.py")
 _MAIN = "import sys\n\nfrom collectors.__main__ import main\n\nsys.exit(main())\n"
 #: The earliest moment that a zip file can name: the same sources make the same file.
 _WHEN = (1980, 1, 1, 0, 0, 0)

@@ -1,0 +1,90 @@
+"""The samples that were recorded on a CPU: whole, small, described, silent about whose machine it was."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ingest
+from app import judging, telling
+from collectors import recorded_samples
+from collectors.workloads.workload import workload
+from ingest import store as stores
+
+ROOT = Path(__file__).resolve().parent.parent
+HOMES = [ROOT / "sample_traces" / sample.name for sample in recorded_samples.SAMPLES]
+#: What stands in a trace with a slash in front, or after a name: a place on a disk.
+PATHS = re.compile(r'"/\w|[ (]/\w+/|/(?:home|root|tmp|usr|var|opt|Users|site-packages)/')
+
+
+def described(home: Path) -> tuple[dict[str, object], Path, str]:
+    """Manifest, trace and text of a sample whose manifest is true of it."""
+    manifest = json.loads((home / "manifest.json").read_text())
+    ((name, said),) = manifest["files"].items()
+    content = (home / name).read_bytes()
+    assert (said["bytes"], said["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert len(content) <= recorded_samples.LARGEST and {path.name for path in home.iterdir()} == {
+        name,
+        "manifest.json",
+    }
+    return manifest, home / name, gzip.decompress(content).decode()
+
+
+@pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name)
+def test_a_sample_is_what_its_manifest_says(home: Path) -> None:
+    manifest, trace, text = described(home)
+    assert (manifest["evidence"], manifest["licence"], manifest["status"]) == ("cpu", "Apache-2.0", "complete")
+    assert "never the same bytes" in str(manifest["how"]) and manifest["command"] == recorded_samples.COMMAND
+    steps = {event["name"] for event in json.loads(text)["traceEvents"] if "ProfilerStep#" in str(event.get("name"))}
+    assert len(steps) == manifest["settings"]["active"]  # type: ignore[index]
+    assert manifest["variant"] in workload(str(manifest["workload"])).VARIANTS
+    assert not PATHS.search(text) and set(re.findall(r'"host_name": "(.*?)"', text)) == {recorded_samples.HOST}
+    assert trace.name.startswith(recorded_samples.HOST + "_")
+
+
+@pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name)
+def test_a_sample_loads_and_is_judged_honestly(home: Path, tmp_path: Path) -> None:
+    (run,) = ingest.load(home, tmp_path).runs
+    assert run.run_id and run.status == "complete" and run.ranks == (0,)
+    check = judging.judge(tmp_path, run.run_id)
+    assert not check.findings and {found.outcome for found in check.outcomes} == {"not_measured"}
+    assert telling.answer(check, "en").startswith("No device activity was recorded")
+    assert telling.answer(check, "zh").startswith("没有采集到设备活动")
+    named = [event["name"] for event in json.loads(described(home)[2])["traceEvents"] if event.get("cat") == "cpu_op"]
+    con = stores.open_run(tmp_path, run.run_id)
+    assert con.execute("SELECT count(*) FROM span WHERE kind = 'cpu_op'").fetchall() == [(len(named),)]
+
+
+def test_the_folded_convolution_has_an_operator_less() -> None:
+    """Counted in the two traces: the normalisation is gone, the convolution is there as often."""
+    unfused, folded = (described(ROOT / "sample_traces" / name)[2] for name in ("cpu_conv_unfused", "cpu_conv_folded"))
+    assert (unfused.count('"aten::batch_norm"'), folded.count('"aten::batch_norm"')) == (5, 0)
+    assert unfused.count('"aten::conv2d"') == folded.count('"aten::conv2d"') == 5
+
+
+def test_redaction_leaves_packages_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    packages = Path(pytest.__file__).parent.parent
+    text = f'"host_name": "node-7", "name": "{packages}/torch/nn/a.py(3): f", "path": "{Path.home()}/x", "who": "ada 1"'
+    assert recorded_samples.redacted(text) == (
+        '"host_name": "host", "name": "torch/nn/a.py(3): f", "path": "x", "who": "user 1"'
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.torture
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_command_records_them_again(tmp_path: Path) -> None:
+    shutil.copytree(HOMES[0], tmp_path / HOMES[0].name)  # an older recording, which goes
+    subprocess.run([sys.executable, "-m", "collectors.samples", "--cpu", str(tmp_path)], check=True, cwd=ROOT)
+    for home in HOMES:
+        test_a_sample_is_what_its_manifest_says(tmp_path / home.name)

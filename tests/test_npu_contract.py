@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.backends import probe
-from collectors.settings import EXPORTS, LEVELS, Settings
+from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, METRICS
 from tests.npu.contract import facts, lacking, members, problems
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,4 +106,5 @@ def test_what_a_user_may_set_is_in_every_release() -> None:
 
     assert set(LEVELS) == everywhere("torch_npu.profiler.ProfilerLevel")
     assert {name.capitalize() for name in EXPORTS} == everywhere("torch_npu.profiler.ExportType")
-    assert Settings().metrics in everywhere("torch_npu.profiler.AiCMetrics")
+    assert set(METRICS) == everywhere("torch_npu.profiler.AiCMetrics")
+    assert set(HOST_SYSTEM) - {"NUMA"} == everywhere("torch_npu.profiler.HostSystem")  # settings.py says since when

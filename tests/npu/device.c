@@ -1,8 +1,10 @@
 /* A device that keeps its memory on the host and computes nothing: as much of CANN's C interface as it takes for
    torch_npu to initialise, copy, time and profile. Compiled into the stub library only (stubs.py). */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static int device_now, context;
@@ -57,7 +59,25 @@ int aclrtSetSysParamOpt(int option, int64_t value) { return 0; }
 int aclrtSetOpExecuteTimeOut(uint32_t timeout) { return 0; }
 int aclrtDestroyStreamForce(void *stream) { return 0; }
 int halGetAPIVersion(int *version) { *version = 0x080000; return 0; }
-int aclprofInit(const char *path, size_t length) { return 0; }
+/* Where CANN would write its raw data, and how its clock goes with the wall's: only for the layer that is invented in
+   its stead (msprof.py), else there is none. */
+int aclprofInit(const char *path, size_t length) {
+    static const char *parts[] = {"", "/host", "/device_0", "/device_0/data"};
+    char at[4096];
+    struct timespec wall, raw;
+    for (int part = 0; getenv("NPULENS_TEST_LAYER") && part < 4; part++) {
+        snprintf(at, sizeof at, "%.*s/PROF_000001_20260101000000000_STUB%s", (int)length, path, parts[part]);
+        mkdir(at, 0700);
+    }
+    if (!getenv("NPULENS_TEST_LAYER")) return 0;
+    snprintf(at, sizeof at, "%.*s/PROF_000001_20260101000000000_STUB/host/start_info", (int)length, path);
+    FILE *file = fopen(at, "w");
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_MONOTONIC_RAW, &raw);
+    fprintf(file, "{\"collectionTimeBegin\": \"%ld%06ld\", \"clockMonotonicRaw\": \"%ld%09ld\"}",
+            (long)wall.tv_sec, wall.tv_nsec / 1000, (long)raw.tv_sec, raw.tv_nsec);
+    return fclose(file);
+}
 int aclprofStart(const void *config) { return 0; }
 int aclprofStop(const void *config) { return 0; }
 int aclprofFinalize(void) { return 0; }

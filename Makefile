@@ -19,7 +19,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs power fix torture fuzz sanitize clean
+.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (P
 
 power: .venv/.test  ## false alarms and power of the gate beside its rivals', into docs/power.md: half an hour (POWER_ARGS=...)
 	$(BIN)/python -m tests.power $(POWER_ARGS)
+
+nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly: was everything found, and nothing else
+	$(BIN)/python -m tests.nights
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

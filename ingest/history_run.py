@@ -62,11 +62,22 @@ def record(
 
     False for a run that cannot be opened: it is of an older version, or was deleted meanwhile.
     """
+    found = numbers(where, run, identity, night, covariates)
+    if found is not None:
+        history.replace_run(where, run.run_id, *found)
+    return found is not None
+
+
+def numbers(
+    where: Path, run: store.RunInfo, identity: Identity | None = None, night: str | None = None,
+    covariates: Mapping[str, str] | None = None,
+) -> tuple[Identity, list[Point]] | None:  # fmt: skip
+    """What `record` keeps; None for a run that cannot be opened."""
     try:
         con = store.open_run(where, run.run_id)
     except IngestError as error:
         if error.kind in ("old_run", "unknown_run"):
-            return False
+            return None
         raise
     with con:
         told = _mapping(store.manifest(where, run.run_id).get("collected"))
@@ -80,8 +91,7 @@ def record(
             Point(identity.key, name, unit, "lower", value, at_ns, night, run.run_id, run.baseline, said, reason)
             for name, unit, value in _metrics(con)
         ]
-    history.replace_run(where, run.run_id, identity, points)
-    return True
+    return identity, points
 
 
 _RANK = ("rank", "device_name", "backend", "host", "profiler_level", "settings", "versions", "environment")

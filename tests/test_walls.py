@@ -38,7 +38,7 @@ HOMES = {
 }
 
 #: Within app, the places that must work where no streamlit runs: the command line, charts and reports.
-NO_STREAMLIT = ("app/cli.py", "app/commands/", "app/charts/", "app/report/")
+NO_STREAMLIT = ("app/cli.py", "app/commands/", "app/charts/", "app/report/", "app/nightly/")
 STREAMLIT_COMMANDS = {"app/commands/serve.py", "app/commands/demo.py"}
 
 TOP_LEVEL = {

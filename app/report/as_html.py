@@ -33,22 +33,26 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
     tongue = Tongue(langs)
     names = ", ".join(subject.name for subject in subjects)
     title = text(say(langs[0], "report.title", {"names": names}))
-    style = files("app.report").joinpath("report.css").read_text("utf-8")
-    switch = _SWITCH.format(en="checked", zh="") if len(langs) > 1 else ""
     body = _contents(subjects, tongue) + "".join(part for subject in subjects for part in _run(subject, tongue))
-    made = tongue.say("report.made", {"version": _version()})
+    made = tongue.say("report.made", {"version": made_by()})
+    return framed(title, langs, f"{body}{definitions(tongue)}<footer>{made}</footer>")
+
+
+def framed(title: str, langs: tuple[str, ...], body: str, more_style: str = "") -> str:
+    """A whole page around a body: its policy, its styles, the switch of languages."""
+    style = files("app.report").joinpath("report.css").read_text("utf-8") + more_style
+    switch = _SWITCH.format(en="checked", zh="") if len(langs) > 1 else ""
     return (
         f'<!doctype html>\n<html lang="{langs[0]}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
-        f"<title>{title}</title><style>{style}</style></head><body>{switch}<main>{body}"
-        f"{definitions(tongue)}<footer>{made}</footer></main></body></html>\n"
+        f"<title>{title}</title><style>{style}</style></head><body>{switch}<main>{body}</main></body></html>\n"
     )
 
 
-def _version() -> str:
-    """Of the installed distribution; a bare checkout has none."""
+def made_by() -> str:
+    """The version of the installed distribution; a bare checkout has none."""
     try:
         return version("npulens")
     except PackageNotFoundError:

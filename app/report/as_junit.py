@@ -31,14 +31,14 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 def _suite(root: Element, subject: Subject, lang: str) -> None:
     check = subject.check
     counts = {kind: sum(o.outcome == outcome for o in check.outcomes) for outcome, kind in _KINDS.items()}
-    suite = SubElement(root, "testsuite", name=_xml(subject.name), tests=str(len(check.outcomes)), time="0")
+    suite = SubElement(root, "testsuite", name=xml(subject.name), tests=str(len(check.outcomes)), time="0")
     for kind, count in counts.items():
         suite.set(kind, str(count))
     properties = SubElement(suite, "properties")
     for name, value in (("run_id", check.run_id), ("step_ns", check.step_ns), ("quality", check.quality.score)):
         SubElement(properties, "property", name=name, value=str(value))
     for outcome in check.outcomes:
-        case = SubElement(suite, "testcase", classname=f"npulens.{subject.info.run_id}", name=_xml(outcome.detector),
+        case = SubElement(suite, "testcase", classname=f"npulens.{subject.info.run_id}", name=xml(outcome.detector),
                           time="0")  # fmt: skip
         _outcome(case, check, outcome, lang)
 
@@ -47,14 +47,14 @@ def _outcome(case: Element, check: Check, outcome: Outcome, lang: str) -> None:
     if outcome.outcome == "found":
         first = next((f for f in check.findings if f.detector == outcome.detector), None)
         kind = first.cause if first else outcome.outcome
-        failure = SubElement(case, "failure", type=_xml(kind), message=_xml(telling.reason(outcome, lang)))
-        failure.text = _xml(_details(check, outcome.detector, lang))
+        failure = SubElement(case, "failure", type=xml(kind), message=xml(telling.reason(outcome, lang)))
+        failure.text = xml(_details(check, outcome.detector, lang))
     elif outcome.outcome == "not_measured":
-        SubElement(case, "skipped", message=_xml(telling.unmeasured(outcome, lang)))
+        SubElement(case, "skipped", message=xml(telling.unmeasured(outcome, lang)))
     elif outcome.outcome == "failed":
-        SubElement(case, "error", type="failed", message=_xml(telling.reason(outcome, lang)))
+        SubElement(case, "error", type="failed", message=xml(telling.reason(outcome, lang)))
     else:
-        SubElement(case, "system-out").text = _xml(telling.reason(outcome, lang))
+        SubElement(case, "system-out").text = xml(telling.reason(outcome, lang))
 
 
 def _details(check: Check, detector: str, lang: str) -> str:
@@ -69,5 +69,6 @@ def _details(check: Check, detector: str, lang: str) -> str:
     return "\n".join(lines)
 
 
-def _xml(text: str) -> str:
+def xml(text: str) -> str:
+    """Text without what no XML may hold."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -1,0 +1,225 @@
+"""What a night means: pairs of base and head judged by themselves, and every metric against its own history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import cast
+
+from msgspec.structs import replace
+
+from analysis.regression import verdict as pairs
+from analysis.regression.change_point import LEAST
+from analysis.regression.discoveries import discoveries
+from analysis.regression.floor import Floor, margin, noise_floor
+from analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
+from app.nightly import covariates
+from app.nightly.knowledge import Known
+from app.nightly.night import Hint, Row, Said, Spot, Verdict
+from app.nightly.tonight import Measured
+from ingest import history
+from ingest.history import Identity, Point
+
+#: Nights of a series that are judged, and those that a report draws.
+_JUDGED, _DRAWN = 240, 90
+_MOVED = ("regressed", "improved")
+
+
+@dataclass(frozen=True)
+class Court:
+    """Everything a judgement needs beside the numbers."""
+
+    store: Path
+    at_ns: int
+    rounds: dict[str, int]  # of each task: what comes after is its second look
+    known: Known
+    config: str  # the file, for the command that confirms
+    history: bool  # whether tonight is in the history
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One metric with its history up to tonight."""
+
+    tonight: Measured
+    points: tuple[Point, ...]
+    equal: tuple[float, ...]  # log-ratios of equal sides, one a night
+    before: Identity | None  # the machine the task ran on until tonight, if tonight is the first on this one
+
+    @property
+    def usable(self) -> list[Point]:
+        return [point for point in self.points if point.usable]
+
+
+def rows(court: Court, numbers: Sequence[Measured]) -> tuple[Row, ...]:
+    """One row a metric. The history holds tonight already."""
+    cases = _cases(court, numbers)
+    series = judge_all([[point.value for point in case.usable] for case in cases], LIMITS,
+                       [case.tonight.like.better for case in cases])  # fmt: skip
+    found = []
+    for case, said in zip(cases, series, strict=True):
+        row = _against_history(court, case, said)
+        found.append(_against_base(court, case, row) if case.tonight.base else row)
+    return tuple(_standing(found))
+
+
+def suspects(court: Court, numbers: Sequence[Measured]) -> set[str]:
+    """The tasks whose pairs show a change: what is to be measured again before it is said."""
+    first = ((each, pairs.judge(each.logs(0, court.rounds[each.task]))) for each in numbers if each.base)
+    return {each.task for each, said in first if said.said in _MOVED}
+
+
+def _cases(court: Court, numbers: Sequence[Measured]) -> list[_Case]:
+    held: dict[str, dict[str, list[Point]]] = {}
+    everyone = history.identities(court.store) if court.history else []
+    cases = []
+    for each in numbers:
+        key = each.identity.key
+        if court.history and key not in held:
+            held[key] = {metric: points for (_, metric), points in history.everything(court.store, key).items()}
+        mine = held.get(key, {})
+        points = tuple(point for point in mine.get(each.metric, ()) if point.at_ns <= court.at_ns)[-_JUDGED:]
+        equal = tuple(point.value for point in mine.get(each.metric + history.AA, ()) if point.at_ns <= court.at_ns)
+        before = _before(court, each.identity, everyone) if len(points) == 1 else None
+        cases.append(_Case(each, points, equal, before))
+    return cases
+
+
+def _before(court: Court, mine: Identity, everyone: Sequence[Identity]) -> Identity | None:
+    """What the same task ran on before tonight."""
+    moments: dict[Identity, int] = {}
+    for other in everyone:
+        alike = (other.workload, other.configuration, other.shapes) == (mine.workload, mine.configuration, mine.shapes)
+        if alike and (other.hardware, other.host) != (mine.hardware, mine.host):
+            series = history.everything(court.store, other.key).values()
+            moments[other] = max((p.at_ns for points in series for p in points if p.at_ns < court.at_ns), default=0)
+    last = max(moments, key=lambda other: moments[other], default=None)
+    return last if last is not None and moments[last] else None
+
+
+def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
+    each, usable = case.tonight, case.usable
+    row = _row(case, found)
+    if case.before is not None:
+        point = case.points[0]
+        return replace(row, verdict="machine", fresh=True, since=_night(point), since_ns=point.at_ns,
+                       hints=_machine(case.before, each.identity))  # fmt: skip
+    change = _news(court, case, found)
+    if change is None:
+        return row
+    hints = covariates.hints([point.covariates for point in usable], change.first, change.last)
+    verdict = _of_change(change, each, hints)
+    return replace(
+        row, verdict=verdict, fresh=True, since=_night(usable[change.index]), since_ns=usable[change.index].at_ns,
+        ratio=change.ratio, low=change.low, high=change.high, p=change.p, hints=hints,
+        confirm=covariates.confirm(hints, each.task, court.config), base_run=usable[change.index - 1].run_id,
+        level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
+        settles=Said("settles_apart", {}) if verdict == "ambiguous" else None,
+    )  # fmt: skip
+
+
+def _row(case: _Case, found: SeriesVerdict) -> Row:
+    """What is known before any change is looked at."""
+    each, usable = case.tonight, case.usable
+    where = (each.identity.hardware, each.identity.shapes, each.identity.configuration)
+    level = found.baseline.level if found.baseline is not None else None
+    settles = None
+    if found.settles is not None:
+        settles = Said("settles_nights", {"n": len(usable) + found.settles, "have": len(usable)})
+    return Row(
+        task=each.task, identity=each.identity.key, where=" · ".join(filter(None, where)), metric=each.metric,
+        unit=each.like.unit, better=each.like.better, value=each.value, by="history", n=len(usable), level=level,
+        verdict="young" if len(usable) < LEAST else found.verdict, floor=found.floor, run_id=each.run_id,
+        ratio=each.value / level if level else None, settles=settles,
+        since=_night(usable[found.changes[-1].index]) if found.verdict in _MOVED else None,
+        series=tuple(Spot(_night(point), point.value, point.usable) for point in case.points[-_DRAWN:]),
+        changes=tuple(_night(usable[change.index]) for change in found.changes),
+    )  # fmt: skip
+
+
+def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
+    """The newest change, if no night before has told it. Its date may have moved since: any night that may be it."""
+    usable = case.usable
+    for change in found.changes[::-1]:
+        near = [point.at_ns for point in usable[max(0, min(change.first, change.index - 2)) :
+                                                max(change.last, change.index + 2) + 1]]  # fmt: skip
+        told = court.known.told(case.tonight.identity.key, case.tonight.metric, near, change.ratio > 1)
+        if not told and len(usable) - change.index <= LIMITS.fresh:
+            return change
+    return None
+
+
+def _of_change(change: Change, each: Measured, hints: Sequence[Hint]) -> Verdict:
+    """Regressed or improved; the machine's if only the machine changed that night; open if both did."""
+    sure = [hint for hint in hints if hint.score >= covariates.SURE or covariates.is_commit(hint.name)]
+    if any(hint.machine for hint in sure):
+        return "machine" if all(hint.machine for hint in sure) else "ambiguous"
+    return "regressed" if (change.ratio > 1) == (each.like.better == "lower") else "improved"
+
+
+def _against_base(court: Court, case: _Case, row: Row) -> Row:
+    """The word of the pairs; what the history says of head is the surroundings' if base did the same."""
+    each, turns = case.tonight, court.rounds[case.tonight.task]
+    whole, first, second = (pairs.judge(each.logs(*part)) for part in ((0,), (0, turns), (turns,)))
+    said, settles = _word(whole, first, second, noise_floor(case.equal))
+    if row.fresh and said not in _MOVED:
+        return replace(row, verdict="machine", hints=()) if row.verdict in _MOVED else row
+    down = each.like.better == "higher"
+    low, high = (whole.high, whole.low) if down else (whole.low, whole.high)
+    ratio, low, high = (1 / edge if edge and down else edge for edge in (whole.ratio, low, high))
+    since = _streak(court, case, (ratio or 1.0) > 1) if said in _MOVED else None
+    return replace(
+        row, verdict=said, by="pairs", fresh=False, since=since and _night(since), since_ns=since and since.at_ns,
+        ratio=ratio, low=low, high=high, p=whole.p, n=whole.n, settles=settles, level=median(each.base.values()),
+        hints=(), confirm="", base_run=each.base_run,
+    )  # fmt: skip
+
+
+def _word(
+    whole: pairs.Verdict, first: pairs.Verdict, second: pairs.Verdict, floor: Floor | None
+) -> tuple[Verdict, Said | None]:
+    """Moved is only what moved twice, and further than equal sides ever did here."""
+    if first.said in _MOVED:
+        if second.said != first.said:
+            return "ambiguous", Said("settles_again" if second.n else "settles_unlooked", {})
+        reach = margin(floor, 0.0)
+        if whole.ratio is not None and abs(whole.ratio - 1) < reach:
+            return "ambiguous", Said("settles_floor", {"floor": f"{reach:.1%}"})
+        return cast(Verdict, first.said), None
+    if whole.said in _MOVED or whole.settles is None:
+        return cast(Verdict, whole.said), None
+    if whole.settles.n is None:
+        return "ambiguous", Said("settles_never", {})
+    return "ambiguous", Said("settles_pairs", {"n": whole.settles.n, "have": whole.n})
+
+
+def _standing(found: list[Row]) -> list[Row]:
+    """The night's alarms that stand when everything that was looked at is counted; the others are open."""
+    moved = [row.verdict in _MOVED and (row.fresh or row.by == "pairs") for row in found]
+    stand = discoveries([row.p if alarm and row.p is not None else 1.0
+                         for row, alarm in zip(found, moved, strict=True)])  # fmt: skip
+    return [
+        replace(row, verdict="ambiguous", fresh=False, settles=Said("settles_many", {"n": len(found)}))
+        if alarm and not stands else row
+        for row, alarm, stands in zip(found, moved, stand, strict=True)
+    ]  # fmt: skip
+
+
+def _streak(court: Court, case: _Case, more: bool) -> Point | None:
+    """The first night in a row up to tonight whose pairs said the same."""
+    before = [point.at_ns for point in case.points if point.at_ns < court.at_ns]
+    first = court.known.streak(case.tonight.identity.key, case.tonight.metric, more, before) or court.at_ns
+    return next((point for point in case.points if point.at_ns >= first), None)
+
+
+def _machine(before: Identity, now: Identity) -> tuple[Hint, ...]:
+    both = (("hardware", before.hardware, now.hardware), ("host", before.host, now.host))
+    return tuple(Hint(name, old, new, True, 1.0) for name, old, new in both if old != new)
+
+
+def _night(point: Point) -> str:
+    """The night of a point; a run that no night brought has the day it was measured."""
+    return point.night or f"{datetime.fromtimestamp(point.at_ns / 1e9, UTC):%Y-%m-%d}"

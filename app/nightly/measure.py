@@ -1,0 +1,127 @@
+"""How each kind of task is measured: the numbers of one session, or a sentence that says why there are none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ingest
+from app.nightly import process, results, trees
+from app.nightly.config import Job, Workload, seconds
+from app.nightly.night import Said
+from app.nightly.results import Result, Value
+from app.nightly.runs import of_run
+from app.nightly.steps import Step
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The collectors in an interpreter of the user's: it needs torch, and nothing of ours but their files.
+_COLLECTORS = "import sys; sys.path.insert(0, {root!r}); from collectors.__main__ import main; sys.exit(main())"
+
+
+class Failed(Exception):
+    """A step without a result, and why."""
+
+    def __init__(self, key: str, values: Mapping[str, object]) -> None:
+        super().__init__(key)
+        self.said = Said(key, dict(values))
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where one step works, and how long it may."""
+
+    step: Step
+    store: Path
+    folder: Path  # of the night
+    base: Path  # what paths of the configuration are relative to
+    limit_s: float
+    mark: str
+    notices: list[Said] = field(default_factory=list)
+
+    @property
+    def place(self) -> Path:
+        """What this step leaves."""
+        return self.folder / "steps" / self.step.name
+
+
+def measured(session: Session) -> Result:
+    """One session of a workload or a job."""
+    task, side = session.step.task, session.step.of
+    assert isinstance(task, Workload | Job)
+    directory = session.base / task.directory
+    commit = trees.sha(directory)
+    if side.commit:
+        commit, directory = trees.tree(directory, side.commit, session.folder / "trees")
+    session.place.mkdir(parents=True, exist_ok=True)
+    python = side.python or sys.executable
+    if isinstance(task, Workload):
+        found = _workload(session, task, python, directory)
+    else:
+        found = {"profile": _profile, "result": _result, "time": _time}[task.measure](session, task, python, directory)
+    covariates = {**({"commit": commit} if commit else {}), **found.covariates}
+    covariates |= {"python": side.python} if side.python else {}
+    return _with(found, covariates | dict(side.env))
+
+
+def _with(found: Result, covariates: dict[str, str]) -> Result:
+    return Result(
+        found.metrics, found.hardware, found.host, found.shapes, found.configuration, covariates, found.run_id,
+        found.usable, found.reason,
+    )  # fmt: skip
+
+
+def _workload(session: Session, task: Workload, python: str, directory: Path) -> Result:
+    out = session.place / "capture"
+    command = [python, "-c", _COLLECTORS.format(root=str(ROOT)), "workload", task.run, "-o", str(out), *task.options]
+    paths = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH", "")]))
+    _ran(session, command, task.timeout, None, {"PYTHONPATH": paths} if session.step.of.commit else None)
+    return loaded(session, out)
+
+
+def _profile(session: Session, task: Job, python: str, directory: Path) -> Result:
+    out = session.place / "capture"
+    own = [python, "-c", _COLLECTORS.format(root=str(ROOT)), "own", "-o", str(out), *task.options, "--"]
+    _ran(session, [*own, *_command(task, python)], task.timeout, directory)
+    return loaded(session, out)
+
+
+def _result(session: Session, task: Job, python: str, directory: Path) -> Result:
+    written = session.place / "result.json"
+    written.unlink(missing_ok=True)
+    _ran(session, _command(task, python), task.timeout, directory, {results.RESULT: str(written)})
+    return results.written(written)
+
+
+def _time(session: Session, task: Job, python: str, directory: Path) -> Result:
+    ended = _ran(session, _command(task, python), task.timeout, directory)
+    return Result({"wall": Value(ended.seconds * 1e9, "ns")})
+
+
+def _command(task: Job, python: str) -> list[str]:
+    return [word.replace("{python}", python) for word in task.command]
+
+
+def _ran(
+    session: Session, command: list[str], timeout: str, directory: Path | None, env: Mapping[str, str] | None = None
+) -> process.Ended:
+    """A command that ended well; else why not."""
+    limit = min(seconds(timeout), session.limit_s)
+    env = {**session.step.of.env, "NPULENS_SIDE": session.step.side, **(env or {})}
+    ended = process.run(command, session.place / "log.txt", limit, session.mark, env, directory)
+    if ended.status is None:
+        raise Failed("cut" if limit < seconds(timeout) else "too_long", {"limit": f"{limit:.0f} s"})
+    if ended.status:
+        raise Failed("ended", {"status": ended.status, "tail": ended.tail or "-"})
+    return ended
+
+
+def loaded(session: Session, capture: Path) -> Result:
+    """The numbers of the one run that a capture holds."""
+    report = ingest.load(capture, session.store)
+    kept = [run.run_id for run in report.runs if run.run_id is not None]
+    if not kept:
+        raise Failed("refused", {"reason": report.runs[0].reason if report.runs else "-"})
+    return of_run(session.store, kept[0])

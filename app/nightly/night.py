@@ -1,0 +1,153 @@
+"""What is said of one night: everything a report, a message, a page or an exit code is made from, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+NAME = "night.json"
+Verdict = Literal["regressed", "improved", "machine", "same", "ambiguous", "young"]
+#: What a reader wants to see first.
+ORDER: tuple[Verdict, ...] = ("regressed", "machine", "improved", "ambiguous", "young", "same")
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A sentence of app/words/nightly.py and what is filled in."""
+
+    key: str
+    values: dict[str, Any] = {}
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A part of a change of the step: a kernel, a kind of gap, a copy, a transfer."""
+
+    kind: str
+    what: str
+    delta_ns: int
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """A condition that changed where the series did, and whether it is one of the machine."""
+
+    name: str
+    before: str
+    after: str
+    machine: bool
+    score: float  # how well the condition and the series change together, 0 to 1
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A night of a series."""
+
+    night: str
+    value: float
+    usable: bool = True
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of one thing: what it was tonight, and what that means."""
+
+    task: str
+    identity: str
+    where: str  # hardware, shapes and configuration for people
+    metric: str
+    unit: str
+    better: Literal["lower", "higher"]
+    value: float
+    verdict: Verdict
+    by: Literal["pairs", "history"]
+    fresh: bool = False  # tonight is the first night that says so
+    since: str | None = None  # the first night of the new level
+    since_ns: int | None = None  # and its moment
+    ratio: float | None = None  # after / before
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int = 0
+    level: float | None = None  # what it is compared with
+    floor: float | None = None  # noise of this metric here, as a share
+    method: str = ""
+    settles: Said | None = None
+    hints: tuple[Hint, ...] = ()
+    confirm: str = ""  # the command that would tell
+    parts: tuple[Share, ...] = ()  # with rest_ns and residual_ns they sum to parts_ns
+    parts_ns: int | None = None  # by how much the step of run_id is longer than that of base_run
+    rest_ns: int = 0
+    residual_ns: int | None = None
+    run_id: str | None = None
+    base_run: str | None = None
+    series: tuple[Spot, ...] = ()
+    changes: tuple[str, ...] = ()  # nights at which its level changed
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What became of one task of the configuration."""
+
+    name: str
+    kind: str
+    status: Literal["done", "part", "failed", "unreached"]
+    done: int
+    planned: int
+    seconds: float
+    reason: Said | None = None
+
+
+class Night(msgspec.Struct, frozen=True, kw_only=True):
+    """One night of one configuration."""
+
+    name: str
+    label: str
+    at_ns: int
+    began: str
+    ended: str
+    seconds: float
+    budget_s: float
+    tasks: tuple[Task, ...]
+    rows: tuple[Row, ...]
+    notices: tuple[Said, ...] = ()
+    dashboard: str = ""
+    made_by: str = ""
+
+    def of(self, verdict: Verdict) -> list[Row]:
+        """The rows with a verdict that tonight is about: pairs say it every night, history once."""
+        return [row for row in self.rows if row.verdict == verdict and (row.fresh or row.by == "pairs")]
+
+    @property
+    def broken(self) -> bool:
+        """Whether the night itself failed in part."""
+        return any(task.status != "done" for task in self.tasks) or any(
+            said.key.startswith("lost_") for said in self.notices
+        )
+
+    @property
+    def outcome(self) -> Literal["regressed", "broken", "machine", "improved", "quiet"]:
+        """One word for the calendar; the gravest counts."""
+        if self.of("regressed"):
+            return "regressed"
+        if self.broken:
+            return "broken"
+        return "machine" if self.of("machine") else "improved" if self.of("improved") else "quiet"
+
+    @property
+    def status(self) -> int:
+        """The exit code: 1 regressed, 2 the night failed in part, 0 neither."""
+        return {"regressed": 1, "broken": 2}.get(self.outcome, 0)
+
+
+def as_dict(night: Night) -> dict[str, Any]:
+    """What JSON says of a night; the keys are for anyone's scripts."""
+    said: dict[str, Any] = msgspec.to_builtins(night)
+    return {"outcome": night.outcome, "exit": night.status} | said
+
+
+def read(folder: Path) -> Night | None:
+    """The night a folder holds; None where none was finished."""
+    try:
+        said: Mapping[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
+        return msgspec.convert({key: value for key, value in said.items() if key not in ("outcome", "exit")}, Night)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None

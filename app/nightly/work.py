@@ -1,0 +1,129 @@
+"""One night from its configuration to its report: gather, judge, write, tell. Whatever fails on the way is in it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from app.nightly import folder, gather, judge, knowledge, parts, place, steps, surroundings, tonight
+from app.nightly.config import Config, seconds
+from app.nightly.dating import Which
+from app.nightly.gather import Gather
+from app.nightly.journal import Journal
+from app.nightly.judge import Court
+from app.nightly.night import Night, Row, Said
+from app.nightly.steps import Step
+from app.report.as_html import made_by
+from ingest.errors import IngestError
+
+
+@dataclass
+class Work:
+    """What a night works with, and what it has to say so far."""
+
+    config: Config
+    path: Path  # of the configuration
+    store: Path
+    home: Path
+    which: Which
+    facts: Journal
+    tell: gather.Tell
+    history: bool = True  # whether the night enters the history, and is judged against it
+    notices: list[Said] = field(default_factory=list)
+    full: bool = False
+
+    @property
+    def folder(self) -> Path:
+        return self.home / self.which.label
+
+
+def done(work: Work) -> Night:
+    """The whole night. Nothing short of a defect leaves it: what failed is said in what it returns."""
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
+    machine = surroundings.conditions(work.config, work.path.parent)
+    gathering = Gather(
+        work.config, work.path.parent, work.store, work.home, work.folder, work.facts, work.tell,
+    )  # fmt: skip
+    if work.which.state == "resumed":
+        gathering.resume()
+    plan = steps.planned(work.config)
+    plan = _gathered(work, gathering, plan, machine)
+    numbers = tonight.measured(work.config, work.facts, machine)
+    rows = _judged(work, numbers)
+    return Night(
+        name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
+        ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),
+        budget_s=seconds(work.config.night.budget), tasks=gather.tasks(work.config, work.facts, plan, _cut(work)),
+        rows=rows, notices=(*work.which.notices, *gathering.notices, *_told(work), *work.notices),
+        dashboard=work.config.night.dashboard, made_by=made_by(),
+    )  # fmt: skip
+
+
+def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str, str]) -> list[Step]:
+    """Measures, and measures again what moved; the steps that were to be done."""
+    try:
+        gathering.work(plan)
+        numbers = tonight.measured(work.config, work.facts, machine)
+        plan = plan + steps.again(work.config, judge.suspects(_court(work), numbers))
+        gathering.work(plan)
+    except OSError as error:
+        if not place.is_full(error):
+            raise
+        work.full = True
+    finally:
+        shutil.rmtree(work.folder / "trees", ignore_errors=True)
+    many: dict[str, Any] = {"done": len(work.facts.done()), "planned": len(plan)}
+    if work.full:
+        work.notices.append(Said("lost_disk", many))
+    elif gathering.left_s <= 0 and many["done"] < many["planned"]:
+        work.notices.append(Said("lost_budget", many | {"budget": work.config.night.budget}))
+    return plan
+
+
+def _court(work: Work) -> Court:
+    turns = {task.title: steps.rounds(task, work.config.night.rounds) for task in work.config.tasks}
+    known = knowledge.known(work.home, work.which.label)
+    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history)
+
+
+def _judged(work: Work, numbers: Sequence[tonight.Measured]) -> tuple[Row, ...]:
+    """Puts the night into the history and judges it there; one that stopped for want of room goes on another time."""
+    if work.full:
+        return ()
+    try:
+        tonight.forget(work.store, work.facts)
+        if work.history:
+            tonight.keep(work.store, list(numbers), work.which.label, work.which.at_ns)
+        return parts.explained(work.store, judge.rows(_court(work), numbers))
+    except IngestError as error:
+        work.full = place.is_full(error)
+        work.notices.append(Said("lost_history", {"reason": str(error)}))
+        return ()
+
+
+def _cut(work: Work) -> Said:
+    return Said("no_room" if work.full else "no_time", {})
+
+
+def _told(work: Work) -> list[Said]:
+    """What single steps had to say beside their numbers."""
+    found = [Said("lost_lines", {"n": work.facts.torn})] if work.facts.torn else []
+    for fact in work.facts.done().values():
+        found += [Said(**said) for said in fact.get("notices", ())]
+    return found
+
+
+def remember(work: Work, night: Night) -> None:
+    """Closes the night: what was told, what was read, and that it is done."""
+    if work.full:
+        return
+    knowledge.tell(work.home, knowledge.known(work.home, night.label), night)
+    for fact in work.facts.done().values():
+        folder.remember(work.home, fact.get("read") or {})
+    work.facts.add({"what": "end", "clock_ns": time.time_ns(), "outcome": night.outcome})
+    shutil.rmtree(work.folder / "steps", ignore_errors=True)

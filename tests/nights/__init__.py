@@ -1,0 +1,1 @@
+"""Sixty nights through the real command, with what happened in them known beforehand."""

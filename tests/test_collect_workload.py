@@ -68,6 +68,7 @@ def test_a_mistake_is_one_line_that_helps(tmp_path: Path) -> None:
         (["train_step", "--variant", "quick"], "train_step has no 'quick' among its variants: reference"),
         (["train_step", "--shape", "batch=x"], "is no size"),
         (["train_step", "--armed"], "are for jobs of yours"),
+        (["train_step", "--varaint", "fused"], "as a workload it takes no --varaint"),
         (["--variant", "fused", "--", sys.executable, "-c", "1"], "what belongs to your command comes after a --"),
     ):
         told = npulens("collect", *arguments, home=tmp_path)

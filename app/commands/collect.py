@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,20 @@ from app.collecting import ask
 from app.commands import check, load
 from app.console import json_option, lang_option, print_json, store_option, table
 
-_OURS = ("variant", "dtype", "shape", "seed")
-_LONG = ("level", "metrics", "wait", "warmup", "active", "steps_by", "backend")
-_SWITCHES = ("stacks", "memory", "modules", "shapes")
+_KEY = "npulens.collect.settings"
+
+
+def _passed_on(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keeps a setting as the collectors spell it: as here."""
+    kept = context.meta.setdefault(_KEY, [])
+    if isinstance(value, bool):
+        kept.append((option.opts if value else option.secondary_opts)[0])
+    elif value is not None:
+        for each in value if isinstance(value, tuple) else (value,):
+            kept.extend((option.opts[0], str(each)))
+
+
+_setting = functools.partial(click.option, expose_value=False, callback=_passed_on)
 
 
 @click.command("collect", context_settings={"ignore_unknown_options": True})
@@ -29,28 +42,32 @@ _SWITCHES = ("stacks", "memory", "modules", "shapes")
 @click.option("--dtype", help="Of a workload of ours.  [float32]")
 @click.option("--shape", help="Of a workload of ours: a name, sizes, or both, as in vit,rows=512.")
 @click.option("--seed", type=int, help="Of a workload of ours.  [0]")
-@click.option("--wait", type=click.IntRange(0), help="Steps before the profiler starts.  [1]")
-@click.option("--warmup", type=click.IntRange(0), help="Steps whose records are thrown away.  [1]")
-@click.option("--active", type=click.IntRange(1), help="Steps that are recorded.  [3]")
+@_setting("--wait", type=click.IntRange(0), help="Steps before the profiler starts.  [1]")
+@_setting("--warmup", type=click.IntRange(0), help="Steps whose records are thrown away.  [1]")
+@_setting("--active", type=click.IntRange(1), help="Steps that are recorded.  [3]")
 @click.option("--steps-by", type=click.Choice(["auto", "optimizer", "forward"]), help="What a step is.  [auto]")
-@click.option("--level", help="torch_npu's profiler level.  [Level1]")
-@click.option("--metrics", help="torch_npu's group of AI core counters.  [PipeUtilization]")
-@click.option("--stacks/--no-stacks", default=None, help="Record call stacks.")
-@click.option("--memory/--no-memory", default=None, help="Record memory.")
-@click.option("--modules/--no-modules", default=None, help="Record module names.")
-@click.option("--shapes/--no-shapes", default=None, help="Record shapes.")
+@_setting("--level", help="torch_npu's profiler level.  [Level1]")
+@_setting("--metrics", help="torch_npu's groups of AI core counters: one run for each.  [PipeUtilization]")
+@_setting("--stacks/--no-stacks", default=None, help="Record call stacks.")
+@_setting("--memory/--no-memory", default=None, help="Record memory.")
+@_setting("--modules/--no-modules", default=None, help="Record module names.")
+@_setting("--shapes/--no-shapes", default=None, help="Record shapes.")
+@_setting("--l2-cache/--no-l2-cache", default=None, help="Record the L2 cache; torch_npu only.")
+@_setting("--mstx/--no-mstx", default=None, help="Record the job's own marks; torch_npu only.")
+@_setting("--gc-threshold-ms", type=click.FloatRange(0), help="Record garbage collections from here; torch_npu only.")
+@_setting("--export", multiple=True, type=click.Choice(["text", "db"]), help="What torch_npu writes.  [text]")
 @click.option("--armed", is_flag=True, help="Begin when `npulens collect --begin -o DIR` says so.")
-@click.option("--begin", is_flag=True, help="Begin the recording of an armed job that runs already.")
+@click.option("--begin", is_flag=True, help="Begin the recording of a job that runs already.")
+@click.option("--watched", type=click.Path(path_type=Path), help="With --begin: the job's own PROF_CONFIG_PATH; NPU.")
 @click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
 @store_option
 @json_option
 @lang_option
+@click.pass_context
 def command(
-    command: tuple[str, ...], output: Path | None, backend: str | None, variant: str | None, dtype: str | None,
-    shape: str | None, seed: int | None, wait: int | None, warmup: int | None, active: int | None,
-    steps_by: str | None, level: str | None, metrics: str | None, stacks: bool | None, memory: bool | None,
-    modules: bool | None, shapes: bool | None, armed: bool, begin: bool, loads: bool, store: Path, as_json: bool,
-    lang: str,
+    context: click.Context, command: tuple[str, ...], output: Path | None, backend: str | None, variant: str | None,
+    dtype: str | None, shape: str | None, seed: int | None, steps_by: str | None, armed: bool, begin: bool,
+    watched: Path | None, loads: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Record COMMAND, or a workload of ours, with a profiler around a few of its steps; load what it left, check it.
 
@@ -62,28 +79,32 @@ def command(
     Your job needs no change. A step is a step of its first optimiser, or, where nothing is trained, a call of the
     outermost module. Several processes (torchrun) give several ranks.
     """
-    given = {
-        "variant": variant, "dtype": dtype, "shape": shape, "seed": seed, "level": level, "metrics": metrics,
-        "wait": wait, "warmup": warmup, "active": active, "steps_by": steps_by, "backend": backend, "stacks": stacks,
-        "memory": memory, "modules": modules, "shapes": shapes,
-    }  # fmt: skip
-    ours = len(command) == 1 and "/" not in command[0] and shutil.which(command[0]) is None
+    about = {"variant": variant, "dtype": dtype, "shape": shape, "seed": seed}
+    ours = bool(command) and "/" not in command[0] and shutil.which(command[0]) is None
     home = (output or Path(f"{command[0] if ours else 'npulens'}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
+    options = ["-o", str(home), *context.meta.get(_KEY, [])]
     if begin:
-        answer = ask(["begin", "-o", str(home)])
+        answer = ask(["begin", *options, *_given({"watched": watched})])
         print_json(answer) if as_json else click.echo("the recording begins at the next step")
     elif not command:
         _list(as_json)
     elif ours:
+        if len(command) > 1:
+            raise click.UsageError(f"{command[0]} is no program here, and as a workload it takes no {command[1]}")
         if armed or steps_by:
             raise click.UsageError("--armed and --steps-by are for jobs of yours: npulens collect -- python train.py")
-        _show(ask(["workload", command[0], "-o", str(home), *_options(given)]), home, loads, store, as_json, lang)
+        answer = ask(["workload", command[0], *options, *_given({**about, "backend": backend})])
+        _show(answer, home, loads, store, as_json, lang)
     else:
-        if any(given[name] is not None for name in _OURS):
+        if any(value is not None for value in about.values()):
             raise click.UsageError("--variant, --dtype, --shape and --seed are for our workloads; what belongs to your "
                                    "command comes after a --")  # fmt: skip
-        options = [*(["--armed"] if armed else []), *_options(given)]
-        _show(ask(["own", "-o", str(home), *options, "--", *command]), home, loads, store, as_json, lang)
+        options += [*(["--armed"] if armed else []), *_given({"steps-by": steps_by, "backend": backend})]
+        _show(ask(["own", *options, "--", *command]), home, loads, store, as_json, lang)
+
+
+def _given(options: Mapping[str, object]) -> list[str]:
+    return [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
 
 
 def _list(as_json: bool) -> None:
@@ -111,12 +132,3 @@ def _show(answer: dict[str, Any], home: Path, loads: bool, store: Path, as_json:
                 for line in ["", *check.lines(judging.judge(store, run.run_id), lang, home.name)] if run.run_id else []:
                     click.echo(line)
     sys.exit(1 if answer["status"] == "failed" else 3 if answer.get("exit_status") else 0)
-
-
-def _options(given: dict[str, Any]) -> list[str]:
-    options: list[str] = []
-    for name in (*_OURS, *_LONG):
-        options += [f"--{name.replace('_', '-')}", str(given[name])] if given[name] is not None else []
-    for name in _SWITCHES:
-        options += [f"--{'' if given[name] else 'no-'}{name}"] if given[name] is not None else []
-    return options

@@ -18,6 +18,7 @@ one is not. The nights between which the step lies are those that hold 95 % of i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -56,8 +57,9 @@ class Scan:
     split: Ints  # the first night of the new level
     shift: Floats  # of the logarithm
     error: Floats  # standard error of the shift
-    weights: Floats  # likelihood of each possible split, summing to 1
-    splits: Ints
+    splits: Ints  # what was tried
+    unexplained: Floats  # rows x family x splits: what is left of the nights; its power -nights/2 is the likelihood
+    nights: int
 
     @property
     def p(self) -> Floats:
@@ -66,8 +68,10 @@ class Scan:
 
     def between(self, row: int) -> tuple[int, int]:
         """The first and last night on which the new level may have begun, 95 times in 100."""
-        order = np.argsort(-self.weights[row], kind="stable")
-        enough = int(np.searchsorted(np.cumsum(self.weights[row][order]), _SURE)) + 1
+        left = self.unexplained[row]
+        weights = ((left.min() / left) ** (self.nights / 2)).sum(0)
+        order = np.argsort(-weights, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(weights[order]), _SURE * weights.sum())) + 1
         held = self.splits[order[:enough]]
         return int(held.min()), int(held.max())
 
@@ -79,13 +83,22 @@ def p_value(evidence: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Design:
-    """For windows of one length, what turns nights into residuals and steps, for all noise at once."""
+    """For windows of one length, what turns nights into residuals and steps, for all noise at once.
+
+    Both are scaled so that the sum of squares, to the power -nights/2, is the likelihood: noise of another memory
+    has another determinant, and its nights count for more or less.
+    """
 
     splits: Ints
     residual: Floats  # nights x (family x nights)
     step: Floats  # nights x (family x splits)
+    scale: Floats  # family
     length: Floats  # family x splits: of a step of 1, in units of the noise
-    log_det: Floats  # family
+
+    @property
+    def least(self) -> Floats:
+        """What is left at least: nights are not known better than that."""
+        return np.asarray(_RESOLUTION**2 * len(self.residual) * self.scale**2)
 
 
 @lru_cache(WINDOW * 2)
@@ -93,7 +106,7 @@ def _design(n: int) -> _Design:
     splits = np.arange(BEFORE, n - AFTER + 1)
     steps = (np.arange(n) >= splits[:, None]).astype(np.float64)
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    residual, step, length, log_det = [], [], [], []
+    residual, step, scale, length = [], [], [], []
     for rho, white in _FAMILY:
         root = np.linalg.cholesky((1 - white) * rho**apart + white * np.eye(n) if rho else np.eye(n))
         whiten = np.linalg.inv(root)
@@ -101,11 +114,11 @@ def _design(n: int) -> _Design:
         centred = whiten - np.outer(level, level @ whiten)
         along = steps @ centred.T
         lengths = np.linalg.norm(along, axis=1)
-        residual.append(centred.T)
-        step.append((along / lengths[:, None] @ centred).T)
+        scale.append(float(np.exp(np.log(np.diag(root)).mean())))  # the determinant, shared out among the nights
+        residual.append(scale[-1] * centred.T)
+        step.append(scale[-1] * (along / lengths[:, None] @ centred).T)
         length.append(lengths)
-        log_det.append(2 * np.log(np.diag(root)).sum())
-    return _Design(splits, np.hstack(residual), np.hstack(step), np.array(length), np.array(log_det))
+    return _Design(splits, np.hstack(residual), np.hstack(step), np.array(scale), np.array(length))
 
 
 def scan(windows: Floats) -> Scan:
@@ -113,22 +126,22 @@ def scan(windows: Floats) -> Scan:
     rows, n = windows.shape
     made, family = _design(n), len(_FAMILY)
     calm = tamed(windows)
-    rest = np.square(calm @ made.residual).reshape(rows, family, n).sum(2)
+    rest = _squares(calm, made) + made.least
     along = (calm @ made.step).reshape(rows, family, -1)
-    left = np.maximum(rest[..., None] - along**2, 0.0)
-    without = -n / 2 * np.log(rest / n + _RESOLUTION**2) - made.log_det / 2
-    with_step = -n / 2 * np.log(left / n + _RESOLUTION**2) - made.log_det[:, None] / 2
-    best = with_step.reshape(rows, -1).argmax(1)
-    kind, place = np.divmod(best, len(made.splits))
+    left = np.maximum(rest[..., None] - np.square(along), made.least[:, None])
+    kind, place = np.divmod(left.reshape(rows, -1).argmin(1), len(made.splits))
     every = np.arange(rows)
-    top = with_step[every, kind, place]
-    weights = np.exp(with_step - top[:, None, None]).sum(1)
-    size = made.length[kind, place]
-    noise = np.sqrt((left[every, kind, place] + n * _RESOLUTION**2) / max(n - 3, 1))
-    return Scan(
-        top - without.max(1), made.splits[place], along[every, kind, place] / size, noise / size,
-        weights / weights.sum(1, keepdims=True), made.splits,
-    )  # fmt: skip
+    least, size = left[every, kind, place], made.length[kind, place]
+    noise = np.sqrt(least / max(n - 3, 1)) / made.scale[kind]
+    shift = along[every, kind, place] / made.scale[kind] / size
+    evidence = n / 2 * np.log(rest.min(1) / least)
+    return Scan(evidence, made.splits[place], shift, noise / size, made.splits, left, n)
+
+
+def _squares(calm: Floats, made: _Design) -> Floats:
+    """What is left of the nights around one level, for each noise."""
+    found = calm @ made.residual
+    return np.asarray(np.square(found, out=found).reshape(len(calm), len(_FAMILY), -1).sum(2))
 
 
 def contrast(window: Floats, split: int) -> tuple[float, float, float]:
@@ -137,15 +150,12 @@ def contrast(window: Floats, split: int) -> tuple[float, float, float]:
     The memory of the noise is the one that explains the window best without a step.
     """
     n = len(window)
-    made, family = _design(n), len(_FAMILY)
-    calm = tamed(window[None])[0]
-    rest = np.square(calm @ made.residual).reshape(family, n).sum(1)
-    kind = int(np.argmax(-n / 2 * np.log(rest / n + _RESOLUTION**2) - made.log_det / 2))
-    place = split - BEFORE
-    along = float((calm @ made.step).reshape(family, -1)[kind, place])
-    size = float(made.length[kind, place])
-    noise = np.sqrt((max(rest[kind] - along**2, 0.0) + n * _RESOLUTION**2) / max(n - 2, 1))
-    return along / size, float(noise) / size, float(max(n - 2, 1))
+    made, calm = _design(n), tamed(window[None])
+    rest = _squares(calm, made)[0] + made.least
+    kind, place = int(rest.argmin()), split - BEFORE
+    along = float((calm @ made.step).reshape(len(_FAMILY), -1)[kind, place])
+    size, freedom = float(made.scale[kind] * made.length[kind, place]), max(n - 2, 1)
+    return along / size, math.sqrt(max(rest[kind] - along**2, made.least[kind]) / freedom) / size, float(freedom)
 
 
 def tamed(windows: Floats) -> Floats:

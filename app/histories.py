@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,8 @@ from analysis.regression.discoveries import discoveries
 from analysis.regression.floor import Floor, noise_floor
 from analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
 from app import i18n
+from app.nightly.covariates import confirm, is_machine
+from app.nightly.night import Hint
 from ingest import history
 from ingest.history import Identity, Point
 
@@ -86,17 +87,13 @@ def _floor(everything: Mapping[tuple[str, str], list[Point]], key: str, name: st
     return noise_floor([point.value for point in equal if point.usable])
 
 
-def confirming(suspect: Suspect) -> str:
-    """The command that would show whether a condition is to blame: the same again with only it as it was before."""
-    before, after = suspect.before or "", suspect.after or ""
-    if suspect.name == "commit":
-        return f"git bisect start {shlex.quote(after.rstrip('+'))} {shlex.quote(before.rstrip('+'))}"
-    again = "npulens collect -o BACK -- COMMAND"
-    if not suspect.name.startswith("env "):
-        return f"{again}  # {suspect.name} {' '.join(before.split()) or '-'}"
-    name = suspect.name.removeprefix("env ")
-    back = f"-u {shlex.quote(name)}" if suspect.before is None else shlex.quote(f"{name}={before}")
-    return f"env {back} {again}"
+def confirming(found: Sequence[Suspect], workload: str) -> str:
+    """The command that measures before against after of the first suspect a command can set; empty without one."""
+    hints = [
+        Hint(each.name.removeprefix("env "), each.before or "", each.after or "", is_machine(each.name), each.tells)
+        for each in found
+    ]
+    return confirm(hints, workload or "TASK", "CONFIG")
 
 
 def percent(ratio: float) -> str:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
+from analysis.regression.covariates import Suspect
 from app.cli import main
 from app.histories import confirming, judged
 from ingest import history
@@ -121,8 +122,11 @@ def test_the_command_lists_and_answers_scripts(store: Path) -> None:
     assert none.exit_code == 0 and "npulens load" in none.output
 
 
-def test_a_confirming_command_can_be_pasted(store: Path) -> None:
+def test_a_confirming_command_measures_before_against_after(store: Path) -> None:
     (step,) = [each for each in judged(store) if each.metric == "step_ns"]
     cann, commit = step.suspects(0)
-    assert confirming(commit) == "git bisect start 0000014 0000013"
-    assert confirming(cann) == "npulens collect -o BACK -- COMMAND  # cann 8.0"
+    assert confirming([commit], "w") == "npulens nightly CONFIG --only w --base commit=0000013 --head commit=0000014"
+    assert "--base python=PYTHON_WITH_8.0 --head python=PYTHON_WITH_8.1" in confirming([cann, commit], "w")
+    queue = Suspect("env TASK_QUEUE_ENABLE", "1", "2", 1.0, 1)
+    assert confirming([queue], "a b").endswith("--only 'a b' --base TASK_QUEUE_ENABLE=1 --head TASK_QUEUE_ENABLE=2")
+    assert confirming([Suspect("driver", "24", "25", 1.0, 1)], "w") == ""  # no command sets a driver

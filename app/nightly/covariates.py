@@ -48,7 +48,12 @@ def _hint(name: str, before: Sequence[Mapping[str, str]], after: Sequence[Mappin
     )
     # A commit changes every night or two: that it also changed in this one is still where to look.
     kept = score >= _LEAST or is_commit(name)
-    return Hint(name, old, new, bool(_MACHINE.match(name)), round(score, 3)) if kept else None
+    return Hint(name, old, new, is_machine(name), round(score, 3)) if kept else None
+
+
+def is_machine(name: str) -> bool:
+    """Whether a condition is what the machine is, and not what runs on it."""
+    return bool(_MACHINE.match(name))
 
 
 def is_commit(name: str) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from analysis.regression.covariates import Suspect
 from analysis.regression.series import LIMITS
 from app import context, telling
 from app.charts import history as chart
@@ -92,7 +91,7 @@ def changes(ctx: Context, held: Judged) -> None:
             st.text(ctx.say("history.change_line", spoken))
             st.text(ctx.say("history.change_exact" if sure else "history.change_between", spoken))
             _compare(ctx, held.sides(number))
-            _suspects(ctx, held.suspects(number), f"{held.identity.key}_{held.metric}_{number}")
+            _suspects(ctx, held, number)
 
 
 def _compare(ctx: Context, sides: tuple[str, str] | None) -> None:
@@ -103,7 +102,8 @@ def _compare(ctx: Context, sides: tuple[str, str] | None) -> None:
         st.page_link(page, label=ctx.say("history.compare"), icon=":material/compare_arrows:", query_params=query)
 
 
-def _suspects(ctx: Context, found: Sequence[Suspect], key: str) -> None:
+def _suspects(ctx: Context, held: Judged, number: int) -> None:
+    found, key = held.suspects(number), f"{held.identity.key}_{held.metric}_{number}"
     if not found:
         st.caption(ctx.say("history.suspects_none"))
         return
@@ -114,8 +114,9 @@ def _suspects(ctx: Context, found: Sequence[Suspect], key: str) -> None:
     )  # fmt: skip
     heads = {name: ctx.say(f"history.suspect_{name}") for name in frame.columns}
     cells.show(frame, heads, f"history_suspects_{key}_{ctx.lang}", ctx.say("history.suspects"), ("tells",))
-    st.caption(ctx.say("history.confirm_means"))
-    st.code(confirming(found[0]), language="bash")
+    if command := confirming(found, held.identity.workload):
+        st.caption(ctx.say("history.confirm_means"))
+        st.code(command, language="bash")
 
 
 def table(ctx: Context, held: Judged) -> None:

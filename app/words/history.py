@@ -87,10 +87,9 @@ TEXT = {
     "suspect_after": ("after", "之后"),
     "suspect_tells": ("tells the side of", "可区分"),
     "suspect_switches": ("switched", "变化次数"),
-    "suspect_confirm": ("What would confirm it", "验证命令"),
     "confirm_means": (
-        "The same again with only the first of them as it was before would confirm it; then compare the two runs.",
-        "只把第一个条件恢复原样再运行一次，然后对比两次运行，即可验证。",
+        "What would confirm it: before against after of it, in turns, everything else as it is.",
+        "验证方法：交替测量变化前与变化后，其他条件保持不变。",
     ),
     "notes": ("Notes ({n})", "备注（{n}）"),
     "notes_means": (

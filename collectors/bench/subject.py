@@ -8,6 +8,7 @@ from typing import Any
 
 from collectors.backends.backend import Backend
 from collectors.bench.options import Options
+from collectors.our_job import sizes
 from collectors.workloads.workload import Case, Workload, workload
 
 #: Whom the others are measured against, where a workload has it.
@@ -46,17 +47,16 @@ def subject(options: Options, backend: Backend) -> Subject:
     shape = options.shape or _usual(work, backend)
     variants = _known("variant", options.variants, work.VARIANTS) or tuple(work.VARIANTS)
     dtypes = _known("type", options.dtypes, work.DTYPES) or tuple(work.DTYPES)
-    _known("shape", (shape,), tuple(work.SHAPES))
     return Subject(
-        options.workload, work, shape, work.SHAPES[shape], variants, dtypes,
+        options.workload, work, shape, sizes(work, shape), variants, dtypes,
         dtypes if options.dtypes else dtypes[:1], options.seed, backend,
     )  # fmt: skip
 
 
 def _usual(work: Workload, backend: Backend) -> str:
-    """The small shape on a processor; on a device the one after it, because small is over before it is launched."""
-    names = list(work.SHAPES)
-    return "small" if backend.name == "cpu" else next((name for name in names if name != "small"), "small")
+    """The small shape on a processor; on a device the first of the others: small is over before it is launched."""
+    others = [name for name in work.SHAPES if not name.startswith(("small", "one"))]
+    return others[0] if others and backend.name != "cpu" else "small"
 
 
 def _known(what: str, asked: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def quantile(figure: Figure, level: float, lang: str) -> str:
 def state(figure: Figure, lang: str) -> str:
     """Whether a series was steady, and what else is to be known of it."""
     steady = figure["steadiness"]
-    said = [i18n.say(lang, f"bench.state_{steady['state']}", {"n": steady["kept_from"]})]
+    said = [i18n.say(lang, f"bench.state_{steady['state']}", {"n": steady["kept_from"], "at": steady["changed_at"]})]
     said += [] if figure["warm_up"]["settled"] else [i18n.say(lang, "bench.unsettled")]
     said += [] if figure["numerics"] else [i18n.say(lang, "bench.wrong")]
     return i18n.say(lang, "shell.comma").join([*said, *filter(None, [figure.get("throttled")])])

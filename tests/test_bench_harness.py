@@ -259,7 +259,7 @@ def test_the_budget_is_shared_out() -> None:
     each = shares(options, series=6, comparisons=3, besides=1)
     assert each.comparison == each.besides == 10 and (each.series, each.warm_up) == (8, 2)
     assert shares(Options("x", time_budget=1e5), 1, 0, 0).series == 30  # no series needs more
-    assert options.quick().time_budget == 8 and options.quick().pairs == 6
+    assert options.quick().time_budget == 8 and options.quick().pairs == 8
 
 
 def figures() -> Iterator[tuple[dict[str, Any], str]]:

@@ -171,6 +171,13 @@ def test_what_cannot_be_told_says_how_many_pairs_would_tell() -> None:
     assert judge([1.001, 0.999, 1.0005, 0.9995, 1.0, 1.0002]).said == "same"
 
 
+def test_an_interval_away_from_one_wants_as_many_pairs_as_the_test_can_speak_of() -> None:
+    """Six pairs on one side have p = 2 / 64; eight have 2 / 256, the first below 0.01."""
+    found = judge([0.5, 0.501, 0.499, 0.5, 0.502, 0.498])
+    assert found.said == "cannot_tell" and found.high < 1 and found.pairs_needed == 8
+    assert judge([0.5, 0.501, 0.499, 0.5, 0.502, 0.498, 0.5, 0.5]).said == "different"
+
+
 def test_both_come_first_equally_often() -> None:
     assert order(4) == "ABBAABBA"
     assert order(10).count("A") == order(10).count("B") == 10

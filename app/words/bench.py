@@ -116,7 +116,7 @@ TEXT = {
     "outliers": ("{n} ({share}), {events} with a known cause", "{n} 个（{share}），其中 {events} 个有已知原因"),
     "state_steady": ("steady", "稳定"),
     "state_cold_start": ("steady after a cold start of {n} calls", "冷启动 {n} 次后稳定"),
-    "state_throttled": ("throttled: no headline number", "降频：不给出结论数值"),
+    "state_throttled": ("slower from call {at} on: no headline number", "从第 {at} 次调用起变慢：不给出结论数值"),
     "state_drift": ("drifting: no headline number", "漂移：不给出结论数值"),
     "state_unsteady": ("unsteady: no headline number", "不稳定：不给出结论数值"),
     "state_too_few": ("too few calls to say", "调用太少，无法判断"),

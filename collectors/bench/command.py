@@ -14,7 +14,7 @@ from collectors.bench import text
 from collectors.bench.options import Options
 from collectors.bench.result import Result
 from collectors.bench.session import Session, run
-from collectors.bench.subject import subject
+from collectors.bench.subject import asked_for, subject
 from collectors.harness.unprofiled import Profiled, refuse_profiled
 from collectors.harness.watch import Watch
 from collectors.workloads.workload import names
@@ -66,6 +66,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         refuse_profiled()
     except Profiled as error:
         raise ValueError(str(error)) from error
+    asked_for(asked)
     choice = choose(asked.backend)
     if choice.reason:
         print(f"npulens: measuring on {choice.actual} ({choice.reason})", file=sys.stderr, flush=True)

@@ -36,7 +36,7 @@ class Options:
         """Seconds instead of minutes: enough to see that it works, seldom enough to tell two variants apart."""
         from dataclasses import replace
 
-        return replace(self, pairs=min(self.pairs, 6), time_budget=min(self.time_budget, 8.0), calls=200,
+        return replace(self, pairs=min(self.pairs, 8), time_budget=min(self.time_budget, 8.0), calls=200,
                        warm_up_calls=10)  # fmt: skip
 
 

@@ -41,12 +41,20 @@ class Subject:
         return self.work.build("reference", self.shape if shape is None else shape, "float64", "cpu", self.seed).step()
 
 
-def subject(options: Options, backend: Backend) -> Subject:
-    """What the options ask for; a name that is not there is refused with those that are."""
+def asked_for(options: Options) -> Workload:
+    """The workload of the options; a name that is not there is refused with those that are, before any device is."""
     work = workload(options.workload)
+    _known("variant", options.variants, work.VARIANTS)
+    _known("type", options.dtypes, work.DTYPES)
+    sizes(work, options.shape)
+    return work
+
+
+def subject(options: Options, backend: Backend) -> Subject:
+    """What the options ask for, on this device."""
+    work = asked_for(options)
     shape = options.shape or _usual(work, backend)
-    variants = _known("variant", options.variants, work.VARIANTS) or tuple(work.VARIANTS)
-    dtypes = _known("type", options.dtypes, work.DTYPES) or tuple(work.DTYPES)
+    variants, dtypes = options.variants or tuple(work.VARIANTS), options.dtypes or tuple(work.DTYPES)
     return Subject(
         options.workload, work, shape, sizes(work, shape), variants, dtypes,
         dtypes if options.dtypes else dtypes[:1], options.seed, backend,
@@ -59,8 +67,7 @@ def _usual(work: Workload, backend: Backend) -> str:
     return others[0] if others and backend.name != "cpu" else "small"
 
 
-def _known(what: str, asked: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:
+def _known(what: str, asked: tuple[str, ...], there: tuple[str, ...]) -> None:
     for name in asked:
         if name not in there:
             raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(there)}")
-    return asked

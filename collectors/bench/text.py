@@ -74,6 +74,7 @@ def _state(figure: Figure) -> str:
     said = {
         "steady": "", "cold_start": f"; a cold start of {state['kept_from']} calls is set aside",
         "too_few": "; too few to say whether it was steady",
+        "throttled": f"; SLOWER FROM CALL {state['changed_at']} ON: no headline number",
     }.get(state["state"], f"; {state['state'].upper()}: no headline number")  # fmt: skip
     unsettled = "" if figure["warm_up"]["settled"] else "; the warm-up did not settle"
     return said + unsettled + (f"; {figure['throttled']}" if figure["throttled"] else "")

@@ -34,7 +34,7 @@ class Verdict:
     high: float
     p: float
     pairs: int
-    pairs_needed: int | None  # for an interval no wider than the margin, where it cannot tell
+    pairs_needed: int | None  # where it cannot tell: for an interval within the margin, or for the test to speak
     ratios: tuple[float, ...]
 
 
@@ -67,7 +67,10 @@ def judge(ratios: Sequence[float], margin: float = MARGIN, alpha: float = ALPHA)
         said = "same"
     else:
         said = "cannot_tell"
-    wanted = None if said != "cannot_tell" else max(n + 1, math.ceil((student(n - 1, alpha) * spread / margin) ** 2))
+    # Fewer pairs than this cannot reach alpha however they come out: all ratios on one side have p = 2 / 2^n.
+    apart = not low <= 1.0 <= high
+    enough = math.log2(2 / alpha) if apart else (student(n - 1, alpha) * spread / margin) ** 2
+    wanted = None if said != "cannot_tell" else max(n + 1, math.ceil(enough))
     return Verdict(said, math.exp(mean), low, high, p, n, wanted, tuple(ratios))
 
 

@@ -16,6 +16,7 @@ from collectors import manifest, our_job, own_job
 from collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from collectors.bench import command as bench
 from collectors.collected import Collected
+from collectors.doctor import verbs as doctor
 from collectors.profilers import dynamic_profile
 from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from collectors.workloads.workload import NotHere
@@ -113,14 +114,6 @@ def _begin(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    from collectors.doctor.visit import visit
-
-    found = visit(Path.cwd())
-    print(json.dumps(found), flush=True)
-    return 0 if found["status"] == "usable" else 1
-
-
 def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Settings:
     given = {name: getattr(arguments, name) for name in vars(Settings()) if getattr(arguments, name, None) is not None}
     given.update({} if metrics is None else {"metrics": metrics})
@@ -153,9 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     begin.add_argument("-o", "--output", type=Path, required=True)
     begin.add_argument("--watched", type=Path, help="what the job was given as PROF_CONFIG_PATH")
     _add_settings(begin)
-    doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
-    doctor.set_defaults(run=_doctor)
     bench.add(verbs)
+    doctor.add(verbs)
     return parser
 
 

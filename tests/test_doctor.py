@@ -166,7 +166,7 @@ def test_each_thing_that_is_wrong_is_told(name: str, wrong: dict[str, Any], stat
 def test_every_outcome_has_its_words_and_is_reached_here() -> None:
     """Read from the source of the checks: Check("name", STATUS, "outcome")."""
     written = set()
-    for path in (ROOT / "collectors/doctor").glob("*.py"):
+    for path in (ROOT / f"collectors/doctor/{name}.py" for name in ("software", "ascend", "settings", "machine")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check":
                 name, _, outcome = node.args[:3]
@@ -250,7 +250,7 @@ def test_the_verb_prints_what_to_do_and_exits_accordingly() -> None:
     answer = json.loads(asked.stdout)
     assert english.exit_code == chinese.exit_code == asked.exit_code == (0 if answer["status"] == "usable" else 1)
     for check in answer["checks"]:
-        if check["status"] != "SKIP":
+        if not check["said"].startswith("no_"):
             assert f"{check['status']}  {check['name']}" in english.stdout
             assert all(f"$ {todo}" in chinese.stdout for todo in check["do"] if check["name"] != "processes")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,27 +11,44 @@ from typing import Any
 
 import click
 
+from app import evidence
 from app.collecting import ask
-from app.console import json_option, lang_option, print_json
-from app.i18n import say
+from app.console import json_option, lang_option, print_json, redact_option
+from app.i18n import known, say
 
 STATUSES = ("FAIL", "WARN", "PASS", "SKIP")
-_COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
+_COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "SKIP": "blue"}
+#: Outcomes that say only that a check has nothing to look at.
+_NOTHING = "no_"
 
 
 @click.command("doctor")
+@click.option("--self-test", is_flag=True, help="Go the whole way once on this device and keep the evidence.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False),
+    help="Where the archive of a self-test goes.  [here]",
+)  # fmt: skip
+@click.option(
+    "--backend", type=click.Choice(["npu", "cuda", "mps", "cpu"]), help="Test this one.  [the first there is]"
+)
 @click.option(
     "--python", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The Python that runs your jobs, if it is another one.  [the one of npulens]",
 )  # fmt: skip
+@redact_option
 @json_option
 @lang_option
-def command(python: Path | None, as_json: bool, lang: str) -> None:
+def command(
+    self_test: bool, output: Path | None, backend: str | None, python: Path | None, redact: bool, as_json: bool,
+    lang: str,
+) -> None:  # fmt: skip
     """Look at torch, torch_npu, CANN, drivers, devices, clocks and settings, and say what to do.
 
-    Exits with 0 if this machine is usable, with 1 if something has to be mended, with 2 on an error.
+    With --self-test also measure, record, load and split a few small jobs, and put what was found, what the tools
+    of the driver said and the traces into one archive. Exits with 0 if this machine is usable, with 1 if something
+    has to be mended, with 2 on an error.
     """
-    answer = ask(["doctor"], python=python)
+    answer = tested(output or Path(), backend, python, redact) if self_test else ask(["doctor"], python=python)
     if as_json:
         print_json(answer)
     else:
@@ -39,21 +57,36 @@ def command(python: Path | None, as_json: bool, lang: str) -> None:
     sys.exit(0 if answer["status"] == "usable" else 1)
 
 
+def tested(output: Path, backend: str | None, python: Path | None, redact: bool) -> dict[str, Any]:
+    """The self-test: the collectors' half, ours, and the archive."""
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="npulens-") as scratch:
+        place = Path(scratch) / "evidence"
+        chosen = ["--backend", backend] if backend else []
+        answer = ask(["self-test", "-o", str(place), *chosen], python=python)
+        checks = [*answer["checks"], *evidence.judged(answer, Path(scratch) / "store")]
+        failed = any(check["status"] == "FAIL" for check in checks)
+        report = {**answer, "checks": checks, "status": "unusable" if failed else "usable", "redacted": redact}
+        return {**report, "archive": str(evidence.pack(place, report, output, redact))}
+
+
 def lines(answer: Mapping[str, Any], lang: str) -> Iterator[str]:
     """The visit for people: every check that had something to look at, its commands, and the sum."""
     checks = answer["checks"]
     width = max(len(check["name"]) for check in checks)
+    skipped = [check["name"] for check in checks if check["said"].startswith(_NOTHING)]
     for check in checks:
-        if check["status"] != "SKIP":
+        if check["name"] not in skipped:
             status = click.style(check["status"], fg=_COLOURS[check["status"]], bold=True)
             yield f"{status}  {check['name']:<{width}}  {sentence(check, lang)}"
             for todo in check["do"]:
                 yield f"{'':<{width + 8}}$ {todo}"
-    skipped = [check["name"] for check in checks if check["status"] == "SKIP"]
     yield ""
     if skipped:
         yield say(lang, "doctor.skipped", {"names": ", ".join(skipped)})
     yield say(lang, "doctor.dated", answer["compatibility"])
+    if "archive" in answer:
+        yield say(lang, "self_test.archive", {"path": answer["archive"]})
     counts = Counter(check["status"] for check in checks)
     yield click.style(say(lang, f"doctor.{answer['status']}", {name: counts[name] for name in STATUSES}), bold=True)
 
@@ -61,13 +94,14 @@ def lines(answer: Mapping[str, Any], lang: str) -> Iterator[str]:
 def sentence(check: Mapping[str, Any], lang: str) -> str:
     """What one check saw, in words."""
     seen = {name: _text(value) for name, value in check["seen"].items()}
-    key = f"doctor.{check['name']}_{check['said']}"
-    if key == "doctor.backend_uses" and check["seen"]["reasons"]:
-        key = "doctor.backend_uses_instead"
-    return say(lang, key, seen)
+    name, said = check["name"], check["said"]
+    if (name, said) == ("backend", "uses") and check["seen"]["reasons"]:
+        said = "uses_instead"
+    keys = (f"doctor.{name}_{said}", f"self_test.{name}_{said}", f"self_test.any_{name.partition('_')[0]}_{said}")
+    return say(lang, next(filter(known, keys), f"self_test.{said}"), seen)
 
 
 def _text(value: object) -> str:
     if isinstance(value, list):
-        return "; ".join(map(str, value))
+        return "; ".join(map(str, value)) or "–"
     return "–" if value is None else str(value)

@@ -1,0 +1,37 @@
+"""The doctor's two words on the command line of the collectors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from collectors.backends.probe import BACKENDS
+
+
+def add(verbs: Any) -> None:
+    """``doctor`` and ``self-test``."""
+    doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
+    doctor.set_defaults(run=_doctor)
+    tested = verbs.add_parser("self-test", help="the whole way once, with evidence")
+    tested.set_defaults(run=_self_test)
+    tested.add_argument("-o", "--output", type=Path, required=True)
+    tested.add_argument("--backend", choices=BACKENDS)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from collectors.doctor.visit import visit
+
+    return _answer(visit(Path.cwd()))
+
+
+def _self_test(arguments: argparse.Namespace) -> int:
+    from collectors.doctor.self_test import run
+
+    return _answer(run(arguments.output, arguments.backend))
+
+
+def _answer(found: dict[str, Any]) -> int:
+    print("\n" + json.dumps(found), flush=True)
+    return 0 if found["status"] == "usable" else 1

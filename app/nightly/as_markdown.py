@@ -21,7 +21,7 @@ def write(night: Night, langs: tuple[str, ...]) -> str:
 def message(night: Night, lang: str) -> tuple[str, str]:
     """Title and body of a message."""
     title = f"{say(lang, 'nightly.title', telling.named(night))}: {telling.headline(night, lang)}"
-    return title, "\n".join(_body(night, lang))
+    return title, "\n".join([f"{text(telling.counts(night, lang))}\n", *_body(night, lang)])
 
 
 def _whole(night: Night, lang: str) -> Iterator[str]:

@@ -10,15 +10,15 @@ from app.nightly.night import Hint
 
 #: What the machine is, and not what runs on it. A configuration names more of them under [machine].
 _MACHINE = re.compile(
-    r"^(machine\.|host|hardware|device|driver|firmware|platform|kernel|cpu|governor|clock|power|temperature|throttled"
-    r"|memory_limit|numa)", re.IGNORECASE,
+    r"^(machine\.|host|hardware|device|driver|firmware|platform|kernel|cpu|AI Core|governor|clock|power"
+    r"|temperature|throttled|memory_limit|numa)", re.IGNORECASE,
 )  # fmt: skip
 #: A condition that goes with a series less closely than this is a coincidence and not shown.
 _LEAST = 0.75
 #: One that goes with it this closely is taken for the reason.
 SURE = 0.9
 _MOST = 8
-_ENVIRONMENT = re.compile(r"(?:variables\.|env\.)?([A-Z][A-Z0-9_]+)$")
+_ENVIRONMENT = re.compile(r"(?:variables\.|env[. ])?([A-Z][A-Z0-9_]+)$")
 
 
 def hints(conditions: Sequence[Mapping[str, str]], first: int, last: int) -> tuple[Hint, ...]:

@@ -12,13 +12,14 @@ from typing import cast
 from msgspec.structs import replace
 
 from analysis.regression import verdict as pairs
+from analysis.regression.baseline import baseline
 from analysis.regression.change_point import LEAST
 from analysis.regression.discoveries import discoveries
 from analysis.regression.floor import Floor, margin, noise_floor
 from analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
 from app.nightly import covariates
 from app.nightly.knowledge import Known
-from app.nightly.night import Hint, Row, Said, Spot, Verdict
+from app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
 from app.nightly.tonight import Measured
 from ingest import history
 from ingest.history import Identity, Point
@@ -26,6 +27,8 @@ from ingest.history import Identity, Point
 #: Nights of a series that are judged, and those that a report draws.
 _JUDGED, _DRAWN = 240, 90
 _MOVED = ("regressed", "improved")
+#: Beyond the band by less than this share of the level is not worth a word.
+_BARELY = 0.005
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
                        hints=_machine(case.before, each.identity))  # fmt: skip
     change = _news(court, case, found)
     if change is None:
-        return row
+        return _suspect(row, usable)
     hints = covariates.hints([point.covariates for point in usable], change.first, change.last)
     verdict = _of_change(change, each, hints)
     return replace(
@@ -119,6 +122,17 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
         settles=Said("settles_apart", {}) if verdict == "ambiguous" else None,
     )  # fmt: skip
+
+
+def _suspect(row: Row, usable: Sequence[Point]) -> Row:
+    """A night outside the band of those before is no change yet, and nothing to keep quiet about."""
+    stands = baseline([point.value for point in usable[:-1]])
+    apart = stands is not None and stands.low is not None and stands.high is not None and stands.n >= LEAST and not (
+        stands.low * (1 - _BARELY) <= row.value <= stands.high * (1 + _BARELY))  # fmt: skip
+    if row.verdict not in ("same", "ambiguous") or stands is None or not apart:
+        return row
+    ratio = row.value / stands.level if stands.level else None
+    return replace(row, verdict="ambiguous", level=stands.level, ratio=ratio, settles=Said(OUTSIDE, {}))
 
 
 def _row(case: _Case, found: SeriesVerdict) -> Row:

@@ -124,4 +124,7 @@ def loaded(session: Session, capture: Path) -> Result:
     kept = [run.run_id for run in report.runs if run.run_id is not None]
     if not kept:
         raise Failed("refused", {"reason": report.runs[0].reason if report.runs else "-"})
-    return of_run(session.store, kept[0])
+    found = of_run(session.store, kept[0])
+    if not found.usable:
+        session.notices.append(Said("lost_partial", {"run": session.step.name, "reason": found.reason or "-"}))
+    return found

@@ -15,6 +15,10 @@ Verdict = Literal["regressed", "improved", "machine", "same", "ambiguous", "youn
 ORDER: tuple[Verdict, ...] = ("regressed", "machine", "improved", "ambiguous", "young", "same")
 
 
+#: Of a night that lies outside the band of those before it, and may be the first of a new level.
+OUTSIDE = "settles_band"
+
+
 class Said(msgspec.Struct, frozen=True):
     """A sentence of app/words/nightly.py and what is filled in."""
 
@@ -115,6 +119,11 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, verdict: Verdict) -> list[Row]:
         """The rows with a verdict that tonight is about: pairs say it every night, history once."""
         return [row for row in self.rows if row.verdict == verdict and (row.fresh or row.by == "pairs")]
+
+    @property
+    def outside(self) -> list[Row]:
+        """The rows that may be the first night of a change."""
+        return [row for row in self.rows if row.settles is not None and row.settles.key == OUTSIDE]
 
     @property
     def broken(self) -> bool:

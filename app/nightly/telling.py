@@ -20,7 +20,8 @@ def named(night: Night) -> dict[str, object]:
 def headline(night: Night, lang: str) -> str:
     """The one sentence to take away."""
     shown = "regressed" if night.outcome == "regressed" else "improved"
-    return say(lang, f"nightly.headline_{night.outcome}", {"n": len(night.of(shown))})
+    told = say(lang, f"nightly.headline_{night.outcome}", {"n": len(night.of(shown))})
+    return told + (say(lang, "nightly.headline_outside", {"n": len(night.outside)}) if night.outside else "")
 
 
 def counts(night: Night, lang: str) -> str:
@@ -34,7 +35,7 @@ def counts(night: Night, lang: str) -> str:
 
 def moved(night: Night) -> list[Row]:
     """The rows that this night is about, the gravest first."""
-    found = [row for verdict in ("regressed", "machine", "improved") for row in night.of(verdict)]
+    found = [*(row for verdict in ("regressed", "machine", "improved") for row in night.of(verdict)), *night.outside]
     return sorted(found, key=lambda row: (ORDER.index(row.verdict), -abs((row.ratio or 1) - 1)))
 
 

@@ -10,6 +10,8 @@ TEXT = {
     "headline_improved": ("Nothing regressed; {n} metrics improved", "没有指标变差；{n} 项指标变好"),
     "headline_improved.one": ("Nothing regressed; 1 metric improved", "没有指标变差；1 项指标变好"),
     "headline_quiet": ("Nothing changed", "没有变化"),
+    "headline_outside": ("; {n} metrics lie outside their band", "；{n} 项指标超出其波动范围"),
+    "headline_outside.one": ("; 1 metric lies outside its band", "；1 项指标超出其波动范围"),
     "counts": (
         "{metrics} metrics of {tasks} tasks: {regressed} regressed, {machine} moved with the machine, {improved} "
         "improved, {same} the same, {ambiguous} ambiguous, {young} still without enough nights, {known} moved in an "
@@ -104,6 +106,10 @@ TEXT = {
         "It moved tonight and did not when it was measured again: one more night would tell.",
         "首次测量有变化，复测没有；再测一夜可判定。",
     ),
+    "settles_band": (
+        "Tonight lies outside the band of the nights before. One wild night or a new level: the next night will tell.",
+        "本夜超出此前各夜的波动范围：可能只是一夜异常，也可能是新的水平，下一夜可判定。",
+    ),
     "settles_unlooked": (
         "It moved, and there was no time to measure it again.",
         "有变化，但没有时间复测。",
@@ -181,7 +187,7 @@ TEXT = {
         "in the history.",
         "时钟被调回：现在为 {clock}，而 {last} 夜结束于 {seen}。本夜在历史中仍排在其后。",
     ),
-    "partial": ("The run {run} is partial and in no baseline: {reason}", "运行 {run} 不完整，不进入基线：{reason}"),
+    "lost_partial": ("{run} is partial and in no baseline: {reason}", "{run} 不完整，不进入基线：{reason}"),
     "cut": ("the budget of the night ended it after {limit}", "本夜预算在 {limit} 后将其结束"),
     "too_long": ("it took longer than its limit of {limit}", "超过时限 {limit}"),
     "ended": ("it ended with status {status}: {tail}", "以状态 {status} 结束：{tail}"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from collectors.workloads.workload import Case, NotHere, names, workload
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 #: The first compilation imports parts of torch that torch itself calls deprecated.
 own_affair = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-pytestmark = [pytest.mark.torch, needs_torch, own_affair]
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).resolve().parent.parent
 
 #: Share of the norm by which a result may be away from the truth: what the type can hold, with room for its sums.
 WITHIN = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -51,6 +54,8 @@ def built(name: str, variant: str, dtype: str, seed: int = 3) -> Case:
     return found.build(variant, found.SHAPES["small"], dtype, "cpu", seed)
 
 
+@needs_torch
+@own_affair
 @pytest.mark.parametrize(("name", "variant", "dtype"), list(cases()))
 def test_a_variant_computes_what_its_reference_does(
     name: str, variant: str, dtype: str, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +72,17 @@ def test_a_variant_computes_what_its_reference_does(
             assert away(one, true) <= WITHIN[dtype]
 
 
+def test_the_table_of_what_has_run_is_of_these_workloads() -> None:
+    """A new variant has not run anywhere until `python -m collectors.evidence` has been there."""
+    told = json.loads((ROOT / "docs" / "evidence" / "cpu.json").read_text())
+    found = [(case["workload"], case["variant"], case["dtype"]) for case in told["cases"]]
+    assert found == [tuple(case.values) for case in cases()]
+    assert {case["outcome"] for case in told["cases"]} == {"run", "not here"}
+    for case in told["cases"]:
+        assert case["outcome"] == "not here" or case["relative_error"] <= WITHIN[case["dtype"]], case
+
+
+@needs_torch
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("depthwise_conv", "one"), ("embedding_dense_grad", "small_zipf"), ("embedding_dense_grad", "small_same")],

@@ -9,9 +9,31 @@ from app import context, telling
 from app.context import Context
 from ingest.errors import IngestError
 
+#: Ways that need no profiler code, and what to type or write.
+_WAYS = (
+    ("unchanged", "bash", "npulens collect -- python train.py --epochs 1\nnpulens collect -- torchrun train.py"),
+    ("lines", "python", """from collectors.recorder import recording
+
+with recording("profile") as step:
+    for batch in loader:
+        train(batch)
+        step()
+"""),
+    ("later", "bash", """npulens collect --armed -o profile -- python train.py
+npulens collect --begin -o profile                  # from another terminal
+npulens collect --begin -o profile --watched DIR    # NPU: the job has PROF_CONFIG_PATH=DIR"""),
+    ("zip", "bash", """python -m collectors.zipapp -o npulens-collect.pyz
+python3 npulens-collect.pyz own -o profile -- python train.py"""),
+)  # fmt: skip
+
 
 def show(ctx: Context) -> None:
-    """Code to paste around the training loop."""
+    """What to type, and code to paste around the training loop."""
+    for way, language, code in _WAYS:
+        st.subheader(ctx.say(f"learn.collect_{way}"), anchor=False)
+        st.text(ctx.say(f"learn.collect_{way}_text"))
+        st.code(code, language=language)
+    st.subheader(ctx.say("learn.collect_code"), anchor=False)
     st.text(ctx.say("learn.collect_lead"))
     st.subheader(ctx.say("learn.collect_run"), anchor=False)
     _job(ctx)

@@ -149,6 +149,31 @@ TEXT = {
         "采集中没有的数据，任何工具都无法显示。把下面的代码放在训练循环外层，profiler 会写入 ./npulens_capture，"
         "再用 npulens load 加载。",
     ),
+    "collect_unchanged": ("Without a change to the job", "不修改任务"),
+    "collect_unchanged_text": (
+        "The job runs as it is; a step is a step of its first optimiser, or a call of the outermost module where "
+        "nothing is trained. Every process of torchrun becomes a rank. What was written is opened, loaded and checked.",
+        "任务照常运行；一步即第一个优化器的一次 step，没有训练时为最外层模块的一次调用。"
+        "torchrun 的每个进程是一个 rank。采集结果会被打开验证、加载并检查。",
+    ),
+    "collect_later": ("In a job that runs already", "对正在运行的任务"),
+    "collect_later_text": (
+        "Start it armed, and say begin when it is worth looking at. An NPU job that was started with "
+        "PROF_CONFIG_PATH=DIR needs no arming.",
+        "以 armed 方式启动，需要时再发出 begin。以 PROF_CONFIG_PATH=DIR 启动的 NPU 任务无需 armed。",
+    ),
+    "collect_lines": ("Three lines around your own loop", "在自己的循环外加三行"),
+    "collect_lines_text": (
+        "step() after every step; after the wanted steps it costs nothing. Where a framework owns the loop, hand it "
+        "step as the callback of its steps. An empty recording is an error.",
+        "每步之后调用 step()，采集完成后不再有开销。由框架控制循环时，把 step 作为每步结束的回调。空的采集会报错。",
+    ),
+    "collect_zip": ("On a machine where nothing may be installed", "在不允许安装软件的机器上"),
+    "collect_zip_text": (
+        "One file for Python 3.9 and up with the torch that is there; its result is a directory to copy back and load.",
+        "单个文件，Python 3.9 及以上，使用已有的 torch；结果是一个目录，拷回后加载。",
+    ),
+    "collect_code": ("Code for the profiler itself", "直接使用 profiler 的代码"),
     "collect_run": ("For this very job", "针对当前任务"),
     "collect_working": (
         "Looking at what this run lacks, {n} s so far.",

@@ -25,6 +25,8 @@ from collectors.workloads.workload import NotHere, names, workload
 
 CHIP = "Ascend910B2"
 found: dict[str, dict[str, Any]] = {}
+#: The workload and variant that is built just now.
+running: list[str] = []
 
 
 class Chip:
@@ -72,7 +74,8 @@ def lowered(source: Any, target: GPUTarget, options: dict[str, Any]) -> Launched
         found[key] = {"failed": error.stderr.decode(errors="replace")[-600:]}
         return Launched()
     found[key] = {
-        "operations": dict(_counted(linalg)), "mode": re.findall(r'mix_mode = "(\w+)"', linalg), "bytes": len(linalg),
+        "of": list(running), "operations": dict(_counted(linalg)),
+        "mode": re.findall(r'mix_mode = "(\w+)"', linalg), "bytes": len(linalg),
     }  # fmt: skip
     return Launched()
 
@@ -94,6 +97,7 @@ def main() -> None:
     for name in names():
         module = workload(name)
         for variant in set(module.VARIANTS) - {"reference", "compiled"}:
+            running[:] = [name, variant]
             for dtype in module.DTYPES:
                 with contextlib.suppress(NotHere):  # a variant of another device's
                     module.build(variant, module.SHAPES["small"], dtype, "cpu").step()

@@ -18,7 +18,8 @@ import pytest
 
 from collectors.collected import collected
 from tests import torch_npu_db_files
-from tests.npu.conftest import FIGURES, PYTHON, Torch
+from tests.npu.conftest import PYTHON, Torch
+from tests.npu.figures import FIGURES
 from tests.npu.layer import Task, kind, lanes
 from tests.npu.msprof import planned
 from tests.text_export import Loaded, load

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.npu.conftest import FIGURES, PYTHON, ROOT, Torch
+from tests.npu.conftest import PYTHON, ROOT, Torch
+from tests.npu.figures import FIGURES, checked
 
 pytestmark = pytest.mark.npu_contract
 TRITON = ROOT / ".venv-npu/triton"
@@ -41,6 +42,8 @@ def jitted() -> dict[str, str]:
 def test_every_kernel_becomes_linalg_for_the_chip(lowered: dict[str, Any]) -> None:
     assert {key.partition("(")[0] for key in lowered} == set(jitted())
     assert {key: each["failed"] for key, each in lowered.items() if "failed" in each} == {}
+    for each in lowered.values():
+        checked(*each["of"], "kernels lowered for Ascend910B2")
     FIGURES["kernels lowered to Linalg for Ascend910B2"] = len(jitted())
     FIGURES["of them with their types of numbers"] = len(lowered)
 

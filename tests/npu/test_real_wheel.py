@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from collectors.backends import probe
-from tests.npu.conftest import FIGURES, PYTHON, Torch
+from tests.npu.conftest import PYTHON, Torch
 from tests.npu.contract import facts
+from tests.npu.figures import FIGURES
 
 pytestmark = pytest.mark.npu_contract
 #: Wrapped by torch_npu in a function that hands on everything: Python cannot tell their arguments.

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from collectors.workloads.workload import names, workload
-from tests.npu.conftest import FIGURES, Torch
+from tests.npu.conftest import Torch
+from tests.npu.figures import FIGURES, checked
 
 pytestmark = pytest.mark.npu_contract
 #: Variants whose step asks for more than shapes: workload, variant -> what it meets.
@@ -37,6 +38,7 @@ def test_every_variant_asks_for_what_torch_npu_has(told: dict[str, Any], name: s
             assert NEED_A_DEVICE.get((name, variant), "nothing") in found["failed"], (variant, found)
         elif "shapes" in found:
             assert (found["shapes"], found["devices"]) == (said["reference"], ["npu"]), variant
+            checked(name, variant, "operators and shapes")
         else:
             assert any(word in found["not_here"] for word in ("torchair", "triton", "cuDNN")), (variant, found)
     assert any("shapes" in found for found in said["variants"].values())

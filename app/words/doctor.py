@@ -59,9 +59,9 @@ TEXT = {
         "torch_npu {torch_npu} 仅支持 Python {first} 至 {last}。",
     ),
     "versions_unlisted": (
-        "torch_npu {torch_npu} and torch {torch} belong together. Which CANN belongs to them was not published on "
+        "torch_npu {torch_npu} and torch {torch} belong together. Which CANN belongs to them is not in the table of "
         "{date}; here is {cann}.",
-        "torch_npu {torch_npu} 与 torch {torch} 配套。截至 {date} 未公布其配套的 CANN，当前为 {cann}。",
+        "torch_npu {torch_npu} 与 torch {torch} 配套。{date} 的配套表中没有对应的 CANN，当前为 {cann}。",
     ),
     "versions_cann_unknown": (
         "torch_npu {torch_npu} was released with CANN {wants_cann}; this shell knows no CANN to compare.",
@@ -100,9 +100,10 @@ TEXT = {
         "已安装 CANN，但当前 shell 未加载：ASCEND_HOME_PATH 未设置。",
     ),
     "cann_missing": (
-        "No CANN is found: ASCEND_HOME_PATH is not set and no set_env.sh lies where installers put it. If it lies "
-        "elsewhere, source its set_env.sh.",
-        "未找到 CANN：ASCEND_HOME_PATH 未设置，默认位置也没有 set_env.sh。若安装在别处，请 source 该处的 set_env.sh。",
+        "No CANN is found: ASCEND_HOME_PATH is not set and no set_env.sh lies where installers put it. Source the one "
+        "that the command below finds; if it finds none, install CANN {wants}.",
+        "未找到 CANN：ASCEND_HOME_PATH 未设置，默认位置也没有 set_env.sh。"
+        "请 source 下面命令找到的文件；若找不到，请安装 CANN {wants}。",
     ),
     "cann_gone": (
         "ASCEND_HOME_PATH names {home}, which is not there.",

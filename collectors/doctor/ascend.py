@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from collectors.doctor import compatibility
 from collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
 from collectors.doctor.facts import Facts
 
@@ -19,9 +20,11 @@ def cann(facts: Facts) -> Check:
     if not facts.ascend:
         return Check("cann", SKIP, "no_npu")
     seen = {"home": _text(facts.cann_home), "version": facts.cann_version, "library": facts.cann_library}
+    if facts.cann_home is None and facts.cann_setup:
+        return Check("cann", FAIL, "not_sourced", seen, (facts.setup,))
     if facts.cann_home is None:
-        said = "not_sourced" if facts.cann_setup else "missing"
-        return Check("cann", FAIL, said, seen, (facts.setup,))
+        wants = compatibility.CANN.get(facts.packages.get("torch-npu", ""), "")
+        return Check("cann", FAIL, "missing", {**seen, "wants": wants}, (facts.setup,))
     if not facts.cann_home.is_dir():
         return Check("cann", FAIL, "gone", seen, (facts.setup,))
     if facts.cann_library != "real":

@@ -17,6 +17,7 @@ from collectors.telemetry.asked import Asked, ask
 from collectors.telemetry.processor import our_cores
 
 _PACKAGES = ("torch", "torch-npu", "triton", "triton-ascend", "numpy", "pybind11", "pyyaml")
+_FIND = "find / -name set_env.sh -path '*scend*' 2>/dev/null"
 _STUB = f"import ctypes; print('stub' if hasattr(ctypes.CDLL('libascendcl.so'), '{STUB_SYMBOL}') else 'real')"
 
 
@@ -73,8 +74,8 @@ class Facts:
 
     @property
     def setup(self) -> str:
-        """The command that makes CANN known to a shell."""
-        return f"source {self.cann_setup or '/usr/local/Ascend/ascend-toolkit/set_env.sh'}"
+        """The command that makes CANN known to a shell, or the one that finds it."""
+        return f"source {self.cann_setup}" if self.cann_setup else _FIND
 
 
 def gather(place: Path) -> Facts:

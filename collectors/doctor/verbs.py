@@ -23,15 +23,16 @@ def add(verbs: Any) -> None:
 def _doctor(arguments: argparse.Namespace) -> int:
     from collectors.doctor.visit import visit
 
-    return _answer(visit(Path.cwd()))
+    return _answer(visit(Path.cwd()), "")
 
 
 def _self_test(arguments: argparse.Namespace) -> int:
     from collectors.doctor.self_test import run
 
-    return _answer(run(arguments.output, arguments.backend))
+    return _answer(run(arguments.output, arguments.backend), "\n")
 
 
-def _answer(found: dict[str, Any]) -> int:
-    print("\n" + json.dumps(found), flush=True)
+def _answer(found: dict[str, Any], lead: str) -> int:
+    """The last line; a line of its own also after a job that ended without one."""
+    print(lead + json.dumps(found), flush=True)
     return 0 if found["status"] == "usable" else 1

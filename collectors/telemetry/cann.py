@@ -15,6 +15,11 @@ FIRMWARE = "usr/local/Ascend/firmware/version.info"
 _HOMES = ("usr/local/Ascend/cann", "usr/local/Ascend/ascend-toolkit", "usr/local/Ascend/nnae", "usr/local/Ascend/nnrt")
 _DESCRIBED = ("*/ascend_*_install.info", "ascend_*_install.info", "version.cfg", "version.info", "*/version.info")
 
+#: ``version=8.2.RC1``, and ``runtime_running_version=[7.7.0.1.231:8.2.RC1]`` of version.cfg.
+_VERSION = re.compile(
+    r"^\s*version\s*[=:]\s*([^\s\]:]+)|^\s*\w+_running_version\s*=\s*\[[^:\]]*:([^\]]+)\]", re.MULTILINE | re.IGNORECASE
+)
+
 
 def home(environment: Mapping[str, str] | None = None) -> Path | None:
     """What ASCEND_HOME_PATH names; searching for it elsewhere would find another one."""
@@ -26,9 +31,9 @@ def version(place: Path) -> str | None:
     """Of the CANN in a directory; files of several releases call it ``version`` in several ways."""
     for pattern in _DESCRIBED:
         for path in sorted(place.glob(pattern)):
-            found = re.search(r"^\s*version\s*[=:]\s*\[?([^\s\]:]+)", text(path), re.MULTILINE | re.IGNORECASE)
+            found = _VERSION.search(text(path))
             if found:
-                return found[1]
+                return found[1] or found[2]
     return None
 
 

@@ -247,6 +247,26 @@ def test_a_clock_below_its_rating_is_throttled_only_at_work() -> None:
     assert throttled([Telemetry(throttled_by=("power",))]) == "the device says it is throttled: power"
 
 
+def test_looking_takes_no_more_than_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look of 2 s is followed by none for 20 s; a quick one by none for a second."""
+    clock = [100.0]
+    monkeypatch.setattr("collectors.harness.watch.time.monotonic", lambda: clock[0])
+    for took, pause in ((2.0, 20.0), (0.001, 1.0)):
+        device, begun = Device(), clock[0]
+
+        def slow(took: float = took) -> Telemetry:
+            clock[0] += took
+            return Telemetry()
+
+        device.telemetry = slow  # type: ignore[method-assign]
+        watch = Watch(device)
+        watch.look()
+        for at, seen in ((begun + 0.9 * pause, 1), (begun + 1.1 * pause, 2)):
+            clock[0] = max(clock[0], at)
+            watch.look()
+            assert len(watch.seen) == seen
+
+
 def test_a_model_counts_and_never_supposes_a_peak() -> None:
     told = model(Case(lambda: None, 2_000_000, 1_000, 3), 1e6)
     assert told == {"flops": 2_000_000, "bytes": 1_000, "kernels": 3, "flops_per_byte": 2_000.0,

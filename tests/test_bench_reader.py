@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,10 @@ import ingest
 from analysis.look import bench as look
 from app import benched, benching
 from ingest import history, store
+from ingest.draft import Draft
+from ingest.errors import IngestError
+from ingest.finish import finish
+from ingest.readers import bench
 
 
 def load(path: Path, place: Path) -> ingest.LoadedRun:
@@ -201,3 +208,42 @@ def test_every_number_is_in_the_csv(tmp_path: Path) -> None:
     page = (tmp_path / "out.html").read_text()
     assert "<script" not in page and "0.601" in page and "基准测试" not in page.split("</title>")[0]
     assert json.loads((tmp_path / "out.json").read_text())["about"]["workload"] == "conv_bn_relu"
+
+
+def mangled(data: bytes, dice: random.Random) -> bytes:
+    """The bytes with a few of them changed, a piece gone, a piece twice, or a number replaced by an odd one."""
+    at, to = sorted(dice.randrange(len(data)) for _ in range(2))
+    how = dice.randrange(4)
+    if how == 0:
+        return data[:at] + bytes(dice.randrange(256) for _ in range(3)) + data[at + 3 :]
+    if how == 1:
+        return data[:at] + data[min(to, at + 40) :]
+    if how == 2:
+        return data[: at + 30] + data[at:]
+    numbers = list(re.finditer(rb"-?\d[\d.e-]*", data))
+    chosen = dice.choice(numbers)
+    odd = dice.choice([b"-1", b"1e999", b"9" * 40, b"null", b'"x"', b"NaN", b"[]", b"0", b"1.5"])
+    return data[: chosen.start()] + odd + data[chosen.end() :]
+
+
+def test_whatever_is_done_to_the_files_ends_in_tables_or_a_refusal(tmp_path: Path) -> None:
+    """A hundred seeded changes of either file, read in this process: no other error leaves the reader."""
+    dice, ends = random.Random(20261122), Counter[str]()
+    made = bench_result.write(tmp_path / "made", calls=120)
+    whole = {name: (made / name).read_bytes() for name in ("manifest.json", "samples.json")}
+    for place in range(100):
+        name = dice.choice(list(whole))
+        (made / name).write_bytes(mangled(whole[name], dice))
+        claim = bench.sniff(made)
+        draft = Draft(tmp_path / "draft" / str(place), 0)
+        try:
+            if claim is not None:
+                bench.read(claim, draft)
+                finish(draft, tmp_path / "tables" / str(place))
+            ends["read" if claim else "passed over"] += 1
+        except IngestError as error:
+            ends[error.kind] += 1
+        finally:
+            draft.close()
+        (made / name).write_bytes(whole[name])
+    assert set(ends) <= {"read", "passed over", "damaged", "contradiction", "empty"} and ends["contradiction"] > 0

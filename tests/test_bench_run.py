@@ -125,8 +125,23 @@ def test_numerics_by_hand() -> None:
     assert compare((truth, truth), (truth, truth), "float64", 0.0).ok
     opposite = compare(-truth, truth, "float64", 1e-12)
     assert opposite.cosine == pytest.approx(-1.0) and opposite.relative_error == pytest.approx(2.0)
-    assert tolerance("float32", {"allow_tf32": True}) == SHORT_PRODUCTS and tolerance("float16", {}) == 2e-3
-    assert tolerance("bfloat16", {"allow_tf32": True}) == TOLERANCES["bfloat16"]
+    assert tolerance("float32", {"short_products": True}) == SHORT_PRODUCTS and tolerance("float16", {}) == 2e-3
+    assert tolerance("bfloat16", {"short_products": True}) == TOLERANCES["bfloat16"]
+
+
+def test_full_products_are_switched_on_and_back() -> None:
+    import torch
+
+    from collectors.harness.numerics import full_products
+
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high")
+    try:
+        with full_products():
+            assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("highest", False)
+        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("high", before[1])
+    finally:
+        torch.set_float32_matmul_precision(before[0])
 
 
 def test_a_step_under_torchs_profiler_gives_no_latency() -> None:

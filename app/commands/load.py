@@ -42,6 +42,7 @@ def command(
       ascend_pytorch_profiler*.db, ascend_mindspore_profiler*.db, msmonitor_*.db
       cluster_analysis_output what msprof-analyze wrote of a cluster
       OPPROF_*                CSV files of msprof op
+      manifest.json           a benchmark of npulens bench, with its samples.json
       *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
       .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another
 

@@ -12,6 +12,8 @@ from app.report.tongue import Tongue, text
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _WIDTH, _HEIGHT, _LEFT = 1000, 300, 60
+#: A figure is read on one line; a table that is wider than the page scrolls.
+_ONE_LINE = ".wide th,.wide td{white-space:nowrap;overflow-wrap:normal}"
 _SWITCH = (
     '<input class="switch" type="radio" name="lang" id="lang-en" checked>'
     '<input class="switch" type="radio" name="lang" id="lang-zh">'
@@ -28,7 +30,7 @@ def write(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}</title><style>{style}</style></head><body>{_SWITCH}<main>"
+        f"<title>{name}</title><style>{style}{_ONE_LINE}</style></head><body>{_SWITCH}<main>"
         f"<h1>{name}</h1>{_head(found, tongue)}{''.join(_part(found, con, part, tongue) for part in benched.PARTS)}"
         f"{_about(found, tongue)}</main></body></html>\n"
     )
@@ -110,8 +112,9 @@ def _curves(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
         drawn.append(f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5" '
                      f'stroke-dasharray="{dash}" opacity="{1 - 0.12 * (order % 6):.2f}"><title>{text(figure["series"])}'
                      "</title></polyline>")  # fmt: skip
-        if len(mine):
-            drawn.append(f'<text x="{_LEFT}" y="{14 + 14 * order}">{text(figure["series"])}</text>')
+        if len(mine):  # each name beside the middle of its curve, one below the other
+            middle = _LEFT + (log10(mine["ns"].iloc[len(mine) // 2]) - low) * scale
+            drawn.append(f'<text x="{middle + 14:.1f}" y="{70 + 22 * order}">{text(figure["series"])}</text>')
     for decade in range(int(low), int(high) + 2):
         if low <= decade <= high:
             x = _LEFT + (decade - low) * scale

@@ -7,7 +7,7 @@ from typing import Any
 
 from collectors.bench import text
 from collectors.bench.session import Session
-from collectors.harness.numerics import Numerics, compare, tolerance
+from collectors.harness.numerics import compare, full_products, tolerance
 from collectors.workloads.workload import NotHere
 
 #: What torch raises when a variant cannot do a type or a shape.
@@ -26,6 +26,18 @@ def run(session: Session) -> None:
             if found["ok"] is not None:
                 session.ran.setdefault(dtype, {})[variant] = found["ok"]
             session.say(text.numerics(session.add("numerics", {**session.where(variant, dtype), **found})))
+        if dtype == "float32" and session.backend.properties().get("short_products"):
+            _full(session, truth)
+
+
+def _full(session: Session, truth: Any) -> None:
+    """The same with products in float32: whether an error comes from the variant or from how it multiplies."""
+    with full_products():
+        for variant in session.ran.get("float32", {}):
+            session.doing = f"the numerics of {variant} in float32 with full products"
+            found = check(session, variant, "float32", truth)
+            where = session.where(variant, "float32 full")
+            session.say(text.numerics(session.add("numerics", {**where, **found})))
 
 
 def check(
@@ -39,11 +51,7 @@ def check(
         return _none(None, str(error))
     except FAILURES as error:
         return _none(None, f"it failed: {text.first_line(error)}")
-    return found_of(compare(output, truth, dtype, tolerance(dtype, session.backend.properties())))
-
-
-def found_of(found: Numerics) -> dict[str, Any]:
-    return found.as_dict()
+    return compare(output, truth, dtype, tolerance(dtype, session.backend.properties())).as_dict()
 
 
 def _none(ok: bool | None, why: str) -> dict[str, Any]:

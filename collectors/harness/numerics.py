@@ -7,7 +7,8 @@ beside it. A NaN or an infinity where the truth has none is wrong whatever the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,8 +39,28 @@ class Numerics:
 
 def tolerance(dtype: str, modes: Mapping[str, Any]) -> float:
     """What rounding explains in a type; ``modes`` is what the backend says of its precision."""
-    short = any(modes.get(name) is True for name in ("allow_tf32", "allow_hf32", "tf32", "hf32", "short_products"))
-    return SHORT_PRODUCTS if dtype == "float32" and short else TOLERANCES[dtype]
+    return SHORT_PRODUCTS if dtype == "float32" and modes.get("short_products") else TOLERANCES[dtype]
+
+
+@contextmanager
+def full_products() -> Iterator[None]:
+    """float32 with products in float32: TF32 and HF32 switched off, and back on afterwards."""
+    import torch
+
+    precision, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    device = getattr(torch, "npu", None)
+    short = [place for place in (device and device.conv, device and device.matmul) if place and place.allow_hf32]
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    for place in short:
+        place.allow_hf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        torch.backends.cudnn.allow_tf32 = tf32
+        for place in short:
+            place.allow_hf32 = True
 
 
 def compare(found: Any, truth: Any, dtype: str, allowed: float) -> Numerics:

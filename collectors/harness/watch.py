@@ -17,6 +17,8 @@ from typing import Any
 from collectors.backends.backend import Backend, Telemetry
 
 EVERY_S = 1.0
+#: Looking may take this share of the time: npu-smi needs seconds for an answer.
+LOOKING = 0.1
 #: A device that works runs at its rated clock or says why not; this much below is throttled.
 CLOCK_SHARE = 0.97
 BUSY_SHARE = 0.5
@@ -33,8 +35,10 @@ class Watch:
     def look(self) -> None:
         """Looks if it is time."""
         if time.monotonic() >= self._next:
+            begun = time.monotonic()
             self.seen.append((time.time_ns(), self.backend.telemetry()))
-            self._next = time.monotonic() + EVERY_S
+            took = time.monotonic() - begun
+            self._next = begun + max(EVERY_S, took / LOOKING)
 
     def told(self) -> list[dict[str, Any]]:
         return [{"at_ns": at, **asdict(telemetry)} for at, telemetry in self.seen]

@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from collectors.backends.backend import Memory, Telemetry
-from collectors.bench import text
 from collectors.bench.options import Options, shares
 from collectors.harness import batch_curve, shapes
 from collectors.harness.batch_curve import Point, knee, sweet_spot, within
@@ -280,25 +279,3 @@ def test_the_budget_is_shared_out() -> None:
     assert each.comparison == each.besides == 10 and (each.series, each.warm_up) == (8, 2)
     assert shares(Options("x", time_budget=1e5), 1, 0, 0).series == 30  # no series needs more
     assert options.quick().time_budget == 8 and options.quick().pairs == 8
-
-
-def figures() -> Iterator[tuple[dict[str, Any], str]]:
-    told = {"base": "unfused", "variant": "fused", "control": False, "withheld": None, "pairs_needed": None,
-            "low": 0.5, "high": 0.7}  # fmt: skip
-    yield {**told, "ratio": 0.6, "said": "different"}, "faster: 1.67 x"
-    yield {**told, "ratio": 1.25, "said": "different"}, "slower: takes 1.25 x the time"
-    yield {**told, "ratio": 1.0, "said": "same"}, "same within 1 %"
-    yield {**told, "ratio": 1.0, "said": "cannot_tell", "pairs_needed": 1234}, "cannot tell; about 1,234 pairs would"
-    yield {**told, "ratio": 1.2, "said": "different", "control": True}, "DIFFERENT from itself"
-    yield {**told, "ratio": 0.6, "said": "different", "withheld": "noise"}, "withheld: noise"
-
-
-@pytest.mark.parametrize(("figure", "says"), list(figures()))
-def test_what_a_comparison_prints(figure: dict[str, Any], says: str) -> None:
-    assert says in text.versus(figure)
-
-
-def test_a_percentile_without_an_upper_bound_says_how_many_it_takes() -> None:
-    each = {"level": 0.99, "value": 9_000, "low": 8_000, "high": None, "samples": 500, "needed": 555}
-    assert text._quantile(each) == "P99 >= 8 us (P99 needs n >= 555)"
-    assert text.busy(3.0, 4) is not None and text.busy(0.5, 4) is None

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import ingest
+from analysis.look import learned
 from app import judging, telling
 from collectors import recorded_samples
 from collectors.workloads.workload import workload
@@ -61,6 +62,7 @@ def test_a_sample_loads_and_is_judged_honestly(home: Path, tmp_path: Path) -> No
     assert telling.answer(check, "zh").startswith("没有采集到设备活动")
     named = [event["name"] for event in json.loads(described(home)[2])["traceEvents"] if event.get("cat") == "cpu_op"]
     con = stores.open_run(tmp_path, run.run_id)
+    assert learned.level(con, ()).level == "cpu"  # what the Learn page says of the evidence
     assert con.execute("SELECT count(*) FROM span WHERE kind = 'cpu_op'").fetchall() == [(len(named),)]
 
 

@@ -78,6 +78,8 @@ def test_the_table_of_what_has_run_is_of_these_workloads() -> None:
     found = [(case["workload"], case["variant"], case["dtype"]) for case in told["cases"]]
     assert found == [tuple(case.values) for case in cases()]
     assert {case["outcome"] for case in told["cases"]} == {"run", "not here"}
+    checked = json.loads((ROOT / "docs" / "evidence" / "npu-contract.json").read_text())["checked"]
+    assert sorted(checked) == names() and all(set(checked[name]) <= set(workload(name).VARIANTS) for name in checked)
     for case in told["cases"]:
         assert case["outcome"] == "not here" or case["relative_error"] <= WITHIN[case["dtype"]], case
 

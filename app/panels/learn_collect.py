@@ -20,8 +20,8 @@ with recording("profile") as step:
         step()
 """),
     ("later", "bash", """npulens collect --armed -o profile -- python train.py
-npulens collect --begin -o profile                  # from another terminal
-npulens collect --begin -o profile --watched DIR    # NPU: the job has PROF_CONFIG_PATH=DIR"""),
+npulens collect --begin -o profile
+npulens collect --begin -o profile --watched DIR"""),
     ("zip", "bash", """python -m collectors.zipapp -o npulens-collect.pyz
 python3 npulens-collect.pyz own -o profile -- python train.py"""),
 )  # fmt: skip

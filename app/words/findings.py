@@ -37,8 +37,8 @@ TEXT = {
         "无法判断：采集数据缺少检查所需的内容（{blind} 项检查）。",
     ),
     "answer_no_device": (
-        "No device activity was recorded: this capture holds the host only, and none of {blind} detectors can speak of "
-        "it. The same job on an NPU or a GPU, with the device recorded, can be judged.",
+        "No device activity was recorded: this capture holds the host only, and none of the {blind} detectors can "
+        "speak of it. The same job on an NPU or a GPU, with the device recorded, can be judged.",
         "没有采集到设备活动：采集数据只有主机部分，{blind} 项检查均无法判断。"
         "在 NPU 或 GPU 上运行同一任务并采集设备活动后即可检查。",
     ),

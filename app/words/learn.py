@@ -158,9 +158,10 @@ TEXT = {
     ),
     "collect_later": ("In a job that runs already", "对正在运行的任务"),
     "collect_later_text": (
-        "Start it armed, and say begin when it is worth looking at. An NPU job that was started with "
-        "PROF_CONFIG_PATH=DIR needs no arming.",
-        "以 armed 方式启动，需要时再发出 begin。以 PROF_CONFIG_PATH=DIR 启动的 NPU 任务无需 armed。",
+        "Start it armed, and say begin from another terminal when it is worth looking at. An NPU job that was started "
+        "with PROF_CONFIG_PATH=DIR needs no arming: say begin with --watched DIR.",
+        "以 armed 方式启动，需要时在另一个终端发出 begin。以 PROF_CONFIG_PATH=DIR 启动的 NPU 任务无需 armed，"
+        "发出 begin 时加 --watched DIR。",
     ),
     "collect_lines": ("Three lines around your own loop", "在自己的循环外加三行"),
     "collect_lines_text": (

@@ -87,3 +87,16 @@ def test_names_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert found is not None
     drawn = chart.versus(found.part("versus"), lambda key, values: i18n.say("en", key, values), "#000").to_json()
     assert drawn is not None and "<script" not in drawn and "<img" not in drawn
+
+
+def test_a_call_stands_at_its_time_on_the_screen(tmp_path: Path) -> None:
+    (run,) = ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store").runs
+    with store.open_run(tmp_path / "store", str(run.run_id)) as con:
+        found, rows = look.bench(con), look.course(con, "folded float32 hot host")
+    assert found is not None
+    made = bench_result.series(80_000, 1000, 1).ns
+    assert all(made[int(place)] == ns for place, ns in rows.itertuples(index=False, name=None))
+    assert {max(made), min(made)} <= set(rows["ns"]) and 400 <= len(rows) <= 800
+    figure = next(each for each in found.part("latency") if each["variant"] == "folded")
+    (points,) = chart.course(rows, figure, lambda key, values: i18n.say("en", key, values), "#000").data
+    assert list(points.y) == list(rows["ns"]) and points.hovertext[0] == i18n.duration(int(rows["ns"][0]))

@@ -57,7 +57,7 @@ def latency(rows: pd.DataFrame, figures: Sequence[Figure], say: Say, ink: str) -
 def course(rows: pd.DataFrame, figure: Figure, say: Say, ink: str) -> go.Figure:
     """The calls of one series in their order."""
     picture = go.Figure(go.Scattergl(
-        x=list(rows["place"]), y=[ns / 1e3 for ns in rows["ns"]], mode="markers",
+        x=list(rows["place"]), y=list(rows["ns"]), mode="markers",
         marker={"color": style.COMPUTING, "size": 4}, hovertext=[i18n.duration(int(ns)) for ns in rows["ns"]],
         hoverinfo="x+text",
     ))  # fmt: skip
@@ -66,7 +66,8 @@ def course(rows: pd.DataFrame, figure: Figure, say: Say, ink: str) -> go.Figure:
         told = {"text": style.plain(say("bench.counted", {})), "font": {"color": ink}}
         picture.add_vline(x=kept, line={"color": style.RESIDUAL, "dash": "dash"}, annotation=told)
     picture.update_xaxes(title_text=style.plain(say("bench.axis_call", {})))
-    picture.update_yaxes(type="log", ticksuffix=" µs")
+    marks = [digit * decade for decade in _DECADES for digit in (1, 2, 5)]
+    picture.update_yaxes(type="log", tickmode="array", tickvals=marks, ticktext=[i18n.duration(mark) for mark in marks])
     return picture
 
 

@@ -9,7 +9,7 @@ from tests.pairs.job import WHAT
 
 
 def test_a_planted_change_of_every_kind_is_found() -> None:
-    found = list(tries(len(WHAT), 7))
+    found = list(tries(range(len(WHAT)), 7))
     assert [one.planted.what for one in found] == list(WHAT)
     assert all(right(one) and one.first and one.residual_ok for one in found)
     assert not [one for one in found if one.unchanged in ("regressed", "improved")]
@@ -19,7 +19,7 @@ def test_a_planted_change_of_every_kind_is_found() -> None:
 
 def test_the_limits_can_be_missed() -> None:
     """Had the verdicts been drawn by lot, the figures would say so."""
-    found = [one for one in tries(2, 3)] * 50
+    found = [one for one in tries(range(2), 3)] * 50
     lot = random.Random(1)
     wrong = [type(one)(**{**vars(one), "said": lot.choice(("regressed", "improved"))}) for one in found]
     assert figures(wrong)["right_or_ambiguous"] < LIMITS["right_or_ambiguous"] and not held(figures(wrong))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,7 +73,8 @@ def _verdict(
         if ours.about.run_id == theirs.about.run_id and ours.ranks != theirs.ranks and ours.steps == theirs.steps:
             both = [(pair.base_ns, pair.head_ns) for pair in steps if pair.base_ns and pair.head_ns]
             return judging.judge_steps([math.log(b / a) for a, b in both], rule)
-        return judging.judge_captures(list(series(ours).values()), list(series(theirs).values()), rule, drift)
+        said = judging.judge_captures(list(series(ours).values()), list(series(theirs).values()), rule, drift)
+        return replace(said, method="steps") if ours.about.run_id == theirs.about.run_id else said
     lengths = [[_mean(one.side) for one in side] for side in (base, head)]
     order = _turns(base, head)
     if in_turns and len(base) == len(head):

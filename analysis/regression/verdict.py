@@ -73,7 +73,7 @@ class Verdict:
     high: float | None
     p: float | None
     n: int  # values of the smaller side
-    method: str  # 'pairs', 'sets', 'captures' or 'ranks'
+    method: str  # 'pairs', 'sets', 'captures' or 'ranks'; 'steps': captures, but of one and the same run
     settles: Settles | None = None
 
     @property

@@ -83,8 +83,15 @@ def waterfall(deltas: Sequence[Delta], whole: Delta, says: Mapping[str, str], ax
     return picture
 
 
+#: A kind of contribution -> the part of the split it belongs to.
+_PART_OF = {"kernel": "computing", "gap": "idle"}
+
+
 def _colour(key: str) -> str:
-    return _PARTS[key].colour if key in _PARTS else style.QUIET_TEXT if key == "step" else style.IDLE
+    """Of a part, of a contribution (its kind, then #), of the whole step."""
+    kind = key.partition("#")[0]
+    part = _PART_OF.get(kind, kind)
+    return _PARTS[part].colour if part in _PARTS else style.QUIET_TEXT if key == "step" else style.IDLE
 
 
 def _unit(longest: int) -> tuple[float, str]:

@@ -1,11 +1,11 @@
-"""Two runs, ranks or steps side by side: the step, its parts, idle time, kernels, host calls, findings."""
+"""Two runs, ranks or steps side by side: the verdict, what the change is made of, its parts, findings."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from app.context import Context
-from app.panels import compare_findings, compare_pick, compare_split, compare_work
+from app.panels import compare_findings, compare_pick, compare_split, compare_verdict, compare_work
 
 TITLE = "compare.title"
 ICON = ":material/compare_arrows:"
@@ -25,6 +25,7 @@ def render(ctx: Context) -> None:
     if not pair.base.side.windows or not pair.head.side.windows:
         st.text(ctx.say("compare.no_time"))
         return
+    compare_verdict.show(ctx, pair)
     compare_split.show(ctx, pair)
     compare_split.gaps(ctx, pair)
     compare_work.kernels(ctx, pair)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from analysis import split
 from analysis.look import compare
+from analysis.regression.compared import warm_up
 from app import context, i18n, telling
 from app.context import Context
 from app.panels import cells, run_list
@@ -118,7 +119,7 @@ def _runs(ctx: Context) -> Pair | None:
         lambda run_id: telling.plain(run_list.name(ctx, by_id[run_id])), "runs",
     )  # fmt: skip
     halves = [Half(replace(ctx, run=by_id[key]), by_id[key], run_list.name(ctx, by_id[key])) for key in (base, head)]
-    return _steps_on_both("runs", halves[0], halves[1])
+    return _warm(ctx, _steps_on_both("runs", halves[0], halves[1]))
 
 
 def _ranks(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
@@ -134,7 +135,7 @@ def _ranks(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
     both = [{row.step for row in rows if row.rank == rank and row.step is not None} for rank in (base, head)]
     common = tuple(sorted(both[0] & both[1])) or None
     halves = [Half(ctx, run, ctx.say("compare.rank", {"rank": rank}), (rank,), common) for rank in (base, head)]
-    return _steps_on_both("ranks", halves[0], halves[1])
+    return _warm(ctx, _steps_on_both("ranks", halves[0], halves[1]))
 
 
 def _steps(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
@@ -153,6 +154,28 @@ def _steps(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
     common = tuple(sorted(both[0] & both[1])) or None
     halves = [Half(ctx, run, ctx.say("compare.step", {"step": step}), common, (step,)) for step in (base, head)]
     return Pair("steps", halves[0], halves[1])
+
+
+def _warm(ctx: Context, pair: Pair) -> Pair:
+    """Without the steps that are warm-up, unless the visitor wants them."""
+    halves = (pair.base, pair.head)
+    cold = [warm_up(half.side) for half in halves]
+    if pair.by == "ranks":  # both keep the same steps
+        cold = [tuple(sorted({*cold[0], *cold[1]}))] * 2
+    if not any(cold):
+        return pair
+    what = ctx.say("shell.comma").join(
+        ctx.say("verdict.leave_out_which", {"steps": i18n.ranges(steps), "side": telling.plain(half.name)})
+        for half, steps in zip(halves, cold, strict=True) if steps
+    )
+    if not st.toggle(ctx.say("verdict.leave_out", {"what": what}), value=True, key="compare_warm",
+                     help=ctx.say("verdict.leave_out_help")):  # fmt: skip
+        return pair
+    base, head = (
+        replace(half, steps=tuple(step for step in half.side.steps if step not in steps)) if steps else half
+        for half, steps in zip(halves, cold, strict=True)
+    )
+    return Pair(pair.by, base, head)
 
 
 def _steps_on_both(by: str, base: Half, head: Half) -> Pair:

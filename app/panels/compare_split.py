@@ -1,4 +1,4 @@
-"""The step on both sides: the answer, what makes the sides unlike, the picture, the table, and the idle time."""
+"""The step on both sides: the picture, the table, and the idle time by cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.causes import CAUSES, GAP_ONLY
-from analysis.look import alike, compare
+from analysis.look import compare
 from app import context, i18n, telling
 from app.charts import compare as chart
 from app.context import Context
@@ -21,9 +21,6 @@ def show(ctx: Context, pair: Pair) -> None:
     base, head = pair.base.side, pair.head.side
     change = compare.change(base, head)
     says = {part.key: ctx.say(f"breakdown.{part.key}") for part in change.parts}
-    _answer(ctx, pair, change, says)
-    for note in alike.notes(base, head):
-        st.text("◐ " + telling.note(note, ctx.lang))
     left, right = st.columns(2, gap="medium")
     names = (telling.plain(pair.base.name), telling.plain(pair.head.name))
     with left:
@@ -41,22 +38,6 @@ def show(ctx: Context, pair: Pair) -> None:
             link.to_timeline(half.ctx, f"compare.{key}", window.start_ns, window.dur_ns, window.rank, key=key)
 
 
-def _answer(ctx: Context, pair: Pair, change: compare.Change, says: Mapping[str, str]) -> None:
-    """The one sentence to take away, which windows it is about, and what it does not show."""
-    step = change.step
-    largest = max(change.parts, key=lambda part: abs(part.change_ns))
-    same = not step.change_ns and not largest.change_ns
-    with st.container(key="answer", gap="xxsmall"):
-        st.text(ctx.say("compare.answer_same" if same else "compare.answer", {
-            "base": i18n.duration(step.base_ns), "head": i18n.duration(step.head_ns),
-            "change": chart.signed(step.change_ns), "share": _percent(step.change_share),
-            "part": says[largest.key], "part_change": chart.signed(largest.change_ns),
-        }))  # fmt: skip
-        for half in (pair.base, pair.head):
-            st.text(scope(ctx, half))
-        st.text(ctx.say(f"compare.drift_{pair.by}"))
-
-
 def scope(ctx: Context, half: Half) -> str:
     """Which windows a side is made of."""
     found = half.side
@@ -64,10 +45,6 @@ def scope(ctx: Context, half: Half) -> str:
         "side": telling.plain(half.name), "n": len(found.windows), "ranks": i18n.ranges(found.ranks),
         "steps": i18n.ranges(found.steps),
     })  # fmt: skip
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else "0 %" if not share else f"{100 * share:+.1f} %".replace("-", "−")
 
 
 def _quiet(text: str) -> str:

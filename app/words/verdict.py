@@ -25,13 +25,13 @@ TEXT = {
     "method_captures": (
         "These are two captures, judged by their steps, in {n} blocks or more. One capture a side cannot "
         "tell a change from drift: the same job differs from capture to capture.",
-        "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法区分变化与漂移："
+        "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法区分真实变化与波动："
         "同一任务每次采集也会不同。",
     ),
     "method_captures.one": (
         "These are two captures, and one has a single step. One capture a side cannot tell a change from drift: the "
         "same job differs from capture to capture.",
-        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法区分变化与漂移：同一任务每次采集也会不同。",
+        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法区分真实变化与波动：同一任务每次采集也会不同。",
     ),
     "method_captures_drift": (
         "Two captures, judged by their steps, in {n} blocks or more, with the drift you gave: {drift} from capture to "
@@ -60,6 +60,18 @@ TEXT = {
         "Two ranks in one step. Ranks wait for each other, so their steps are about equally long; what differs is what "
         "fills them.",
         "两个 rank 的同一个 step。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
+    ),
+    "method_steps": (
+        "Steps of one capture, in {n} blocks or more on each side.",
+        "同一次采集的 step，每侧至少 {n} 块。",
+    ),
+    "method_steps.one": (
+        "Single steps cannot tell a change from chance. Take this as where to look, not as proof.",
+        "仅凭单个 step 无法区分真实变化与偶然。请把结果当作排查方向，而不是结论。",
+    ),
+    "settles_steps": (
+        "What would settle it: several captures of each, about {n} pairs recorded in turns.",
+        "要得出结论：两者各采集多次，交替约 {n} 对。",
     ),
     "settles_captures": (
         "What would settle it for the job: about {n} pairs of captures recorded in turns (base, head, head, base, …).",
@@ -124,4 +136,46 @@ TEXT = {
         "{side}: {runs} captures, {n} steps of rank {ranks}",
         "{side}：{runs} 次采集，rank {ranks} 的 {n} 个 step",
     ),
+    "most_of_it": ("Most of it: {what}, {change}.", "变化最大的一项：{what}，{change}。"),
+    "leave_out": ("Leave out warm-up: {what}", "略去预热：{what}"),
+    "leave_out_which": ("step {steps} of {side}", "{side} 的 step {steps}"),
+    "leave_out_help": (
+        "Leading steps longer than the median of the steps after them by a fifth: compiling, tuning, allocating.",
+        "比其后各 step 的中位数长五分之一以上的开头 step：编译、调优、分配内存。",
+    ),
+    "not_exact": (
+        "The pieces of this capture do not add up, so no change is shown.",
+        "这次采集的各部分加不起来，因此不显示变化的构成。",
+    ),
+    "waterfall": ("Where the change comes from", "变化从哪里来"),
+    "waterfall_help": (
+        "Each bar starts where the one above ended. Every nanosecond of a step belongs to one thing: the kernel that "
+        "started first of those running, else exposed communication, else an exposed copy, else a gap with its cause. "
+        "So the bars and the residual sum exactly to the change of the step.",
+        "每一条从上一条的末端开始。step 的每一纳秒只归于一项：正在执行的算子中最先开始的那个，其次是未掩盖的通信，"
+        "再次是未掩盖的拷贝，否则是某一原因的空闲。因此各条与残差之和精确等于 step 的变化。",
+    ),
+    "movers": ("Everything that moved", "所有变化项"),
+    "movers_help": (
+        "Time that each thing owns in the mean step of either side, the largest change first. A kernel beside another "
+        "owns only what the other does not cover.",
+        "每一项在两侧平均 step 中所占的时间，变化最大的在前。与其他算子并行的算子只占未被覆盖的部分。",
+    ),
+    "by": ("Kernels by", "算子归并方式"),
+    "by_kernel": ("Kernel", "算子"),
+    "by_operator": ("Operator", "框架算子"),
+    "by_module": ("Module", "模块"),
+    "col_kind": ("Kind", "种类"),
+    "col_what": ("What", "名称"),
+    "col_shapes": ("Input shapes", "输入形状"),
+    "col_state": ("What changed", "变化"),
+    "col_change": ("Change, µs", "变化，µs"),
+    "col_time": ("{side}, µs", "{side}，µs"),
+    "col_count": ("{side}, count", "{side}，次数"),
+    "mark_time": ("how long", "时长"),
+    "mark_count": ("how often", "次数"),
+    "mark_new": ("new", "新增"),
+    "mark_gone": ("gone", "消失"),
+    "mark_renamed": ("renamed, was {before}", "更名，原为 {before}"),
+    "mark_same": ("nothing", "无"),
 }

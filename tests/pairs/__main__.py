@@ -1,6 +1,6 @@
 """How often compare is right about planted changes, and about none.
 
-    python -m tests.pairs [--pairs 500] [--seed 1]
+    python -m tests.pairs [--pairs 500] [--seed 1] [--jobs 2]
 
 Each pair is a capture before and a capture after, of a job drawn at random, with one change of 0.5 to 10 % of its step
 (log-uniform): half of them make it slower, half faster. Beside each stands a pair of two captures without any change.
@@ -10,9 +10,11 @@ Captures of a pair do not drift apart: one capture a side could not tell that fr
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,10 +41,10 @@ class Tried:
     unchanged: str
 
 
-def tries(pairs: int, seed: int) -> Iterator[Tried]:
+def tries(numbers: Iterable[int], seed: int) -> Iterator[Tried]:
     """Pair after pair."""
     con = empty_connection()
-    for number in range(pairs):
+    for number in numbers:
         rng = np.random.default_rng((seed, number))
         job = drawn(rng)
         share = float(np.exp(rng.uniform(np.log(LEAST), np.log(MOST))))
@@ -57,6 +59,10 @@ def tries(pairs: int, seed: int) -> Iterator[Tried]:
 
         base, again, head = (capture(one, name, rng) for one, name in ((before, "a"), (before, "b"), (after, "c")))
         yield _tried(truth, compared([base], [head]), compared([base], [again]))
+
+
+def _share(numbers: Iterable[int], seed: int) -> list[Tried]:
+    return list(tries(numbers, seed))
 
 
 def _tried(truth: Planted, found: Compared, quiet: Compared) -> Tried:
@@ -94,11 +100,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     asked = parser.parse_args()
     found = []
-    for one in tries(asked.pairs, asked.seed):
-        found.append(one)
-        if len(found) % 50 == 0:
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        shares = [range(first, min(first + 25, asked.pairs)) for first in range(0, asked.pairs, 25)]
+        for share in pool.map(_share, shares, [asked.seed] * len(shares)):
+            found += share
             print(f"{len(found)} pairs", file=sys.stderr)
     got = figures(found)
     decided = sum(one.said != "ambiguous" for one in found)

@@ -53,27 +53,6 @@ TEXT = {
         "{side}: 1 window, the whole capture of rank {ranks}.",
         "{side}：1 个窗口，rank {ranks} 的全程。",
     ),
-    "answer": (
-        "{base} → {head}: {change} ({share}). Most of it: {part}, {part_change}.",
-        "{base} → {head}：{change}（{share}）。变化最大的部分：{part}，{part_change}。",
-    ),
-    "answer_same": (
-        "{base} on both sides, to the nanosecond, and every part of it too.",
-        "两侧均为 {base}，各部分也完全一致（精确到纳秒）。",
-    ),
-    "drift_runs": (
-        "One capture a side cannot tell a change from drift: the same job differs from run to run. Take this as where "
-        "to look, not as proof.",
-        "每侧只有一次采集，无法区分真实变化与波动：同一任务每次运行也会不同。请把结果当作排查方向，而不是结论。",
-    ),
-    "drift_ranks": (
-        "Ranks wait for each other, so their steps are about equally long; what differs is what fills them.",
-        "各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
-    ),
-    "drift_steps": (
-        "Two single steps cannot tell a change from chance. Take this as where to look, not as proof.",
-        "仅凭两个 step 无法区分真实变化与偶然。请把结果当作排查方向，而不是结论。",
-    ),
     "note_same": ("Both sides are the same windows of the same run.", "两侧是同一次运行的同一批窗口。"),
     "note_whole": (
         "At least one side has no recorded steps, so whole captures are compared.",

@@ -44,8 +44,10 @@ def calendar(
                     "line": {"width": [2.5 if label == chosen else 0 for label, *_ in mine], "color": ink}},
         )  # fmt: skip
     weeks = max((day.toordinal() - monday) // 7 for *_, day in placed) + 1
-    months = {(day.toordinal() - monday) // 7: f"{day:%Y-%m}" for *_, day in reversed(placed) if day.day <= 7}
-    months.setdefault(0, f"{placed[0][3]:%Y-%m}")
+    begins: dict[str, int] = {}
+    for *_, day in sorted(placed, key=lambda each: each[3]):
+        begins.setdefault(f"{day:%Y-%m}", (day.toordinal() - monday) // 7)
+    months = {week: month for month, week in begins.items()}
     picture.update_layout(
         height=300, margin={"l": 46, "r": 8, "t": 30, "b": 40}, plot_bgcolor="rgba(0,0,0,0)", clickmode="event+select",
         paper_bgcolor="rgba(0,0,0,0)", font={"color": ink}, legend={"orientation": "h", "y": -0.06, "x": 0},
@@ -53,7 +55,7 @@ def calendar(
     )  # fmt: skip
     picture.update_xaxes(
         range=[-0.7, max(weeks - 0.3, 26)], tickvals=sorted(months), ticktext=[months[week] for week in sorted(months)],
-        side="top", showgrid=False, zeroline=False, fixedrange=True,
+        tickangle=0, side="top", showgrid=False, zeroline=False, fixedrange=True,
     )  # fmt: skip
     picture.update_yaxes(range=[6.6, -0.6], tickvals=[0, 3, 6], ticktext=list(rows), showgrid=False, zeroline=False,
                          fixedrange=True)  # fmt: skip

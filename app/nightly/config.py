@@ -30,12 +30,13 @@ class Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of ours, recorded as ``npulens collect`` does."""
+    """One of ours, measured by ``npulens bench`` or recorded by ``npulens collect``."""
 
     run: str
     name: str = ""
     directory: str = "."  # whose commits base and head may name
-    options: tuple[str, ...] = ()  # of npulens collect
+    measure: Literal["bench", "profile"] = "bench"
+    options: tuple[str, ...] = ()  # of npulens bench or collect
     rounds: int | None = None
     timeout: str = "30m"
     base: Side | None = None

@@ -75,7 +75,8 @@ def _with(found: Result, covariates: dict[str, str]) -> Result:
 
 def _workload(session: Session, task: Workload, python: str, directory: Path) -> Result:
     out = session.place / "capture"
-    command = [python, "-c", _COLLECTORS.format(root=str(ROOT)), "workload", task.run, "-o", str(out), *task.options]
+    verb = "bench" if task.measure == "bench" else "workload"
+    command = [python, "-c", _COLLECTORS.format(root=str(ROOT)), verb, task.run, "-o", str(out), *task.options]
     paths = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH", "")]))
     _ran(session, command, task.timeout, None, {"PYTHONPATH": paths} if session.step.of.commit else None)
     return loaded(session, out)

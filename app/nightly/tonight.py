@@ -85,7 +85,8 @@ def _metrics(
     whole = next(iter(usable.values())).usable
     last = list(usable.values())[-1]
     reason = "" if whole else last.reason
-    for name in dict.fromkeys(name for result in usable.values() for name in result.metrics):
+    named = dict.fromkeys(name for result in usable.values() for name in result.metrics)
+    for name in (name for name in named if not name.endswith(history.AA)):
         head = {turn: result.metrics[name].value for turn, result in usable.items() if name in result.metrics}
         base = {turn: result.metrics[name].value for turn, result in opposite.items() if name in result.metrics}
         like = next(result.metrics[name] for result in usable.values() if name in result.metrics)

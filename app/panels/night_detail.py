@@ -75,11 +75,16 @@ def _table(ctx: Context, night: Night) -> None:
 def _cells(ctx: Context, row: Row) -> dict[str, str]:
     return {
         "task": row.task, "metric": figures.metric(ctx.lang, row.metric),
-        "verdict": ctx.say(f"nightly.verdict_{row.verdict}"), "change": figures.change(row.ratio),
-        "interval": figures.interval(row), "tonight": figures.number(row.value, row.unit),
+        "verdict": ctx.say(f"nightly.verdict_{row.verdict}"), "change": _arrow(figures.change(row.ratio)),
+        "interval": _arrow(figures.interval(row)), "tonight": figures.number(row.value, row.unit),
         "before": figures.number(row.level, row.unit), "since": row.since or "",
         "by": telling.judged_by(row, ctx.lang),
     }  # fmt: skip
+
+
+def _arrow(change: str) -> str:
+    """A change that no spreadsheet takes for a formula."""
+    return change.replace("+", "↑ ").replace("−", "↓ ")
 
 
 def _foot(ctx: Context, night: Night) -> None:

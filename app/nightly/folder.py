@@ -48,6 +48,8 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
                 session.notices.append(Said("lost_capture", {"path": path.name, "reason": run.reason or ""}))
             else:
                 found.append(of_run(session.store, run.run_id))
+                if not found[-1].metrics:
+                    session.notices.append(Said("lost_numbers", {"path": path.name}))
                 if not found[-1].usable:
                     why = {"run": path.name, "reason": found[-1].reason or "-"}
                     session.notices.append(Said("lost_partial", why))

@@ -61,6 +61,8 @@ def measured(session: Session) -> Result:
         found = _workload(session, task, python, directory)
     else:
         found = {"profile": _profile, "result": _result, "time": _time}[task.measure](session, task, python, directory)
+    if not found.metrics:
+        raise Failed("no_numbers", {"reason": found.reason or "-"})
     covariates = {**({"commit": commit} if commit else {}), **found.covariates}
     covariates |= {"python": side.python} if side.python else {}
     return _with(found, covariates | dict(side.env))

@@ -151,6 +151,7 @@ TEXT = {
         "{night} 夜在 {planned} 步中的第 {done} 步后中断；其结果不进入任何基线。",
     ),
     "lost_capture": ("The capture {path} could not be read: {reason}", "采集 {path} 无法读取：{reason}"),
+    "lost_numbers": ("{path} holds nothing that can be compared.", "{path} 中没有可比较的数据。"),
     "lost_growing": (
         "{path} was still being written and is left for the next night.",
         "{path} 仍在写入，留给下一夜。",
@@ -189,6 +190,11 @@ TEXT = {
     ),
     "lost_partial": ("{run} is partial and in no baseline: {reason}", "{run} 不完整，不进入基线：{reason}"),
     "cut": ("the budget of the night ended it after {limit}", "本夜预算在 {limit} 后将其结束"),
+    "no_numbers": (
+        "it came to its end and measured nothing that can be compared: no step, no device activity, or no steady time "
+        "({reason})",
+        "已结束，但没有测得可比较的数据：没有 step、没有设备活动，或时间不稳定（{reason}）",
+    ),
     "too_long": ("it took longer than its limit of {limit}", "超过时限 {limit}"),
     "ended": ("it ended with status {status}: {tail}", "以状态 {status} 结束：{tail}"),
     "refused": ("what it left could not be read: {reason}", "其结果无法读取：{reason}"),

@@ -114,7 +114,7 @@ class World:
         (folder / "nightly.toml").write_text(text)
         if captures:
             (folder / "captures").mkdir()
-            self._whole, self._faulty = (_simulated(folder / name, name) for name in ("clean", FAULT))
+            self._whole, self._faulty = (simulated(folder / name, name) for name in ("clean", FAULT))
         self._commit = 0
 
     def night(self, number: int) -> None:
@@ -154,7 +154,7 @@ class World:
         (self.folder / "captures" / f"{label(number)}.pt.trace.json.gz").write_bytes(raw)
 
 
-def _simulated(folder: Path, scenario: str) -> dict[str, list[dict[str, object]]]:
+def simulated(folder: Path, scenario: str) -> dict[str, list[dict[str, object]]]:
     command = [sys.executable, "-m", "collectors.scenarios", scenario, "--seed", "3", "--ranks", "1", "--steps", "6",
                "--format", "kineto", "-o", str(folder)]  # fmt: skip
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

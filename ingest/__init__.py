@@ -22,6 +22,9 @@ from ingest.place import default_dir
 
 __all__ = ["FileFate", "IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
 
+#: What Python, its loader and the libraries say when there is none, the first of them before anything of ours runs.
+_NO_MEMORY = ("MemoryError", "failed to map segment", "annot allocate memory", "Memory allocation", "bad_alloc")
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -139,6 +142,10 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
     if "error" in answer:
         raise IngestError(**answer["error"])
     if "result" not in answer:
+        if any(sign in complaint for sign in _NO_MEMORY):
+            raise IngestError(
+                "memory", "there is not enough memory to read anything: a limit on this process is too low"
+            )
         text = f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
         raise IngestError("crashed", text)
     return answer

@@ -27,6 +27,13 @@ MEMORY_LIMIT = "160MB"
 AMPLE_MEMORY = "1GB"
 #: Rows of a row group that DuckDB writes: it holds one in memory beside the limit, stacks of half a kilobyte included.
 ROW_GROUP = 40_960
+#: Bytes of a spool that are gathered before they are written.
+HELD_BYTES = 2 << 20
+#: Arrow types of raw tables as SQL knows them.
+_EMPTY = {
+    pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.uint8(): "UTINYINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN", pa.list_(pa.int32()): "INTEGER[]",
+}  # fmt: skip
 #: How an intermediate table is written.
 SPOOL_SHAPE = f"FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {ROW_GROUP}"
 
@@ -44,26 +51,46 @@ class Cover:
 
 
 class Spool:
-    """Rows of one raw table on their way to disk."""
+    """Rows of one raw table on their way to disk.
+
+    They are gathered to row groups of some megabytes: a writer remembers every one until its file is closed, and
+    10 GB of events come in a thousand batches. Where none come there is no file: most raw tables of a capture are
+    empty, and DuckDB need not open them again for each query.
+    """
 
     def __init__(self, draft: Draft, name: str, schema_: pa.Schema) -> None:
-        self._draft, self._name = draft, name
+        self._draft, self._name, self._schema = draft, name, schema_
         self.path = draft.dir / f"{name}.spool.parquet"
         self.rows = 0
-        self._writer = pq.ParquetWriter(
-            self.path, schema_, compression="none", use_dictionary=False, write_statistics=False
-        )
+        self._held: list[pa.Table] = []
+        self._held_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         self.rows += rows.num_rows
-        if isinstance(rows, pa.RecordBatch):
-            self._writer.write_batch(rows)
-        else:
-            self._writer.write_table(rows)
+        self._held.append(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= HELD_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self.path, self._schema, compression="none", use_dictionary=False, write_statistics=False
+            )
+        self._writer.write_table(pa.concat_tables(self._held))
+        self._held, self._held_bytes = [], 0
 
     def close(self) -> None:
-        self._writer.close()
-        self._draft.show(self._name, self.path)
+        if self.rows or not set(self._schema.types) <= _EMPTY.keys():
+            self._held.append(self._schema.empty_table())
+            self._flush()
+            assert self._writer is not None
+            self._writer.close()
+            self._draft.show(self._name, self.path)
+        else:
+            nothing = ", ".join(f"NULL::{_EMPTY[field.type]} AS {quoted(field.name)}" for field in self._schema)
+            self._draft.show(self._name, f"(SELECT {nothing} WHERE false)")
 
     def __enter__(self) -> Spool:
         return self
@@ -89,6 +116,7 @@ class Draft:
         self.dir, self.rank = directory, rank
         directory.mkdir(parents=True, exist_ok=True)
         self.con = connect(directory, threads, memory_limit)
+        self.raw: dict[str, str] = {}
         self.selects: dict[str, list[str]] = {}
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
@@ -107,9 +135,10 @@ class Draft:
         with self.spool(name, made.schema) as spool:
             spool.write(made)
 
-    def show(self, name: str, path: Path) -> None:
-        """Make a Parquet file of ours visible as a view."""
-        self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+    def show(self, name: str, rows: Path | str) -> None:
+        """Make a Parquet file of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view."""
+        self.raw[name] = f"read_parquet({literal(str(rows))})" if isinstance(rows, Path) else rows
+        self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM {self.raw[name]}")
 
     def provide(self, table: str, select: str) -> None:
         """Say how a contract table is made; several SELECTs for one table add up."""

@@ -73,6 +73,7 @@ class _Writing:
     origin_ns: int = 0
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, set[str]] = field(default_factory=dict)  # those that a table's SELECTs give, where known
     steps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, number; absolute
     marked: list[Marked] = field(default_factory=list)  # the same from the rank's origin
 
@@ -124,15 +125,16 @@ def _bounds(work: _Writing) -> None:
         select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
         if "ts_ns" not in names:
             continue
-        length = "coalesce(dur_ns, 0)" if "dur_ns" in _columns(con, select) else "0"
+        work.columns[table] = _columns(con, select)
+        length = "coalesce(dur_ns, 0)" if "dur_ns" in work.columns[table] else "0"
         edges.append(con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
     found = [edge for edge in edges if edge[0] is not None]
     if found:
         work.origin_ns, work.end_ns = min(edge[0] for edge in found), max(edge[1] for edge in found)
 
 
-def _columns(con: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
-    return {row[0]: row[1] for row in con.execute(f"DESCRIBE {select}").fetchall()}
+def _columns(con: duckdb.DuckDBPyConnection, select: str) -> set[str]:
+    return {row[0] for row in con.execute(f"DESCRIBE {select}").fetchall()}
 
 
 def _write_steps(work: _Writing) -> None:
@@ -228,9 +230,11 @@ def _steps_of(ts: Any, starts: Any, ends: Any, numbers: Any) -> tuple[Any, Any]:
 def _write_table(work: _Writing, table: str) -> None:
     """One side table by one COPY."""
     con, rank = work.draft.con, work.draft.rank
-    selects = work.draft.selects.get(table, [])
-    source = union(selects) if selects else None
-    have = set(_columns(con, source)) if source else set()
+    selects = work.draft.selects.get(table)
+    if not selects:
+        return _write_rows(work, table, [])
+    source = union(selects)
+    have = work.columns.get(table) or _columns(con, source)
     columns = []
     for column in schema.tables()[table].columns:
         name = column.name
@@ -247,11 +251,11 @@ def _write_table(work: _Writing, table: str) -> None:
         else:
             value = name
         columns.append(f"CAST({value} AS {column.type}) AS {name}")
-    if table == "link" and source and "latency_ns" not in have:
+    if table == "link" and "latency_ns" not in have:
         source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
-    query = f"SELECT {', '.join(columns)} " + (f"FROM ({source})" if source else "WHERE false")
-    if order and source:
+    query = f"SELECT {', '.join(columns)} FROM ({source})"
+    if order:
         query += f" ORDER BY {order}"
     written = con.execute(copy(query, work.out / f"{table}.parquet")).fetchall()[0][0]
     work.rows[table] = int(written)

@@ -30,6 +30,7 @@ class Parsed:
 
     source: RankSource
     part: Part
+    begun: float  # when its reading began, by the monotonic clock
 
 
 def parse(
@@ -53,7 +54,7 @@ def parse(
         elif message.result is not None:
             part = Part(**message.result)
             rows += sum(part.rows.values())
-            parsed[message.task] = Parsed(source, part)
+            parsed[message.task] = Parsed(source, part, time.monotonic() - part.seconds)
         else:
             done += message.progress
         read = {"done_bytes": min(done, total), "total_bytes": total, "rows": rows}

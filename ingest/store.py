@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -154,8 +154,7 @@ def _hold(guard: Path) -> Iterator[None]:
 def upload_lock(store: Path, upload_id: str) -> Iterator[None]:
     """Only one process at a time works on one upload; the others wait and find it done."""
     open_store(store)
-    with (store / ".uploads" / f"{upload_id}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _hold(store / ".uploads" / f"{upload_id}.lock"):
         yield
 
 
@@ -168,20 +167,26 @@ def collect(store: Path) -> int:
             shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
             guard.unlink()
             removed += 1
-    _remove_asides(store / ".uploads")
     gone = trash.empty(store, UNDO_S)
+    _remove_uploads(store, set(gone))
     notes.forget(store, [name for name in gone if not (store / name).exists()])
     return removed + len(gone)
 
 
-def _remove_asides(uploads: Path) -> None:
-    """What a load left that was killed while it wrote down what became of an upload."""
-    for aside in uploads.iterdir():
-        if aside.suffix in (".json", ".lock"):
-            continue
-        with suppress(BlockingIOError), aside.with_suffix(".lock").open("a") as lock:  # blocked: somebody writes it
+def _remove_uploads(store: Path, gone: Collection[str]) -> None:
+    """Locks that nobody holds, what a load left that was killed while it wrote, and what became of deleted runs."""
+    uploads = store / ".uploads"
+    for upload in {path.stem for path in uploads.iterdir() if path.suffix != ".json"}:
+        guard = uploads / f"{upload}.lock"
+        with suppress(BlockingIOError, FileNotFoundError), guard.open("a") as lock:  # blocked: somebody works on it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            aside.unlink(missing_ok=True)
+            for left in uploads.glob(f"{upload}.*"):
+                if left.suffix != ".json":
+                    left.unlink(missing_ok=True)
+    for told in uploads.glob("*.json") if gone else ():
+        with suppress(FileNotFoundError):  # another collection was faster
+            if recall_upload(store, told.stem) is None:
+                told.unlink()
 
 
 def commit(store: Path, staged: Path, run_id: str) -> str:

@@ -157,7 +157,6 @@ def _commit(
     group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job
 ) -> dict[str, Any]:
     """Put ranks together and make the run visible."""
-    begun = time.monotonic()
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
     pieces = [_piece(p, root, hashes, job) for p in group]
@@ -185,7 +184,7 @@ def _commit(
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
-    return _entry(staged, stored, sum(p.part.seconds for p in group) + time.monotonic() - begun) | {"roots": roots}
+    return _entry(staged, stored, time.monotonic() - min(p.begun for p in group)) | {"roots": roots}
 
 
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:

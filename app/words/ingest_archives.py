@@ -117,6 +117,10 @@ MESSAGES = (
     ("{text} is not {wanted}", "{text} 不是{wanted}"),
     ("a time such as 90s, 30m or 2h", "时间（例如 90s、30m 或 2h）"),
     ("a size such as 500M, 20G or a number of bytes", "大小（例如 500M、20G 或字节数）"),
+    (
+        "there is not enough memory to read anything: a limit on this process is too low",
+        "内存不足，无法读取任何内容：该进程的内存限制过低",
+    ),
     ("there is not enough memory to put the run together", "内存不足，无法拼合该运行"),
     ("the run cannot be put together: {error}", "该运行无法拼合：{error}"),
     ("the run was deleted while it was opened", "打开时该运行已被删除"),

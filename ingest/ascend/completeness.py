@@ -12,7 +12,7 @@ from pathlib import Path
 from ingest.ascend import commands, prof_dir
 from ingest.ascend.small_json import mapping
 
-_TRACE = re.compile(r"^(trace_view|msprof.*)\.json$")
+_TRACE = re.compile(r"^(trace_view|msprof.*)\.json(\.gz)?$")
 _KERNELS = re.compile(r"^(kernel_details|op_summary.*)\.csv$")
 _DATABASE = re.compile(r"^(ascend_(pytorch|mindspore)_profiler.*|msprof_.*)\.(db|dat)$")
 

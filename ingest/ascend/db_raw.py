@@ -17,7 +17,6 @@ from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.sqlite import Database, Scan
 from ingest.sqlite_values import ARROW
-from ingest.sqltext import literal
 
 #: Rows and bytes that are written at a time.
 _ROWS, _BYTES = 1 << 16, 16 << 20
@@ -86,8 +85,8 @@ def keep_device(draft: Draft, tables: Mapping[str, Raw], device: int) -> None:
         ours = f"coalesce(deviceId, {device}) = {device}"
         if name == "COMMUNICATION_OP":  # older versions do not say: its tasks do
             ours += " AND (deviceId IS NOT NULL OR connectionId IN (SELECT connectionId FROM raw_TASK))"
-        path = literal(str(draft.dir / f"raw_{name}.spool.parquet"))
-        draft.con.execute(f"CREATE OR REPLACE VIEW raw_{name} AS FROM read_parquet({path}) WHERE {ours}")
+        rows = draft.raw[f"raw_{name}"]
+        draft.con.execute(f"CREATE OR REPLACE VIEW raw_{name} AS FROM {rows} WHERE {ours}")
 
 
 def unique(draft: Draft, table: str, key: str) -> str:

@@ -1,7 +1,7 @@
 """Which files of an export are read: every slice of every table, of one export, each thing once.
 
 msprof appends numbers to its names: `_slice_N` where a table is long, device, model and iteration in old versions,
-the time of the export at the end. Exported twice, a directory holds everything twice.
+the time of the export at the end. Exported twice, a directory holds everything twice. A trace may be packed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from ingest.ascend import csv_tables
 
 _NAME = re.compile(
-    r"^(?P<stem>[a-z][a-z0-9_]*?)(?:_slice_(?P<slice>\d{1,9}))?(?P<ids>(?:_\d{1,20})*)\.(?P<end>json|csv)$"
+    r"^(?P<stem>[a-z][a-z0-9_]*?)(?:_slice_(?P<slice>\d{1,9}))?(?P<ids>(?:_\d{1,20})*)\.(?P<end>json|csv)"
+    r"(?P<packed>\.gz)?$"
 )
 #: A number this long at the end of a name is the time of the export; shorter ones are ids.
 _STAMP_DIGITS = 12
@@ -49,7 +50,7 @@ def name(text: str) -> Name | None:
     if not found:
         return None
     base = f"{found['stem']}.{found['end']}"
-    if base not in (*_TRACES, *_KERNELS, *csv_tables.NAMES, *COMMUNICATION):
+    if base not in (_TRACES if found["packed"] else (*_TRACES, *_KERNELS, *csv_tables.NAMES, *COMMUNICATION)):
         return None
     ids = [number for number in found["ids"].split("_") if number]
     stamp = int(ids.pop()) if ids and len(ids[-1]) >= _STAMP_DIGITS else 0

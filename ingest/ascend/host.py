@@ -74,7 +74,7 @@ def _operators(draft: Draft) -> None:
 
 def _once(change: str, column: str) -> str:
     """The texts behind the codes of a column, each changed once and not once for every row."""
-    return f"SELECT code, {change} AS text FROM str WHERE code IN (SELECT {column} FROM x_host)"
+    return f"SELECT code, {change} AS text FROM str WHERE code IN (SELECT DISTINCT {column} FROM x_host)"
 
 
 def _arguments(draft: Draft) -> None:

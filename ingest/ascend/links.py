@@ -24,6 +24,7 @@ _LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code; every further file does.
 _FEW_BYTES = 32 << 20
 _BATCH = 122_880
+_WITHIN = pa.schema([("row", pa.int64()), ("span", pa.int64())])
 
 
 def provide(draft: Draft, *, several: bool = False) -> None:
@@ -47,7 +48,7 @@ def _ends(draft: Draft, *, several: bool) -> None:
     """The view flow_end: flow events, on lanes that have spans, with one number for each route and id."""
     draft.con.execute(f"""
         CREATE TEMP TABLE route AS SELECT code, name, dense_rank() OVER (ORDER BY name) AS route FROM (
-            SELECT code, {_ROUTES} AS name FROM str WHERE code IN (SELECT route FROM flow))""")
+            SELECT code, {_ROUTES} AS name FROM str WHERE code IN (SELECT DISTINCT route FROM flow))""")
     draft.con.execute("""
         CREATE TEMP TABLE moved AS
         SELECT bare.lane, min(l.lane) AS home FROM (
@@ -88,33 +89,25 @@ def _bind(draft: Draft, ends: int) -> int:
 def _around(draft: Draft, *, inexact: bool) -> None:
     """The view around: the innermost span around each end that stands at the start of none.
 
-    The latest span that starts before it, or the first of that span's parents that is not over yet.
+    The ends lie among the spans as spans without length, a nanosecond early: at the end of a span counts as within.
     """
     if not inexact:
         draft.con.execute("CREATE VIEW around AS FROM exact WHERE false")
         return
     keep(draft, "inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
-    nest, schema = Nest(), pa.schema([("row", pa.int64()), ("till", pa.int64()), ("parent", pa.int64())])
     spans = draft.con.sql(
-        "SELECT lane, ts, dur, row FROM x WHERE lane IN (SELECT lane FROM inexact) ORDER BY lane, ts, dur DESC, row"
+        """SELECT * FROM (
+        SELECT lane, ts, dur, row, false AS asked FROM x WHERE lane IN (SELECT DISTINCT lane FROM inexact)
+        UNION ALL SELECT lane, ts - 1, 0, row, true FROM inexact) ORDER BY lane, ts, dur DESC, row"""
     )
-    with draft.spool("nested", schema) as spool:
+    nest = Nest()
+    with draft.spool("within", _WITHIN) as spool:
         for batch in spans.to_arrow_reader(_BATCH):
-            lane, ts, dur, row = (np.ascontiguousarray(column.to_numpy(False)) for column in batch.columns)
+            lane, ts, dur, row, asked = (np.ascontiguousarray(column.to_numpy(False)) for column in batch.columns)
             _, parent = nest.place(lane, ts, dur, row)
-            spool.write(pa.Table.from_arrays([pa.array(a) for a in (row, ts + dur, parent)], schema=schema))
-    keep(
-        draft,
-        "around",
-        """WITH RECURSIVE climb AS (
-            SELECT f.row, f.ts, n.row AS span, n.till, n.parent
-            FROM inexact f ASOF JOIN x ON x.lane = f.lane AND f.ts >= x.ts JOIN nested n ON n.row = x.row
-            UNION ALL
-            SELECT c.row, c.ts, n.row, n.till, n.parent
-            FROM climb c JOIN nested n ON n.row = c.parent WHERE c.till < c.ts)
-        SELECT f.row, f.route, f.id, f.ts, f.starts, c.span
-        FROM climb c JOIN inexact f USING (row) WHERE c.till >= c.ts""",
-    )
+            found = asked & (parent >= 0)
+            spool.write(pa.Table.from_arrays([pa.array(row[found]), pa.array(parent[found])], schema=_WITHIN))
+    draft.con.execute("CREATE VIEW around AS SELECT i.* EXCLUDE (lane), span FROM inexact i JOIN within USING (row)")
 
 
 def _pair(draft: Draft) -> None:

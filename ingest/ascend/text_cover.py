@@ -11,7 +11,7 @@ from ingest.ascend.trace_view import Pass
 from ingest.draft import Draft
 from ingest.readers import Claim
 
-_TRACE = re.compile(r"^(trace_view|msprof).*\.json$")
+_TRACE = re.compile(r"^(trace_view|msprof).*\.json(\.gz)?$")
 #: Stamps before 2001 are no wall clock.
 _WALL_CLOCK_NS = 10**18
 #: What msprof appends to the names of its files.

@@ -12,7 +12,6 @@ from pathlib import Path
 from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.errors import IngestError
-from ingest.sqltext import literal
 
 _WITH_LANE = ("x_host", "x_hardware", "x_comm", "flow")
 _WITH_PID = ("meta", "counter", "counter_rest")
@@ -39,11 +38,11 @@ def settle(draft: Draft, files: int, device: int | None) -> None:
     for name in _WITH_LANE:
         draft.con.execute(f"""
             CREATE OR REPLACE VIEW {name} AS SELECT r.* REPLACE (coalesce(s.first, r.lane) AS lane)
-            FROM {_raw(draft, name)} r LEFT JOIN same_lane s ON s.lane = r.lane
+            FROM {draft.raw[name]} r LEFT JOIN same_lane s ON s.lane = r.lane
             WHERE (r.lane >> 32) NOT IN (SELECT code FROM foreign_pid)""")
     for name in _WITH_PID:
         ours = "pid NOT IN (SELECT code FROM foreign_pid)"
-        draft.con.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {_raw(draft, name)} WHERE {ours}")
+        draft.con.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {draft.raw[name]} WHERE {ours}")
 
 
 def say_shared(draft: Draft, device: int, beside: Sequence[int], root: Path) -> None:
@@ -53,7 +52,3 @@ def say_shared(draft: Draft, device: int, beside: Sequence[int], root: Path) -> 
     listed = ", ".join(map(str, beside))
     draft.note("span", f"one process drove the devices {listed}: its host calls are shown with each of them")
     draft.fact("device_id", device)
-
-
-def _raw(draft: Draft, name: str) -> str:
-    return f"read_parquet({literal(str(draft.dir / f'{name}.spool.parquet'))})"

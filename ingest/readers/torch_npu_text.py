@@ -39,7 +39,7 @@ TITLE = "torch_npu text export"
 def sniff(path: Path) -> Claim | None:
     """A rank directory, its output directory, or one of our files on its own."""
     if path.is_file():
-        return _claim(path.parent, [path]) if _is_ours(path.name) else None
+        return _claim(path.parent, [path]) if _is_ours(path.name) and path.suffix != ".gz" else None
     if not path.is_dir():
         return None
     root = rankdir.rank_root(path) or path

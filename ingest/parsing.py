@@ -14,7 +14,7 @@ import duckdb
 
 from ingest import sandbox
 from ingest.capture import RankSource
-from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
+from ingest.draft import MEMORY_LIMIT, Draft
 from ingest.errors import IngestError, no_room
 from ingest.fill import fill
 from ingest.finish import Part, finish
@@ -22,6 +22,10 @@ from ingest.quota import Watch
 from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
+
+#: Bytes of a rank for each GB that DuckDB may use where its first limit was too low, at least one: 10 GB of events
+#: were put together with one but for a single join.
+_PER_GB = 5 * 10**9
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
                 raise
             # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
             shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", AMPLE_MEMORY)
+            part = attempt(progress, scratch / "second", f"{max(1, source.size // _PER_GB)}GB")
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:

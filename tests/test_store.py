@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,30 @@ def test_a_deleted_run_can_be_had_back_and_loaded_again(tmp_path: Path) -> None:
     assert [run.run_id for run in store.runs(where)] == [run_id]
     store.remove(where, run_id)
     assert ingest.load(trace, where).runs[0].stored == "new"
+
+
+def test_what_is_noted_of_uploads_goes_with_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, trace = tmp_path / "store", kineto(tmp_path / "t.json")
+    run_id = ingest.load(trace, where).runs[0].run_id
+    assert run_id
+    noted = {path.suffix for path in (where / ".uploads").iterdir()}
+    assert ".json" in noted
+    with store.upload_lock(where, "held"):
+        store.collect(where)
+        assert {path.name for path in (where / ".uploads").glob("*.lock")} == {"held.lock"}
+    assert len(list((where / ".uploads").glob("*.json"))) == 1  # its run is there
+    store.remove(where, run_id)
+    monkeypatch.setattr(store, "UNDO_S", -1)
+    store.collect(where)
+    assert list((where / ".uploads").iterdir()) == []
+
+
+def test_a_load_took_no_longer_than_it_took(tmp_path: Path) -> None:
+    """Two ranks are read side by side: what is said is the time that whoever asked has waited, not their sum."""
+    traces = [kineto(tmp_path / "two" / f"{rank}.json", rank) for rank in range(2)]
+    begun = time.monotonic()
+    (run,) = ingest.load(traces[0].parent, tmp_path / "store").runs
+    assert len(run.ranks) == 2 and 0 < run.seconds <= time.monotonic() - begun
 
 
 def test_a_run_of_another_schema_version_says_load_again_and_is_replaced(tmp_path: Path) -> None:

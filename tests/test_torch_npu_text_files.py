@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.readers import torch_npu_text
 from tests.text_export import (
     HCCL,
     KERNEL,
@@ -96,6 +98,22 @@ def test_communication_rows_are_the_operators(tmp_path: Path, core: str, shown: 
     ]  # fmt: skip
     assert got.all("SELECT collective, group_name, op_span_id = span_id FROM comm") == [("send", "210", True)]
     assert got.all("SELECT name FROM track WHERE kind = 'comm_group'") == [("Group 210 Communication",)]
+
+
+def test_a_packed_trace_is_read_where_it_lies(tmp_path: Path) -> None:
+    home = write(tmp_path / ROOT, trace(), kernel_details_csv=f"{L1}\n{KERNEL}\n")
+    asked = "SELECT name, kind, ts_ns, dur_ns FROM span ORDER BY ALL"
+    whole = load(home, tmp_path / "whole")
+    plain = home / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    packed = plain.with_name("trace_view.json.gz")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    both = load(home, tmp_path / "both")
+    plain.unlink()
+    alone = load(home, tmp_path / "alone")
+    assert whole.all(asked) == both.all(asked) == alone.all(asked) != []
+    assert alone.part.rows == whole.part.rows
+    claim = torch_npu_text.sniff(home)
+    assert claim is not None and packed in claim.files and torch_npu_text.sniff(packed) is None
 
 
 def test_a_stamp_that_one_file_rounds_still_meets_its_task(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Runner:
         self._helper.stdout.close()
 
     def run(self, kinds: Iterable[Kind], sparse: bool) -> Iterator[Outcome]:
-        """Load every file of the kinds, or a twentieth."""
+        """Load every file of the kinds, or a tenth."""
         for kind in kinds:
             for number in kind.numbers(sparse):
                 yield self.one(kind, number)

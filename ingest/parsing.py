@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import duckdb
 
 from ingest import sandbox
 from ingest.capture import RankSource
-from ingest.draft import MEMORY_LIMIT, Draft
+from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from ingest.errors import IngestError, no_room
 from ingest.fill import fill
 from ingest.finish import Part, finish
@@ -23,9 +23,9 @@ from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
 
-#: Bytes of a rank for each GB that DuckDB may use where its first limit was too low, at least one: 10 GB of events
-#: were put together with one but for a single join.
-_PER_GB = 5 * 10**9
+#: From so many bytes of a rank on DuckDB may use a tenth of them at once: 10 GB of events could not be sorted within
+#: 160 MB, and were put together within 1 GB.
+_LARGE = 2 * 10**9
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,15 @@ class Parsed:
     source: RankSource
     part: Part
     begun: float  # when its reading began, by the monotonic clock
+
+
+def worked(ranks: Iterable[Parsed]) -> float:
+    """Seconds in which one of them at least was read."""
+    total, until = 0.0, float("-inf")
+    for begun, seconds in sorted((rank.begun, rank.part.seconds) for rank in ranks):
+        total += max(0.0, begun + seconds - max(begun, until))
+        until = max(until, begun + seconds)
+    return total
 
 
 def parse(
@@ -69,14 +78,15 @@ def parse(
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     def read(progress: Callable[[int], None]) -> dict[str, Any]:
         begun = time.monotonic()
+        usual, ample = _memory(source.size)
         try:
-            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
+            part = attempt(progress, scratch / "first", usual)
         except (IngestError, duckdb.Error) as error:
             if not _short_of_memory(error):
                 raise
             # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
             shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", f"{max(1, source.size // _PER_GB)}GB")
+            part = attempt(progress, scratch / "second", ample)
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
@@ -105,6 +115,13 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
         return part
 
     return read
+
+
+def _memory(size: int) -> tuple[str, str]:
+    """What DuckDB may use for a rank at first, and where that was too little."""
+    if size < _LARGE:
+        return MEMORY_LIMIT, AMPLE_MEMORY
+    return f"{size // 10**7}MB", f"{max(1000, size // 10**7 * 2)}MB"
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

@@ -27,7 +27,7 @@ from ingest.described import described
 from ingest.errors import IngestError, no_room
 from ingest.finish import Part
 from ingest.ledger import Fate
-from ingest.parsing import Parsed, Say, parse
+from ingest.parsing import Parsed, Say, parse, worked
 from ingest.quota import Quota, Watch, amount
 from ingest.redact_run import marker, redacted
 from ingest.sessions import Member, sessions
@@ -157,6 +157,7 @@ def _commit(
     group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job
 ) -> dict[str, Any]:
     """Put ranks together and make the run visible."""
+    begun = time.monotonic()
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
     pieces = [_piece(p, root, hashes, job) for p in group]
@@ -184,7 +185,7 @@ def _commit(
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
-    return _entry(staged, stored, time.monotonic() - min(p.begun for p in group)) | {"roots": roots}
+    return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots}
 
 
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ QUIET = (
     "import sys; ", "columns need distinct keys", "schema.sql", "{} is not in schema.sql", "bad header value",
     "not an object", "looking for captures", "not needed here", "float ", "double ", "byte ", "registers per thread",
     "torch_npu text export", "torch_npu and msprof database", "schedule=", "`{} && python", "msprof-analyze cluster",
-    "msprof op operator profile", "sub block id", "benchmark of npulens",
+    "msprof op operator profile", "sub block id", "benchmark of npulens", "failed to map segment",
+    "annot allocate memory",
 )  # fmt: skip
 SQL = re.compile(
     r"\b(?:SELECT|FROM|WHERE|CREATE|JOIN|CAST|PRAGMA|INSERT|DELETE|CASE|COPY|AS|BETWEEN|OVER|UPDATE|PARTITION|NULL)\b|:[isft]\b|_ns\b"

@@ -9,6 +9,8 @@ import pytest
 
 from analysis.regression.baseline import baseline
 from analysis.regression.series import Limits, judge_all, judge_series
+from tests.power.cells import history
+from tests.power.measured import generator
 
 
 def planted(steps: dict[int, float], n: int = 60, noise: float = 0.01, seed: int = 1) -> list[float]:
@@ -99,3 +101,10 @@ def test_a_baseline_is_a_median_and_does_not_move_with_one_wild_night() -> None:
     # Median distance from 10.25: 0.25, 0.25, 0.25, 0.75, 1.25, ... -> 0.5; times 1.4826, times 6 / 5.2.
     assert found.spread == pytest.approx(1.4826 * 0.5 * 6 / 5.2 / 10.25)
     assert baseline([]) is None and baseline([3.0]).spread is None  # type: ignore[union-attr]
+
+
+def test_two_dates_that_lead_to_each_other_come_to_an_end() -> None:
+    """Of 4,000 simulated histories this one is dated to night 41 from 40, and to night 40 from 41."""
+    samples = history("Gaussian", 60, 0.05, 4_000, generator(20_270_101, "Gaussian", 60, 0.05))[3_431]
+    (change,) = judge_series(list(np.exp(np.median(samples, axis=1)))).changes
+    assert change.index in (40, 41) and change.first <= 41 <= change.last + 1

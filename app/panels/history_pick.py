@@ -32,7 +32,7 @@ def show(ctx: Context, known: dict[str, Identity]) -> tuple[Judged, list[Judged]
     if wanted and wanted not in known:
         st.text(ctx.say("history.unknown", {"name": telling.plain(wanted)}))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        keys = sorted(known, key=lambda key: known[key].texts)
+        keys = sorted(known, key=lambda key: (not known[key].workload, known[key].texts))  # what has a name first
         chosen = st.selectbox(
             ctx.say("history.identity"), keys, index=keys.index(wanted) if wanted in known else 0,
             format_func=lambda key: _called(ctx, known[key]), key=f"history_identity_{ctx.lang}_{hash(tuple(keys))}",

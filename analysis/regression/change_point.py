@@ -83,65 +83,57 @@ def p_value(evidence: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Design:
-    """For windows of one length, what turns nights into residuals and steps, for all noise at once.
+    """For windows of one length, what turns nights into what is left of them and into steps, for all noise at once.
 
-    Both are scaled so that the sum of squares, to the power -nights/2, is the likelihood: noise of another memory
-    has another determinant, and its nights count for more or less.
+    It is scaled so that what is left, to the power -nights/2, is the likelihood: noise of another memory has another
+    determinant, and its nights count for more or less.
     """
 
     splits: Ints
-    residual: Floats  # nights x (family x nights)
-    step: Floats  # nights x (family x splits)
-    scale: Floats  # family
-    length: Floats  # family x splits: of a step of 1, in units of the noise
-
-    @property
-    def least(self) -> Floats:
-        """What is left at least: nights are not known better than that."""
-        return np.asarray(_RESOLUTION**2 * len(self.residual) * self.scale**2)
+    inverse: Floats  # nights x (family x nights): of each covariance, with any level taken out, scaled
+    length: Floats  # family x splits: of a step of 1, in units of the noise, scaled
+    least: Floats  # family: what is left at least, for nights are not known better than that
 
 
 @lru_cache(WINDOW * 2)
 def _design(n: int) -> _Design:
     splits = np.arange(BEFORE, n - AFTER + 1)
-    steps = (np.arange(n) >= splits[:, None]).astype(np.float64)
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    residual, step, scale, length = [], [], [], []
+    inverses, scales, lengths = [], [], []
     for rho, white in _FAMILY:
-        root = np.linalg.cholesky((1 - white) * rho**apart + white * np.eye(n) if rho else np.eye(n))
-        whiten = np.linalg.inv(root)
-        level = whiten.sum(1) / np.linalg.norm(whiten.sum(1))
-        centred = whiten - np.outer(level, level @ whiten)
-        along = steps @ centred.T
-        lengths = np.linalg.norm(along, axis=1)
-        scale.append(float(np.exp(np.log(np.diag(root)).mean())))  # the determinant, shared out among the nights
-        residual.append(scale[-1] * centred.T)
-        step.append(scale[-1] * (along / lengths[:, None] @ centred).T)
-        length.append(lengths)
-    return _Design(splits, np.hstack(residual), np.hstack(step), np.array(scale), np.array(length))
+        covariance = (1 - white) * rho**apart + white * np.eye(n) if rho else np.eye(n)
+        inverse = np.linalg.inv(covariance)
+        level = inverse.sum(1)
+        inverse -= np.outer(level, level) / level.sum()
+        after = np.cumsum(np.cumsum(inverse[::-1, ::-1], 0), 1)[::-1, ::-1]  # of all pairs of nights from here on
+        scales.append(np.exp(np.linalg.slogdet(covariance)[1] / n))
+        lengths.append(np.sqrt(scales[-1] * np.diag(after)[splits]))
+        inverses.append(scales[-1] * inverse)
+    return _Design(splits, np.hstack(inverses), np.array(lengths), _RESOLUTION**2 * n * np.array(scales))
+
+
+def _explained(calm: Floats, made: _Design) -> tuple[Floats, Floats]:
+    """What is left of the nights around one level, and what each step would take away: its square root, with sign."""
+    pull = (calm @ made.inverse).reshape(len(calm), len(_FAMILY), -1)
+    rest = np.einsum("rfn,rn->rf", pull, calm) + made.least
+    # The pulls of all nights are 0 together: those since a split are what those before it lack.
+    steps = np.cumsum(pull, axis=2, out=pull)[..., BEFORE - 1 : calm.shape[1] - AFTER]
+    return rest, steps / -made.length
 
 
 def scan(windows: Floats) -> Scan:
     """The best step in each row; rows have the same length, of at least LEAST nights."""
     rows, n = windows.shape
-    made, family = _design(n), len(_FAMILY)
-    calm = tamed(windows)
-    rest = _squares(calm, made) + made.least
-    along = (calm @ made.step).reshape(rows, family, -1)
+    made = _design(n)
+    rest, along = _explained(tamed(windows), made)
     left = np.maximum(rest[..., None] - np.square(along), made.least[:, None])
     kind, place = np.divmod(left.reshape(rows, -1).argmin(1), len(made.splits))
     every = np.arange(rows)
     least, size = left[every, kind, place], made.length[kind, place]
-    noise = np.sqrt(least / max(n - 3, 1)) / made.scale[kind]
-    shift = along[every, kind, place] / made.scale[kind] / size
-    evidence = n / 2 * np.log(rest.min(1) / least)
-    return Scan(evidence, made.splits[place], shift, noise / size, made.splits, left, n)
-
-
-def _squares(calm: Floats, made: _Design) -> Floats:
-    """What is left of the nights around one level, for each noise."""
-    found = calm @ made.residual
-    return np.asarray(np.square(found, out=found).reshape(len(calm), len(_FAMILY), -1).sum(2))
+    return Scan(
+        n / 2 * np.log(rest.min(1) / least), made.splits[place], along[every, kind, place] / size,
+        np.sqrt(least / max(n - 3, 1)) / size, made.splits, left, n,
+    )  # fmt: skip
 
 
 def contrast(window: Floats, split: int) -> tuple[float, float, float]:
@@ -149,22 +141,21 @@ def contrast(window: Floats, split: int) -> tuple[float, float, float]:
 
     The memory of the noise is the one that explains the window best without a step.
     """
-    n = len(window)
-    made, calm = _design(n), tamed(window[None])
-    rest = _squares(calm, made)[0] + made.least
+    made, freedom = _design(len(window)), max(len(window) - 2, 1)
+    (rest,), (along,) = _explained(tamed(window[None]), made)
     kind, place = int(rest.argmin()), split - BEFORE
-    along = float((calm @ made.step).reshape(len(_FAMILY), -1)[kind, place])
-    size, freedom = float(made.scale[kind] * made.length[kind, place]), max(n - 2, 1)
-    return along / size, math.sqrt(max(rest[kind] - along**2, made.least[kind]) / freedom) / size, float(freedom)
+    step, size = float(along[kind, place]), float(made.length[kind, place])
+    return step / size, math.sqrt(max(rest[kind] - step**2, made.least[kind]) / freedom) / size, float(freedom)
 
 
 def tamed(windows: Floats) -> Floats:
-    """The same with wild nights drawn in to the median of their five neighbours, ends mirrored."""
+    """Distances from the usual night; wild ones are drawn in to the median of their five neighbours, ends mirrored."""
     padded = np.pad(windows, ((0, 0), (2, 2)), mode="reflect")
     around = _median_of_five(*(padded[:, i : i + windows.shape[1]] for i in range(5)))
     away = windows - around
     reach = _WILD * _SPREAD * np.median(np.abs(away), axis=1, keepdims=True)
-    return np.asarray(around + np.clip(away, -reach, reach))
+    calm = around + np.clip(away, -reach, reach)
+    return np.asarray(calm - np.median(calm, axis=1, keepdims=True))
 
 
 def _median_of_five(a: Floats, b: Floats, c: Floats, d: Floats, e: Floats) -> Floats:

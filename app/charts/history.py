@@ -123,5 +123,5 @@ def _dress(picture: go.Figure, unit: str, ink: str) -> None:
         hoverlabel={"align": "left"}, separators=".,",
     )  # fmt: skip
     picture.update_xaxes(showgrid=False, color=ink, tickformat="%m-%d\n%Y", nticks=8, tickangle=0)
-    suffix = f" {unit}" if unit not in ("", "count") else ""
+    suffix = f" {style.plain(unit)}" if unit not in ("", "count") else ""
     picture.update_yaxes(gridcolor=style.GRID, color=ink, ticksuffix=suffix, tickformat=",~r", nticks=7, zeroline=False)

@@ -17,7 +17,8 @@ _FIRST = ("regressed", "improved")
 
 def read(ctx: Context) -> dict[str, Identity]:
     """Every identity by key, after runs that came meanwhile have joined."""
-    history_run.catch_up(ctx.store)
+    with st.spinner(ctx.say("shell.measuring")):
+        history_run.catch_up(ctx.store)
     return history.keyed(ctx.store)
 
 

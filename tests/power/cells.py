@@ -10,6 +10,7 @@ import numpy as np
 from analysis.regression import verdict
 from analysis.regression.series import LIMITS, changes
 from tests.power.noise import KINDS, Floats
+from tests.power.pairs import said
 
 #: One night's level differs from the next one's by 2 %, one sample from the next by 1 %; ten samples a side and night.
 BETWEEN, WITHIN, SAMPLES = 0.02, 0.01, verdict.PAIRS
@@ -67,8 +68,8 @@ def pairs_of_a_night(kind: str, effect: float, rows: int, rng: np.random.Generat
 def ours_on_pairs(kind: str, effect: float, rows: int, rng: np.random.Generator) -> Cell:
     """What the verdict of interleaved pairs is: an alarm is `regressed`, and `improved` where nothing changed."""
     base, head = pairs_of_a_night(kind, effect, rows, rng)
-    said = [verdict.judge(list(row)).said for row in head - base]
-    alarms = sum(each == "regressed" or (not effect and each == "improved") for each in said)
+    found = said(head - base)
+    alarms = sum(each == "regressed" or (not effect and each == "improved") for each in found)
     return Cell("npulens, 10 pairs", kind, 1, effect, rows, alarms, None)
 
 

@@ -9,8 +9,9 @@ likelihood. A step on quiet nights has much of it; a series that wanders has lit
 needs no step.
 
 What so much evidence is worth was measured, not derived: over Gaussian, heavy-tailed, autocorrelated, wandering,
-two-level and weekly noise and every length from 5 nights on, the evidence that noise alone brings exceeds x in at most
-``exp(3 - 0.7 x)`` of the series. That is ``p``; docs/power.md measures it again.
+two-level and weekly noise and every length from 5 nights on, the evidence that noise alone brings exceeds x in hardly
+more than ``exp(3 - 0.7 (x - 15 / nights))`` of the series; a few nights fit anything. That is ``p``; docs/power.md
+measures again how often it says 1 % or less.
 
 Single wild nights are drawn in to their neighbours first (a running median of five): two nights in a row are a step,
 one is not. The nights between which the step lies are those that hold 95 % of its likelihood.
@@ -64,7 +65,7 @@ class Scan:
     @property
     def p(self) -> Floats:
         """How often noise alone brings so much evidence, at most."""
-        return p_value(self.evidence)
+        return p_value(self.evidence, self.nights)
 
     def between(self, row: int) -> tuple[int, int]:
         """The first and last night on which the new level may have begun, 95 times in 100."""
@@ -76,9 +77,9 @@ class Scan:
         return int(held.min()), int(held.max())
 
 
-def p_value(evidence: Floats) -> Floats:
+def p_value(evidence: Floats, nights: int) -> Floats:
     """What so much evidence is worth; the module's own text says where the numbers come from."""
-    return np.asarray(np.minimum(1.0, np.exp(3.0 - 0.7 * evidence)))
+    return np.asarray(np.minimum(1.0, np.exp(3.0 - 0.7 * (evidence - 15.0 / nights))))
 
 
 @dataclass(frozen=True)

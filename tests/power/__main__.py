@@ -1,6 +1,7 @@
 """python -m tests.power [--rows N] [--rival-rows N] [-o FILE]: measures every cell and writes docs/power.md.
 
-The gate was tuned on other numbers: seeds below 100. Exit code 1 if it does not hold what it promises.
+The gate was tuned on other numbers: seeds below 100, and 20270101, which showed what five nights of a week look like.
+Exit code 1 if it does not hold what it promises.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from tests.bench.rivals import environment  # noqa: E402
 from tests.power.cells import Cell  # noqa: E402
 from tests.power.measured import OTAVA, RUPTURES, ours, theirs  # noqa: E402
 from tests.power.noise import KINDS  # noqa: E402
-from tests.power.page import HISTORY, PAIRS, false_alarms, page  # noqa: E402
+from tests.power.page import HISTORY, NIGHTLY, false_alarms, page  # noqa: E402
 
-SEED = 20_270_101
+SEED = 20_270_102
 #: What the gate promises.
 MOST_FALSE, LEAST_POWER, LEAST_DATED = 0.01, 0.95, 0.90
 
 
 def promises(cells: Sequence[Cell]) -> Iterator[tuple[bool, str]]:
     """Each promise: whether it holds, and the sentence that says so."""
-    for rule in (PAIRS, HISTORY):
+    for rule in (NIGHTLY, HISTORY):
         quiet = [cell for cell in cells if cell.rule == rule and not cell.effect]
         most = max(quiet, key=lambda cell: cell.rate)
         yield most.rate <= MOST_FALSE, (
             f"False alarms per metric-night at most {MOST_FALSE:.0%} in every noise, {rule}: at worst "
-            f"{false_alarms(most)} % ({most.noise}{'' if rule == PAIRS else f', {most.nights} nights'})"
+            f"{false_alarms(most)} % ({most.noise}{'' if rule == NIGHTLY else f', {most.nights} nights'})"
         )
-    (three,) = (cell for cell in cells if cell.rule == PAIRS and cell.noise == "Gaussian" and cell.effect == 0.03)
+    (three,) = (cell for cell in cells if cell.rule == NIGHTLY and cell.noise == "Gaussian" and cell.effect == 0.03)
     yield three.rate >= LEAST_POWER, (
-        f"At least {LEAST_POWER:.0%} of changes of 3 % seen with ten pairs under 2 % from night to night: "
-        f"{three.rate:.1%}"
+        f"At least {LEAST_POWER:.0%} of changes of 3 % seen with ten pairs, and ten more to be sure, under 2 % from "
+        f"night to night: {three.rate:.1%}"
     )
     found = [cell for cell in cells if cell.rule == HISTORY and cell.effect == 0.05 and cell.alarms >= cell.n // 40]
     dated = sum(cell.dated or 0 for cell in found) / sum(cell.alarms for cell in found)

@@ -19,9 +19,9 @@ NAMES = {"otava": "Otava, its defaults", "ruptures": "ruptures, PELT"}
 
 def ours(kind: str, rows: int, seed: int) -> list[Cell]:
     """Both gates and the rules of two nights on one kind of noise; each cell has numbers of its own."""
-    cells = []
+    cells: list[Cell] = []
     for effect in EFFECTS:
-        cells.append(ours_on_pairs(kind, effect, rows, generator(seed, kind, 1, effect)))
+        cells += ours_on_pairs(kind, effect, rows, generator(seed, kind, 1, effect))
         for nights in NIGHTS:
             samples = history(kind, nights, effect, rows, generator(seed, kind, nights, effect))
             cells.append(ours_on_history(kind, nights, effect, np.median(samples, axis=2)))
@@ -36,7 +36,7 @@ def generator(seed: int, kind: str, nights: int, effect: float) -> np.random.Gen
 
 
 def theirs(kind: str, rows: int, seed: int) -> list[Cell]:
-    """The rivals on the first rows of the very same histories."""
+    """The rivals on histories drawn alike."""
     cells = []
     with tempfile.TemporaryDirectory() as scratch:
         given, answer = Path(scratch, "in.npz"), Path(scratch, "out.npz")

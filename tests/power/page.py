@@ -9,7 +9,7 @@ from tests.power.cells import EFFECTS, Cell
 from tests.power.measured import OTAVA, RUPTURES
 from tests.power.noise import KINDS
 
-PAIRS, HISTORY = "npulens, 10 pairs", "npulens, history"
+PAIRS, NIGHTLY, HISTORY = "npulens, 10 pairs", "npulens, nightly", "npulens, history"
 HEAD = f"""# How often the gate cries wolf, and what it sees
 
 Written by `make power` (`python -m tests.power`); nothing here is typed by hand. Simulated nights: the level of a
@@ -18,8 +18,10 @@ noise shape the nights (of the pairs: the samples within a night, under a night'
 
 {{kinds}}
 
-* **npulens, 10 pairs**: base and head in turns within one night, as `npulens nightly` collects them; an alarm is the
-  verdict `regressed` (or `improved`, where nothing changed).
+* **npulens, 10 pairs**: base and head in turns within one night, judged by `analysis/regression/verdict.py`; an alarm
+  is the verdict `regressed` (or `improved`, where nothing changed).
+* **npulens, nightly**: the same as `npulens nightly` uses it: what moved is measured again, ten more pairs, and is an
+  alarm if they say the same by themselves.
 * **npulens, history**: the nights' medians through `judge_series`; an alarm is any change that it reports. The change
   is planted so that a third of the nights, at least two, come after it.
 * **7 % and 5 % of two nights, rank test of two nights**: the medians, or Mann and Whitney's p < 0.01 on the samples, of
@@ -54,7 +56,7 @@ def _table(cells: Sequence[Cell]) -> list[str]:
     rules = dict.fromkeys((cell.rule, cell.nights) for cell in sorted(cells, key=_order))
     for rule, nights in rules:
         of = {cell.effect: cell for cell in cells if (cell.rule, cell.nights) == (rule, nights)}
-        shown = "1" if rule == PAIRS else "2" if "two nights" in rule else str(nights)
+        shown = "1" if rule in (PAIRS, NIGHTLY) else "2" if "two nights" in rule else str(nights)
         lines.append(_row([rule, shown, false_alarms(of[0.0]),
                            *(f"{of[effect].rate:.0%}" for effect in EFFECTS[1:]), _dated(of[0.05])]))  # fmt: skip
     return lines
@@ -74,8 +76,8 @@ def _worst(cells: Sequence[Cell]) -> list[str]:
 
 
 def _order(cell: Cell) -> tuple[int, str, int]:
-    ranks = [PAIRS, HISTORY]
-    place = ranks.index(cell.rule) if cell.rule in ranks else 2 + ("two nights" not in cell.rule)
+    ranks = [PAIRS, NIGHTLY, HISTORY]
+    place = ranks.index(cell.rule) if cell.rule in ranks else 3 + ("two nights" not in cell.rule)
     return place, cell.rule, cell.nights
 
 

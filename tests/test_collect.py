@@ -157,6 +157,23 @@ def test_a_jobs_own_packages_and_customisation_stay_its_own(tmp_path: Path) -> N
 
 
 @needs_torch
+def test_a_python_that_has_torch_and_nothing_of_ours_is_recorded(tmp_path: Path) -> None:
+    import torch
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "theirs")], check=True)
+    site = next((tmp_path / "theirs/lib").glob("python*/site-packages"))
+    (site / "torch.pth").write_text(f"{Path(torch.__file__).parent.parent}\n")
+    script = tmp_path / "job.py"
+    script.write_text(TRAIN)
+    job = [str(tmp_path / "theirs/bin/python"), str(script), "8"]
+    found = subprocess.run(
+        [sys.executable, "-m", "collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", "--", *job],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""}, timeout=300,
+    )  # fmt: skip
+    assert json.loads(found.stdout.splitlines()[-1])["status"] == "complete", found.stderr
+
+
+@needs_torch
 def test_a_job_with_a_package_called_collectors_goes_on_unrecorded(tmp_path: Path) -> None:
     (tmp_path / "collectors.py").write_text("mine = 1\n")
     answer = collect(tmp_path, TRAIN, "8")  # the script's directory is the first on its path

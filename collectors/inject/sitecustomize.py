@@ -38,7 +38,7 @@ def _ours():
     """Our package, without its directory on the path: a job may have packages called app or analysis."""
     home = os.path.dirname(_HERE)
     other = importlib.util.find_spec("collectors")
-    place = os.path.abspath(os.path.dirname((other and other.origin) or home))
+    place = home if other is None else os.path.abspath(os.path.dirname(other.origin or ""))
     # Another installation of ours is in nobody's way; the job does not import it.
     if place != home and not os.path.isfile(os.path.join(place, "inject", os.path.basename(__file__))):
         raise ImportError("it has a package of its own called collectors")

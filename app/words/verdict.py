@@ -136,7 +136,7 @@ TEXT = {
         "{side}: {runs} captures, {n} steps of rank {ranks}",
         "{side}：{runs} 次采集，rank {ranks} 的 {n} 个 step",
     ),
-    "most_of_it": ("Most of it: {what}, {change}.", "变化最大的一项：{what}，{change}。"),
+    "most_of_it": ("Largest part: {what}, {change}.", "变化最大的一项：{what}，{change}。"),
     "leave_out": ("Leave out warm-up: {what}", "略去预热：{what}"),
     "leave_out_which": ("step {steps} of {side}", "{side} 的 step {steps}"),
     "leave_out_help": (

@@ -39,7 +39,7 @@ class Torch:
     def run(self, *arguments: str, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(
             [str(PYTHON), *arguments], cwd=cwd or ROOT, env=self.environment(more), capture_output=True, text=True,
-            timeout=300, umask=0o077,
+            timeout=900, umask=0o077,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout

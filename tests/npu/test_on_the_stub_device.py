@@ -62,7 +62,7 @@ def checks(environment: dict[str, str]) -> dict[str, tuple[str, str]]:
     """What the doctor says there."""
     done = subprocess.run(
         [str(PYTHON), "-m", "collectors", "doctor"], cwd=ROOT, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
+        timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr[-2000:]
     return {each["name"]: (each["status"], each["said"]) for each in json.loads(done.stdout.splitlines()[-1])["checks"]}

@@ -32,7 +32,7 @@ def nights(
         one = Measured("job", identity, "step", Value(value, "ms"), {0: value}, {}, None, None, covariates, True, "")
         keep(store, [one], label, at_ns)
         known = knowledge.known(home, label)
-        (row,) = judge.rows(Court(store, at_ns, {"job": 1}, known, "nightly.toml", True), [one])
+        (row,) = judge.rows(Court(store, at_ns, {"job": 1}, known, "nightly.toml", True, frozenset({"job"})), [one])
         night = Night(name="n", label=label, at_ns=at_ns, began="", ended="", seconds=0, budget_s=1, tasks=(),
                       rows=(row,))  # fmt: skip
         knowledge.tell(home, known, night)

@@ -86,7 +86,7 @@ def _parts(row: Row, tongue: Tongue) -> str:
     most = max(abs(part.delta_ns) for part in row.parts)
     lines = "".join(
         f"<tr><td>{tongue.of(lambda lang, p=part: telling.part(p, lang))}</td>"
-        f'<td class="quiet">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
+        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
         f'<td class="bar">{drawing.part(part.delta_ns, most)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
         for part in row.parts[:_PARTS]
     )

@@ -41,6 +41,7 @@ class Court:
     known: Known
     config: str  # the file, for the command that confirms
     history: bool  # whether tonight is in the history
+    sided: frozenset[str] = frozenset()  # the tasks that can be given a base and a head
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
     return replace(
         row, verdict=verdict, fresh=True, since=_night(usable[change.index]), since_ns=usable[change.index].at_ns,
         ratio=change.ratio, low=change.low, high=change.high, p=change.p, hints=hints,
-        confirm=covariates.confirm(hints, each.task, court.config), base_run=usable[change.index - 1].run_id,
+        confirm=covariates.confirm(hints, each.task, court.config) if each.task in court.sided else "",
+        base_run=usable[change.index - 1].run_id,
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
         settles=Said("settles_apart", {}) if verdict == "ambiguous" else None,
     )  # fmt: skip

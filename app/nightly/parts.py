@@ -8,13 +8,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from analysis.regression.change import Change, change
+from analysis.regression.change import Change, Contribution, change
 from app import comparing
 from app.nightly.night import Row, Share
 from ingest.errors import IngestError
 
 #: Parts that are kept; the sum of the others is one more.
 _MOST = 12
+_WIDEST = 160  # characters of a part's name
 #: The metric whose change is made of parts.
 _STEP = "step_ns"
 
@@ -44,9 +45,16 @@ def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
     if found is None:
         return row
     moved = [one for one in found.contributions if one.delta_ns]
-    parts = tuple(Share(one.kind, one.what, one.delta_ns) for one in moved[:_MOST])
+    parts = tuple(Share(one.kind, _what(one), one.delta_ns) for one in moved[:_MOST])
     rest = sum(one.delta_ns for one in moved[_MOST:])
     return replace(row, parts=parts, rest_ns=rest, residual_ns=found.residual_ns, parts_ns=found.delta_ns)
+
+
+def _what(one: Contribution) -> str:
+    """A kernel by its short name and its shapes; causes and directions stay the words they are."""
+    if one.kind in ("gap", "copy"):
+        return one.what
+    return f"{comparing.short(one.what)} {one.shapes}".strip()[:_WIDEST]
 
 
 def _change(store: Path, pair: _Pair) -> Change | None:

@@ -36,7 +36,10 @@ def counts(night: Night, lang: str) -> str:
 def moved(night: Night) -> list[Row]:
     """The rows that this night is about, the gravest first."""
     found = [*(row for verdict in ("regressed", "machine", "improved") for row in night.of(verdict)), *night.outside]
-    return sorted(found, key=lambda row: (ORDER.index(row.verdict), -abs((row.ratio or 1) - 1)))
+    # The step first: what it is made of moves with it.
+    return sorted(found, key=lambda row: (
+        ORDER.index(row.verdict), not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
+    ))  # fmt: skip
 
 
 def said(sentence: Said, lang: str) -> str:

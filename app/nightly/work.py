@@ -88,7 +88,8 @@ def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str
 def _court(work: Work) -> Court:
     turns = {task.title: steps.rounds(task, work.config.night.rounds) for task in work.config.tasks}
     known = knowledge.known(work.home, work.which.label)
-    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history)
+    sided = frozenset(task.title for task in (*work.config.workload, *work.config.job))
+    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided)
 
 
 def _judged(work: Work, numbers: Sequence[tonight.Measured]) -> tuple[Row, ...]:

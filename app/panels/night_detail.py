@@ -13,6 +13,7 @@ from app.nightly.night import ORDER, Night, Row
 from app.panels import cells
 from app.telling import plain
 
+_PARTS = 5  # of a change; the report has more
 _COLUMNS = ("task", "metric", "verdict", "change", "interval", "tonight", "before", "since", "by")
 
 
@@ -39,6 +40,12 @@ def _moved(ctx: Context, row: Row, place: int) -> None:
     st.text(plain(" · ".join(text for text in facts if text)))
     for sentence in telling.why(row, ctx.lang):
         st.text(plain(f"• {sentence}"))
+    if row.parts:
+        st.text(ctx.say("nightly.parts"))
+    for part in row.parts[:_PARTS]:
+        kind = ctx.say(f"verdict.kind_{part.kind}")
+        length = figures.number(part.delta_ns, "ns")
+        st.text(plain(f"• {'+' if part.delta_ns > 0 else ''}{length} · {kind} · {telling.part(part, ctx.lang)}"))
     if row.confirm:
         st.text(ctx.say("nightly.confirm"))
         st.code(row.confirm, language="bash")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from collectors.backends.backend import Backend, Telemetry, open_backend
+from collectors.backends.npu import Npu
 from collectors.telemetry.processor import Processor
+from tests import npu_smi_texts
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -103,3 +107,20 @@ def test_the_last_cache_counts_once_for_the_cores_that_share_it(tmp_path: Path) 
         })  # fmt: skip
     assert Processor(tmp_path, cores=range(4)).cache_bytes() == 64 << 20
     assert Processor(tmp_path, cores=(1,)).cache_bytes() == 32 << 20
+
+
+def test_an_npu_is_asked_for_by_the_number_that_npu_smi_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second visible of 1 and 3 is chip 1 of card 4 on an Atlas 300I Duo, not its neighbour."""
+    write(tmp_path, {"map": npu_smi_texts.MAPPING_310P, "common": npu_smi_texts.COMMON_310P})
+    tool = tmp_path / "npu-smi"
+    answers = f'case "$*" in "info -m") cat {tmp_path}/map;; *"-i 4") cat {tmp_path}/common;; esac'
+    tool.write_text(f"#!/bin/sh\n{answers}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "1,3")
+    npu = Npu("npu", SimpleNamespace(current_device=lambda: 1))
+    assert npu.telemetry() == Telemetry(clock_mhz=1080, rated_mhz=1080, busy_share=0.71, temperature_c=59)
+    tool.unlink()
+    assert npu.telemetry() == Telemetry()

@@ -10,7 +10,7 @@ needs no step.
 
 What so much evidence is worth was measured, not derived: over Gaussian, heavy-tailed, autocorrelated, wandering,
 two-level and weekly noise and every length from 5 nights on, the evidence that noise alone brings exceeds x in hardly
-more than ``exp(3 - 0.7 (x - 15 / nights))`` of the series; a few nights fit anything. That is ``p``; docs/power.md
+more than ``exp(3 - 0.7 (x - 20 / nights))`` of the series; a few nights fit anything. That is ``p``; docs/power.md
 measures again how often it says 1 % or less.
 
 Single wild nights are drawn in to their neighbours first (a running median of five): two nights in a row are a step,
@@ -79,7 +79,7 @@ class Scan:
 
 def p_value(evidence: Floats, nights: int) -> Floats:
     """What so much evidence is worth; the module's own text says where the numbers come from."""
-    return np.asarray(np.minimum(1.0, np.exp(3.0 - 0.7 * (evidence - 15.0 / nights))))
+    return np.asarray(np.minimum(1.0, np.exp(3.0 - 0.7 * (evidence - 20.0 / nights))))
 
 
 @dataclass(frozen=True)

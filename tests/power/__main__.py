@@ -1,7 +1,7 @@
 """python -m tests.power [--rows N] [--rival-rows N] [-o FILE]: measures every cell and writes docs/power.md.
 
-The gate was tuned on other numbers: seeds below 100, and 20270101, which showed what five nights of a week look like.
-Exit code 1 if it does not hold what it promises.
+The gate was tuned on other numbers: seeds below 100, and 20270101 and 20270102, where five nights of a week looked
+like a change. Exit code 1 if it does not hold what it promises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.power.measured import OTAVA, RUPTURES, ours, theirs  # noqa: E402
 from tests.power.noise import KINDS  # noqa: E402
 from tests.power.page import HISTORY, NIGHTLY, false_alarms, page  # noqa: E402
 
-SEED = 20_270_102
+SEED = 20_270_103
 #: What the gate promises.
 MOST_FALSE, LEAST_POWER, LEAST_DATED = 0.01, 0.95, 0.90
 

@@ -17,11 +17,17 @@ from collectors.workloads.workload import Case, NotHere, names, workload
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 #: The first compilation imports parts of torch that torch itself calls deprecated.
 own_affair = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-pytestmark = pytest.mark.torch
 ROOT = Path(__file__).resolve().parent.parent
 
 #: Share of the norm by which a result may be away from the truth: what the type can hold, with room for its sums.
 WITHIN = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+#: What a CPU has no use for, and the reason that it gives.
+NOT_ON_A_CPU = {
+    "pinned": "no device to copy to", "double_buffered": "no device to copy to", "graph": "on CUDA and NPU only",
+    "fused": "oneDNN does not compute",
+}  # fmt: skip
+#: Variants that need triton, which is not part of torch for a CPU.
+OF_TRITON = ("triton", "epilogue", "atomic", "sorted")
 #: These do several steps, because what a step leaves behind is part of what they compute.
 STEPS = 3
 
@@ -32,7 +38,8 @@ def cases() -> Iterator[Any]:
             for dtype in workload(name).DTYPES:
                 # A compilation takes seconds: one type in every run, the others with the torture.
                 rare = variant == "compiled" and dtype != "float32"
-                yield pytest.param(name, variant, dtype, marks=[pytest.mark.torture] if rare else [])
+                marks = [] if variant in OF_TRITON else [pytest.mark.torch]
+                yield pytest.param(name, variant, dtype, marks=[*marks, pytest.mark.torture] if rare else marks)
 
 
 def away(found: Any, wanted: Any) -> float:
@@ -64,7 +71,10 @@ def test_a_variant_computes_what_its_reference_does(
     try:
         case = built(name, variant, dtype)
     except NotHere as why:
-        pytest.skip(str(why))
+        if variant in OF_TRITON:
+            pytest.skip(str(why))
+        assert NOT_ON_A_CPU.get(variant, "nothing") in str(why)
+        return
     truth = outputs(built(name, "reference", "float64"))
     for found, wanted in zip(outputs(case), truth, strict=True):
         assert [each.shape for each in found] == [each.shape for each in wanted]
@@ -84,6 +94,7 @@ def test_the_table_of_what_has_run_is_of_these_workloads() -> None:
         assert case["outcome"] == "not here" or case["relative_error"] <= WITHIN[case["dtype"]], case
 
 
+@pytest.mark.torch
 @needs_torch
 @pytest.mark.parametrize(
     ("name", "shape"),

@@ -25,6 +25,8 @@ from ingest.redact import Redactor
 ALIKE = 0.10
 #: What a driver tells that names one piece of hardware.
 _SERIAL = re.compile(r"((?:Serial Number|[VND]*Die ID|UUID|Board Part Number)\s*:\s*)\S[^\n]*")
+#: A host of any name, be it a word of every day.
+_HOST = re.compile(r'("host_?name"\s*:\s*")([^"]+)"', re.IGNORECASE)
 _TEXTS = (".json", ".txt", ".csv", ".py", ".log", "")
 
 
@@ -132,7 +134,8 @@ def redacted(name: str, data: bytes, redactor: Redactor) -> bytes | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return redactor.text(_SERIAL.sub(r"\1-", text)).encode()
+    named = _HOST.sub(lambda found: f'{found[1]}{redactor.host(found[2])}"', _SERIAL.sub(r"\1-", text))
+    return redactor.text(named).encode()
 
 
 def _files(place: Path) -> Iterator[Path]:

@@ -65,7 +65,9 @@ def packed(tmp_path: Path, redact: bool) -> dict[str, bytes]:
     place = tmp_path / "evidence"
     (place / "tools").mkdir(parents=True)
     (place / "tools/board.txt").write_text("Product Name : IT21\n\tSerial Number      : 1025C9048791\n")
-    (place / f"{host}_12.pt.trace.json.gz").write_bytes(gzip.compress(b'{"dir": "/home/liwei/jobs/a", "ts": 12.340}'))
+    (place / f"{host}_12.pt.trace.json.gz").write_bytes(
+        gzip.compress(b'{"host_name": "train", "dir": "/home/liwei/jobs/a", "ts": 12.340}')
+    )
     (place / "rank.db").write_bytes(b"SQLite format 3\0/home/liwei")
     archive = evidence.pack(place, {"backend": "cpu", "place": "/home/liwei/x"}, tmp_path, redact)
     with zipfile.ZipFile(archive) as found:
@@ -87,6 +89,7 @@ def test_a_redacted_archive_names_nobody(tmp_path: Path) -> None:
     texts = {name: gzip.decompress(data) if name.endswith(".gz") else data for name, data in files.items()}
     for name, data in texts.items():
         assert b"liwei" not in data and b"1025C9048791" not in data, name
+    assert b"train" not in texts["host_12.pt.trace.json.gz"]
     assert texts["host_12.pt.trace.json.gz"].endswith(b'"ts": 12.340}')
 
 

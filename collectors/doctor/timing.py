@@ -70,7 +70,7 @@ def twice_the_work(backend: Backend) -> Check:
     seen = {"ratio": round(ratio, 3), "repeats": REPEATS, "low": round(verdict.low, 3), "high": round(verdict.high, 3)}
     if TWICE[0] <= ratio <= TWICE[1]:
         return Check("twice_the_work", PASS, "ratio", seen)
-    if verdict.low <= 2 <= verdict.high:
+    if verdict.low <= 2 <= verdict.high or verdict.high / verdict.low > NOISY:
         return Check("twice_the_work", WARN, "noisy", seen)
     return Check("twice_the_work", FAIL, "ratio", seen)
 

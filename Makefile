@@ -59,7 +59,7 @@ score: .venv/.test  ## detectors against planted faults: 100 captures from fresh
 pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)
 	$(BIN)/python -m tests.pairs $(PAIRS_ARGS)
 
-power: .venv/.test  ## false alarms and power of the gate beside its rivals', into docs/power.md: half an hour (POWER_ARGS=...)
+power: .venv/.test  ## false alarms and power of the gate beside its rivals', into docs/power.md: five minutes of CPU (POWER_ARGS=--jobs 2)
 	$(BIN)/python -m tests.power $(POWER_ARGS)
 
 nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly: was everything found, and nothing else

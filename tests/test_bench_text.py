@@ -28,5 +28,5 @@ def test_what_a_comparison_prints(figure: dict[str, Any], says: str) -> None:
 
 def test_a_percentile_without_an_upper_bound_says_how_many_it_takes() -> None:
     each = {"level": 0.99, "value": 9_000, "low": 8_000, "high": None, "samples": 500, "needed": 555}
-    assert text._quantile(each) == "P99 >= 8 us (P99 needs n >= 555)"
+    assert text._quantile(each) == "P99 >= 8 µs (P99 needs n >= 555)"
     assert text.busy(3.0, 4) is not None and text.busy(0.5, 4) is None

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from analysis.regression.series import Change
+from analysis.say import share
 from app import i18n, telling
 from app.console import json_option, lang_option, print_json, store_option, table
 from app.histories import Judged, amount, judged, percent
@@ -96,7 +97,7 @@ def _listed(found: list[Judged], lang: str) -> str:
         [each.identity.key[:8], telling.plain(each.identity.workload or "-"),
          telling.plain(each.identity.hardware or "-"), telling.plain(each.metric), str(len(each.points)),
          amount(each.verdict.level, each.unit),
-         "-" if each.verdict.floor is None else f"{each.verdict.floor:.1%}",
+         "-" if each.verdict.floor is None else share(each.verdict.floor),
          i18n.say(lang, f"history.verdict_{each.verdict.verdict}"), _since(each)]
         for each in found
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import files
 
+from analysis.say import share
 from app.i18n import say
 from app.nightly import drawing, figures, telling
 from app.nightly.night import ORDER, Night, Row
@@ -133,7 +134,7 @@ def _table(night: Night, tongue: Tongue) -> str:
         f'<td class="n">{text(figures.change(row.ratio))}</td><td class="n">{text(figures.interval(row))}</td>'
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
-        f'<td class="n">{"–" if row.floor is None else f"{row.floor:.1%}"}</td>'
+        f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
         f"<td>{tongue.of(lambda lang, r=row: telling.judged_by(r, lang))}</td>"
         f"<td>{tongue.of(lambda lang, r=row: ' '.join(telling.why(r, lang)))}</td></tr>"
         for row in rows

@@ -17,6 +17,7 @@ from analysis.regression.change_point import LEAST
 from analysis.regression.discoveries import discoveries
 from analysis.regression.floor import Floor, margin, noise_floor
 from analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
+from analysis.say import share
 from app.nightly import covariates
 from app.nightly.knowledge import Known
 from app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
@@ -203,7 +204,7 @@ def _word(
             return "ambiguous", Said("settles_again" if second.n else "settles_unlooked", {})
         reach = margin(floor, 0.0)
         if whole.ratio is not None and abs(whole.ratio - 1) < reach:
-            return "ambiguous", Said("settles_floor", {"floor": f"{reach:.1%}"})
+            return "ambiguous", Said("settles_floor", {"floor": share(reach)})
         return cast(Verdict, first.said), None
     if whole.said in _MOVED or whole.settles is None:
         return cast(Verdict, whole.said), None

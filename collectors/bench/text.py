@@ -9,7 +9,7 @@ from collectors.harness.batch_curve import Point
 from collectors.harness.quantiles import needed
 
 Figure = Mapping[str, Any]
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 #: Runnable processes a core before the measurement begins, beyond which it is not alone.
 BUSY_LOAD = 0.5
 _LEVELS = {0.5: "P50", 0.9: "P90", 0.99: "P99", 0.999: "P99.9"}
@@ -64,8 +64,8 @@ def latency(figure: Figure) -> str:
              f" (the first took {ns(figure['warm_up']['first_ns'])}){_state(figure)}"]  # fmt: skip
     lines += ["  " + "   ".join(_quantile(each) for each in figure["quantiles"])]
     out = figure["outliers"]
-    lines += [f"  max {ns(figure['max'])}, mean {ns(figure['mean'])}; {out['count']} outliers ({out['share']:.1%}) "
-              f"above {ns(out['high_fence'])}, kept{_events(out)}"]  # fmt: skip
+    lines += [f"  max {ns(figure['max'])}, mean {ns(figure['mean'])}; {out['count']} outliers "
+              f"({100 * out['share']:.1f} %) above {ns(out['high_fence'])}, kept{_events(out)}"]  # fmt: skip
     return "\n".join(lines)
 
 

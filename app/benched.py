@@ -12,6 +12,8 @@ from app import i18n
 LEVELS = ((0.5, "P50"), (0.9, "P90"), (0.99, "P99"), (0.999, "P99.9"))
 PARTS = ("versus", "latency", "numerics", "batch", "together", "throughput", "sweep")
 ABSENT = "–"
+#: Nobody takes more pairs than this to tell two variants apart.
+_MOST_PAIRS = 1000
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def verdict(figure: Figure) -> str:
         return "control_bad" if figure["said"] == "different" else "control_good"
     if figure.get("withheld"):
         return "withheld"
+    if figure["said"] == "cannot_tell" and (figure["pairs_needed"] or 0) > _MOST_PAIRS:
+        return "too_noisy"
     return figure["said"] if figure["said"] != "different" else "faster" if figure["ratio"] < 1 else "slower"
 
 

@@ -16,7 +16,10 @@ def figures() -> Iterator[tuple[dict[str, Any], str]]:
     yield {**told, "ratio": 0.6, "said": "different"}, "faster: 1.67 x"
     yield {**told, "ratio": 1.25, "said": "different"}, "slower: takes 1.25 x the time"
     yield {**told, "ratio": 1.0, "said": "same"}, "same within 1 %"
-    yield {**told, "ratio": 1.0, "said": "cannot_tell", "pairs_needed": 1234}, "cannot tell; about 1,234 pairs would"
+    yield {**told, "ratio": 1.0, "said": "cannot_tell", "pairs_needed": 1000}, "cannot tell; about 1,000 pairs would"
+    yield {**told, "ratio": 1.0, "said": "cannot_tell", "pairs_needed": 1234}, (
+        "cannot tell: too noisy here, 1,234 pairs would not be taken by anyone"
+    )
     yield {**told, "ratio": 1.2, "said": "different", "control": True}, "DIFFERENT from itself"
     yield {**told, "ratio": 0.6, "said": "different", "withheld": "noise"}, "withheld: noise"
 

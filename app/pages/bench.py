@@ -17,7 +17,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The answer first, then what it rests on."""
-    st.subheader(ctx.say("bench.title"), anchor=False)
+    st.subheader(ctx.say("bench.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

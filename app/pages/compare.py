@@ -15,7 +15,7 @@ GROUP = "data"
 
 def render(ctx: Context) -> None:
     """Choose two sides, then everything that differs."""
-    st.header(ctx.say("compare.title"), anchor=False)
+    st.subheader(ctx.say("compare.question"), anchor=False)
     if ctx.run is None:
         st.text(ctx.say("compare.empty"))
         return

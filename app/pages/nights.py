@@ -20,7 +20,7 @@ def render(ctx: Context) -> None:
     if not names:
         _empty(ctx)
         return
-    st.header(ctx.say("nights.title"), anchor=False)
+    st.subheader(ctx.say("nights.question"), anchor=False)
     name = _configuration(ctx, names)
     nights = kept.nights(ctx.store, name)
     label = night_calendar.show(ctx, nights)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import deliveries
 from app.context import Context
-from app.panels import breakdown, findings, intake, recorded, sentence, store_empty
+from app.panels import bench_about, breakdown, findings, intake, recorded, sentence, store_empty
 
 TITLE = "shell.overview"
 ICON = ":material/insights:"
@@ -24,6 +24,10 @@ def render(ctx: Context) -> None:
     if ctx.asked_for:
         st.text(ctx.say("runs.unknown_run", {"id": ctx.asked_for}))
     sentence.show(ctx, ctx.run)
+    if "bench" in ctx.run.formats:
+        bench_about.brief(ctx)
+        recorded.show(ctx, ctx.run)
+        return
     answer = st.container()  # stands first, and is drawn last: a judgement may take longer than the split
     breakdown.show(ctx)
     cards = st.container()

@@ -8,7 +8,7 @@ import streamlit as st
 from analysis.look import bench as look
 from app import benched, context, telling
 from app.context import Context
-from app.panels import cells, run_list
+from app.panels import bench_versus, cells, run_list
 from app.said import said
 
 _COMMAND = "npulens bench conv_bn_relu"
@@ -26,6 +26,14 @@ def answer(ctx: Context, found: look.Bench) -> None:
         })))  # fmt: skip
         if ctx.run is not None and ctx.run.status == "partial":
             st.text(telling.plain(ctx.say("bench.partial", {"why": said(ctx.lang, ctx.run.reason)})))
+
+
+def brief(ctx: Context) -> None:
+    """What the first screen says of a benchmark: its answer and the comparisons behind it."""
+    found = context.measured(ctx, look.bench)
+    if found is not None:
+        answer(ctx, found)
+        bench_versus.show(ctx, found)
 
 
 def environment(ctx: Context, found: look.Bench) -> None:

@@ -1,8 +1,9 @@
-"""The bench page: latency, fused against unfused, batch curve, several at once, numerics; and what reading one "
-"says."""
+"""The bench page: latency, fused against unfused, batch curve, several at once, numerics; what reading one says."""
 
 TEXT = {
     "title": ("Bench", "基准测试"),
+    "question": ("Is every variant right, how long does it take, and which is faster?",
+                 "各变体结果是否正确，用时多少，哪个更快？"),  # fmt: skip
     "is_one": (
         "This run is a benchmark: figures and samples, no trace. Its figures are on the Bench page.",
         "本次运行是基准测试，只有指标与样本，没有 trace。指标见“基准测试”页。",
@@ -39,6 +40,12 @@ TEXT = {
         "{pairs} pairs cannot tell {variant} from {base} in {dtype}: {ratio} of its time [{low}, {high}]. About "
         "{needed} pairs would.",
         "{pairs} 对不足以区分 {dtype} 下的 {variant} 与 {base}：{ratio} [{low}, {high}]，约需 {needed} 对。",
+    ),
+    "too_noisy": (
+        "{pairs} pairs cannot tell {variant} from {base} in {dtype}: {ratio} of its time [{low}, {high}]. The machine "
+        "is too noisy: no number of pairs that anyone would take would tell.",
+        "{pairs} 对不足以区分 {dtype} 下的 {variant} 与 {base}：{ratio} [{low}, {high}]。机器噪声过大，"
+        "再多配对也难以区分。",
     ),
     "withheld": (
         "{variant} against {base} in {dtype} is withheld: the control, a variant against itself, came out "

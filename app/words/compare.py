@@ -2,6 +2,8 @@
 
 TEXT = {
     "title": ("Compare", "对比"),
+    "question": ("Is it slower, is that real, and what does the change consist of?",
+                 "是否变慢，变化是否真实，由什么构成？"),  # fmt: skip
     "by": ("Compare", "对比对象"),
     "by_runs": ("Two runs", "两次运行"),
     "by_ranks": ("Two ranks", "两个 rank"),

@@ -2,6 +2,7 @@
 
 TEXT = {
     "title": ("Nights", "夜间"),
+    "question": ("Did last night get slower, and why?", "昨夜是否变慢，原因是什么？"),
     "empty_title": ("No night was run yet", "还没有夜间结果"),
     "empty_what": (
         "Every night npulens collects or loads what a file names, compares it with the nights before, and says here "

@@ -9,6 +9,8 @@ from collectors.harness.batch_curve import Point
 from collectors.harness.quantiles import needed
 
 Figure = Mapping[str, Any]
+#: Nobody takes more pairs than this.
+_MOST_PAIRS = 1000
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 #: Runnable processes a core before the measurement begins, beyond which it is not alone.
 BUSY_LOAD = 0.5
@@ -105,7 +107,10 @@ def versus(figure: Figure) -> str:
     if figure["withheld"]:
         return left + f"withheld: {figure['withheld']}"
     if figure["said"] == "cannot_tell":
-        return left + f"cannot tell; about {figure['pairs_needed']:,} pairs would"
+        needed = figure["pairs_needed"]
+        if needed > _MOST_PAIRS:
+            return left + f"cannot tell: too noisy here, {needed:,} pairs would not be taken by anyone"
+        return left + f"cannot tell; about {needed:,} pairs would"
     if figure["said"] == "same":
         return left + "same within 1 %"
     if figure["control"]:

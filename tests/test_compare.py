@@ -240,6 +240,8 @@ def test_warm_up_is_what_comes_first_and_lasts_longer() -> None:
 
 def test_one_capture_a_side_is_judged_by_its_steps() -> None:
     base, head = lasting(*[100, 101, 99, 100, 102, 98] * 2), lasting(*[110, 111, 109, 110, 112, 108] * 2)
+    assert compared([base], [head]).verdict.method == "steps"  # two parts of one capture
+    head = replace(head, side=replace(head.side, about=replace(head.side.about, run_id="another")))
     found = compared([base], [head])
     assert found.verdict.said == "regressed" and found.verdict.method == "captures" and found.verdict.settles
     assert found.metric == "step_ns" and moved(found.change) == {("kernel", "Work"): 10_000}

@@ -15,38 +15,14 @@ from collectors.harness.quantiles import bounds, needed, quantiles, rank
 from collectors.harness.steady import steadiness
 from collectors.harness.versus import judge, order, signed_rank, student, versus
 from collectors.harness.warmup import settled, warm_up
-
-N = 1000
-LEVEL = 100_000  # ns of one call
-
-
-def series(kind: str, seed: int) -> list[int]:
-    """A thousand calls with 3 % noise and one thing wrong with them."""
-    dice, found = random.Random(seed), []
-    for i in range(N):
-        scale = 1 + dice.gauss(0, 0.03)
-        if kind == "cold":
-            scale *= 1 + 1.5 * math.exp(-i / 15)
-        if kind == "cold_block" and i < 100:
-            scale *= 1.4
-        if kind == "drift":
-            scale *= 1 + 0.1 * i / N
-        if kind == "throttled" and i >= 600:
-            scale *= 1.25
-        if kind == "faster_later" and i >= 600:
-            scale *= 0.8
-        if kind == "bimodal" and dice.random() < 0.5:
-            scale *= 1.6
-        if kind == "stalls" and dice.random() < 0.02:
-            scale *= 10
-        found.append(round(LEVEL * scale))
-    return found
+from tests.bench.harness import LEVEL_NS as LEVEL
+from tests.bench.harness import series
 
 
 @pytest.mark.parametrize(
     ("kind", "state"),
-    [("flat", "steady"), ("cold", "cold_start"), ("cold_block", "cold_start"), ("drift", "drift"),
-     ("throttled", "throttled"), ("faster_later", "unsteady"), ("bimodal", "steady"), ("stalls", "steady")],
+    [("flat", "steady"), ("cold start", "cold_start"), ("cold block", "cold_start"), ("drift", "drift"),
+     ("throttled", "throttled"), ("faster later", "unsteady"), ("bimodal", "steady"), ("stalls", "steady")],
 )  # fmt: skip
 def test_the_kind_of_a_series_is_told(kind: str, state: str) -> None:
     assert Counter(steadiness(series(kind, seed)).state for seed in range(100)) == {state: 100}
@@ -54,7 +30,7 @@ def test_the_kind_of_a_series_is_told(kind: str, state: str) -> None:
 
 def test_a_cold_start_is_left_out_and_no_more_than_that() -> None:
     for seed in range(50):
-        found = steadiness(series("cold_block", seed))
+        found = steadiness(series("cold block", seed))
         assert found.counts and found.kept_from == 100  # the planted end; bins are 50 calls
         assert found.change == pytest.approx(1 / 1.4 - 1, abs=0.03)
 

@@ -28,10 +28,14 @@ def series(kind: str, seed: int, calls: int = CALLS) -> list[int]:
         scale = 1 + dice.gauss(0, 0.03)
         if kind == "cold start":
             scale *= 1 + 1.5 * math.exp(-i / 15)
+        if kind == "cold block" and i < 0.1 * calls:
+            scale *= 1.4
         if kind == "drift":
             scale *= 1 + 0.1 * i / calls
         if kind == "throttled" and i >= 0.6 * calls:
             scale *= 1.25
+        if kind == "faster later" and i >= 0.6 * calls:
+            scale *= 0.8
         if kind == "bimodal" and dice.random() < 0.5:
             scale *= 1.6
         if kind == "stalls" and dice.random() < 0.02:

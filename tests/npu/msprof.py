@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,20 +99,22 @@ def statistic(layer: Sequence[Task]) -> Iterator[dict[str, Any]]:
 
 def export(prof: Path) -> None:
     layer = planned(prof)
-    out = prof / "mindstudio_profiler_output"
-    out.mkdir(exist_ok=True)
+    out = prof / "half"
+    out.mkdir()
     (out / f"msprof_{STAMP}.json").write_text(json.dumps(list(timeline(layer))))
     _table(out / f"op_statistic_{STAMP}.csv", list(statistic(layer)))
-    _table(out / f"op_summary_{STAMP}.csv", list(summary(layer)))  # last: torch_npu waits for a table
+    _table(out / f"op_summary_{STAMP}.csv", list(summary(layer)))
+    out.rename(prof / "mindstudio_profiler_output")  # all at once: torch_npu begins to read at the first table
+    # Its analysis looks for a table ten times a second, and ends without most of its files if msprof ended before it
+    # looked. CANN's takes seconds, so that nobody has met this.
+    time.sleep(1)
 
 
 def _table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    half = path.with_suffix(".half")
-    with half.open("w", newline="") as file:
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    half.rename(path)
 
 
 def main(arguments: Sequence[str]) -> int:

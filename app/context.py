@@ -102,13 +102,14 @@ def _set_query(key: str, value: str) -> None:
 
 
 def _restore_query() -> None:
-    """Streamlit empties the query when the page changes; the link should keep saying what is on the screen."""
+    """Streamlit empties the query when the page changes; the link should keep saying what is on the screen.
+
+    It is said every time: what a script says of the address is lost when the next script begins before it was sent.
+    """
     for key in ("lang", "run"):
-        kept = st.session_state.get(f"query_{key}")
-        if key not in st.query_params and kept:
-            st.query_params[key] = kept
-        elif key in st.query_params:
-            st.session_state[f"query_{key}"] = st.query_params[key]
+        asked = st.query_params.get(key) or st.session_state.get(f"query_{key}")
+        if asked:
+            _set_query(key, asked)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

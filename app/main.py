@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import streamlit as st  # noqa: E402
+from streamlit import config  # noqa: E402
 from streamlit.runtime.pages_manager import PagesManager  # noqa: E402
 
 from app import upload  # noqa: E402
@@ -21,5 +22,10 @@ from app.timeline import perfetto, route  # noqa: E402
 # A directory called pages means an older kind of app until the first st.navigation of the process: whoever came first
 # by a link to a page would be told that there is no such page.
 PagesManager.uses_pages_directory = False
+
+# Streamlit 1.67 sends only the name of a message over 10 kB that it believes the browser still holds. The browser
+# forgets those after two more scripts, and then the page is dead until it is loaded again ("Cached ForwardMsg MISS"):
+# seen in drops on a busy machine, where the page is drawn several times in a row. No message is as large as this.
+config.set_option("global.minCachedMessageSize", 1 << 40)
 
 app = st.App("dashboard.py", routes=[*upload.routes(), *route.routes(), *perfetto.routes()])

@@ -54,6 +54,10 @@ def refuse(report: pytest.TestReport | pytest.CollectReport, markers: frozenset[
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     refuse(report, frozenset(mark.name for mark in item.iter_markers()))
+    if report.when == "call" and report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if callable(tells := getattr(value, "tells", None)):
+                report.sections.append((f"what {name} tells", tells()))
     return report
 
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import hostile_capture
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = (
@@ -43,6 +44,9 @@ class Visit:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: self.requests.append(request.url))
+        self.sockets: list[str] = []
+        self.messages = self.names = 0  # of the server; and those that only name one sent before
+        page.on("websocket", self._watch)
 
     def open(self, query: str = "") -> None:
         self.page.goto(f"{self.url}/{query}")
@@ -50,6 +54,24 @@ class Visit:
 
     def shows(self, text: str) -> None:
         self.page.get_by_text(text).first.wait_for(timeout=120_000)
+
+    def _watch(self, socket: playwright.WebSocket) -> None:
+        opened = time.monotonic()
+        self.sockets.append("opened")
+        socket.on("framereceived", self._receive)
+        socket.on("close", lambda _: self.sockets.append(f"closed after {time.monotonic() - opened:.1f} s"))
+
+    def _receive(self, frame: bytes | str) -> None:
+        message = ForwardMsg.FromString(frame) if isinstance(frame, bytes) else ForwardMsg()
+        self.messages += 1
+        self.names += message.WhichOneof("type") == "ref_hash"
+
+    def tells(self) -> str:
+        """The state of the page, for whoever reads of a failure."""
+        app = self.page.locator('[data-testid="stApp"]').first
+        state = app.evaluate("app => [...app.attributes].map(each => `${each.name}=${each.value}`).join(' ')")
+        lines = [self.page.url, state, f"sockets: {self.sockets}", f"errors: {self.errors}", *self.requests[-12:]]
+        return "\n".join([*lines, self.page.locator("body").inner_text()[:3000]])
 
     def outside(self) -> list[str]:
         """Requests that left this origin."""
@@ -191,6 +213,17 @@ def test_files_can_be_dragged_onto_the_page_and_the_switch_goes_back(visit: Visi
     page.wait_for_url(lambda url: _asks(url) == _asks(first), timeout=60_000)
     visit.shows("This run holds 1 of the job's 4 ranks")
     assert visit.errors == []
+
+
+def test_every_message_is_sent_whole(visit: Visit) -> None:
+    """One that only names an older message kills the page if the browser has forgotten that."""
+    visit.open("?lang=en")
+    visit.page.wait_for_selector(".js-plotly-plot .bars path >> visible=true", timeout=60_000)
+    before = visit.messages
+    for language in ("中文", "English"):
+        visit.page.get_by_text(language, exact=True).click()
+        visit.shows("时间去向" if language == "中文" else "Where the time goes")
+    assert visit.messages > before > 0 and visit.names == 0 and visit.errors == []
 
 
 def test_the_upload_route_answers_strangers_with_a_refusal(server: str) -> None:

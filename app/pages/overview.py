@@ -16,9 +16,11 @@ GROUP = ""
 
 def render(ctx: Context) -> None:
     """Drop zone, and the chosen run."""
+    if ctx.run is not None:
+        deliveries.visit().shown(ctx.run.run_id)
     intake.show(ctx)
     if ctx.run is None:
-        if not deliveries.busy():
+        if not deliveries.visit().busy:
             store_empty.show(ctx, drop=True)
         return
     if ctx.asked_for:

@@ -21,6 +21,6 @@ def render(ctx: Context) -> None:
         run_edit.show(ctx, chosen)
     else:
         invite.show(ctx)
-        if not deliveries.busy():
+        if not deliveries.visit().busy:
             store_empty.show(ctx, drop=True)
     run_trash.show(ctx)

@@ -29,7 +29,8 @@ def show(token: str) -> None:
         return
     captures, _, size = tickets.left(ctx.store, given)
     until = datetime.fromtimestamp(given.until, UTC)
-    if captures <= 0 and not deliveries.busy() and not deliveries.ended():
+    visit = deliveries.visit()
+    if captures <= 0 and not visit.busy and not visit.ended:
         st.text(ctx.say("upload.ticket_used"))
         return
     if captures > 0:

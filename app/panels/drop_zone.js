@@ -56,7 +56,14 @@ function build(root) {
     const name = tops.length > 1 ? `${tops[0]} +${tops.length - 1}` : tops[0];
     zone.pending = { id: `${Date.now()}-${Math.random()}`, found, bytes, name, requests: new Set(), stopped: false };
     busy(true);
-    zone.component.setTriggerValue("ask", { id: zone.pending.id, files: found.length, bytes, name });
+    wish(zone.pending, 2000);
+  };
+
+  // What is said while the page is being drawn can get lost on the way: it is said again until there is an answer.
+  const wish = (drop, wait) => {
+    if (zone.pending !== drop || drop.started) return;
+    zone.component.setTriggerValue("ask", { id: drop.id, files: drop.found.length, bytes: drop.bytes, name: drop.name });
+    setTimeout(() => wish(drop, 2 * wait), wait);
   };
 
   zone.answered = (reply) => {

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from app import context, deliveries, grants, i18n, upload
 from app.context import Context
+from app.deliveries import Visit
 from app.inbox import Load, Progress
 from app.panels import refusal
 from app.tickets import TOKEN_HEADER
@@ -41,72 +43,83 @@ def show(ctx: Context, ticket: str | None = None) -> None:
     With the token of a ticket the visitor is a guest: what is dropped counts against it, and no page is opened.
     """
     guest = ticket is not None
-    _turn(ctx, guest)
-    _ended(ctx)
-    if deliveries.busy():
-        _watch(ctx, guest)
+    visit = deliveries.visit()
+    _turn(ctx, visit, guest)
+    _ended(ctx, visit)
+    if visit.busy:
+        _watch(ctx, visit, guest)
     limits = {"limit": i18n.size(grants.MAX_BYTES), "files": f"{grants.MAX_FILES:,}"}
     _drop_zone(
         key="drop_zone",
         data={
-            "url": upload.prefix(), "header": TOKEN_HEADER, "large": not ctx.runs and not deliveries.loads(),
-            "busy": deliveries.busy(),
-            "reply": deliveries.reply(), "hint": ctx.say("upload.hint", limits), "lang": ctx.lang,
+            "url": upload.prefix(), "header": TOKEN_HEADER, "large": not ctx.runs and not visit.loads,
+            "busy": visit.busy,
+            "reply": visit.reply, "hint": ctx.say("upload.hint", limits), "lang": ctx.lang,
             "texts": {key: i18n.raw(ctx.lang, f"upload.{key}") for key in _JS_TEXTS},
             "refusals": {key: ctx.say(f"upload.{key}", limits) for key in _REFUSALS},
         },
-        on_ask_change=lambda: deliveries.ask(ctx.store, st.session_state["drop_zone"]["ask"] or {}, ticket),
-        on_arrived_change=lambda: deliveries.arrived(ctx.store),
-        on_dropped_change=lambda: deliveries.drop(ctx.store, str(st.session_state["drop_zone"]["dropped"])),
+        on_ask_change=lambda: visit.ask(ctx.store, _said("ask") or {}, ticket),
+        on_arrived_change=lambda: visit.arrived(ctx.store),
+        on_dropped_change=lambda: visit.drop(ctx.store, str(_said("dropped"))),
     )  # fmt: skip
 
 
+def _said(trigger: str) -> Any:
+    """What the drop zone says, read in a way in which Streamlit cannot end the script: a wish would be lost."""
+    return st.session_state.to_dict()["drop_zone"][trigger]
+
+
 @st.fragment(run_every=0.4)
-def _watch(ctx: Context, guest: bool) -> None:
+def _watch(ctx: Context, visit: Visit, guest: bool) -> None:
     """How far the loads are; when one has ended, its answer is shown."""
-    _turn(ctx, guest)
-    for i, load in enumerate(deliveries.loads()):
-        _progress(ctx, load, i)
+    _turn(ctx, visit, guest)
+    for i, load in enumerate(visit.loads):
+        _progress(ctx, visit, load, i)
 
 
-def _turn(ctx: Context, guest: bool) -> None:
+def _turn(ctx: Context, visit: Visit, guest: bool) -> None:
     """Queues what has arrived and takes note of what has ended; the page is drawn again when there was something."""
-    came, done = deliveries.arrived(ctx.store), deliveries.finish()
-    brought = [run_id for _, outcome in done for run_id in outcome.run_ids]
+    came, before = visit.arrived(ctx.store), len(visit.loads)
+    brought = visit.finish()
+    if guest:
+        visit.to_show = None
     if brought and not guest:
-        _open(ctx, brought[0])
-    if came or done:
+        context.choose_run(brought[0])
+    if visit.to_show:
+        _open(ctx, visit, visit.to_show)
+    if came or len(visit.loads) < before:
         st.rerun()
 
 
-def _open(ctx: Context, run_id: str) -> None:
+def _open(ctx: Context, visit: Visit, run_id: str) -> None:
     """The answer: the run on the first page, unless the visitor is still sending or waiting for more."""
-    context.choose_run(run_id)
-    for run in store.runs(ctx.store):
-        if run.run_id == run_id:
-            context.judged(replace(ctx, run=run))  # begins while the page is being drawn
+    run = next((run for run in store.runs(ctx.store) if run.run_id == run_id), None)
     page = context.page("overview")
-    if page is not None and not deliveries.busy():
+    if run is None or page is None:
+        visit.to_show = None
+        return
+    context.judged(replace(ctx, run=run))  # begins while the page is being drawn
+    if not visit.busy:
         st.switch_page(page, query_params={"lang": ctx.lang, "run": run_id})
 
 
-def _progress(ctx: Context, load: Load, place: int) -> None:
+def _progress(ctx: Context, visit: Visit, load: Load, place: int) -> None:
     with st.container(border=True, key=f"load_{place}"):
         if load.waiting:
             share, line = 0.0, ctx.say("upload.waiting")
         else:
-            share, line = _said(ctx, load.progress())
+            share, line = _far(ctx, load.progress())
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.text(ctx.say("upload.loading", {"name": load.name}))
             st.button(
                 ctx.say("upload.stop"), key=f"stop_load_{load.grant.id}", type="tertiary",
-                on_click=lambda: deliveries.stop(load),
+                on_click=lambda: visit.stop(load),
             )  # fmt: skip
         st.progress(share)
         st.text(line)
 
 
-def _said(ctx: Context, said: Progress | None) -> tuple[float, str]:
+def _far(ctx: Context, said: Progress | None) -> tuple[float, str]:
     """How far a load is, as a share and in words."""
     if said is None:
         return 0.0, ctx.say("upload.starting")
@@ -126,12 +139,12 @@ def _stage(ctx: Context, said: Progress) -> str:
     return ctx.say(key, {"what": said.text}) if i18n.known(key) else said.text or stage
 
 
-def _ended(ctx: Context) -> None:
+def _ended(ctx: Context, visit: Visit) -> None:
     """Every capture of the last loads: loaded, already there, or refused, why, and what to do about it."""
-    if not deliveries.ended():
+    if not visit.ended:
         return
     with st.container(border=True, horizontal=True, horizontal_alignment="distribute", key="ended"):
         with st.container(width="stretch", gap="xsmall"):
-            for name, outcome in deliveries.ended():
+            for name, outcome in visit.ended:
                 refusal.show(ctx, name, outcome)
-        st.button(ctx.say("upload.close"), key="close_outcome", type="tertiary", on_click=deliveries.dismiss)
+        st.button(ctx.say("upload.close"), key="close_outcome", type="tertiary", on_click=visit.dismiss)

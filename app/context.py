@@ -31,7 +31,7 @@ from ingest.store import RunInfo
 
 T = TypeVar("T")
 _NOTHING: Mapping[str, object] = {}
-_PATIENCE = 1.5  # seconds a page waits for a judgement before it says that it is still coming
+_PATIENCE = 2.5  # seconds a page waits for a judgement before it says that it is still coming
 
 
 @dataclass(frozen=True)

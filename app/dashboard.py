@@ -15,6 +15,7 @@ from streamlit.navigation.page import Page
 from app import context, i18n, pages, telling
 from app.context import Context
 from app.panels import bench_about, courier, run_list
+from app.settle import settle
 from ingest.errors import IngestError
 from ingest.store import RunInfo
 
@@ -106,6 +107,7 @@ def main() -> None:
     with suppress(IngestError):  # of a store that cannot be read the page itself speaks
         header(context.current())
     page.run()
+    settle()
 
 
 def draw(page: ModuleType) -> None:

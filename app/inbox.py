@@ -114,17 +114,17 @@ class Load:
 
     def _start(self) -> bool:
         """Starts the child; False if the load was stopped before its turn."""
-        command = [sys.executable, "-m", "app.cli", "load", str(self.grant.capture.resolve())]
-        command += ["--store", str(self.store.resolve()), "--json", "--progress-json"]
+        arguments = [str(self.grant.capture.resolve()), "--store", str(self.store.resolve()), "--json"]
+        line = {"arguments": [*arguments, "--progress-json"], "out": str(self._answer), "err": str(self._log)}
         with self._lock:
             if self._stopped:
                 return False
-            with self._answer.open("wb") as out, self._log.open("wb") as err:
-                self.process = subprocess.Popen(
-                    command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-                )
-        with contextlib.suppress(OSError, AttributeError):  # gone already, or a system without priorities
-            os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
+            self.process = _take()
+            with contextlib.suppress(OSError, AttributeError):  # gone already, or a system without priorities
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
+            assert self.process.stdin is not None
+            with contextlib.suppress(BrokenPipeError), self.process.stdin as told:
+                told.write(json.dumps(line).encode() + b"\n")
         return True
 
     def _said(self) -> Outcome:
@@ -171,6 +171,31 @@ def submit(load: Load) -> Load:
 def _work() -> None:
     while True:
         _waiting.get().run()
+        ready()
+
+
+_spares: list[subprocess.Popen[bytes]] = []
+_sparing = Lock()
+
+
+def ready() -> None:
+    """Has a child wait for the next capture, with everything imported: half a second that nobody waits for."""
+    with _sparing:
+        if not _spares:
+            _spares.append(_spare())
+
+
+def _take() -> subprocess.Popen[bytes]:
+    with _sparing:
+        spare = _spares.pop() if _spares else None
+    return spare if spare is not None and spare.poll() is None else _spare()
+
+
+def _spare() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "app.spare"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True, env=dict(os.environ, OPENBLAS_NUM_THREADS="1"),
+    )  # fmt: skip
 
 
 def _outcome(answer: Path, log: Path, status: int, folder: str) -> Outcome:

@@ -8,15 +8,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ingest.beside import process
 from ingest.errors import IngestError
 from ingest.place import default_dir
 
@@ -115,28 +113,15 @@ def load(
 
 def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | None) -> dict[str, Any]:
     """Let a process of its own do the work; what it answers."""
-    root = str(Path(__file__).resolve().parent.parent)
-    command = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {root!r}); from ingest.worker import main; main()",
-    ]
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")  # numpy's idle threads would spin
-    with (
-        tempfile.TemporaryFile("w+") as complaints,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
-        ) as worker,
-    ):
-        assert worker.stdin is not None and worker.stdout is not None
-        worker.stdin.write(json.dumps(request))
-        worker.stdin.close()
-        answer: dict[str, Any] = {}
-        for line in worker.stdout:
-            answer = json.loads(line)
-            if progress is not None and "stage" in answer:
-                progress(Progress(**answer))
-        worker.wait()
+    with tempfile.TemporaryFile("w+") as complaints:
+        with process(complaints) as worker:
+            worker.ask.write(json.dumps(request))
+            worker.ask.close()
+            answer: dict[str, Any] = {}
+            for line in worker.answers:
+                answer = json.loads(line)
+                if progress is not None and "stage" in answer:
+                    progress(Progress(**answer))
         complaints.seek(0)
         complaint = complaints.read()
     if "error" in answer:

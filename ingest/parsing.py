@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy.ma  # noqa: F401 - DuckDB asks for it in every child: 30 ms each
 
 from ingest import sandbox
 from ingest.capture import RankSource

@@ -172,8 +172,28 @@ def test_a_capture_nobody_knows_is_refused_with_its_reason(tmp_path: Path) -> No
     assert "poem.txt" in str(outcome.runs[0]) and str(tmp_path) not in str(outcome.runs[0])
 
 
+def test_a_spare_that_died_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that waits may have been killed, for memory say; and with no server left it ends by itself."""
+    monkeypatch.setattr(inbox, "_spares", [])
+    inbox.ready()
+    [first] = inbox._spares
+    inbox.ready()
+    assert inbox._spares == [first], "one is enough"
+    first.kill()
+    first.wait()
+    _, given = grants.grant(tmp_path, 1, 0)
+    hostile_capture.write(given.folder / "t.json")
+    assert finished(inbox.Load(given, tmp_path, "t.json")).run_ids
+    inbox.ready()
+    [second] = inbox._spares
+    assert second.stdin is not None and second.pid != first.pid
+    second.stdin.close()
+    assert second.wait(20) == 0
+
+
 def test_a_child_that_dies_is_a_sentence_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, given = grants.grant(tmp_path, 1, 0)
     (given.folder / "a").write_text("")
+    monkeypatch.setattr(inbox, "_spares", [])
     monkeypatch.setattr(inbox.sys, "executable", "/bin/false")
     assert finished(inbox.Load(given, tmp_path, "a")).error == "exit status 1"

@@ -89,7 +89,7 @@ def _next(ctx: Context, found: Subject) -> None:
         st.code(found.check.quality.collect.code(ctx.lang), language="python")
 
 
-@st.fragment(run_every=1.0)
+@st.fragment(run_every=0.3)
 def _wait(ctx: Context) -> None:
     """How long the judgement has been at work; when it is done, the page is drawn again."""
     with st.container(border=True):

@@ -1,0 +1,47 @@
+"""What is done once, after the first page has been drawn and while nobody waits.
+
+Streamlit collects garbage after every script and walks through every object of every module each time: 0.1 s in which
+nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
+screen needs is imported before there is one, and a child waits for the first capture.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from threading import Lock, Thread
+
+from streamlit import runtime
+
+from app import inbox
+
+_MANY = 50  # modules that came since the last time
+_AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "analysis.detectors", "analysis.whatif", "analysis.blame")
+_lock = Lock()
+_known = 0
+
+
+def settle() -> None:
+    """To be called when a page has been drawn: does something after the first pages, and nothing from then on."""
+    global _known
+    with _lock:
+        if len(sys.modules) - _known < _MANY:
+            return
+        first, _known = not _known, len(sys.modules)
+    if first and runtime.exists():
+        Thread(target=_ahead, name="ahead", daemon=True).start()
+    else:
+        _freeze()
+
+
+def _ahead() -> None:
+    for name in _AHEAD:
+        importlib.import_module(name)
+    _freeze()
+    inbox.ready()
+
+
+def _freeze() -> None:
+    gc.collect()
+    gc.freeze()

@@ -187,8 +187,12 @@ def ready() -> None:
 
 def _take() -> subprocess.Popen[bytes]:
     with _sparing:
-        spare = _spares.pop() if _spares else None
-    return spare if spare is not None and spare.poll() is None else _spare()
+        spare = _spares.pop() if _spares else _spare()
+    if spare.poll() is None:
+        return spare
+    assert spare.stdin is not None
+    spare.stdin.close()
+    return _spare()
 
 
 def _spare() -> subprocess.Popen[bytes]:

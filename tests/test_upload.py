@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import time
 import tracemalloc
 from collections.abc import Iterator, Mapping
@@ -172,28 +173,49 @@ def test_a_capture_nobody_knows_is_refused_with_its_reason(tmp_path: Path) -> No
     assert "poem.txt" in str(outcome.runs[0]) and str(tmp_path) not in str(outcome.runs[0])
 
 
-def test_a_spare_that_died_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that waits may have been killed, for memory say; and with no server left it ends by itself."""
-    monkeypatch.setattr(inbox, "_spares", [])
+@pytest.fixture
+def spares(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The children that wait for a capture in this test; after a load there is one again."""
+    mine: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(inbox, "_spares", mine)
+    yield mine
+    for _ in range(200):
+        if mine:
+            break
+        time.sleep(0.05)
+    for spare in mine:
+        assert spare.stdin is not None
+        spare.stdin.close()
+        spare.wait(20)
+
+
+def test_a_spare_waits_is_used_and_ends_with_its_server(tmp_path: Path, spares: list[subprocess.Popen[bytes]]) -> None:
     inbox.ready()
-    [first] = inbox._spares
     inbox.ready()
-    assert inbox._spares == [first], "one is enough"
-    first.kill()
-    first.wait()
+    [waiting] = spares
+    _, given = grants.grant(tmp_path, 1, 0)
+    hostile_capture.write(given.folder / "t.json")
+    load = inbox.Load(given, tmp_path, "t.json")
+    assert finished(load).run_ids and load.process is waiting
+    inbox.ready()
+    [another] = spares
+    assert another.pid != waiting.pid and another.stdin is not None and another.poll() is None
+    another.stdin.close()
+    assert another.wait(20) == 0
+
+
+def test_a_spare_that_was_killed_is_not_asked(tmp_path: Path, spares: list[subprocess.Popen[bytes]]) -> None:
+    inbox.ready()
+    spares[0].kill()
+    spares[0].wait(20)
     _, given = grants.grant(tmp_path, 1, 0)
     hostile_capture.write(given.folder / "t.json")
     assert finished(inbox.Load(given, tmp_path, "t.json")).run_ids
-    inbox.ready()
-    [second] = inbox._spares
-    assert second.stdin is not None and second.pid != first.pid
-    second.stdin.close()
-    assert second.wait(20) == 0
 
 
+@pytest.mark.usefixtures("spares")
 def test_a_child_that_dies_is_a_sentence_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, given = grants.grant(tmp_path, 1, 0)
     (given.folder / "a").write_text("")
-    monkeypatch.setattr(inbox, "_spares", [])
     monkeypatch.setattr(inbox.sys, "executable", "/bin/false")
     assert finished(inbox.Load(given, tmp_path, "a")).error == "exit status 1"

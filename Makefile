@@ -19,7 +19,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract torch check docs bench scale screen shots score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test test-npu-contract torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -46,12 +46,17 @@ bench: .venv/.installed  ## npulens and its rivals on the same million events, s
 scale: .venv/.installed  ## a job of 1,000 ranks and a file of 10 GB: many minutes, 25 GB in .bench (SCALE_ARGS=...)
 	$(BIN)/python -m tests.bench.scale $(SCALE_ARGS)
 
-screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, and how long twenty people wait
+screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, how long twenty people, a drop and a start take
 	$(BIN)/python -m tests.bench.canvas
 	$(BIN)/python -m tests.bench.users
+	$(BIN)/python -m tests.bench.drop
+	$(BIN)/python -m tests.bench.start
 
 shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots, to look at (SHOTS_ARGS=...)
 	$(BIN)/python -m tests.bench.shots $(SHOTS_ARGS)
+
+picture: .venv/.test .venv/.browser  ## the README's picture again
+	$(BIN)/python -m tests.bench.shots --first-screen
 
 score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,12 +94,27 @@ def _as_json(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _by_reason(said: Iterable[tuple[int, str]]) -> list[str]:
+    """Each reason once, with the ranks it holds for: hundreds may lack the same thing."""
+    ranks: dict[str, list[int]] = {}
+    for rank, reason in sorted(said):
+        ranks.setdefault(reason, []).append(rank)
+    return [f"rank{'s' * (len(of) > 1)} {_ranges(of)}: {reason}" for reason, of in ranks.items()]
+
+
+def _ranges(ranks: Sequence[int]) -> str:
+    """Ascending numbers, neighbours joined: 0-3, 7."""
+    begins = [at for at, rank in enumerate(ranks) if not at or rank != ranks[at - 1] + 1]
+    runs = [ranks[at:until] for at, until in zip(begins, [*begins[1:], len(ranks)], strict=True)]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
 def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict[str, Any]]) -> dict[str, Any]:
     captured = sorted(piece.part.rank for piece in pieces)
     said = [w for piece in pieces if isinstance(w := piece.part.facts.get("world_size"), int)]
     peers = [p + 1 for piece in pieces if isinstance(p := piece.part.facts.get("peers"), int)]
     world = max([*said, captured[-1] + 1]) if said else max([*peers, captured[-1] + 1]) if peers else None
-    partial = [f"rank {row['rank']}: {row['reason']}" for row in ranks if row["reason"]]
+    partial = _by_reason([(row["rank"], row["reason"]) for row in ranks if row["reason"]])
     return {
         "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,
         "clock": str(pieces[0].part.facts.get("clock", "unix")),

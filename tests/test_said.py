@@ -12,6 +12,7 @@ import pytest
 
 from app.said import messages as pairs
 from app.said import said, translated
+from ingest.assemble import _by_reason
 
 INGEST = Path(__file__).resolve().parents[1] / "ingest"
 #: Where the message stands among the arguments of what says one.
@@ -162,3 +163,9 @@ def test_a_strangers_text_is_no_format_and_takes_no_time() -> None:
         "运行 {run} 已使用标签 {0.__class__}，请先给它改名"
     )
     assert said("zh", "; ".join(["x: y"] * 400)).count("x") == 400
+
+
+def test_ranks_that_lack_the_same_are_told_together() -> None:
+    lack = "the export lacks step_trace_time.csv"
+    told = _by_reason([(0, lack), (1, lack), (2, "no time stamp"), (3, lack), (9, lack)])
+    assert told == [f"ranks 0-1, 3, 9: {lack}", "rank 2: no time stamp"]

@@ -103,7 +103,7 @@ def _matrix(held: pd.DataFrame, unit: str, hover: str, titles: tuple[str, str], 
     picture = go.Figure(go.Heatmap(
         z=held.to_numpy(dtype=float, na_value=float("nan")), x=across, y=down,
         colorscale=SCALE, zmin=0, zmax=held.max().max() or 1, hoverongaps=False, xgap=int(few), ygap=int(few),
-        hovertemplate=hover, texttemplate="%{z:.3g}" if few else None,
+        hovertemplate=hover, texttemplate="%{z:,.3~r}" if few else None,
         colorbar={"title": {"text": unit}, "tickfont": {"color": ink}, "thickness": 14, "nticks": 6},
         showscale=not few or len(down) > 4,
     ))  # fmt: skip

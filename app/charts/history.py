@@ -17,7 +17,9 @@ from ingest.history import Annotation, Point
 #: Unit of the history -> how many of it make one of the axis, and what that is called.
 _SCALES = {"ns": (1e6, "ms"), "bytes": (1e6, "MB")}
 #: Conditions that a hover box has room for.
+_FEW = 7  # nights, each with its date
 _MOST_SAID = 8
+_FEW = 7  # nights, each written with its date
 _BAND = "rgba(0,114,178,0.13)"
 
 
@@ -48,6 +50,9 @@ def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: 
         marker={"color": style.COPY, "size": 12, "symbol": "triangle-up"},
     )  # fmt: skip
     _dress(picture, unit, ink)
+    nights = sorted({when(point).date() for point in held.points})
+    if len(nights) <= _FEW:  # between few nights Plotly writes the same date again and again
+        picture.update_xaxes(tickvals=nights)
     picture.update_yaxes(range=[low - (high - low) * 0.05, high + (high - low) * 0.05])
     return picture
 

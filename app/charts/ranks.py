@@ -36,7 +36,7 @@ def grid(held: Grid, rows: Sequence[int], apart: bool, say: Say, ink: str) -> go
         z=shown.astype(np.float32), x=steps, y=[f"rank {rank}" for rank in rows], hoverongaps=False,
         colorscale=[list(stop) for stop in APART] if apart else SCALE, zmin=-far if apart else 0,
         zmax=far, xgap=1 if few else 0, ygap=1 if few else 0,
-        texttemplate=("%{z:+.3g}" if apart else "%{z:.4g}") if few and shown.shape[1] <= 24 else None,
+        texttemplate=("%{z:+,.3~r}" if apart else "%{z:,.4~r}") if few and shown.shape[1] <= 24 else None,
         hovertemplate=say("ranks.hover_apart" if apart else "ranks.hover", {}),
         colorbar={"title": {"text": "ms"}, "tickfont": {"color": ink}, "thickness": 14, "nticks": 6},
         showscale=not few or len(rows) > 4,

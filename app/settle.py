@@ -7,6 +7,7 @@ screen needs is imported before there is one, and a child waits for the first ca
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import sys
@@ -25,11 +26,14 @@ _known = 0
 def settle() -> None:
     """To be called when a page has been drawn: does something after the first pages, and nothing from then on."""
     global _known
+    if not runtime.exists():  # a page drawn without a server has nobody to spare
+        return
     with _lock:
         if len(sys.modules) - _known < _MANY:
             return
         first, _known = not _known, len(sys.modules)
-    if first and runtime.exists():
+    if first:
+        atexit.register(gc.unfreeze)  # or DuckDB takes what stays for leaks, and says so at the end
         Thread(target=_ahead, name="ahead", daemon=True).start()
     else:
         _freeze()

@@ -6,6 +6,7 @@ that was started ahead for this and does nothing else (app/spare.py), a fork is 
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 _WORKER = "ingest.worker"
+_ahead = False  # said, not seen: who merely has the worker imported may have threads, which no fork survives
 
 
 @dataclass
@@ -29,18 +31,18 @@ class Beside:
 
 
 def ahead() -> None:
-    """Import all that a load needs, so that the next one in this process is a fork. Only without threads."""
-    from ingest import worker
-    from ingest.readers import readers
-
+    """Import all that a load needs, so that the loads of this process are forks. Only for one without threads."""
+    global _ahead
+    importlib.import_module(_WORKER)
+    readers = importlib.import_module("ingest.readers").readers
     readers()
-    assert worker.__name__ == _WORKER
+    _ahead = True
 
 
 @contextmanager
 def process(complaints: IO[str]) -> Iterator[Beside]:
     """A worker whose standard error goes to ``complaints``; leaving waits for its end."""
-    with _forked(complaints) if _WORKER in sys.modules else _started(complaints) as worker:
+    with _forked(complaints) if _ahead else _started(complaints) as worker:
         yield worker
 
 

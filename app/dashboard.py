@@ -21,6 +21,7 @@ from ingest.store import RunInfo
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding-top: 4.2rem; max-width: 1500px; }
+[data-testid="stText"] { text-wrap: pretty; }
 .st-key-run_title [data-testid="stText"] { font-size: 1.7rem; font-weight: 650; line-height: 1.25;
   overflow-wrap: anywhere; display: -webkit-box; -webkit-line-clamp: 2;
   -webkit-box-orient: vertical; overflow: hidden; }
@@ -30,7 +31,7 @@ STYLE = """<style>
 [class*="st-key-gap_"] [data-testid="stText"] { font-size: 0.92rem; overflow-wrap: anywhere; }
 [class*="st-key-gap_"] > div:first-child [data-testid="stText"] { font-weight: 600; }
 [class*="st-key-finding_"] [data-testid="stText"], .st-key-answer [data-testid="stText"] { overflow-wrap: anywhere; }
-.st-key-answer > div:first-child [data-testid="stText"] { font-size: 1.12rem; font-weight: 600; text-wrap: pretty; }
+.st-key-answer > div:first-child [data-testid="stText"] { font-size: 1.12rem; font-weight: 600; }
 [class*="st-key-finding_"] > div:nth-child(1) [data-testid="stText"] { font-weight: 600; font-size: 1.08rem; }
 [class*="st-key-finding_"] > div:nth-child(3) [data-testid="stText"] { font-weight: 600; }
 .st-key-brand h1 { padding: 0; font-size: 1.5rem; letter-spacing: -0.01em; }

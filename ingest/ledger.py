@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -22,6 +23,8 @@ READ, BESIDE, REFUSED = "read", "beside", "refused"
 MOST_LISTED = 200_000
 #: Of those beside a run, how many its manifest keeps.
 MOST_KEPT = 500
+#: Files of one directory with one fate for one reason: so many are listed, the others counted.
+MOST_ALIKE = 1_000
 #: Refusals that speak of a directory as a whole and not of each file in it.
 _SUMS = ("empty", "unknown_format", "not_found")
 
@@ -82,13 +85,21 @@ def rows(
 ) -> list[dict[str, Any]]:
     """The ledger for whoever asked; ``runs`` and ``errors`` say by the key of its root what a rank has become."""
     found, keys = [], {root: key(root) for root in {each.root for each in fates} if root is not None}
+    alike: Counter[tuple[PurePath, str, str | None, str | None]] = Counter()
     for each in fates:
         root = None if each.root is None else keys[each.root]
         run_id = runs.get(root) if root else None
         fate, reason = each.fate, each.reason
         if each.fate == READ and root is not None and run_id is None:
             fate, reason = REFUSED, errors.get(root, "its rank was not loaded")
-        found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
+        kind = (each.path.parent, fate, run_id, reason)
+        alike[kind] += 1
+        if alike[kind] <= MOST_ALIKE:
+            found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
+    for (parent, fate, run_id, reason), count in alike.items():
+        if count > MOST_ALIKE:
+            more = f"{count - MOST_ALIKE:,} more files of this directory" + (f": {reason}" if reason else "")
+            found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     return found
 
 
@@ -118,6 +129,7 @@ class _Book:
     roots: Collection[Path]
     errors: Mapping[Path, IngestError]
     opened: Mapping[Path, Opened]
+    around: dict[Path, tuple[Path | None, str | None]] = field(default_factory=dict)  # by directory, as asked for
 
     def fate(self, file: Path, captured: bool, called: PurePath) -> Fate:
         """Of one file; ``captured`` says whether anything of its upload was read."""
@@ -129,12 +141,13 @@ class _Book:
             return Fate(called, READ, f"an archive of {archive.found.members:,} members, listed one by one")
         if (error := self.errors.get(file)) is not None:
             return Fate(called, REFUSED, error.message)
-        root = next((place for place in file.parents if place in self.roots), None)
+        if file.parent not in self.around:
+            self.around[file.parent] = self._around(file.parent)
+        root, error = self.around[file.parent]
         if root is not None:
             return Fate(called, BESIDE, beside(file.relative_to(root).as_posix()), root)
-        for place in file.parents:
-            if (error := self.errors.get(place)) is not None and error.kind not in _SUMS:
-                return Fate(called, REFUSED, f"part of {place.name}: {error.message}")
+        if error is not None:
+            return Fate(called, REFUSED, error)
         if file.is_symlink():
             return Fate(called, BESIDE, "a link, which is not followed")
         if not file.is_file():
@@ -142,6 +155,14 @@ class _Book:
         if captured and not refuse.looks(file):
             return Fate(called, BESIDE, beside(file.as_posix()))
         return Fate(called, REFUSED, refuse.name_file(file).message)
+
+    def _around(self, directory: Path) -> tuple[Path | None, str | None]:
+        """The rank that a directory belongs to, or why nothing in it is read."""
+        places = (directory, *directory.parents)
+        root = next((place for place in places if place in self.roots), None)
+        whole = ((place, self.errors[place]) for place in places if place in self.errors)
+        said = (f"part of {place.name}: {error.message}" for place, error in whole if error.kind not in _SUMS)
+        return root, next(said, None)
 
 
 def _members(each: Opened, called: PurePath) -> Iterator[Fate]:

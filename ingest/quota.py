@@ -61,6 +61,10 @@ def _number(text: str, units: Mapping[str, int], wanted: str, suffix: str) -> fl
     return float(match[1]) * units[match[2]]
 
 
+#: Looking at the disk may take this part of a load: one of so many.
+_PAUSE = 20
+
+
 class OverQuota(IngestError):
     """The load as a whole has used up what it may: nothing of it goes on."""
 
@@ -71,6 +75,7 @@ class Watch:
     def __init__(self, quota: Quota, staging: Path) -> None:
         self.quota, self._staging = quota, staging
         self._begun = self._looked = time.monotonic()
+        self._pause = 1.0
 
     @property
     def left_s(self) -> float:
@@ -78,15 +83,16 @@ class Watch:
         return max(0.0, self.quota.time_s - (time.monotonic() - self._begun))
 
     def look(self) -> None:
-        """Raises when time, the disk or the load's share of it is used up; at most once a second of real work."""
+        """Raises when time, the disk or the load's share of it is used up; at most once a second."""
         now = time.monotonic()
         if now - self._begun > self.quota.time_s:
             raise OverQuota(
                 "too_slow", f"the load took longer than {self.quota.time_s:g} s and was stopped; --max-time allows more"
             )
-        if now - self._looked >= 1.0:
-            self._looked = now
+        if now - self._looked >= self._pause:
             self.measure()
+            self._looked = time.monotonic()
+            self._pause = max(1.0, _PAUSE * (self._looked - now))  # very many files take long to count
 
     def measure(self) -> None:
         """The same for the disk, now."""

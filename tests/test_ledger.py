@@ -70,6 +70,22 @@ def test_members_of_an_archive_are_called_as_they_are_called_there(tmp_path: Pat
     assert ".staging" not in repr(report)
 
 
+def test_very_many_alike_are_listed_to_a_thousand_and_counted(tmp_path: Path, store_dir: Path) -> None:
+    """The next page of an upload of 50,000 scraps is not 8 MB long; none of them goes untold."""
+    source = tmp_path / "scraps"
+    (source / "inner").mkdir(parents=True)
+    for number in range(1203):
+        (source / f"{number:04}.bin").write_bytes(b"x")
+    (source / "inner" / "one.bin").write_bytes(b"x")
+    (source / "page.json").write_text("<html>log in</html>")
+    found = fates(ingest.load(source, store_dir), source)
+    assert len(found) == 1000 + 1 + 1 + 1
+    fate, reason = found.pop("\u2026")
+    assert fate == "refused" and reason is not None and reason.startswith("203 more files of this directory: ")
+    assert {"0000.bin", "0999.bin", "inner/one.bin", "page.json"} <= found.keys() and "1000.bin" not in found
+    assert reason.endswith(str(found["0000.bin"][1]))
+
+
 def test_the_command_prints_the_table_and_the_list(tmp_path: Path, store_dir: Path) -> None:
     kineto(tmp_path / "in" / "t.json")
     (tmp_path / "in" / "evil\x1b[31m.txt").write_text("x")

@@ -37,6 +37,7 @@ class Opener:
         self._scratch, self._quota, self._watch = scratch, quota, watch
         self._left_bytes, self._left_members = quota.unpacked_bytes, quota.members
         self.opened: dict[Path, Opened] = {}
+        self._near: dict[Path, list[Opened]] = {}  # directory -> the archives it lies in: files come by the thousand
         self._count = 0
 
     def open(self, path: Path, kind: Kind) -> Path:
@@ -61,6 +62,7 @@ class Opener:
         self._left_bytes -= found.bytes
         self._left_members -= found.members
         self.opened[root] = Opened(path, root, found, depth)
+        self._near.clear()
         return root
 
     def origin(self, path: Path) -> PurePath:
@@ -113,8 +115,13 @@ class Opener:
 
     def _around(self, path: Path) -> list[Opened]:
         """The archives a path lies in, the innermost first."""
-        found = [self.opened[place] for place in (path, *path.parents) if place in self.opened]
-        return [*found, *(outer for each in found[-1:] for outer in self._around(each.path))]
+        if not self.opened:
+            return []
+        place = path if path in self.opened else path.parent
+        if place not in self._near:
+            found = [self.opened[each] for each in (place, *place.parents) if each in self.opened]
+            self._near[place] = [*found, *(outer for each in found[-1:] for outer in self._around(each.path))]
+        return self._near[place]
 
     def _unpack(self, path: Path, kind: Kind, root: Path, called: str) -> Unpacked:
         quota = replace(self._quota, unpacked_bytes=self._left_bytes, members=self._left_members)

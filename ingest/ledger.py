@@ -143,11 +143,11 @@ class _Book:
             return Fate(called, REFUSED, error.message)
         if file.parent not in self.around:
             self.around[file.parent] = self._around(file.parent)
-        root, error = self.around[file.parent]
+        root, why = self.around[file.parent]
         if root is not None:
             return Fate(called, BESIDE, beside(file.relative_to(root).as_posix()), root)
-        if error is not None:
-            return Fate(called, REFUSED, error)
+        if why is not None:
+            return Fate(called, REFUSED, why)
         if file.is_symlink():
             return Fate(called, BESIDE, "a link, which is not followed")
         if not file.is_file():

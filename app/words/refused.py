@@ -3,6 +3,8 @@
 TEXT: dict[str, tuple[str, str]] = {}
 
 MESSAGES = (
+    ("{count} more files of this directory", "该目录还有 {count} 个文件"),
+    ("{count} more files of this directory: {reason}", "该目录还有 {count} 个文件：{reason}"),
     # A capture that is none, or not yet.
     ("there is no such file or directory", "没有这个文件或目录"),
     (

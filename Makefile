@@ -30,7 +30,7 @@ run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0
 test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=..., JOBS=...)
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-torch: .venv/.torch  ## torch for the CPU and triton for its interpreter, so that the tests of the collectors do not skip
+torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
 check: .venv/.test  ## ruff, mypy --strict, generated docs
 	$(BIN)/ruff check .
@@ -105,8 +105,6 @@ clean:  ## remove what make made
 # The release that the collectors are tested with. On x86 a package index may hand out a build with CUDA: gigabytes.
 .venv/.torch: .venv/.test
 	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install -q --disable-pip-version-check triton || \
-		echo "no triton for this machine: what it computes will not be tested"
 	@touch $@
 
 .venv/.fuzz: .venv/.test

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -33,11 +34,11 @@ def demo(store: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "app.cli", "demo", "--store", str(store), f"--server.port={port}"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env={**os.environ, "NPULENS_STORE": str(store)})  # fmt: skip
+                               env={**os.environ, "NPULENS_STORE": str(store)}, start_new_session=True)  # fmt: skip
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)  # the command and the server it has started
         process.wait(20)
 
 

@@ -17,7 +17,6 @@ from ingest.history import Annotation, Point
 #: Unit of the history -> how many of it make one of the axis, and what that is called.
 _SCALES = {"ns": (1e6, "ms"), "bytes": (1e6, "MB")}
 #: Conditions that a hover box has room for.
-_FEW = 7  # nights, each with its date
 _MOST_SAID = 8
 _FEW = 7  # nights, each written with its date
 _BAND = "rgba(0,114,178,0.13)"

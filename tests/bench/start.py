@@ -17,14 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.bench.shots import ROOT, _browser
+from tests.bench.users import _wait
 
 
 @contextmanager
@@ -42,21 +41,11 @@ def demo(store: Path) -> Iterator[str]:
         process.wait(20)
 
 
-def healthy(url: str) -> None:
-    for _ in range(2400):
-        try:
-            urllib.request.urlopen(f"{url}/_stcore/health", timeout=2).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.05)
-    raise TimeoutError(url)
-
-
 def started(store: Path, browser: Any) -> tuple[float, float]:
     """Seconds to the server's first sign of life, and to the answer."""
     begun = time.perf_counter()
     with demo(store) as url:
-        healthy(url)
+        _wait(f"{url}/_stcore/health")
         alive = time.perf_counter() - begun
         page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US")
         page.goto(f"{url}/?lang=en")

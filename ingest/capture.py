@@ -16,15 +16,15 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from ingest import archive, ledger, refuse
+from ingest import archive, ledger, peek, refuse
 from ingest.archive.opener import Opener
 from ingest.cluster import companion
 from ingest.errors import IngestError
-from ingest.quota import OverQuota
+from ingest.quota import OverQuota, Quota
 from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
-MAX_ENTRIES = 50_000
+MAX_ENTRIES = 40_000
 #: A larger number is no rank: the ids of its spans would leave 64 bits (ingest/finish.py, SPAN_BITS).
 HIGHEST_RANK = (1 << 19) - 1
 
@@ -82,6 +82,7 @@ class Found:
     files: tuple[ledger.Fate, ...] = ()
 
 
+@peek.once()
 def find(paths: list[Path], opener: Opener | None = None) -> Found:
     """Walk an upload; without an opener archives are refused."""
     claims: dict[Path, dict[str, Claim]] = {}
@@ -116,7 +117,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
 
 def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> bool:
     """Unpack an archive and let the walk go on inside of it; False for what is none."""
-    kind = archive.recognise(entry) if opener and entry.is_file() else None
+    kind = archive.recognise(entry) if opener else None
     if opener is None or kind is None:
         return False
     try:
@@ -155,7 +156,7 @@ class _Walk:
     def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]], refused: list[IngestError]) -> None:
         self._path, self._claims, self._refused = path, claims, refused
         self._pending = deque([path])
-        self._seen = 0
+        self._seen = self._directories = 0
 
     def visit(self, path: Path) -> None:
         """Look at this next."""
@@ -166,12 +167,13 @@ class _Walk:
             entry = self._pending.popleft()
             self._seen += 1
             try:
-                is_directory = entry.is_dir()
+                is_directory = peek.at(entry).is_dir
             except OSError as error:  # its path is longer than the system takes
                 self._refused.append(unreadable(entry, error))
                 continue
             yield entry
-            if is_directory and not any(place in self._claims for place in (entry, *entry.parents)):
+            if is_directory and self._claims.keys().isdisjoint((entry, *entry.parents)):
+                self._directories += 1
                 self._enter(entry)
 
     def _enter(self, directory: Path) -> None:
@@ -183,6 +185,11 @@ class _Walk:
             return
         if self._seen + len(self._pending) + len(children) > MAX_ENTRIES:
             raise IngestError("too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(self._path))
+        if self._directories > Quota.directories:
+            raise IngestError(
+                "too_many_files", f"more than {Quota.directories:,} directories outside of captures; load a part of it",
+                str(self._path),
+            )  # fmt: skip
         kept = [child for child in children if not child.is_symlink()]
         for wanted in (False, True):
             inner = [child for child in kept if child.is_dir(follow_symlinks=False) == wanted]

@@ -25,6 +25,8 @@ MOST_LISTED = 200_000
 MOST_KEPT = 500
 #: Files of one directory with one fate for one reason: so many are listed, the others counted.
 MOST_ALIKE = 1_000
+#: The same over all directories, for what was not read.
+MOST_ANYWHERE = 4_000
 #: Refusals that speak of a directory as a whole and not of each file in it.
 _SUMS = ("empty", "unknown_format", "not_found")
 
@@ -86,13 +88,20 @@ def rows(
     """The ledger for whoever asked; ``runs`` and ``errors`` say by the key of its root what a rank has become."""
     found, keys = [], {root: key(root) for root in {each.root for each in fates} if root is not None}
     alike: Counter[tuple[PurePath, str, str | None, str | None]] = Counter()
+    everywhere: Counter[tuple[str, str | None, str | None]] = Counter()
+    farther: dict[tuple[str, str | None, str | None], PurePath] = {}  # what is alike in very many directories
     for each in fates:
         root = None if each.root is None else keys[each.root]
         run_id = runs.get(root) if root else None
         fate, reason = each.fate, each.reason
         if each.fate == READ and root is not None and run_id is None:
             fate, reason = REFUSED, errors.get(root, "its rank was not loaded")
-        kind = (each.path.parent, fate, run_id, reason)
+        parent, same = each.path.parent, (fate, run_id, reason)
+        everywhere[same] += 1
+        if everywhere[same] > MOST_ANYWHERE and fate != READ:
+            farther[same] = PurePath(os.path.commonpath([farther.get(same, parent), parent]))
+            continue
+        kind = (parent, *same)
         alike[kind] += 1
         if alike[kind] <= MOST_ALIKE:
             found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
@@ -100,6 +109,10 @@ def rows(
         if count > MOST_ALIKE:
             more = f"{count - MOST_ALIKE:,} more files of this directory" + (f": {reason}" if reason else "")
             found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
+    for (fate, run_id, reason), parent in farther.items():
+        count = everywhere[fate, run_id, reason] - MOST_ANYWHERE
+        more = f"{count:,} more files in these directories" + (f": {reason}" if reason else "")
+        found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     return found
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ingest.errors import IngestError
-from ingest.sqlite import Database, is_sqlite
-
-#: How much of a file is looked at.
-HEAD = 4096
+from ingest.sqlite import MAGIC, Database
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,17 @@ class Sign:
     def fits(self, name: str, head: bytes) -> bool:
         return (
             (not self.magic or head.startswith(self.magic))
-            and (self.inside is None or re.search(self.inside, head, re.DOTALL) is not None)
-            and (self.name is None or re.search(self.name, name, re.IGNORECASE) is not None)
+            and (self.inside is None or self._inside.search(head) is not None)
+            and (self.name is None or self._name.search(name) is not None)
         )
+
+    @cached_property
+    def _inside(self) -> re.Pattern[bytes]:
+        return re.compile(self.inside or b"", re.DOTALL)
+
+    @cached_property
+    def _name(self) -> re.Pattern[str]:
+        return re.compile(self.name or "", re.IGNORECASE)
 
 
 _UNPACK = "unpack it and load what comes out, or pack it as .zip or .tar.gz"
@@ -121,7 +127,7 @@ def named(entry: Path, head: bytes) -> IngestError:
     where = str(entry)
     if not head:
         return IngestError("empty", "the file is empty", where)
-    if is_sqlite(entry):
+    if head.startswith(MAGIC):
         return _database(entry)
     for sign in SIGNS:
         if sign.fits(entry.name, head):

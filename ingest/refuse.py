@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from ingest import lookalike
+from ingest import lookalike, peek
 from ingest.ascend.states import outermost, state
 from ingest.errors import IngestError
 from ingest.mindspore import raw as mindspore_raw
@@ -35,10 +35,11 @@ def name_all(
 
     ``said``: something of it was refused already, so there is no need to call it empty.
     """
-    bare = [e for e in unclaimed if e.is_dir() and not any(e == root or e in root.parents for root in claimed)]
+    above = {place for root in claimed for place in (root, *root.parents)}
+    bare = [e for e in unclaimed if e not in above and peek.at(e).is_dir]
     states = outermost(error for entry in bare if (error := _raw_state(entry)))
-    raw = [Path(error.path) for error in states if error.path]
-    files = [e for e in unclaimed if e.is_file() and not any(r == e or r in e.parents for r in raw)]
+    raw = {Path(error.path) for error in states if error.path}
+    files = [e for e in unclaimed if (not raw or raw.isdisjoint((e, *e.parents))) and e.is_file()]
     if not nothing_else:
         files = [entry for entry in files if looks(entry)]
     found = states + [name_file(entry) for entry in files[:_LISTED]]
@@ -54,7 +55,7 @@ def name_all(
 def _raw_state(entry: Path) -> IngestError | None:
     """Directories that hold raw data somebody has yet to parse, or nothing of a capture at all."""
     try:
-        children = {child.name for child in entry.iterdir()}
+        children = peek.at(entry).names
     except OSError:  # the walk has said so
         return None
     return state(entry) or mindspore_raw.directory(entry, children)
@@ -63,8 +64,7 @@ def _raw_state(entry: Path) -> IngestError | None:
 def name_file(entry: Path) -> IngestError:
     """What a file is that nobody reads."""
     try:
-        with entry.open("rb") as stream:
-            head = stream.read(lookalike.HEAD)
+        head = peek.at(entry).head
     except OSError as error:
         return IngestError("unreadable", f"cannot be read: {error.strerror}", str(entry))
     return mindspore_raw.file(entry) or lookalike.named(entry, head)

@@ -26,6 +26,7 @@ from urllib.parse import quote
 import apsw
 import pyarrow as pa
 
+from ingest import peek
 from ingest.errors import IngestError
 from ingest.sqlite_values import ARROW, CONVERT
 from ingest.sqltext import quoted
@@ -73,13 +74,7 @@ class Scan:
 
 def is_sqlite(path: Path) -> bool:
     """Whether the file starts like an SQLite database, whatever its name; a pipe starts like nothing."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
+    return peek.head(path).startswith(MAGIC)
 
 
 def side_files(path: Path) -> tuple[Path, ...]:

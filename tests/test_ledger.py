@@ -86,6 +86,18 @@ def test_very_many_alike_are_listed_to_a_thousand_and_counted(tmp_path: Path, st
     assert reason.endswith(str(found["0000.bin"][1]))
 
 
+def test_what_is_alike_in_thousands_of_directories_is_counted_too(tmp_path: Path, store_dir: Path) -> None:
+    source = tmp_path / "scraps"
+    for number in range(4007):
+        place = source / ("first" if number < 9 else "second") / f"{number:04}"
+        place.mkdir(parents=True)
+        (place / "one.bin").write_bytes(b"x")
+    found = fates(ingest.load(source, store_dir), source)
+    assert len(found) == 4001
+    fate, reason = found["second/\u2026"]
+    assert fate == "refused" and reason is not None and reason.startswith("7 more files in these directories: ")
+
+
 def test_the_command_prints_the_table_and_the_list(tmp_path: Path, store_dir: Path) -> None:
     kineto(tmp_path / "in" / "t.json")
     (tmp_path / "in" / "evil\x1b[31m.txt").write_text("x")

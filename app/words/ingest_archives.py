@@ -37,6 +37,14 @@ MESSAGES = (
     ("it lies {n} directories deep", "目录层级有 {n} 层"),
     ("an archive of more than {n} files; load a part of it", "压缩包超过 {n} 个文件，请只加载其中一部分"),
     (
+        "an archive of more than {n} files of next to nothing: no capture",
+        "压缩包含有超过 {n} 个几乎为空的文件，不是采集结果",
+    ),
+    (
+        "more than {n} archives of next to nothing; load a part of it",
+        "超过 {n} 个几乎为空的压缩包，请只加载其中一部分",
+    ),
+    (
         "an archive of {n} files, more than {most}; load a part of it",
         "压缩包有 {n} 个文件，超过 {most} 个，请只加载其中一部分",
     ),

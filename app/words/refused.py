@@ -3,6 +3,8 @@
 TEXT: dict[str, tuple[str, str]] = {}
 
 MESSAGES = (
+    ("{count} more files in these directories", "这些目录还有 {count} 个文件"),
+    ("{count} more files in these directories: {reason}", "这些目录还有 {count} 个文件：{reason}"),
     ("{count} more files of this directory", "该目录还有 {count} 个文件"),
     ("{count} more files of this directory: {reason}", "该目录还有 {count} 个文件：{reason}"),
     # A capture that is none, or not yet.
@@ -19,6 +21,10 @@ MESSAGES = (
         "不是 npulens 支持的采集数据；格式见 `npulens load --help`",
     ),
     ("{n} more files are no capture npulens knows", "另有 {n} 个文件不是 npulens 支持的采集数据"),
+    (
+        "more than {n} directories outside of captures; load a part of it",
+        "采集结果之外的目录超过 {n} 个，请只加载其中一部分",
+    ),
     ("more than {n} files; load a part of it", "超过 {n} 个文件，请只加载其中一部分"),
     ("raw msprof data, not exported yet", "msprof 原始数据，尚未导出"),
     ("raw torch_npu data, not analysed yet", "torch_npu 原始数据，尚未解析"),

@@ -6,6 +6,8 @@ import re
 from enum import Enum
 from pathlib import Path
 
+from ingest import peek
+
 BLOCK = 512  # of a tar
 _CHECKSUM = slice(148, 156)
 
@@ -42,11 +44,7 @@ _ENDINGS = {
 
 def recognise(path: Path) -> Kind | None:
     """The archive a file is, for the price of its first block."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(BLOCK)
-    except OSError:
-        return None
+    head = peek.head(path)[:BLOCK]
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind

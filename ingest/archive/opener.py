@@ -18,6 +18,8 @@ from ingest.quota import OverQuota, Quota, Watch
 MOST_DEEP = 2
 #: Address space of the child; xz and zstd ask for some hundred MB, the rest is reserved and not used.
 _MEMORY = 6 * sandbox.GIB
+#: Packed bytes that earn a load one archive more: each takes a child of its own.
+_WEIGHT = 10_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Opener:
         self._left_bytes, self._left_members = quota.unpacked_bytes, quota.members
         self.opened: dict[Path, Opened] = {}
         self._near: dict[Path, list[Opened]] = {}  # directory -> the archives it lies in: files come by the thousand
-        self._count = 0
+        self._count = self._packed = 0
 
     def open(self, path: Path, kind: Kind) -> Path:
         """Unpack an archive; the directory its content lies in. Raises IngestError with the archive's path."""
@@ -48,6 +50,11 @@ class Opener:
                 "nested_archive", "an archive within an archive within an archive; unpack one of them", str(path)
             )
         self._count += 1
+        self._packed += path.stat().st_size
+        if self._count > self._quota.archives + self._packed // _WEIGHT:
+            raise OverQuota(
+                "too_many_files", f"more than {self._quota.archives:,} archives of next to nothing; load a part of it"
+            )
         place = self._scratch / str(self._count)
         place.mkdir(parents=True)
         called = self.origin(path).name

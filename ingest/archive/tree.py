@@ -18,6 +18,8 @@ from ingest.quota import Quota, amount, check_free, swollen
 _LOOK_BYTES = 64 << 20
 #: Characters all names of an archive may have: they are kept in memory.
 _MOST_NAMES = 32 << 20
+#: Bytes in the mean below which members are scraps.
+_SCRAP = 1000
 #: Formats whose readers know an incomplete file and say so: cut short, they are kept.
 _SALVAGED = (b"{", b"[", b"SQLite format 3\0")
 
@@ -46,7 +48,7 @@ class Budget:
 
     def __init__(self, quota: Quota, packed: int, place: Path) -> None:
         self._quota, self._packed, self._place = quota, packed, place
-        self.members = self.bytes = self._names = 0
+        self.members = self.bytes = self._names = self._directories = 0
         self._look_at = 0
 
     @property
@@ -60,6 +62,19 @@ class Budget:
         self._names += name_length
         if self.members > self._quota.members or self._names > _MOST_NAMES:
             raise too_many(self._quota)
+        self._count()
+
+    def directory(self) -> None:
+        """One more directory that has to be made."""
+        self._directories += 1
+        self._count()
+
+    def _count(self) -> None:
+        count = self.members + self._directories
+        if count > self._quota.scraps and self.bytes < count * _SCRAP:
+            raise IngestError(
+                "too_many_files", f"an archive of more than {self._quota.scraps:,} files of next to nothing: no capture"
+            )
 
     def spend(self, size: int) -> None:
         """So many more bytes."""
@@ -112,6 +127,7 @@ class Tree:
             if path in self._files:
                 return None
             if path not in self._directories:
+                self.budget.directory()
                 path.mkdir()
                 self._directories.add(path)
         return path
@@ -129,12 +145,14 @@ class Tree:
         target = None if parent is None else self._child(parent, parts[-1])
         if target is None or target in self._directories:
             return self.lose(name, "a file and a directory have the same name")
-        cut = self._receive(data)
-        if cut is not None and (target in self._files or not self._is_salvaged()):
-            self._aside.unlink()
-            return self.lose(name, cut, target if target in self._files else None)
-        os.replace(self._aside, target)
-        if target in self._files:
+        again = target in self._files
+        into = self._aside if again else target
+        cut = self._receive(data, into)
+        if cut is not None and (again or not _is_salvaged(into)):
+            into.unlink()
+            return self.lose(name, cut, target if again else None)
+        if again:
+            os.replace(into, target)
             self.skip(name, "it is in the archive more than once; the last one counts")
         self._files.add(target)
         if cut is not None:
@@ -144,9 +162,9 @@ class Tree:
         """What there is to say when it is done."""
         return Unpacked(self._renamed, self.budget.members, self.budget.bytes, self.skipped, self.lost, self.damage)
 
-    def _receive(self, data: Iterable[bytes]) -> str | None:
-        """Write a member aside; why it is not whole."""
-        with self._aside.open("wb") as file:
+    def _receive(self, data: Iterable[bytes], into: Path) -> str | None:
+        """Write a member; why it is not whole."""
+        with open(into, "wb", buffering=0) as file:
             try:
                 for block in data:
                     self.budget.spend(len(block))
@@ -156,10 +174,6 @@ class Tree:
             except OSError as error:
                 raise _disk(error) from error
         return None
-
-    def _is_salvaged(self) -> bool:
-        with self._aside.open("rb") as file:
-            return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_SALVAGED)
 
     def _child(self, parent: Path, name: str) -> Path:
         """The path of ours for a component; two spellings of one name never meet."""
@@ -174,6 +188,11 @@ class Tree:
         if mine != name:
             self._renamed[str(path.relative_to(self.root))] = name
         return path
+
+
+def _is_salvaged(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_SALVAGED)
 
 
 def _disk(error: OSError) -> IngestError:

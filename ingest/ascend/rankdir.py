@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
+from ingest import peek
 from ingest.ascend import commands, completeness, prof_dir
 from ingest.ascend.profiler_log import last_errors
 from ingest.ascend.small_json import mapping, number, read, text, whole
@@ -53,11 +54,13 @@ def rank_root(path: Path) -> Path | None:
     """The rank directory that ``path`` is, or is the output of; None if it is neither."""
     if path.name in (OUTPUT, MSPROF_OUTPUT):
         return path.parent
-    if not path.is_dir():
+    seen = peek.at(path)
+    if not seen.is_dir:
         return None
     if RANK_DIR.search(path.name) or prof_dir.NAME.match(path.name) or prof_dir.is_old_export(path):
         return path
-    return path if (path / OUTPUT).is_dir() or (path / MSPROF_OUTPUT).is_dir() or info_file(path) else None
+    outputs = (path / name for name in (OUTPUT, MSPROF_OUTPUT) if name in seen.names)
+    return path if any(output.is_dir() for output in outputs) or info_file(path) else None
 
 
 def output_dir(root: Path) -> Path:
@@ -77,9 +80,16 @@ def output_dirs(root: Path) -> list[Path]:
 
 def info_file(root: Path) -> Path | None:
     """profiler_info_{rank}.json, which names the rank, before profiler_info.json, which does not."""
-    named = (path for path in sorted(root.glob("profiler_info*.json")) if _INFO.match(path.name))
-    found = [path for path in named if path.is_file()]  # a pipe of that name would never end
+    named = sorted(name for name in _names(root) if _INFO.match(name))
+    found = [path for name in named if (path := root / name).is_file()]  # a pipe of that name would never end
     return max(found, key=lambda path: len(path.name), default=None)
+
+
+def _names(directory: Path) -> Iterable[str]:
+    try:
+        return peek.at(directory).names
+    except OSError:
+        return ()
 
 
 def small_files(root: Path) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from ingest import peek
 from ingest.ascend import commands, completeness, prof_dir, rankdir
 from ingest.ascend.profiler_log import last_errors
 from ingest.errors import IngestError
@@ -16,7 +17,7 @@ from ingest.errors import IngestError
 def state(directory: Path) -> IngestError | None:
     """What a directory of the Ascend profilers is, if nothing of it can be loaded; None if it is none of theirs."""
     try:
-        children = {child.name: child for child in directory.iterdir()}
+        children = peek.at(directory).names
     except OSError:
         return None
     if prof_dir.NAME.match(directory.name):
@@ -34,12 +35,12 @@ def state(directory: Path) -> IngestError | None:
 
 def outermost(found: Iterable[IngestError]) -> list[IngestError]:
     """Each state once, and those inside another left out: what is raw is raw with all its parts. Top down."""
-    kept: list[IngestError] = []
+    kept: dict[Path, IngestError] = {}
     for error in found:
         path = Path(error.path or "")
-        if not any(Path(other.path or "") in (path, *path.parents) for other in kept):
-            kept.append(error)
-    return kept
+        if kept.keys().isdisjoint((path, *path.parents)):
+            kept[path] = error
+    return [*kept.values()]
 
 
 def _log_said(root: Path) -> str:

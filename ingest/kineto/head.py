@@ -19,6 +19,8 @@ PEEK = 64 << 10
 #: How far a compressed file is unpacked for its end: packed and unpacked bytes, some hundredths of a second.
 NEAR, REACH = 1 << 20, 16 << 20
 GZIP = b"\x1f\x8b"
+#: What may stand before the first brace.
+BLANK = b"\xef\xbb\xbf \t\r\n"
 #: Stamps below this many ns since 1970 (year 2001) are not wall clock, nor those above (year 2099).
 UNIX_NS = (10**18, 4_100_000_000 * 10**9)
 
@@ -71,7 +73,7 @@ def is_kineto(head: bytes) -> bool:
 
     Ascend's trace_view.json shares some categories but is a bare array with stamps written as text.
     """
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = head.lstrip(BLANK)
     if not text.startswith(b"{"):
         return False
     if b'"traceEvents"' not in text:  # a long header: the metadata of a large job before the first event

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ingest import schema
+from ingest import peek, schema
 from ingest.benchmark import Figure, Latency, Manifest, Samples, Versus, contradiction
 from ingest.draft import Draft
 from ingest.errors import IngestError
@@ -42,7 +42,7 @@ _TELEMETRY = {"clock_mhz": "MHz", "busy_share": "share", "temperature_c": "C", "
 
 def sniff(path: Path) -> Claim | None:
     """A directory with a manifest that says so, or that manifest."""
-    manifest = path / NAME if path.is_dir() else path
+    manifest = path / NAME if peek.at(path).is_dir else path
     if manifest.name != NAME or manifest.is_symlink() or not manifest.is_file():
         return None
     with manifest.open("rb") as stream:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ingest import peek
 from ingest.draft import Draft, give_back
 from ingest.errors import IngestError
 from ingest.events import Scan, scan
@@ -30,7 +31,9 @@ TITLE = "torch.profiler trace (Kineto)"
 
 def sniff(path: Path) -> Claim | None:
     """A file whose first bytes look like Kineto's."""
-    if not path.is_file():
+    begin = peek.head(path)
+    text = begin.lstrip(head.BLANK)
+    if not begin or (text and not text.startswith((b"{", head.GZIP))):
         return None
     first, last = head.peek(path)
     if not head.is_kineto(first):

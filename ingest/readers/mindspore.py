@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest import peek
 from ingest.ascend import cells
 from ingest.draft import Draft
 from ingest.errors import IngestError
@@ -23,7 +24,7 @@ _RECORD = "mindspore.Profiler, then load its ascend_ms directory or keep the der
 
 def sniff(path: Path) -> Claim | None:
     """Any one of the files stands for all that describe its device."""
-    if files.role(path.name) is None or not path.is_file():
+    if files.role(path.name) is None or not peek.at(path).is_file:
         return None
     found = files.beside(path)
     if not found:

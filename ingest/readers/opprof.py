@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest import peek
 from ingest.ascend import cells
 from ingest.ascend.cells import Csv, read_csv
 from ingest.ascend.stage import count
@@ -40,8 +41,8 @@ _JOB = "torch_npu.profiler.profile(...) around the job that runs it"
 def sniff(path: Path) -> Claim | None:
     """A directory of these files, or one of them on its own."""
     try:
-        if path.is_dir():
-            found = {name: file for file in sorted(path.iterdir()) if (name := _name(file))}
+        if (seen := peek.at(path)).is_dir:
+            found = {name: path / file for file in sorted(seen.names) if (name := _name(path / file))}
             if _BASIC in found or (found and _DIRECTORY.match(path.name)):
                 return Claim("opprof", path, tuple(sorted(found.values())))
         elif _name(path) == _BASIC:

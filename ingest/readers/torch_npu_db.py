@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import duckdb
 
+from ingest import peek
 from ingest.ascend import db_analysis, db_details, db_facts, db_links, db_raw, db_series, db_spans, rankdir, shared
 from ingest.ascend.db_analysis import LONG
 from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
@@ -33,12 +36,12 @@ _TEXT = ("trace_view.json", "step_trace_time.csv")
 def sniff(path: Path) -> Claim | None:
     """A rank directory with a database, or a lone database."""
     try:
-        if path.is_dir():
+        if peek.at(path).is_dir:
             root = rankdir.rank_root(path)
             return _claim(root, _main_of(root), rankdir.output_dir(root) / _ANALYSIS) if root else None
         if path.name == _ANALYSIS or not _is_ours(path):
             return None
-        if sum(map(_is_ours, path.parent.iterdir())) > 1:  # databases of several ranks in one folder
+        if _are_several(path.parent, path.parent.stat().st_mtime_ns):  # databases of several ranks in one folder
             return _claim(path, path, None)
         return _claim(rankdir.rank_root(path.parent) or path.parent, path, path.with_name(_ANALYSIS))
     except OSError:
@@ -176,6 +179,12 @@ def _stamp(path: Path) -> tuple[int, str]:
 
 def _is_ours(path: Path) -> bool:
     return (bool(_NAMED.match(path.name)) and path.is_file()) or _has_tables(path)
+
+
+@lru_cache(64)
+def _are_several(directory: Path, changed_ns: int) -> bool:
+    """Whether a directory holds more than one of our databases; each of them asks."""
+    return len(list(islice(filter(_is_ours, directory.iterdir()), 2))) > 1
 
 
 def _has_tables(path: Path) -> bool:

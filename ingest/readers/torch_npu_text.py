@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest import peek
 from ingest.ascend import (
     cells,
     comm,
@@ -38,9 +39,10 @@ TITLE = "torch_npu text export"
 
 def sniff(path: Path) -> Claim | None:
     """A rank directory, its output directory, or one of our files on its own."""
-    if path.is_file():
+    seen = peek.at(path)
+    if seen.is_file:
         return _claim(path.parent, [path]) if _is_ours(path.name) and path.suffix != ".gz" else None
-    if not path.is_dir():
+    if not seen.is_dir:
         return None
     root = rankdir.rank_root(path) or path
     return _claim(root, [file for directory in rankdir.output_dirs(root) for file in _listed(directory)])
@@ -97,7 +99,8 @@ def _is_ours(name: str) -> bool:
 
 def _listed(directory: Path) -> list[Path]:
     try:
-        return sorted(path for path in directory.iterdir() if _is_ours(path.name) and path.is_file())
+        ours = (directory / name for name in peek.at(directory).names if _is_ours(name))
+        return sorted(path for path in ours if path.is_file())
     except OSError:
         return []
 

@@ -40,7 +40,7 @@ json.dump({"metrics": {name: {"value": value * 1e9, "unit": "ns"} for name, valu
 """
 CONFIG = """
 [night]
-rounds = 10
+rounds = {rounds}
 [[job]]
 name = "loop"
 command = ["{{python}}", "-S", "-E", "job.py"]
@@ -54,25 +54,26 @@ def main() -> None:
     """Runs both halves and prints what came of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.nights_cpu", description=__doc__)
     parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=100, help="pairs a night")
     asked = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the beginning")
     for work in (1.0, 1.05):
         with tempfile.TemporaryDirectory() as place:
-            rows = _nights(Path(place), work, asked.nights)
+            rows = _nights(Path(place), work, asked)
         for metric in ("wall", "cpu"):
             _print(work, metric, [row for row in rows if row.metric == metric])
     print(f"load {os.getloadavg()[0]:.1f} at the end")
 
 
-def _nights(folder: Path, work: float, count: int) -> list[Row]:
+def _nights(folder: Path, work: float, asked: argparse.Namespace) -> list[Row]:
     """Each comparison in a store of its own: every one is the first night of its life."""
     (folder / "job.py").write_text(JOB)
-    (folder / "nightly.toml").write_text(CONFIG.format(work=work))
+    (folder / "nightly.toml").write_text(CONFIG.format(work=work, rounds=asked.rounds))
     found: list[Row] = []
-    for number in range(count):
+    for number in range(asked.nights):
         store = folder / f"store-{number}"
-        asked = ["nightly", str(folder / "nightly.toml"), "--night", "2026-03-01", "--store", str(store)]
-        CliRunner().invoke(npulens, asked, catch_exceptions=False)
+        words = ["nightly", str(folder / "nightly.toml"), "--night", "2026-03-01", "--store", str(store)]
+        CliRunner().invoke(npulens, words, catch_exceptions=False)
         night = kept.nights(store, "nightly")["2026-03-01"]
         assert night is not None
         found += night.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import shutil
@@ -130,10 +131,28 @@ def _many(directory: Path, dice: random.Random, number: int) -> Planted:
             (directory / "x.db").write_bytes(b"SQLite format 3\0" + bytes(84))
             for i in range(count // 100):
                 os.link(directory / "x.db", directory / f"{i}.db")
-    if number % 8 < 4 or count > 100_000 and number < 4:
+    if number % 8 < 4 or number == 7:  # 25,000 directories are more than are walked through
         return Planted(directory, status=("refused",))
     trace(directory, good())
     return Planted(directory, rows={"span": 20})
+
+
+def _scraps(directory: Path, dice: random.Random, number: int) -> Planted:
+    """Very many things of nearly nothing beside a capture, of each sort that costs something to look at."""
+    count, raw = (200, 9_900, 30_000)[number % 3], gzip.compress(b"nothing")
+    for i in range(count):
+        match number // 3:
+            case 0:
+                (directory / f"{i}.json").write_bytes(b'{"a": 1}')
+            case 1:
+                (directory / f"{i}.log.gz").write_bytes(raw)
+            case _:
+                (directory / f"d{i}").mkdir()
+                (directory / f"d{i}" / "x.csv").touch()
+    trace(directory, good())
+    if count == 200 or number == 1 or number == 2:
+        return Planted(directory, rows={"span": 20})
+    return Planted(directory, status=("complete", "refused") if number == 7 else ("refused",))
 
 
 def _deep(directory: Path, dice: random.Random, number: int) -> Planted:
@@ -190,6 +209,7 @@ KINDS = (
     Kind("directory links", 16, _links),
     Kind("directory special", 60, _special),
     Kind("directory many", 16, _many),
+    Kind("directory scraps", 9, _scraps),
     Kind("directory deep", 8, _deep),
     Kind("directory alike", 40, _alike),
 )

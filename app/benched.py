@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.look.bench import Bench, Figure
+from analysis.regression.verdict import MOST_PAIRS
 from app import i18n
 
 LEVELS = ((0.5, "P50"), (0.9, "P90"), (0.99, "P99"), (0.999, "P99.9"))
 PARTS = ("versus", "latency", "numerics", "batch", "together", "throughput", "sweep")
 ABSENT = "–"
-#: Nobody takes more pairs than this to tell two variants apart.
-_MOST_PAIRS = 1000
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def verdict(figure: Figure) -> str:
         return "control_bad" if figure["said"] == "different" else "control_good"
     if figure.get("withheld"):
         return "withheld"
-    if figure["said"] == "cannot_tell" and (figure["pairs_needed"] or 0) > _MOST_PAIRS:
+    if figure["said"] == "cannot_tell" and (figure["pairs_needed"] or 0) > MOST_PAIRS:
         return "too_noisy"
     return figure["said"] if figure["said"] != "different" else "faster" if figure["ratio"] < 1 else "slower"
 

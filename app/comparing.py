@@ -16,7 +16,7 @@ from analysis.look import alike, compare
 from analysis.regression.change import Contribution
 from analysis.regression.compared import Compared, warm_up
 from analysis.regression.pieces import Measured, NotExact, measure
-from analysis.regression.verdict import Verdict
+from analysis.regression.verdict import MOST_PAIRS, Verdict
 from app import i18n, telling
 from app.i18n import say
 from ingest import store as stores
@@ -27,6 +27,7 @@ Numbers = tuple[int, ...] | None
 _COLOURS = {"regressed": "red", "improved": "green", "same": "green", "ambiguous": "yellow"}
 _BAR = 16  # columns the largest contribution takes
 _WIDEST = 60  # columns of a name
+_SURE = 24  # columns of an interval
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def as_dict(found: Compared, halves: tuple[Half, Half]) -> dict[str, Any]:
         "log_interval": said.log_interval, "p": said.p, "n": said.n, "method": said.method,
         "separate_batches": found.batches, "settles": None if said.settles is None else asdict(said.settles),
         "contributions": [{
-            "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns, "base_ns": one.base_ns,
+            "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns,
+            "interval_ns": one.interval_ns and list(one.interval_ns), "base_ns": one.base_ns,
             "head_ns": one.head_ns, "base_count": one.base_count, "head_count": one.head_count, "state": one.state,
             "before": one.before or None, "shapes": one.shapes or None, "dtypes": one.dtypes or None,
         } for one in change.contributions],
@@ -137,7 +139,7 @@ def reasons(found: Compared, lang: str, margin: float, alpha: float, drift: floa
 def settles(said: Verdict, lang: str) -> Iterator[str]:
     """What would settle it, if anything is left to settle."""
     if said.settles is not None and said.settles.n is None:
-        yield say(lang, "verdict.settles_never")
+        yield say(lang, "verdict.settles_never", {"most": f"{MOST_PAIRS:,}"})
     elif said.settles is not None:
         key = f"verdict.settles_{said.method}"
         yield say(lang, key if i18n.known(key) else "verdict.settles_pairs", {"n": said.settles.n})
@@ -178,17 +180,26 @@ def _table(found: Compared, lang: str, most: int) -> Iterator[str]:
     for one in shown:
         bar = "█" * max(1, round(_BAR * abs(one.delta_ns) / longest))
         colour = "red" if one.delta_ns > 0 else "green"
-        yield f"  {signed(one.delta_ns):>10}  {click.style(f'{bar:<{_BAR}}', fg=colour)}  {called(one, lang)}"
+        sure = interval(one)
+        yield (f"  {signed(one.delta_ns):>10}  {sure:>{_SURE}}  {click.style(f'{bar:<{_BAR}}', fg=colour)}  "
+               f"{called(one, lang)}")  # fmt: skip
     if others:
         text = say(lang, "verdict.others", {"n": len(others)})
-        yield f"  {signed(sum(one.delta_ns for one in others)):>10}  {'':<{_BAR}}  {text}"
-    yield f"  {signed(change.residual_ns):>10}  {'':<{_BAR}}  {say(lang, 'verdict.residual')}"
+        yield f"  {signed(sum(one.delta_ns for one in others)):>10}  {'':<{_SURE + 2 + _BAR}}  {text}"
+    yield f"  {signed(change.residual_ns):>10}  {'':<{_SURE + 2 + _BAR}}  {say(lang, 'verdict.residual')}"
     yield "  " + say(lang, "verdict.sums", {"delta": f"{change.delta_ns:+,}"})
+    yield "  " + say(lang, "verdict.each_interval" if any(one.interval_ns for one in shown) else "verdict.no_intervals")
     untold = [kind for kind in ("kernel", "communication", "copy", "gap") if kind not in change.told]
     if untold:
         comma = say(lang, "shell.comma")
         yield "  ◐ " + say(lang, "verdict.untold", {
             "kinds": comma.join(say(lang, f"verdict.kind_{kind}") for kind in untold)})  # fmt: skip
+
+
+def interval(one: Contribution) -> str:
+    """Within which a contribution lies; a dash where too little was repeated to tell."""
+    sure = one.interval_ns
+    return "-" if sure is None else f"[{signed(sure[0])}, {signed(sure[1])}]"
 
 
 def called(one: Contribution, lang: str) -> str:

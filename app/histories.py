@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from analysis.regression.covariates import Suspect, suspects
+from analysis.regression.covariates import Suspect, suspects_of
 from analysis.regression.discoveries import discoveries
 from analysis.regression.floor import Floor, noise_floor
 from analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
 from app import i18n
-from app.nightly.covariates import confirm, is_machine
-from app.nightly.night import Hint
+from app.nightly.confirm import confirm
 from ingest import history
 from ingest.history import Identity, Point
 
@@ -49,10 +48,7 @@ class Judged:
 
     def suspects(self, number: int) -> list[Suspect]:
         """The conditions that changed with one of the changes."""
-        change, edges = self.verdict.changes[number], [each.index for each in self.verdict.changes]
-        begin = edges[number - 1] if number else 0
-        end = edges[number + 1] if number + 1 < len(edges) else None
-        return suspects([point.covariates for point in self.used], change.first, change.last, begin, end)
+        return suspects_of([point.covariates for point in self.used], self.verdict.changes, number)
 
     def sides(self, number: int) -> tuple[str, str] | None:
         """The runs nearest to a change on either side of it, to be compared; None where there are none."""
@@ -89,11 +85,7 @@ def _floor(everything: Mapping[tuple[str, str], list[Point]], key: str, name: st
 
 def confirming(found: Sequence[Suspect], workload: str) -> str:
     """The command that measures before against after of the first suspect a command can set; empty without one."""
-    hints = [
-        Hint(each.name.removeprefix("env "), each.before or "", each.after or "", is_machine(each.name), each.tells)
-        for each in found
-    ]
-    return confirm(hints, workload or "TASK", "CONFIG")
+    return confirm(found, workload or "TASK", "CONFIG")
 
 
 def percent(ratio: float) -> str:

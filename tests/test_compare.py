@@ -153,7 +153,7 @@ def test_several_runs_of_a_side_are_one() -> None:
 
 def test_a_sum_that_does_not_add_up_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the time of two kernels counted twice, the check says so."""
-    monkeypatch.setattr(pieces, "_first_come", lambda starts, ends: starts)
+    monkeypatch.setattr(pieces, "first_come", lambda starts, ends: starts)
     with pytest.raises(pieces.NotExact):
         measured([step(1, 0, 100), kernel(1, 10, 30, "A"), kernel(2, 20, 30, "B", track="s1")])
 

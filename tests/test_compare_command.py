@@ -80,3 +80,6 @@ def test_a_regression_is_an_exit_code_where_it_is_asked_for(tmp_path: Path) -> N
     assert [(one["kind"], one["what"], one["delta_ns"]) for one in found["contributions"] if one["delta_ns"]] == [
         ("kernel", "matmul", 30_000)
     ]  # fmt: skip
+    (matmul,) = (one for one in found["contributions"] if one["what"] == "matmul")
+    low, high = matmul["interval_ns"]
+    assert low < 30_000 < high and ", +" in run(store, "compare", "before", "after").output

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.regression.covariates import suspects
+import pytest
+
+from analysis.regression.covariates import Suspect, suspects
 
 NIGHTS = [
     {
@@ -37,3 +39,45 @@ def test_neighbouring_changes_bound_what_is_looked_at() -> None:
 
 def test_nothing_to_compare_is_nobody_suspected() -> None:
     assert suspects(NIGHTS, 0, 0) == [] and suspects([], 3, 4) == [] and suspects([{}] * 9, 4, 4) == []
+
+
+def test_conditions_that_differ_every_night_explain_nothing() -> None:
+    conditions = [{"pod": f"p{number}", "mode": "1" if number < 5 else "2"} for number in range(10)]
+    assert suspects(conditions, 5, 5) == [Suspect("mode", "1", "2", 1.0, 1)]
+
+
+def test_the_date_may_lie_a_night_beside_the_condition() -> None:
+    conditions = [{"mode": "1" if number < 5 else "2"} for number in range(10)]
+    assert suspects(conditions, 4, 7)[0].tells == 1.0 and suspects(conditions, 7, 8) == []
+
+
+def test_commits_enclose_every_night_that_may_be_the_one() -> None:
+    (commit,) = suspects([{"commit": f"c{night}"} for night in range(20)], 9, 12)
+    assert (commit.before, commit.after) == ("c8", "c12")
+
+
+def test_a_night_that_went_back_clears_nobody() -> None:
+    nights = [{"driver": "24" if night < 12 or night == 18 else "25", "build": f"{(night + 2) // 7}"}
+              for night in range(30)]  # fmt: skip
+    driver, build = suspects(nights, 12, 12)
+    assert (driver.name, round(driver.tells, 2), driver.switches, driver.sure) == ("driver", 0.94, 3, True)
+    # One that is new every week, this night too, may be it as well, but it is nobody's first guess.
+    assert (build.name, round(build.tells, 2), build.sure) == ("build", 0.39, False)
+
+
+def test_what_changed_long_before_does_not_hide_that_it_changed_again() -> None:
+    nights = [{"driver": "23" if night < 70 else "24" if night < 100 else "25"} for night in range(110)]
+    assert suspects(nights, 100, 100) == [Suspect("driver", "24", "25", 1.0, 1)]
+
+
+def test_overlapping_dates_of_neighbouring_changes_leave_a_night_to_look_at() -> None:
+    nights = [{"cann": "8.0" if night < 12 else "8.1"} for night in range(24)]
+    assert suspects(nights, 12, 13, 12, 13) == [Suspect("cann", "8.0", "8.1", 1.0, 1)]
+
+
+@pytest.mark.parametrize(("name", "machine"), [
+    ("driver", True), ("host", True), ("machine.rack", True), ("AI Core MHz", True), ("cpu governor", True),
+    ("cann", False), ("env HOST_CACHE_CAPACITY", False), ("CPU_AFFINITY_CONF", False), ("commit", False),
+])  # fmt: skip
+def test_a_variable_of_the_environment_is_not_the_machine(name: str, machine: bool) -> None:
+    assert Suspect(name, "1", "2", 1.0, 1).machine == machine

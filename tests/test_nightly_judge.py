@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.regression.covariates import Suspect
 from app.nightly import judge, knowledge
-from app.nightly.covariates import confirm, hints
+from app.nightly.confirm import confirm
 from app.nightly.judge import Court
 from app.nightly.night import Hint, Night, Row
 from app.nightly.results import Value
@@ -88,23 +89,13 @@ def test_other_hardware_begins_a_history_of_its_own_and_is_no_regression(tmp_pat
     assert found[16].verdict == "young" and found[29].n == 15
 
 
-def test_conditions_that_differ_every_night_explain_nothing() -> None:
-    conditions = [{"pod": f"p{number}", "mode": "1" if number < 5 else "2"} for number in range(10)]
-    assert hints(conditions, 5, 5) == (Hint("mode", "1", "2", False, 1.0),)
-
-
-def test_the_date_may_lie_a_night_beside_the_condition() -> None:
-    conditions = [{"mode": "1" if number < 5 else "2"} for number in range(10)]
-    assert hints(conditions, 4, 7)[0].score == 1.0 and hints(conditions, 7, 8) == ()
-
-
 def test_the_command_sets_what_a_command_can_set() -> None:
     def said(name: str, before: str, after: str) -> str:
-        return confirm([Hint(name, before, after, False, 1.0)], "a task", "n.toml")
+        return confirm([Suspect(name, before, after, 1.0, 1)], "a task", "n.toml")
 
     assert said("env TASK_QUEUE_ENABLE", "1", "2").endswith("--base TASK_QUEUE_ENABLE=1 --head TASK_QUEUE_ENABLE=2")
     assert said("torch_npu", "2.6", "2.7").endswith("--base python=PYTHON_WITH_2.6 --head python=PYTHON_WITH_2.7")
     assert said("commit", "a; rm -rf /", "b") == (
         "npulens nightly n.toml --only 'a task' --base 'commit=a; rm -rf /' --head commit=b"
     )
-    assert confirm([Hint("driver", "1", "2", True, 1.0)], "a", "n.toml") == ""
+    assert confirm([Suspect("driver", "1", "2", 1.0, 1)], "a", "n.toml") == ""

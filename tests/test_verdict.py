@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.regression.verdict import PAIRS, Rule, Settles, judge, judge_captures, judge_sets
+from analysis.regression.verdict import (
+    MOST_PAIRS,
+    PAIRS,
+    RULE,
+    Rule,
+    Settles,
+    judge,
+    judge_captures,
+    judge_sets,
+)  # fmt: skip
 from collectors.harness import versus
 
 
@@ -83,6 +92,11 @@ def test_head_against_base_mirrors_base_against_head(logs: list[float]) -> None:
     edge = there.low is not None and min(abs(there.low - 1.005), abs(1 - there.low * 1.005)) < 1e-9
     assert edge or back.said in (mirror[there.said], "same")
     assert back.p == pytest.approx(there.p)
+
+
+def test_the_harness_takes_as_many_pairs() -> None:
+    """It runs where this package is not: what both must know is said twice."""
+    assert (PAIRS, MOST_PAIRS, RULE.alpha) == (versus.PAIRS, versus.MOST_PAIRS, versus.ALPHA)
 
 
 @settings(max_examples=40, deadline=None)

@@ -130,6 +130,13 @@ def _sum(values: Sequence[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
+def merged(sides: Sequence[Side]) -> Side:
+    """Several runs as one side: all their windows count alike. It says of itself what the first says."""
+    parts = tuple((key, _sum([dict(one.parts)[key] for one in sides])) for key, _ in PARTS)
+    windows = tuple(window for one in sides for window in one.windows)
+    return Side(sides[0].about, windows, sides[0].whole, sum(one.dur_ns for one in sides), parts)
+
+
 def about(con: duckdb.DuckDBPyConnection) -> About:
     """What a run says of itself."""
     run_id, status, world = con.execute("SELECT run_id, status, world_size FROM run").fetchall()[0]
@@ -203,6 +210,17 @@ def idle_by_cause(
     if beyond := total - sum(causes_of.values()):  # a whole capture reaches beyond its steps
         causes_of["beyond"] = beyond
     return tuple(causes_of.items())
+
+
+def idle_together(sides: Sequence[tuple[tuple[str, int], ...] | None]) -> tuple[tuple[str, int], ...] | None:
+    """Idle ns by cause of several runs; None where one of them did not record it."""
+    found: dict[str, int] = {}
+    for one in sides:
+        if one is None:
+            return None
+        for cause, ns in one:
+            found[cause] = found.get(cause, 0) + ns
+    return tuple(found.items())
 
 
 def idle_change(

@@ -11,6 +11,7 @@ and is residual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ import pandas as pd
 from analysis.look.compare import _means
 from analysis.regression.matching import LEVELS, named
 from analysis.regression.pieces import KINDS, Measured, NotExact
+from analysis.regression.spread import Design, reaches
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,17 @@ class Contribution:
     head_count: float
     state: str  # 'new', 'gone', 'renamed', 'count', 'time', 'same'
     before: str  # what base calls it, where that is another name
+    reach_ns: float | None = None  # its interval is the change and so much to either side; None: too little to tell
 
     @property
     def delta_ns(self) -> int:
         return self.head_ns - self.base_ns
+
+    @property
+    def interval_ns(self) -> tuple[int, int] | None:
+        """Within which its change lies."""
+        return None if self.reach_ns is None else (
+            math.floor(self.delta_ns - self.reach_ns), math.ceil(self.delta_ns + self.reach_ns))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,10 @@ class Change:
         return sum(one.base_ns for one in mine), sum(one.head_ns for one in mine)
 
 
-def change(base: Sequence[Measured], head: Sequence[Measured], level: str = LEVELS[0]) -> Change:
-    """The change from base to head; ``level``: what kernels are added up by."""
+def change(
+    base: Sequence[Measured], head: Sequence[Measured], level: str = LEVELS[0], design: Design | None = None
+) -> Change:
+    """The change from base to head; ``level``: what kernels are added up by; without ``design`` no intervals."""
     sides = (base, head)
     told = tuple(kind for kind in KINDS if all(kind in one.told for side in sides for one in side))
     frames = [frame[frame["kind"].isin(told)] for frame in named(sides, level)]
@@ -90,12 +101,14 @@ def change(base: Sequence[Measured], head: Sequence[Measured], level: str = LEVE
     if [sum(column) for column in means] != steps:
         raise NotExact(f"contributions of {means[0]} and {means[1]} ns do not add up to steps of {steps} ns")
     texts = _texts(frames)
+    reach = reaches(frames, sides, keys, design) if design else [None] * len(keys)
     found = [
         Contribution(
             key[0], *texts[key][:3], means[0][place], means[1][place], counts[0][place] / max(1, windows[0]),
             counts[1][place] / max(1, windows[1]), _state(
                 (counts[0][place] * windows[1], counts[1][place] * windows[0]),
                 (times[0][place] * windows[1], times[1][place] * windows[0]), texts[key][3]), texts[key][3],
+            reach[place],
         ) for place, key in enumerate(keys)
     ]  # fmt: skip
     found.sort(key=lambda one: (-abs(one.delta_ns), -one.head_ns, one.kind, one.what))

@@ -18,6 +18,7 @@ from analysis.regression import verdict as judging
 from analysis.regression.change import Change, change
 from analysis.regression.matching import LEVELS
 from analysis.regression.pieces import Measured
+from analysis.regression.spread import Design
 from analysis.regression.verdict import RULE, Rule, Verdict
 
 #: A leading step longer than the median of the steps after it by this factor is warm-up: compiling, tuning, allocating.
@@ -60,13 +61,33 @@ def compared(
 ) -> Compared:  # fmt: skip
     """Head against base. ``in_turns``: the n-th runs of both sides were recorded next to each other."""
     by_number, steps = aligned(base[0].side, head[0].side)
-    said = _verdict(base, head, steps, rule, drift, in_turns)
-    return Compared(tuple(base), tuple(head), said, change(base, head, level), steps, by_number, _batches(base, head))
+    order = _order(base, head, in_turns)
+    said = _verdict(base, head, steps, rule, drift, order)
+    made_of = change(base, head, level, _design(base, head, said, order, rule))
+    return Compared(tuple(base), tuple(head), said, made_of, steps, by_number, _batches(base, head))
+
+
+def _order(base: Sequence[Measured], head: Sequence[Measured], in_turns: bool) -> list[tuple[int, int]]:
+    """Which runs of both sides belong together, if they do."""
+    if in_turns and len(base) == len(head):
+        return [(place, place) for place in range(len(base))]
+    return _turns(base, head)
+
+
+def _design(
+    base: Sequence[Measured], head: Sequence[Measured], said: Verdict, order: list[tuple[int, int]], rule: Rule
+) -> Design:
+    """What is repeated for a contribution: what is for the verdict."""
+    if len(base) > 1 or len(head) > 1:
+        return Design(False, tuple(order), rule.alpha)
+    blocks = len(base[0].blocks)
+    together = said.method == "ranks" and blocks == len(head[0].blocks)
+    return Design(True, tuple((place, place) for place in range(blocks)) if together else (), rule.alpha)
 
 
 def _verdict(
     base: Sequence[Measured], head: Sequence[Measured], steps: Sequence[StepPair], rule: Rule, drift: float,
-    in_turns: bool,
+    order: Sequence[tuple[int, int]],
 ) -> Verdict:  # fmt: skip
     if len(base) == len(head) == 1:
         ours, theirs = base[0].side, head[0].side
@@ -76,9 +97,6 @@ def _verdict(
         said = judging.judge_captures(list(series(ours).values()), list(series(theirs).values()), rule, drift)
         return replace(said, method="steps") if ours.about.run_id == theirs.about.run_id else said
     lengths = [[_mean(one.side) for one in side] for side in (base, head)]
-    order = _turns(base, head)
-    if in_turns and len(base) == len(head):
-        order = [(place, place) for place in range(len(base))]
     if order:
         return judging.judge([math.log(lengths[1][b] / lengths[0][a]) for a, b in order
                               if lengths[0][a] and lengths[1][b]], rule)  # fmt: skip

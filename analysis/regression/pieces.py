@@ -27,8 +27,10 @@ import pandas as pd
 
 from analysis.idle import CODES, idle
 from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.look.compare import Side, Window, side
+from analysis.look.compare import Side, side
 from analysis.regression.launched_by import launchers
+from analysis.regression.verdict import BLOCKS
+from analysis.regression.windows import blocks_of, cut, first_come, middling
 from analysis.run import Run
 
 #: What time is given to, in this order; each needs the ones before it.
@@ -37,6 +39,10 @@ KINDS = ("kernel", "communication", "copy", "gap")
 BEYOND = "beyond"
 #: What tells one row from another.
 COLUMNS = ("kind", "op", "name", "shapes", "dtypes", "operator", "module")
+
+
+#: Columns of the blocks: the first so many of them.
+IN_BLOCK = tuple(f"ns_{block}" for block in range(BLOCKS))
 
 
 class NotExact(ArithmeticError):
@@ -50,7 +56,8 @@ class Measured:
     side: Side
     origin_ns: int | None  # when the capture began, where its clock says so
     told: tuple[str, ...]  # of KINDS, what this capture can tell apart
-    rows: pd.DataFrame  # COLUMNS, count, ns: all windows together
+    rows: pd.DataFrame  # COLUMNS, count, ns: all windows together; then ns in each block of consecutive steps
+    blocks: tuple[int, ...]  # windows in each block
     residual_ns: int
     sequence: Ints  # kernels of a middling window, stream by stream in order: rows of `rows`; -1 between streams
 
@@ -119,7 +126,8 @@ def measure(
     if covered + pieces.residual_ns != found.dur_ns:
         raise NotExact(f"pieces of {covered} ns and a residual of {pieces.residual_ns} ns do not add up to the "
                        f"{found.dur_ns} ns of the windows")  # fmt: skip
-    return Measured(found, origin if clock == "unix" else None, pieces.told, rows, pieces.residual_ns, sequence)
+    return Measured(found, origin if clock == "unix" else None, pieces.told, rows, pieces.blocks, pieces.residual_ns,
+                    sequence)  # fmt: skip
 
 
 class _Pieces:
@@ -134,10 +142,12 @@ class _Pieces:
         self._codes: list[Ints] = []
         self._ids: list[Ints] = []  # span, innermost operator, outermost operator, module
         self._kinds: list[Ints] = []
-        self._ns: list[Ints] = []
+        self._ns: list[tuple[Ints, Ints, Ints]] = []  # number of a span, block, ns
         self._starts: list[Ints] = []  # 1 where a span starts in a window
-        self._gaps: dict[str, list[int]] = {}
-        self._middle = _middling(found.windows)
+        self._gaps: dict[str, tuple[int, Ints]] = {}  # cause: how many, ns in each block
+        self._block = blocks_of(found.windows)
+        self.blocks = tuple(np.bincount([self._block[w.step] for w in found.windows]).tolist())
+        self._middle = middling(found.windows)
         self._order: tuple[Ints, Ints] | None = None  # codes of the kernels of the middling window, and their tracks
         self.residual_ns = 0
 
@@ -146,21 +156,20 @@ class _Pieces:
         windows = sorted((w for w in self._windows if w.rank == rank), key=lambda w: w.start_ns)
         begins = np.array([w.start_ns for w in windows], np.int64)
         ends = np.array([w.start_ns + w.dur_ns for w in windows], np.int64)
+        block = np.array([self._block[w.step] for w in windows], np.int64)
         covered = EMPTY
         for place, kind in enumerate(KINDS[:-1]):
             if kind not in self.told:
                 break
             rows = self._of(kind, rank)
-            owned = rows["end_ns"] - (owned_from := _first_come(rows["ts_ns"], rows["end_ns"]))
+            owned = rows["end_ns"] - (owned_from := first_come(rows["ts_ns"], rows["end_ns"]))
             keep = owned > 0
-            of, inside_from, inside_to = _cut(owned_from[keep], rows["end_ns"][keep], begins, ends)
+            of, window, inside_from, inside_to = cut(owned_from[keep], rows["end_ns"][keep], begins, ends)
             ns = inside_to - inside_from - covered.within(inside_from, inside_to)
-            given = np.zeros(len(owned), np.int64)
-            np.add.at(given, np.flatnonzero(keep)[of], ns)
-            self._note(place, rank, rows, given, begins, ends)
+            self._note(place, rank, rows, (np.flatnonzero(keep)[of], block[window], ns), begins, ends)
             covered = covered | Intervals.union_of(rows["ts_ns"], rows["end_ns"])
         if "gap" in self.told:
-            covered = covered | self._idle(rank, begins, ends)
+            covered = covered | self._idle(rank, begins, ends, block)
         self.residual_ns += int((ends - begins).sum() - covered.within(begins, ends).sum())
 
     def _of(self, kind: str, rank: int) -> dict[str, Any]:
@@ -168,12 +177,16 @@ class _Pieces:
         a, b = np.searchsorted(rows["rank"], (rank, rank + 1))
         return {name: values[a:b].astype(np.uint64 if name == "code" else np.int64) for name, values in rows.items()}
 
-    def _note(self, kind: int, rank: int, rows: dict[str, Any], given: Ints, begins: Ints, ends: Ints) -> None:
-        """Keeps the spans that start in a window or are given time of one."""
+    def _note(
+        self, kind: int, rank: int, rows: dict[str, Any], given: tuple[Ints, Ints, Ints], begins: Ints, ends: Ints
+    ) -> None:
+        """Keeps the spans that start in a window or are given time of one: which of them, in which block, how much."""
         at = np.searchsorted(begins, rows["ts_ns"], side="right") - 1
         starts = at >= 0
         starts[starts] = rows["ts_ns"][starts] < ends[at[starts]]
-        keep = starts | (given > 0)
+        of, block, ns = (values[given[2] > 0] for values in given)
+        keep = starts.copy()
+        keep[of] = True
         ids = rows["span_id"][keep]
         codes = rows["code"][keep]
         if kind == 0:
@@ -185,7 +198,8 @@ class _Pieces:
         self._codes.append(codes * np.uint64(len(KINDS)) + np.uint64(kind))
         self._ids.append(columns)
         self._kinds.append(np.full(len(ids), kind, np.int64))
-        self._ns.append(given[keep])
+        before = sum(map(len, self._starts))
+        self._ns.append((before + np.cumsum(keep)[of] - 1, block, ns))
         self._starts.append(starts[keep].astype(np.int64))
         if kind == 0 and self._middle is not None and self._middle.rank == rank:
             begin, end = self._middle.start_ns, self._middle.start_ns + self._middle.dur_ns
@@ -207,48 +221,50 @@ class _Pieces:
             codes = (codes ^ value) * np.uint64(0x9E3779B97F4A7C15)
         return codes
 
-    def _idle(self, rank: int, begins: Ints, ends: Ints) -> Intervals:
+    def _idle(self, rank: int, begins: Ints, ends: Ints, block: Ints) -> Intervals:
         """Gaps by cause; what of a whole capture lies outside its steps has no cause."""
         pieces = self._run.get(idle)
         a, b = np.searchsorted(pieces.rank, (rank, rank + 1))
         starts, stops, causes = pieces.start[a:b], pieces.end[a:b], pieces.cause[a:b]
-        of, inside_from, inside_to = _cut(starts, stops, begins, ends)
-        ns, count = np.zeros(len(CODES), np.int64), np.zeros(len(CODES), np.int64)
-        np.add.at(ns, causes[of], inside_to - inside_from)
+        of, at, inside_from, inside_to = cut(starts, stops, begins, ends)
+        ns, count = np.zeros((len(CODES), len(self.blocks)), np.int64), np.zeros(len(CODES), np.int64)
+        np.add.at(ns, (causes[of], block[at]), inside_to - inside_from)
         np.add.at(count, causes[of], 1)
         self._gap(CODES, ns, count)
         covered, window = Intervals.union_of(starts, stops), self._run.window(rank)
         if self._whole and window is not None:
             outside = self._run.activity(rank).work().outside() & Intervals.union_of(*map(np.array, (
                 [begins[0], window[1]], [min(window[0], ends[-1]), ends[-1]])))  # fmt: skip
-            self._gap((BEYOND,), np.array([outside.total()]), np.array([len(outside.starts)]))
+            self._gap((BEYOND,), np.array([[outside.total()]]), np.array([len(outside.starts)]))
             covered = covered | outside
         return covered
 
     def _gap(self, causes: tuple[str, ...], ns: Ints, count: Ints) -> None:
-        for cause, length, often in zip(causes, ns.tolist(), count.tolist(), strict=True):
+        for cause, lengths, often in zip(causes, ns, count.tolist(), strict=True):
             if often:
-                held = self._gaps.setdefault(cause, [0, 0])
-                held[0] += often
-                held[1] += length
+                held = self._gaps.get(cause, (0, np.zeros_like(lengths)))
+                self._gaps[cause] = held[0] + often, held[1] + lengths
 
     def rows(self) -> tuple[pd.DataFrame, Ints]:
         """One row for everything that is alike, and the middling window's kernels as numbers of rows."""
         codes = np.concatenate(self._codes) if self._codes else np.zeros(0, np.uint64)
         known, first, of = np.unique(codes, return_index=True, return_inverse=True)
-        totals = np.zeros((2, len(known)), np.int64)
-        for row, values in enumerate((self._starts, self._ns)):
-            np.add.at(totals[row], of, np.concatenate(values) if values else np.zeros(0, np.int64))
+        counts, lengths = np.zeros(len(known), np.int64), np.zeros((len(known), len(self.blocks)), np.int64)
+        np.add.at(counts, of, np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64))
+        for spans, block, ns in self._ns:
+            np.add.at(lengths, (of[spans], block), ns)
         ids = (np.concatenate(self._ids, axis=1) if self._ids else np.zeros((4, 0), np.int64))[:, first]
         texts = self._run.con.execute(_TEXTS, [*ids.tolist(), list(range(len(known)))]).fetchall()
         kinds = (np.concatenate(self._kinds) if self._kinds else np.zeros(0, np.int64))[first]
         table: list[tuple[Any, ...]] = [
-            (KINDS[kind], op or name, name, shapes or "", dtypes or "", operator or "", module or "", count, ns)
-            for kind, (name, op, shapes, dtypes, operator, module), count, ns in zip(
-                kinds.tolist(), texts, totals[0].tolist(), totals[1].tolist(), strict=True)
+            (KINDS[kind], op or name, name, *(text or "" for text in others), count, sum(ns), *ns)
+            for kind, (name, op, *others), count, ns in zip(
+                kinds.tolist(), texts, counts.tolist(), lengths.tolist(), strict=True)
         ]  # fmt: skip
-        table += [("gap", cause, cause, *[""] * 4, count, ns) for cause, (count, ns) in self._gaps.items()]
-        frame = pd.DataFrame(table, columns=[*COLUMNS, "count", "ns"]).astype({"count": "int64", "ns": "int64"})
+        table += [("gap", cause, cause, *[""] * 4, count, int(ns.sum()), *ns.tolist())
+                  for cause, (count, ns) in self._gaps.items()]  # fmt: skip
+        numbers = ["count", "ns", *IN_BLOCK[: len(self.blocks)]]
+        frame = pd.DataFrame(table, columns=[*COLUMNS, *numbers]).astype(dict.fromkeys(numbers, "int64"))
         return frame, self._sequence(known)
 
     def _sequence(self, known: Any) -> Ints:
@@ -257,26 +273,3 @@ class _Pieces:
         codes, tracks = self._order
         places = np.searchsorted(known, codes).astype(np.int64)
         return np.insert(places, np.flatnonzero(np.diff(tracks)) + 1, -1)
-
-
-def _middling(windows: tuple[Window, ...]) -> Window | None:
-    """The window of middling length on the first rank."""
-    mine = sorted((w for w in windows if w.rank == windows[0].rank), key=lambda w: (w.dur_ns, w.start_ns))
-    return mine[len(mine) // 2] if mine else None
-
-
-def _first_come(starts: Ints, ends: Ints) -> Ints:
-    """From when on each span is the one that counts, if it is: spans in order of their start, the longest first."""
-    if not len(starts):
-        return starts
-    before = np.concatenate((starts[:1], np.maximum.accumulate(ends)[:-1]))
-    return np.asarray(np.maximum(starts, before))
-
-
-def _cut(starts: Ints, ends: Ints, begins: Ints, stops: Ints) -> tuple[Ints, Ints, Ints]:
-    """The pieces of disjoint ordered intervals that lie in disjoint ordered windows: which interval, from, to."""
-    first = np.searchsorted(stops, starts, side="right")
-    count = np.maximum(np.searchsorted(begins, ends, side="left") - first, 0)
-    of = np.repeat(np.arange(len(count)), count)
-    window = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
-    return of, np.maximum(starts[of], begins[window]), np.minimum(ends[of], stops[window])

@@ -40,8 +40,9 @@ BLOCKS = 10
 _LEAST_CORRELATION, _MOST_CORRELATION = 0.2, 0.9
 #: How sure `settles` is that its number of pairs will do.
 _POWER = 0.9
-#: Nobody collects more pairs than this.
-_MOST_PAIRS = 1000
+#: Nobody collects more pairs than this to tell two things apart (collectors/harness/versus.py says it where a
+#: benchmark is taken, without this package; a test holds the two together).
+MOST_PAIRS = 1000
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def judge(log_ratios: Sequence[float], rule: Rule = RULE) -> Verdict:
     if n == 1:
         return Verdict("ambiguous", math.exp(logs[0]), None, None, None, 1, "pairs", Settles("pairs", PAIRS))
     spread = float(np.std(logs, ddof=1))
-    least = _least_of_pairs(rule.alpha)
+    least = least_of_pairs(rule.alpha)
     return _said(_Estimate(float(logs.mean()), spread / math.sqrt(n), n - 1, _signed_rank(logs), n, spread, least),
                  "pairs", rule)  # fmt: skip
 
@@ -106,8 +107,8 @@ def judge_sets(base: Sequence[float], head: Sequence[float], rule: Rule = RULE) 
     variances = (float(np.var(a, ddof=1)), float(np.var(b, ddof=1)))
     parts = (variances[0] / len(a), variances[1] / len(b))
     estimate = _Estimate(
-        float(b.mean() - a.mean()), math.sqrt(sum(parts)), _welch(parts, (len(a) - 1, len(b) - 1)), _rank_sum(a, b), n,
-        math.sqrt(sum(variances)), _least_of_two(rule.alpha),
+        float(b.mean() - a.mean()), math.sqrt(sum(parts)), welch(parts, (len(a) - 1, len(b) - 1)), _rank_sum(a, b), n,
+        math.sqrt(sum(variances)), least_of_two(rule.alpha),
     )  # fmt: skip
     return _said(estimate, "sets", rule)
 
@@ -118,8 +119,8 @@ def judge_steps(log_ratios: Sequence[float], rule: Rule = RULE) -> Verdict:
     n, more = len(logs), Settles("pairs", PAIRS)
     if n < 2:
         return Verdict("ambiguous", math.exp(logs[0]) if n else None, None, None, None, n, "ranks", more)
-    spread = float(np.std(logs, ddof=1)) * math.sqrt(_stretch([logs]))
-    least = _least_of_pairs(rule.alpha)
+    spread = float(np.std(logs, ddof=1)) * math.sqrt(stretch_of([logs]))
+    least = least_of_pairs(rule.alpha)
     estimate = _Estimate(float(logs.mean()), spread / math.sqrt(n), n - 1, _signed_rank(logs), n, spread, least)
     return replace(_said(estimate, "ranks", rule), settles=more)
 
@@ -139,12 +140,12 @@ def judge_captures(
     ratio = means[1] / means[0]
     if n < 2:
         return Verdict("ambiguous", ratio, None, None, None, n, "captures", more)
-    stretch = _stretch(sides)
+    stretch = stretch_of(sides)
     parts = tuple(float(np.var(side, ddof=1)) / len(side) / mean**2 * stretch for side, mean in zip(sides, means,
                                                                                                  strict=True))
     error = math.sqrt(sum(parts) + 2 * drift**2)
-    estimate = _Estimate(math.log(ratio), error, _welch(parts, (len(sides[0]) - 1, len(sides[1]) - 1)),
-                         _rank_sum(*sides), n, 0.0, _least_of_two(rule.alpha))  # fmt: skip
+    estimate = _Estimate(math.log(ratio), error, welch(parts, (len(sides[0]) - 1, len(sides[1]) - 1)),
+                         _rank_sum(*sides), n, 0.0, least_of_two(rule.alpha))  # fmt: skip
     return replace(_said(estimate, "captures", rule), settles=more)
 
 
@@ -191,7 +192,7 @@ def _needed(found: _Estimate, rule: Rule) -> int | None:
 @lru_cache(16)
 def _reaches(alpha: float) -> Floats:
     """For 2, 3, ... pairs, what the spread of one is multiplied by: half of the interval, and room for bad luck."""
-    pairs = np.arange(2, _MOST_PAIRS + 1)
+    pairs = np.arange(2, MOST_PAIRS + 1)
     sure = float(stats.norm.ppf(_POWER))
     return np.asarray((stats.t.ppf(1 - alpha / 2, pairs - 1) + sure) / np.sqrt(pairs))
 
@@ -206,13 +207,18 @@ def _logs(values: Sequence[float]) -> Floats:
     return np.asarray(np.log(found[found > 0]))
 
 
+def edges_of(steps: int) -> NDArray[np.int64]:
+    """Where blocks of consecutive steps begin, and the end: at most BLOCKS of them, as equal in number as can be."""
+    return np.linspace(0, steps, min(BLOCKS, steps) + 1).astype(np.int64)
+
+
 def _blocks(steps: Floats) -> Floats:
-    """Means of consecutive steps, at most BLOCKS of them, as equal in number as can be."""
-    edges = np.linspace(0, len(steps), min(BLOCKS, len(steps)) + 1).astype(np.int64)
+    """Means of the blocks of some steps."""
+    edges = edges_of(len(steps))
     return np.array([steps[a:b].mean() for a, b in zip(edges[:-1], edges[1:], strict=True)], np.float64)
 
 
-def _stretch(sides: Sequence[Floats]) -> float:
+def stretch_of(sides: Sequence[Floats]) -> float:
     """By how much the variance of a mean grows because each block resembles the one before it: (1+r) / (1-r).
 
     r is pooled over both sides and corrected for its bias in short series, -(1 + 3r) / n (Kendall 1954)."""
@@ -224,7 +230,7 @@ def _stretch(sides: Sequence[Floats]) -> float:
     return (1 + r) / (1 - r)
 
 
-def _welch(parts: Sequence[float], freedom: Sequence[int]) -> float:
+def welch(parts: Sequence[float], freedom: Sequence[int]) -> float:
     """Degrees of freedom of a difference whose two variances differ."""
     total = sum(parts)
     spent = sum(part**2 / free for part, free in zip(parts, freedom, strict=True))
@@ -247,11 +253,11 @@ def _rank_sum(a: Floats, b: Floats) -> float:
     return float(found.pvalue)
 
 
-def _least_of_pairs(alpha: float) -> int:
+def least_of_pairs(alpha: float) -> int:
     """Pairs from which on a signed rank can reach alpha."""
     return next(n for n in range(2, 64) if 2 / 2**n <= alpha)
 
 
-def _least_of_two(alpha: float) -> int:
+def least_of_two(alpha: float) -> int:
     """Values a side from which on a rank sum can reach alpha."""
     return next(n for n in range(2, 64) if 2 / math.comb(2 * n, n) <= alpha)

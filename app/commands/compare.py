@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from app.console import json_option, lang_option, print_json, store_option
+from app.numbers import NoNumbers, numbers
 
 LEVELS = ("kernel", "operator", "module")
 
@@ -29,13 +30,10 @@ class Numbers(click.ParamType):
         return found[0], found[-1]
 
     def _one(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        numbers: set[int] = set()
-        for part in text.split(","):
-            first, _, last = part.strip().partition("-")
-            if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) - int(first) > 10**6:
-                self.fail(f"{text!r} is no list of numbers: write 3, 0-7 or 1,4", param, ctx)
-            numbers |= set(range(int(first), int(last or first) + 1))
-        return tuple(sorted(numbers))
+        try:
+            return numbers(text)
+        except NoNumbers:
+            self.fail(f"{text!r} is no list of numbers: write 3, 0-7 or 1,4", param, ctx)
 
 
 @click.command("compare")

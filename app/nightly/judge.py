@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from analysis.regression import verdict as pairs
 from analysis.regression.baseline import baseline
 from analysis.regression.change_point import LEAST
+from analysis.regression.covariates import Suspect, suspects_of
 from analysis.regression.discoveries import discoveries
 from analysis.regression.floor import Floor, margin, noise_floor
 from analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
 from analysis.say import share
-from app.nightly import covariates
+from app.nightly.confirm import confirm
 from app.nightly.knowledge import Known
 from app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
 from app.nightly.tonight import Measured
@@ -115,12 +116,12 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
     change = _news(court, case, found)
     if change is None:
         return _suspect(row, usable)
-    hints = covariates.hints([point.covariates for point in usable], change.first, change.last)
-    verdict = _of_change(change, each, hints)
+    beside = suspects_of([point.covariates for point in usable], found.changes, found.changes.index(change))
+    verdict = _of_change(change, each, beside)
     return replace(
         row, verdict=verdict, fresh=True, since=_night(usable[change.index]), since_ns=usable[change.index].at_ns,
-        ratio=change.ratio, low=change.low, high=change.high, p=change.p, hints=hints,
-        confirm=covariates.confirm(hints, each.task, court.config) if each.task in court.sided else "",
+        ratio=change.ratio, low=change.low, high=change.high, p=change.p, hints=tuple(_hint(one) for one in beside),
+        confirm=confirm(beside, each.task, court.config) if each.task in court.sided else "",
         base_run=usable[change.index - 1].run_id,
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
         settles=Said("settles_apart", {}) if verdict == "ambiguous" else None,
@@ -169,11 +170,11 @@ def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
     return None
 
 
-def _of_change(change: Change, each: Measured, hints: Sequence[Hint]) -> Verdict:
+def _of_change(change: Change, each: Measured, beside: Sequence[Suspect]) -> Verdict:
     """Regressed or improved; the machine's if only the machine changed that night; open if both did."""
-    sure = [hint for hint in hints if hint.score >= covariates.SURE or covariates.is_commit(hint.name)]
-    if any(hint.machine for hint in sure):
-        return "machine" if all(hint.machine for hint in sure) else "ambiguous"
+    sure = [one for one in beside if one.sure]
+    if any(one.machine for one in sure):
+        return "machine" if all(one.machine for one in sure) else "ambiguous"
     return "regressed" if (change.ratio > 1) == (each.like.better == "lower") else "improved"
 
 
@@ -230,6 +231,10 @@ def _streak(court: Court, case: _Case, more: bool) -> Point | None:
     before = [point.at_ns for point in case.points if point.at_ns < court.at_ns]
     first = court.known.streak(case.tonight.identity.key, case.tonight.metric, more, before) or court.at_ns
     return next((point for point in case.points if point.at_ns >= first), None)
+
+
+def _hint(one: Suspect) -> Hint:
+    return Hint(one.name, one.before or "", one.after or "", one.machine, round(one.tells, 3))
 
 
 def _machine(before: Identity, now: Identity) -> tuple[Hint, ...]:

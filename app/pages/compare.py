@@ -1,4 +1,4 @@
-"""Two runs, ranks or steps side by side: the verdict, what the change is made of, its parts, findings."""
+"""Runs, ranks or steps, one or several a side: the verdict, what the change is made of, its parts, findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(ctx: Context) -> None:
     pair = compare_pick.show(ctx)
     if pair is None:
         return
-    if not pair.base.side.windows or not pair.head.side.windows:
+    if pair.base.empty or pair.head.empty:
         st.text(ctx.say("compare.no_time"))
         return
     compare_verdict.show(ctx, pair)

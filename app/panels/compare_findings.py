@@ -9,14 +9,14 @@ from analysis.engine import Finding
 from analysis.say import duration
 from app import context, telling
 from app.context import Context
-from app.panels import cells
-from app.panels.compare_pick import Half, Pair
+from app.panels import cells, run_list
+from app.panels.compare_half import Half, Pair
 from app.report.subject import Subject
 from ingest.errors import IngestError
 
 
 def show(ctx: Context, pair: Pair) -> None:
-    """One row a detector that found something on a side."""
+    """One row a detector that found something on a side; of several runs a side, on its first."""
     st.subheader(ctx.say("compare.findings"), anchor=False, help=ctx.say("compare.findings_help"))
     try:
         found = [context.judgement(half.ctx) for half in (pair.base, pair.head)]
@@ -30,6 +30,9 @@ def show(ctx: Context, pair: Pair) -> None:
         return
     if pair.by != "runs":
         st.text(ctx.say("compare.findings_same_run"))
+    for half in (half for half in (pair.base, pair.head) if len(half.parts) > 1):
+        run = telling.plain(run_list.name(ctx, half.parts[0].run))
+        st.text("◐ " + ctx.say("compare.findings_first", {"side": telling.plain(half.name), "run": run}))
     rows = _rows(ctx, pair, base, head)
     if not rows:
         st.text(ctx.say("compare.findings_none"))
@@ -66,10 +69,10 @@ def _rows(ctx: Context, pair: Pair, base: Subject, head: Subject) -> list[dict[s
 
 def _of(half: Half, subject: Subject) -> dict[str, list[Finding]]:
     """Findings with evidence in a side's windows, by detector."""
-    windows = half.side.windows
+    first, windows = half.parts[0], half.first.side.windows
     found: dict[str, list[Finding]] = {}
     for finding in subject.check.findings:
-        everywhere = half.ranks is None and half.steps is None
+        everywhere = first.ranks is None and first.steps is None
         if everywhere or any(
             e.rank == w.rank and e.ts_ns < w.start_ns + w.dur_ns and e.ts_ns + e.dur_ns > w.start_ns
             for e in finding.evidence for w in windows

@@ -13,7 +13,7 @@ from app import context, i18n, telling
 from app.charts import compare as chart
 from app.context import Context
 from app.panels import cells, link
-from app.panels.compare_pick import Half, Pair
+from app.panels.compare_half import Half, Pair
 
 
 def show(ctx: Context, pair: Pair) -> None:
@@ -40,10 +40,11 @@ def show(ctx: Context, pair: Pair) -> None:
 
 def scope(ctx: Context, half: Half) -> str:
     """Which windows a side is made of."""
-    found = half.side
-    return ctx.say("compare.scope_whole" if found.whole else "compare.scope", {
+    found, runs = half.side, len(half.parts)
+    key = "compare.scope_runs" if runs > 1 else "compare.scope_whole" if found.whole else "compare.scope"
+    return ctx.say(key, {
         "side": telling.plain(half.name), "n": len(found.windows), "ranks": i18n.ranges(found.ranks),
-        "steps": i18n.ranges(found.steps),
+        "steps": i18n.ranges(found.steps), "runs": runs,
     })  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def _table(
 def gaps(ctx: Context, pair: Pair) -> None:
     """Idle time by cause on both sides."""
     st.subheader(ctx.say("compare.gaps"), anchor=False, help=ctx.say("compare.gaps_help"))
-    base, head = (half.measured(compare.idle_by_cause) for half in (pair.base, pair.head))
+    base, head = (compare.idle_together(half.each(compare.idle_by_cause)) for half in (pair.base, pair.head))
     sides = (pair.base.side, pair.head.side)
     if base is None or head is None:
         st.text(ctx.say("compare.gaps_unmeasured"))

@@ -16,7 +16,7 @@ from app import comparing, context, telling
 from app.charts import compare as chart
 from app.context import Context
 from app.panels import cells
-from app.panels.compare_pick import Pair
+from app.panels.compare_half import Pair
 from app.panels.compare_split import scope
 
 _MOST = 10  # bars of the waterfall
@@ -31,7 +31,7 @@ def show(ctx: Context, pair: Pair) -> None:
     """The panel."""
     level = st.session_state.get("compare_by_level") or LEVELS[0]
     try:
-        found = compared([pair.base.measured(measure)], [pair.head.measured(measure)], level)
+        found = compared(pair.base.each(measure), pair.head.each(measure), level, in_turns=pair.in_turns)
     except NotExact as error:
         st.error(ctx.say("verdict.not_exact"))
         st.text(telling.error(error, ctx.lang))
@@ -106,16 +106,17 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     frame = pd.DataFrame([{
         "kind": ctx.say(f"verdict.kind_{one.kind}"), "what": comparing.what(one, ctx.lang),
-        "own_change": one.delta_ns / 1e3,
+        "own_change": one.delta_ns / 1e3, "interval": comparing.interval(one) if one.interval_ns else None,
         "state": ctx.say(f"verdict.mark_{one.state}", {"before": comparing.short(telling.plain(one.before))}),
         "own_base": one.base_ns / 1e3, "own_head": one.head_ns / 1e3, "base_count": one.base_count,
         "head_count": one.head_count, "shapes": one.shapes,
     } for one in moved], columns=[
-        "kind", "what", "own_change", "state", "own_base", "own_head", "base_count", "head_count", "shapes",
+        "kind", "what", "own_change", "interval", "state", "own_base", "own_head", "base_count", "head_count", "shapes",
     ])  # fmt: skip
     columns = {
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
         "own_change": number(ctx.say("verdict.col_change"), format="%+,.3f"),
+        "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
         "state": text(ctx.say("verdict.col_state")), "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
@@ -123,3 +124,4 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
         columns[f"{side}_count"] = number(ctx.say("verdict.col_count", {"side": name}), format="%,.4g")
     st.dataframe(cells.safe(frame), hide_index=True, key=f"compare_movers_{ctx.lang}", column_config=columns,
                  alt=ctx.say("verdict.movers_help"), placeholder=cells.ABSENT)  # fmt: skip
+    st.caption(ctx.say("verdict.each_interval" if any(one.interval_ns for one in moved) else "verdict.no_intervals"))

@@ -11,7 +11,7 @@ from analysis.look import compare
 from analysis.look.matched import matched
 from app.context import Context
 from app.panels import cells
-from app.panels.compare_pick import Pair
+from app.panels.compare_half import Pair
 
 _GROUPS = {"type": ("op",), "shape": ("op", "core", "shapes", "dtypes")}
 _STATES = ("new", "gone", "count", "time", "same")
@@ -20,7 +20,7 @@ _STATES = ("new", "gone", "count", "time", "same")
 def kernels(ctx: Context, pair: Pair) -> None:
     """Kernels of both sides, the largest change first."""
     st.subheader(ctx.say("compare.kernels"), anchor=False, help=ctx.say("compare.kernels_help"))
-    base, head = (half.measured(compare.kernels) for half in (pair.base, pair.head))
+    base, head = (half.together(compare.kernels) for half in (pair.base, pair.head))
     if base.empty and head.empty:
         st.text(ctx.say("compare.kernels_none"))
         return
@@ -41,11 +41,12 @@ def host(ctx: Context, pair: Pair) -> None:
     """Host calls of both sides, folded: there are many, and they nest."""
     with st.expander(ctx.say("compare.host")):
         st.caption(ctx.say("compare.host_help"))
-        base, head = (half.measured(compare.host_calls) for half in (pair.base, pair.head))
+        base, head = (half.together(compare.host_calls) for half in (pair.base, pair.head))
         if base.empty and head.empty:
             st.text(ctx.say("compare.host_none"))
             return
-        if max(len(base), len(head)) >= compare.MOST_NAMES:
+        if any(len(each) >= compare.MOST_NAMES for half in (pair.base, pair.head)
+               for each in half.each(compare.host_calls)):  # fmt: skip
             st.text("◐ " + ctx.say("compare.host_cut", {"most": f"{compare.MOST_NAMES:,}"}))
         only = st.toggle(ctx.say("compare.only_changed"), key="compare_only_host")
         found = matched(base, head, ("kind", "name"), _counts(pair))

@@ -18,9 +18,6 @@ from app.panels.history_pick import called
 from ingest import history
 from ingest.history import Point
 
-#: Suspects that a reader can take in.
-_MOST = 8
-
 
 def sentence(ctx: Context, held: Judged) -> None:
     """Slower or not, since when; how much a night says; what would tell more."""
@@ -110,7 +107,7 @@ def _suspects(ctx: Context, held: Judged, number: int) -> None:
     st.text(ctx.say("history.suspects"))
     frame = pd.DataFrame(
         {"name": each.name, "before": each.before, "after": each.after, "tells": f"{100 * each.tells:.0f} %",
-         "switches": each.switches} for each in found[:_MOST]
+         "switches": each.switches} for each in found
     )  # fmt: skip
     heads = {name: ctx.say(f"history.suspect_{name}") for name in frame.columns}
     cells.show(frame, heads, f"history_suspects_{key}_{ctx.lang}", ctx.say("history.suspects"), ("tells",))

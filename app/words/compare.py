@@ -1,15 +1,44 @@
-"""Two runs, ranks or steps side by side."""
+"""Runs, ranks or steps side by side."""
 
 TEXT = {
     "title": ("Compare", "对比"),
     "question": ("Is it slower, is that real, and what does the change consist of?",
                  "是否变慢，变化是否真实，由什么构成？"),  # fmt: skip
     "by": ("Compare", "对比对象"),
-    "by_runs": ("Two runs", "两次运行"),
-    "by_ranks": ("Two ranks", "两个 rank"),
-    "by_steps": ("Two steps", "两个 step"),
+    "by_runs": ("Runs", "运行"),
+    "by_ranks": ("Ranks", "rank"),
+    "by_steps": ("Steps", "step"),
     "base": ("Base", "基线"),
     "head": ("Compared with it", "对比"),
+    "several_help": (
+        "One, or several that are captures of the same thing. With several runs a side, drift from capture to capture "
+        "is known and counts.",
+        "可选一个，也可选同一对象的多个。每侧选多次运行时，会计入各次采集之间的波动。",
+    ),
+    "several": ("{name} and {more} more", "{name} 等 {n} 次运行"),
+    "choose": ("Choose one or several", "选择一个或多个"),
+    "none_chosen": ("Choose at least one on each side.", "每侧至少选择一个。"),
+    "overlap": (
+        "A run stands on both sides: what it has in common with itself hides part of the change.",
+        "有运行同时出现在两侧：它与自身相同的部分会掩盖一部分变化。",
+    ),
+    "in_turns": ("The n-th runs of both sides were recorded next to each other", "两侧的第 n 次运行是相邻采集的"),
+    "in_turns_help": (
+        "Then pairs are compared, in the order in which they are chosen above, and drift hits both sides alike. Where "
+        "captures know their time of day, runs recorded in turns are found without this.",
+        "此时按上面选择的顺序逐对比较，波动对两侧影响相同。若采集记录了时刻，交替采集的运行会自动识别。",
+    ),
+    "narrow": ("Only some ranks or steps", "只取部分 rank 或 step"),
+    "narrow_help": ("Write 3, 0-7 or 1,4. Empty takes all of them.", "可写 3、0-7 或 1,4，留空表示全部。"),
+    "narrow_all": ("all", "全部"),
+    "base_ranks": ("Ranks of the base", "基线的 rank"),
+    "head_ranks": ("Ranks compared with it", "对比侧的 rank"),
+    "base_steps": ("Steps of the base", "基线的 step"),
+    "head_steps": ("Steps compared with it", "对比侧的 step"),
+    "no_numbers": (
+        "{text} is no list of numbers: write 3, 0-7 or 1,4.",
+        "{text} 不是数字列表：请写 3、0-7 或 1,4。",
+    ),
     "swap": ("Swap", "互换"),
     "rank": ("rank {rank}", "rank {rank}"),
     "rank_option": ("rank {rank} · computes {length}", "rank {rank} · 计算 {length}"),
@@ -36,8 +65,9 @@ TEXT = {
         "链接中的对象不在当前存储中：{name}。已改选其他对象。",
     ),
     "no_time": (
-        "One side has no stretch of time to compare: no step and no device activity was recorded.",
-        "有一侧没有可对比的时间段：没有采集到 step，也没有设备侧活动。",
+        "One side has no stretch of time to compare: it has no such rank or step, or neither steps nor device activity "
+        "were recorded.",
+        "有一侧没有可对比的时间段：没有这样的 rank 或 step，或者既没有采集到 step，也没有设备侧活动。",
     ),
     "scope": (
         "{side}: {n} windows, steps {steps} of rank {ranks}. Figures are of the mean window.",
@@ -46,6 +76,10 @@ TEXT = {
     "scope.one": (
         "{side}: 1 window, step {steps} of rank {ranks}.",
         "{side}：1 个窗口，rank {ranks} 的 step {steps}。",
+    ),
+    "scope_runs": (
+        "{side}: {runs} runs, {n} windows of rank {ranks}. Figures are of the mean window of all of them.",
+        "{side}：{runs} 次运行，rank {ranks} 的 {n} 个窗口。数值为全部窗口的均值。",
     ),
     "scope_whole": (
         "{side}: {n} windows, the whole captures of rank {ranks}. Figures are of the mean window.",
@@ -179,6 +213,10 @@ TEXT = {
     "findings_same_run": (
         "Findings are of a run as a whole. These are the ones with evidence on each side.",
         "发现针对整次运行。这里列出在各侧有证据的发现。",
+    ),
+    "findings_first": (
+        "Of {side}, these are the findings of the first run: {run}.",
+        "{side} 只列出第一次运行的发现：{run}。",
     ),
     "findings_working": ("The detectors are at work, {n} s so far.", "检查正在进行，已用 {n} 秒。"),
     "findings_none": ("No detector found anything on either side.", "两侧均没有发现。"),

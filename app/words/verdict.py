@@ -86,8 +86,8 @@ TEXT = {
         "要得出结论：交替采集约 {n} 对（基线、对比、对比、基线……）。",
     ),
     "settles_never": (
-        "It would take more than a thousand pairs to settle it: the noise is too large for a change this small.",
-        "需要一千对以上才能得出结论：相对于如此小的变化，噪声太大。",
+        "It would take more than {most} pairs to settle it: the noise is too large for a change this small.",
+        "需要 {most} 对以上才能得出结论：相对于如此小的变化，噪声太大。",
     ),
     "warm_left": (
         "Left out as warm-up: step {steps} of {side}.",
@@ -121,6 +121,17 @@ TEXT = {
     "sums": (
         "Contributions and residual sum to {delta} ns, the change of the mean step.",
         "各项与残差之和为 {delta} ns，即平均 step 的变化。",
+    ),
+    "each_interval": (
+        "Beside each is its 99 % interval, from what was repeated: captures, else blocks of steps, and then of these "
+        "captures only. A dash: too few repetitions, or it does not occur in enough of them.",
+        "每项旁为其 99 % 区间，依据重复的采集得出；每侧只有一次采集时依据 step 分块，且仅针对这两次采集。"
+        "短横线表示重复次数太少，或该项出现的次数不够。",
+    ),
+    "no_intervals": (
+        "No intervals of the parts: too little was repeated. Five captures or steps a side would give them, or eight "
+        "pairs.",
+        "各项没有区间：重复次数太少。每侧至少需要五次采集或五个 step，成对比较则需要八对。",
     ),
     "untold": (
         "Not recorded on at least one side, and so part of the residual: {kinds}.",
@@ -170,6 +181,7 @@ TEXT = {
     "col_shapes": ("Input shapes", "输入形状"),
     "col_state": ("What changed", "变化"),
     "col_change": ("Change, µs", "变化，µs"),
+    "col_interval": ("Its interval", "变化的区间"),
     "col_time": ("{side}, µs", "{side}，µs"),
     "col_count": ("{side}, count", "{side}，次数"),
     "mark_time": ("how long", "时长"),

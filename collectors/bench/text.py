@@ -7,10 +7,9 @@ from typing import Any
 
 from collectors.harness.batch_curve import Point
 from collectors.harness.quantiles import needed
+from collectors.harness.versus import MOST_PAIRS
 
 Figure = Mapping[str, Any]
-#: Nobody takes more pairs than this.
-_MOST_PAIRS = 1000
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 #: Runnable processes a core before the measurement begins, beyond which it is not alone.
 BUSY_LOAD = 0.5
@@ -108,7 +107,7 @@ def versus(figure: Figure) -> str:
         return left + f"withheld: {figure['withheld']}"
     if figure["said"] == "cannot_tell":
         needed = figure["pairs_needed"]
-        if needed > _MOST_PAIRS:
+        if needed > MOST_PAIRS:
             return left + f"cannot tell: too noisy here, {needed:,} pairs would not be taken by anyone"
         return left + f"cannot tell; about {needed:,} pairs would"
     if figure["said"] == "same":

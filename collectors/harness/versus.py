@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from collectors.harness.steady import midmean
 
 PAIRS = 10
+#: Nobody takes more pairs than this to tell two things apart.
+MOST_PAIRS = 1000
 #: How often "different" may be said of the same thing.
 ALPHA = 0.01
 #: Two things within this share of each other are the same for anybody who asks.

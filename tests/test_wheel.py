@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,8 @@ def test_the_demo_loads_its_samples(installed: Path, tmp_path: Path) -> None:
     assert samples and samples <= {run["label"] for run in runs["runs"]}
 
 
-def test_the_dashboard_answers(installed: Path, tmp_path: Path) -> None:
+def test_the_dashboard_answers_until_it_is_told_to_end(installed: Path, tmp_path: Path) -> None:
+    """SIGTERM, as a service manager sends it to the one process it knows, leaves no server behind."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,8 +96,13 @@ def test_the_dashboard_answers(installed: Path, tmp_path: Path) -> None:
         )
     try:
         assert answers(f"http://127.0.0.1:{port}/_stcore/health"), (tmp_path / "log").read_text()[-3000:]
+        server.terminate()
+        server.wait(30)
+        with socket.socket() as again:
+            assert again.connect_ex(("127.0.0.1", port)) != 0
     finally:
-        os.killpg(server.pid, 9)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, 9)
         server.wait()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -31,4 +30,4 @@ def command(options: tuple[str, ...], load_only: bool, store: Path) -> None:
                     else f"refused: {run.reason}"
                 )
     if not load_only:
-        sys.exit(serve(store, options))
+        serve(store, options)

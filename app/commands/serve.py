@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -22,13 +22,14 @@ SETTINGS = (
 )
 
 
-def serve(store: Path, options: tuple[str, ...]) -> int:
-    """Run Streamlit on app/main.py until it ends; its exit code."""
+def serve(store: Path, options: tuple[str, ...]) -> NoReturn:
+    """Become Streamlit on app/main.py: whoever ends this process ends the server, not a parent of it."""
     named = {option.split("=")[0] for option in options}
     settings = [setting for setting in SETTINGS if setting.split("=")[0] not in named]
     environment = dict(os.environ, NPULENS_STORE=str(store.absolute()))
     command = [sys.executable, "-m", "streamlit", "run", str(MAIN), *settings, *options]
-    return subprocess.call(command, env=environment)
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environment)
 
 
 @click.command("serve", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -36,4 +37,4 @@ def serve(store: Path, options: tuple[str, ...]) -> int:
 @store_option
 def command(options: tuple[str, ...], store: Path) -> None:
     """Open the dashboard over the store. OPTIONS go to streamlit as they are (--server.port=8502...)."""
-    sys.exit(serve(store, options))
+    serve(store, options)

@@ -12,6 +12,7 @@ import click
 
 import ingest
 from app.console import json_option, print_json, redact_option, store_option, table
+from app.i18n import ranges
 
 
 @click.command("load")
@@ -68,7 +69,7 @@ def show(report: ingest.LoadReport) -> None:
     kept = [run for run in report.runs if run.run_id is not None]
     if kept:
         rows = [
-            [run.run_id or "", run.label or "", run.stored or "", run.status, ",".join(map(str, run.ranks)),
+            [run.run_id or "", run.label or "", run.stored or "", run.status, ranges(run.ranks),
              "+".join(run.formats), f"{run.events:,}", f"{run.seconds:.1f} s"]
             for run in kept
         ]  # fmt: skip

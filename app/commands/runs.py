@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from app.console import json_option, milliseconds, print_json, store_option, table
+from app.i18n import ranges
 from app.searching import found
 from ingest import notes
 from ingest import store as stores
@@ -40,7 +41,7 @@ def command(words: tuple[str, ...], deleted: bool, store: Path, as_json: bool) -
         )
         return
     rows = [
-        [run.run_id, run.label or "", run.status, ",".join(map(str, run.ranks)),
+        [run.run_id, run.label or "", run.status, ranges(run.ranks),
          "?" if run.world_size is None else str(run.world_size), "+".join(run.formats), str(run.steps),
          milliseconds(run.dur_ns), f"{run.events:,}", run.loaded_at, ", ".join(said.get(run.run_id, About()).tags)]
         for run in shown

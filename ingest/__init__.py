@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ingest.beside import process
 from ingest.errors import IngestError
@@ -113,7 +113,7 @@ def load(
 
 def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | None) -> dict[str, Any]:
     """Let a process of its own do the work; what it answers."""
-    with tempfile.TemporaryFile("w+") as complaints:
+    with _temporary() as complaints:
         with process(complaints) as worker:
             worker.ask.write(json.dumps(request))
             worker.ask.close()
@@ -134,6 +134,14 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
         text = f"the loading process ended with status {worker.returncode}: {complaint.strip()[-400:]}"
         raise IngestError("crashed", text)
     return answer
+
+
+def _temporary() -> IO[str]:
+    """A file for whatever the libraries print."""
+    try:
+        return tempfile.TemporaryFile("w+")
+    except OSError as error:  # no directory for one: full, or a limit on files
+        raise IngestError("system", f"the system refused: {error.strerror or error}") from error
 
 
 def _loaded(row: dict[str, Any]) -> LoadedRun:

@@ -22,6 +22,7 @@ from ingest.concatenate import arrow
 from ingest.device_time import Marked, Window, device_time
 from ingest.draft import Draft, copy, union
 from ingest.errors import one_line
+from ingest.in_order import in_order
 from ingest.nest import Nest
 from ingest.sqltext import literal
 
@@ -188,9 +189,6 @@ def _write_spans(work: _Writing) -> None:
     """Sort, nest and write; one batch in memory at a time."""
     shape = arrow("span")
     rank, nest, rows = work.draft.rank, Nest(), 0
-    reader = work.draft.con.sql(
-        "SELECT * FROM draft_span WHERE dur_ns >= 0 ORDER BY track, ts_ns, dur_ns DESC, span_id"
-    ).to_arrow_reader(_BATCH)
     starts = np.array([step[0] for step in work.steps], np.int64)
     ends = np.array([step[1] for step in work.steps], np.int64)
     numbers = np.array([step[2] for step in work.steps], np.int64)
@@ -199,7 +197,7 @@ def _write_spans(work: _Writing) -> None:
         work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
         column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
     ) as writer:  # fmt: skip
-        for batch in reader:
+        for batch in in_order(work.draft.con, "draft_span", "dur_ns >= 0", _BATCH):
             columns = {name: batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")}
             span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
             depth, parent = nest.place(track, ts, dur, span_id)

@@ -15,7 +15,7 @@ import numpy.ma  # noqa: F401 - DuckDB asks for it in every child: 30 ms each
 
 from ingest import sandbox
 from ingest.capture import RankSource
-from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
+from ingest.draft import MEMORY_LIMIT, Draft
 from ingest.errors import IngestError, no_room
 from ingest.fill import fill
 from ingest.finish import Part, finish
@@ -24,9 +24,6 @@ from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
 
-#: From so many bytes of a rank on DuckDB may use a tenth of them at once: 10 GB of events could not be sorted within
-#: 160 MB, and were put together within 1 GB.
-_LARGE = 2 * 10**9
 
 
 @dataclass(frozen=True)
@@ -79,15 +76,14 @@ def parse(
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     def read(progress: Callable[[int], None]) -> dict[str, Any]:
         begun = time.monotonic()
-        usual, ample = _memory(source.size)
         try:
-            part = attempt(progress, scratch / "first", usual)
+            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
         except (IngestError, duckdb.Error) as error:
             if not _short_of_memory(error):
                 raise
             # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
             shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", ample)
+            part = attempt(progress, scratch / "second", _ample(source.size))
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
@@ -118,11 +114,9 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     return read
 
 
-def _memory(size: int) -> tuple[str, str]:
-    """What DuckDB may use for a rank at first, and where that was too little."""
-    if size < _LARGE:
-        return MEMORY_LIMIT, AMPLE_MEMORY
-    return f"{size // 10**7}MB", f"{max(1000, size // 10**7 * 2)}MB"
+def _ample(size: int) -> str:
+    """What DuckDB may use for a rank for which its usual limit was too little: of a large one a fiftieth."""
+    return f"{max(1000, size // 5 // 10**7)}MB"
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

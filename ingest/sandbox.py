@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 from ingest.errors import IngestError, no_room
 
 GIB = 1 << 30
@@ -177,8 +179,8 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
             say({"result": task(lambda done: say({"progress": done}))})
         except IngestError as error:
             say({"error": dataclasses.asdict(no_room(error) or error)})
-        except MemoryError:
-            many = limits.memory_bytes // GIB
+        except (MemoryError, duckdb.OutOfMemoryException):
+            many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
             say({"error": {"kind": "too_large", "message": f"reading it needs more than {many} GiB of memory"}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})

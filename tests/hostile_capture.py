@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hostile_names import NAMES
+from tests.hostile_names import NAMES
 
 MARKUP = '<script>window.pwned=1</script><img src=x onerror="window.pwned=1">![x](http://evil.invalid/beacon.png)'
 

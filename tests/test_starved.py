@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_at_each_megabyte(tmp_path: Path) -> None:
     assert said[0] == "disk_full" and said[-1] is None
 
 
-@pytest.mark.parametrize("size", [4096, 300_000])
+@pytest.mark.parametrize("size", [0, 4096, 300_000])
 def test_files_that_may_not_grow(size: int, capture: Path, whole: dict[str, str], tmp_path: Path) -> None:
     said = load(capture, tmp_path / "store", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
     assert said[0]["kind"] is not None
@@ -160,8 +160,9 @@ def starve(megabytes: int, capture: Path, whole: dict[str, str], where: Path) ->
     check(capture, where, whole, said, _HUNGRY)
 
 
-def test_memory_that_ends(capture: Path, whole: dict[str, str], tmp_path: Path) -> None:
-    starve(MEMORY_MB[2], capture, whole, tmp_path / "store")
+@pytest.mark.parametrize("megabytes", [400, 800])
+def test_memory_that_ends(megabytes: int, capture: Path, whole: dict[str, str], tmp_path: Path) -> None:
+    starve(megabytes, capture, whole, tmp_path / "store")
 
 
 @pytest.mark.torture

@@ -61,12 +61,12 @@ def which(home: Path, asked: date | None, again: bool = False) -> Which:
 
 def _known(folder: Path) -> _Known | None:
     """What the journal of a night says; None where it says nothing."""
-    facts = journal.read(folder)
-    begun = facts.of("night")
-    if not begun:
+    facts = journal.moments(folder)
+    begun = next((fact.at_ns for fact in facts if fact.what == "night"), None)
+    if begun is None:
         return None
-    seen = max(int(fact.get("clock_ns", 0)) for fact in facts.facts)
-    return _Known(folder.name, int(begun[0]["at_ns"]), seen, bool(facts.of("end")))
+    seen = max(fact.clock_ns for fact in facts)
+    return _Known(folder.name, begun, seen, any(fact.what == "end" for fact in facts))
 
 
 def _lost(known: list[_Known], label: str, home: Path) -> list[Said]:
@@ -76,7 +76,7 @@ def _lost(known: list[_Known], label: str, home: Path) -> list[Said]:
         if each.finished or each.label == label:
             continue
         facts = journal.opened(home / each.label)
-        planned = int(facts.of("night")[0].get("steps", 0))
+        planned = sum(int(fact.get("steps", 0)) for fact in facts.of("night")[:1])
         said.append(Said("lost_night", {"night": each.label, "done": len(facts.done()), "planned": planned}))
         facts.add({"what": "end", "clock_ns": time.time_ns(), "given_up": True})
     return said

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 NAME = "journal.jsonl"
 
@@ -58,6 +61,17 @@ class Journal:
         return [step for step in begun if step not in done]
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """Of a fact only what it is and when: all that is asked of the nights before, which are many."""
+
+    what: str
+    at_ns: int | None = None
+    clock_ns: int = 0
+
+
+_MOMENT = msgspec.json.Decoder(Moment)
+
+
 def opened(folder: Path) -> Journal:
     """The journal of a night to go on with: half a line at its end is cut off. Only for who holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +87,7 @@ def read(folder: Path) -> Journal:
     if not journal.path.is_file():
         return journal
     raw = journal.path.read_bytes()
-    whole = raw[: raw.rfind(b"\n") + 1]
+    whole = _whole(raw)
     journal.torn = int(len(whole) < len(raw))
     journal.whole_bytes = len(whole) if journal.torn else None
     for line in whole.splitlines():
@@ -86,3 +100,17 @@ def read(folder: Path) -> Journal:
         else:
             journal.torn += 1
     return journal
+
+
+def moments(folder: Path) -> list[Moment]:
+    """The facts of one night at a glance, without what was measured; what ``read`` leaves out is left out."""
+    path, found = folder / NAME, list[Moment]()
+    for line in _whole(path.read_bytes()).splitlines() if path.is_file() else ():
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            found.append(_MOMENT.decode(line))
+    return found
+
+
+def _whole(raw: bytes) -> bytes:
+    """Without half a line at the end."""
+    return raw[: raw.rfind(b"\n") + 1]

@@ -114,11 +114,14 @@ def forget(store: Path, facts: Journal) -> None:
 
 def keep(store: Path, numbers: list[Measured], label: str, at_ns: int) -> None:
     """Puts the night into the history: one point a metric. Doing it again replaces the same points."""
+    of: dict[Identity, list[Point]] = {}
     for each in numbers:
-        points = [Point(
+        points = of.setdefault(each.identity, [])
+        points.append(Point(
             each.identity.key, each.metric, each.like.unit, each.like.better, each.value, at_ns, label, each.run_id,
             each.usable, each.covariates, each.reason or None,
-        )]  # fmt: skip
+        ))  # fmt: skip
         if (equal := each.equal_sides) is not None:
             points.append(Point(each.identity.key, each.metric + history.AA, "log", "lower", equal, at_ns, label))
-        history.add(store, each.identity, points)
+    for identity, points in of.items():
+        history.add(store, identity, points)

@@ -1,7 +1,7 @@
 """python -m tests.bench.history: how long 10,000 runs of history take to judge, and in how much memory.
 
 A store of its own is filled with 20 workloads x 500 nights x 20 metrics; some have changes. Then one process reads and
-judges all of it, as the nightly report and `npulens history` do, and says what it took.
+judges all of it, as `npulens history` does, and says what it took. tests/bench/nightly.py measures the nightly report.
 """
 
 from __future__ import annotations
@@ -14,34 +14,69 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingest import history
 from ingest.history import Identity, Point
 
 WORKLOADS, NIGHTS, METRICS = 20, 500, 20
-DAY = 86_400 * 10**9
+FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 #: What issue and readers ask of a nightly report on two cores.
 MOST_SECONDS, MOST_BYTES = 30.0, 1 << 30
+#: A workload that is slower lately has been so for as many nights, by so much.
+LATELY, SLOWER = 5, 1.1
 
 
-def fill(store: Path) -> int:
-    """The points; every fourth metric has a change every hundred nights."""
-    rng, kept = np.random.default_rng(7), 0
-    for workload in range(WORKLOADS):
-        logs = rng.normal(0, 0.01, (METRICS, NIGHTS))
-        for metric in range(0, METRICS, 4):
-            logs[metric] += np.repeat(rng.normal(0, 0.06, NIGHTS // 100), 100)
-        values = 20e6 * np.exp(logs)
+def label(night: int) -> str:
+    return f"{FIRST + timedelta(days=night):%Y-%m-%d}"
+
+
+def workload(number: int) -> str:
+    return f"workload {number}"
+
+
+def metric(number: int) -> str:
+    return f"metric_{number}" if number else "step_ns"
+
+
+def values(number: int, slower: bool = False) -> NDArray[np.float64]:
+    """A row a metric, a column a night, tonight in the last; every fourth metric changes every hundred nights."""
+    rng = np.random.default_rng(number)
+    logs = rng.normal(0, 0.01, (METRICS, NIGHTS + 1))
+    for row in range(0, METRICS, 4):
+        logs[row, :-1] += np.repeat(rng.normal(0, 0.06, NIGHTS // 100), 100)
+        logs[row, -1] += logs[row, -101:-1].mean()
+    found: NDArray[np.float64] = 20e6 * np.exp(logs)
+    found[:, NIGHTS - LATELY :] *= SLOWER if slower else 1.0
+    return found
+
+
+def fill(store: Path, slower: Mapping[int, str] | None = None) -> int:
+    """The points before tonight. ``slower``: the workloads that are so lately, with the last run before they were."""
+    slower, kept = slower or {}, 0
+    for number in range(WORKLOADS):
+        known = values(number, number in slower)
+        runs = {NIGHTS - LATELY - 1: slower[number]} if number in slower else {}
         points = [
-            Point("", f"metric_{metric}", "ns", "lower", float(values[metric, night]), night * DAY, None,
-                  f"run{workload}.{night}", night % 50 != 49, {"cann": f"8.{night // 100}", "commit": f"{night:07x}"})
-            for night in range(NIGHTS) for metric in range(METRICS)
+            Point("", metric(row), "ns", "lower", float(known[row, night]), moment(night), label(night),
+                  runs.get(night, f"run{number}.{night}"), night % 50 != 49, conditions(night))
+            for night in range(NIGHTS) for row in range(METRICS)
         ]  # fmt: skip
-        kept += history.add(store, Identity(f"workload {workload}"), points)
+        kept += history.add(store, Identity(workload(number)), points)
     return kept
+
+
+def moment(night: int) -> int:
+    return int((FIRST + timedelta(days=night)).timestamp()) * 10**9
+
+
+def conditions(night: int) -> dict[str, str]:
+    return {"cann": f"8.{night // 100}", "commit": f"{night:07x}"}
 
 
 def judge(store: Path) -> dict[str, float]:

@@ -16,7 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.nights", description=__doc__)
     parser.add_argument("--out", type=Path, default=world.ROOT / ".bench" / "nights")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="without captures and pairs")
+    parser.add_argument("--quick", action="store_true", help="without the task of captures and the one of pairs")
     asked = parser.parse_args()
     shutil.rmtree(asked.out, ignore_errors=True)
     asked.out.mkdir(parents=True)

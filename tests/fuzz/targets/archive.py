@@ -196,8 +196,8 @@ def _by_tarfile(path: Path) -> Counter[bytes] | None:
             if len({info.name.lower() for info in infos}) < len(infos):
                 return None
             return Counter(file.read() for info in infos if (file := archive.extractfile(info)))
-    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, KeyError):
-        return None
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, KeyError, MemoryError):
+        return None  # a name of terabytes it would really read
 
 
 def _plain(name: str) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
+from ingest.capture import HIGHEST_RANK
 from ingest.concatenate import arrow, concatenate
 from ingest.finish import Part
 
@@ -111,8 +112,8 @@ def _ranges(ranks: Sequence[int]) -> str:
 
 def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict[str, Any]]) -> dict[str, Any]:
     captured = sorted(piece.part.rank for piece in pieces)
-    said = [w for piece in pieces if isinstance(w := piece.part.facts.get("world_size"), int)]
-    peers = [p + 1 for piece in pieces if isinstance(p := piece.part.facts.get("peers"), int)]
+    said = _sizes(piece.part.facts.get("world_size") for piece in pieces)
+    peers = _sizes(None if (p := piece.part.facts.get("peers")) is None else p + 1 for piece in pieces)
     world = max([*said, captured[-1] + 1]) if said else max([*peers, captured[-1] + 1]) if peers else None
     partial = _by_reason([(row["rank"], row["reason"]) for row in ranks if row["reason"]])
     return {
@@ -124,6 +125,11 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
         "world_size": world,
         "missing_ranks": None if world is None else sorted(set(range(world)) - set(captured)),
     }  # fmt: skip
+
+
+def _sizes(told: Iterable[object]) -> list[int]:
+    """Numbers of ranks that there can be; a larger one is damage, and its ranks could not even be listed."""
+    return [size for size in told if isinstance(size, int) and size <= HIGHEST_RANK + 1]
 
 
 def _write(staged: Path, table: str, rows: list[dict[str, Any]]) -> None:

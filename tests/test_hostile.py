@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import ingest
+from ingest import store
 from tests.hostile.corpora import planted
 from tests.hostile.kinds import FAMILIES, KINDS
 from tests.hostile.page import rows, table
@@ -87,3 +89,13 @@ def test_whoever_waits_for_a_load_keeps_its_memory(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) < 2 << 20
+
+
+def test_a_job_of_more_ranks_than_there_can_be_is_of_unknown_size(tmp_path: Path) -> None:
+    """A world of 10**18 ranks is damage: nobody lists those that are missing."""
+    kind = next(kind for kind in KINDS if kind.name == "side file whole")
+    planted = kind.make(tmp_path, kind.dice(77), 77)
+    assert '"world_size": ' + "9" * 18 in (planted.path / "profiler_metadata.json").read_text()
+    (run,) = ingest.load(planted.path, tmp_path / "store").runs
+    assert run.status == "complete"
+    assert [run.world_size for run in store.runs(tmp_path / "store")] == [None]

@@ -122,7 +122,8 @@ def check(data: bytes, scratch: Path) -> None:
 
 def _no_task_lost(path: Path, done: Read) -> None:
     """Rows of TASK that the standard library's SQLite reads from a sound file are spans or counted."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as con:
+    damaged = (sqlite3.Error, UnicodeDecodeError)  # Python reads even the message of a damage as UTF-8
+    with suppress(*damaged), closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as con:
         con.text_factory = bytes
         if con.execute("PRAGMA integrity_check").fetchone() != (b"ok",):
             return

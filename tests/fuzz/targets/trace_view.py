@@ -79,4 +79,5 @@ def check(data: bytes, scratch: Path) -> None:
         spans = sum(event.get("ph") in ("X", "i", "I") for event in found or () if isinstance(event, dict))
         lost = next(row["dropped"] for row in part.coverage if row["table"] == "span")
         kept = part.rows["span"]
-        assert kept <= spans <= kept + lost, f"{kept} spans and {lost} lost of {spans}"
+        # Where the trace does not show the one kernel that kernel_details has, its line is a span of its own.
+        assert kept - 1 <= spans <= kept + lost, f"{kept} spans and {lost} lost of {spans}"

@@ -19,7 +19,7 @@ SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ fix: .venv/.test  ## what ruff can repair by itself
 test-npu-contract: .venv/.test .venv-npu/.made  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
 	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
 
+test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's interpreter
+	PYTHONPATH=$(CURDIR)/.venv/triton $(BIN)/python -m pytest -n $(JOBS) tests/test_kernels.py tests/test_workloads.py $(PYTEST_ARGS)
+
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)
 
@@ -105,6 +108,11 @@ clean:  ## remove what make made
 # The release that the collectors are tested with. On x86 a package index may hand out a build with CUDA: gigabytes.
 .venv/.torch: .venv/.test
 	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	@touch $@
+
+# Apart, so that no other test finds it: imported before its interpreter is asked for, it wants a GPU.
+.venv/.triton: .venv/.torch
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -t .venv/triton triton
 	@touch $@
 
 .venv/.fuzz: .venv/.test

@@ -23,6 +23,7 @@ for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "NPULENS_STORE"):
 MISSED = {
     "shared": re.compile(r"shared|real captures?|empty parameter set", re.IGNORECASE),
     "torch": re.compile(r"torch is not installed"),
+    "triton": re.compile(r"triton.* is not installed"),
     "browser": re.compile(r"browser|chromium|playwright", re.IGNORECASE),
 }
 

@@ -131,6 +131,8 @@ def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[Inges
 
 def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
     found: list[Claim] = []
+    if archive.recognise(entry) is archive.Kind.tar:  # a member called {x} makes it begin as JSON does
+        return found
     for reader in readers().values():
         try:
             claim = reader.sniff(entry)

@@ -26,6 +26,11 @@ Say = Callable[[dict[str, Any]], None]
 
 
 
+#: From so many bytes of a rank on DuckDB may use a tenth of them at once: 10 GB of torch_npu's text could not be put
+#: together within 160 MB. 10 GB of Kineto's are.
+_LARGE = 2 * 10**9
+
+
 @dataclass(frozen=True)
 class Parsed:
     """A rank whose tables lie in staging."""
@@ -76,14 +81,15 @@ def parse(
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     def read(progress: Callable[[int], None]) -> dict[str, Any]:
         begun = time.monotonic()
+        usual, ample = _memory(source)
         try:
-            part = attempt(progress, scratch / "first", MEMORY_LIMIT)
+            part = attempt(progress, scratch / "first", usual)
         except (IngestError, duckdb.Error) as error:
             if not _short_of_memory(error):
                 raise
             # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
             shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", _ample(source.size))
+            part = attempt(progress, scratch / "second", ample)
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
@@ -114,9 +120,11 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     return read
 
 
-def _ample(size: int) -> str:
-    """What DuckDB may use for a rank for which its usual limit was too little: of a large one a fiftieth."""
-    return f"{max(1000, size // 5 // 10**7)}MB"
+def _memory(source: RankSource) -> tuple[str, str]:
+    """What DuckDB may use for a rank at first, and where that was too little."""
+    tenth = source.size // 10**7
+    small = source.size < _LARGE or all(claim.format == "kineto" for claim in source.claims)
+    return MEMORY_LIMIT if small else f"{tenth}MB", f"{max(1000, 2 * tenth)}MB"
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

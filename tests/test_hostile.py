@@ -15,6 +15,7 @@ import pytest
 
 import ingest
 from ingest import store
+from tests.hostile import archives
 from tests.hostile.corpora import planted
 from tests.hostile.kinds import FAMILIES, KINDS
 from tests.hostile.page import rows, table
@@ -99,3 +100,12 @@ def test_a_job_of_more_ranks_than_there_can_be_is_of_unknown_size(tmp_path: Path
     (run,) = ingest.load(planted.path, tmp_path / "store").runs
     assert run.status == "complete"
     assert [run.world_size for run in store.runs(tmp_path / "store")] == [None]
+
+
+@pytest.mark.parametrize("first", ["", "{0}", "[1]"])
+def test_a_tar_is_one_whatever_its_first_member_is_called(first: str, tmp_path: Path) -> None:
+    """Without a name it begins with a NUL, and with some it begins as JSON does."""
+    raw = archives.tarred([archives.member(first, b"{}"), archives.member(archives.MEMBER, archives.TRACE)])
+    (tmp_path / "x.tar").write_bytes(raw)
+    (run,) = ingest.load(tmp_path / "x.tar", tmp_path / "store").runs
+    assert run.formats == ("kineto",) and sum(row["rows"] for row in run.coverage if row["table"] == "span") == 20

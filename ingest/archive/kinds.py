@@ -9,7 +9,7 @@ from pathlib import Path
 from ingest import peek
 
 BLOCK = 512  # of a tar
-_CHECKSUM = slice(148, 156)
+_CHECKSUM, _USTAR = slice(148, 156), slice(257, 263)
 
 
 class Kind(Enum):
@@ -57,7 +57,7 @@ def recognise(path: Path) -> Kind | None:
 
 def is_tar(head: bytes) -> bool:
     """Whether a stream begins with a tar header of any age: only its checksum is in all of them."""
-    if len(head) < BLOCK or not head[0]:
+    if len(head) < BLOCK or not (head[0] or head[_USTAR].startswith(b"ustar")):  # its first member may have no name
         return False
     told = re.match(rb"[ \0]*([0-7]{1,7})[ \0]", head[_CHECKSUM])
     blank = head[:148] + b" " * 8 + head[156:BLOCK]

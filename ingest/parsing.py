@@ -24,11 +24,11 @@ from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
 
-
-
-#: From so many bytes of a rank on DuckDB may use a tenth of them at once: 10 GB of torch_npu's text could not be put
-#: together within 160 MB. 10 GB of Kineto's are.
-_LARGE = 2 * 10**9
+#: DuckDB may use a tenth of the bytes of a large rank at once, of Kineto's a fortieth, where that is more than so many
+#: MB: 8 GB of Kineto's text were put together within its usual 160, 10 GB within 250, but not within 160.
+_LARGE = 200
+#: How many times its size a packed trace is, roughly: real ones are 10 to 30 times.
+_PACKED = 15
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
 
 def _memory(source: RankSource) -> tuple[str, str]:
     """What DuckDB may use for a rank at first, and where that was too little."""
-    tenth = source.size // 10**7
-    small = source.size < _LARGE or all(claim.format == "kineto" for claim in source.claims)
-    return MEMORY_LIMIT if small else f"{tenth}MB", f"{max(1000, 2 * tenth)}MB"
+    tenth = sum(file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1) for file in source.files) // 10**7
+    share = tenth // 4 if all(claim.format == "kineto" for claim in source.claims) else tenth
+    return f"{share}MB" if share > _LARGE else MEMORY_LIMIT, f"{max(1000, 2 * tenth)}MB"
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

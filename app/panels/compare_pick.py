@@ -113,7 +113,7 @@ def _runs(ctx: Context) -> Pair | None:
 
 def _several(ctx: Context, runs: Sequence[RunInfo]) -> str:
     name = run_list.name(ctx, runs[0])
-    return name if len(runs) == 1 else ctx.say("compare.several", {"name": name, "n": len(runs), "more": len(runs) - 1})
+    return name if len(runs) == 1 else ctx.say("compare.several", {"name": name, "more": len(runs) - 1})
 
 
 def _turns(ctx: Context) -> bool:

@@ -15,7 +15,7 @@ TEXT = {
         "is known and counts.",
         "可选一个，也可选同一对象的多个。每侧选多次运行时，会计入各次采集之间的波动。",
     ),
-    "several": ("{name} and {more} more", "{name} 等 {n} 次运行"),
+    "several": ("{name} and {more} more", "{name} 及另外 {more} 次运行"),
     "choose": ("Choose one or several", "选择一个或多个"),
     "none_chosen": ("Choose at least one on each side.", "每侧至少选择一个。"),
     "overlap": (

@@ -22,7 +22,7 @@ from ingest.concatenate import arrow
 from ingest.device_time import Marked, Window, device_time
 from ingest.draft import Draft, copy, union
 from ingest.errors import one_line
-from ingest.in_order import in_order
+from ingest.in_order import Spans, in_order
 from ingest.nest import Nest
 from ingest.sqltext import literal
 
@@ -197,7 +197,7 @@ def _write_spans(work: _Writing) -> None:
         work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
         column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
     ) as writer:  # fmt: skip
-        for batch in in_order(work.draft.con, "draft_span", "dur_ns >= 0", _BATCH):
+        for batch in in_order(work.draft.con, Spans("draft_span", where="dur_ns >= 0"), _BATCH):
             columns = {name: batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")}
             span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
             depth, parent = nest.place(track, ts, dur, span_id)

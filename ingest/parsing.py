@@ -24,9 +24,9 @@ from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
 
-#: DuckDB may use a tenth of the bytes of a large rank at once, of Kineto's a fortieth, where that is more than so many
-#: MB: 8 GB of Kineto's text were put together within its usual 160, 10 GB within 250, but not within 160.
-_LARGE = 200
+#: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of these formats
+#: three hundredths: 10 GB of either were put together within 300 MB, and not within its usual 160.
+_LARGE, _THRIFTY = 200, ("kineto", "torch_npu_text")
 #: How many times its size a packed trace is, roughly: real ones are 10 to 30 times.
 _PACKED = 15
 
@@ -123,7 +123,7 @@ def _task(source: RankSource, scratch: Path) -> sandbox.Task:
 def _memory(source: RankSource) -> tuple[str, str]:
     """What DuckDB may use for a rank at first, and where that was too little."""
     tenth = sum(file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1) for file in source.files) // 10**7
-    share = tenth // 4 if all(claim.format == "kineto" for claim in source.claims) else tenth
+    share = 3 * tenth // 10 if all(claim.format in _THRIFTY for claim in source.claims) else tenth
     return f"{share}MB" if share > _LARGE else MEMORY_LIMIT, f"{max(1000, 2 * tenth)}MB"
 
 

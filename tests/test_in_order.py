@@ -26,7 +26,7 @@ def test_every_row_comes_once_and_in_order(seed: int, stretch: int, monkeypatch:
     con = duckdb.connect()
     con.execute("CREATE TABLE s (track BIGINT, ts_ns BIGINT, dur_ns BIGINT, span_id BIGINT)")
     con.executemany("INSERT INTO s VALUES (?, ?, ?, ?)", rows)
-    batches = in_order.in_order(con, "s", "dur_ns >= 0", 64)
+    batches = in_order.in_order(con, in_order.Spans("s", where="dur_ns >= 0"), 64)
     found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
     wanted = sorted((row for row in rows if row[2] >= 0), key=lambda row: (row[0], row[1], -row[2], row[3]))
     assert found == wanted
@@ -35,4 +35,4 @@ def test_every_row_comes_once_and_in_order(seed: int, stretch: int, monkeypatch:
 def test_a_table_of_nothing_has_no_batch() -> None:
     con = duckdb.connect()
     con.execute("CREATE TABLE s (track BIGINT, ts_ns BIGINT, dur_ns BIGINT, span_id BIGINT)")
-    assert list(in_order.in_order(con, "s", "dur_ns >= 0", 64)) == []
+    assert list(in_order.in_order(con, in_order.Spans("s", where="dur_ns >= 0"), 64)) == []

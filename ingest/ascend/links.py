@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ingest.ascend.stage import count, keep
 from ingest.draft import Draft
+from ingest.in_order import Spans, in_order
 from ingest.nest import Nest
 
 _ROUTES = (
@@ -95,14 +96,16 @@ def _around(draft: Draft, *, inexact: bool) -> None:
         draft.con.execute("CREATE VIEW around AS FROM exact WHERE false")
         return
     keep(draft, "inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
-    spans = draft.con.sql(
-        """SELECT * FROM (
-        SELECT lane, ts, dur, row, false AS asked FROM x WHERE lane IN (SELECT DISTINCT lane FROM inexact)
-        UNION ALL SELECT lane, ts - 1, 0, row, true FROM inexact) ORDER BY lane, ts, dur DESC, row"""
+    keep(
+        draft,
+        "asked",
+        """SELECT lane, ts, dur, row, false AS asked FROM x WHERE lane IN (SELECT DISTINCT lane FROM inexact)
+        UNION ALL SELECT lane, ts - 1, 0, row, true FROM inexact""",
     )
+    spans = Spans("asked", "lane", "ts", "dur DESC, row")
     nest = Nest()
     with draft.spool("within", _WITHIN) as spool:
-        for batch in spans.to_arrow_reader(_BATCH):
+        for batch in in_order(draft.con, spans, _BATCH):
             lane, ts, dur, row, asked = (np.ascontiguousarray(column.to_numpy(False)) for column in batch.columns)
             _, parent = nest.place(lane, ts, dur, row)
             found = asked & (parent >= 0)

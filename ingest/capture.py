@@ -20,11 +20,13 @@ from ingest import archive, ledger, peek, refuse
 from ingest.archive.opener import Opener
 from ingest.cluster import companion
 from ingest.errors import IngestError
-from ingest.quota import OverQuota, Quota
+from ingest.quota import OverQuota
 from ingest.readers import Claim, Facts, readers
 
 #: Files and directories one upload may hold before it is refused.
 MAX_ENTRIES = 40_000
+#: Directories of them, each of which is listed and asked about several times.
+MAX_DIRECTORIES = 10_000
 #: A larger number is no rank: the ids of its spans would leave 64 bits (ingest/finish.py, SPAN_BITS).
 HIGHEST_RANK = (1 << 19) - 1
 
@@ -187,9 +189,9 @@ class _Walk:
             return
         if self._seen + len(self._pending) + len(children) > MAX_ENTRIES:
             raise IngestError("too_many_files", f"more than {MAX_ENTRIES} files; load a part of it", str(self._path))
-        if self._directories > Quota.directories:
+        if self._directories > MAX_DIRECTORIES:
             raise IngestError(
-                "too_many_files", f"more than {Quota.directories:,} directories outside of captures; load a part of it",
+                "too_many_files", f"more than {MAX_DIRECTORIES:,} directories outside of captures; load a part of it",
                 str(self._path),
             )  # fmt: skip
         kept = [child for child in children if not child.is_symlink()]

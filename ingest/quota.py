@@ -33,7 +33,6 @@ class Quota:
     ratio_from_bytes: int = 64 << 20  # below this much, the ratio does not matter
     members: int = 50_000  # files, directories and links of all archives of a load
     scraps: int = 5_000  # of one archive, unless they hold a thousand bytes in the mean, as a capture's do
-    directories: int = 10_000  # in what is walked through outside of captures
     archives: int = 250  # so many of a load may be tiny: one more for every 10 kB of packed bytes
 
     @staticmethod

@@ -164,7 +164,7 @@ class Tree:
 
     def _receive(self, data: Iterable[bytes], into: Path) -> str | None:
         """Write a member; why it is not whole."""
-        with open(into, "wb", buffering=0) as file:
+        with into.open("wb") as file:
             try:
                 for block in data:
                     self.budget.spend(len(block))

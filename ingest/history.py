@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from ingest import wal
 from ingest.errors import IngestError
 from ingest.notes import line
 
@@ -115,7 +116,7 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     except OSError as error:
         raise IngestError("store", f"cannot make the store: {error.strerror}", str(store)) from error
     try:
-        with closing(sqlite3.connect(path, timeout=30)) as con:
+        with closing(wal.connect(path)) as con:
             _prepare(con, path)
             with con:
                 yield con
@@ -133,7 +134,6 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
         text = f"the history is of version {found}, this program knows {VERSION}: update npulens"
         raise IngestError("history_newer", text, str(path))
     if found < VERSION:
-        con.execute("PRAGMA journal_mode=WAL")
         con.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
     con.execute("PRAGMA synchronous=NORMAL")
 

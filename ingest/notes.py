@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
+from ingest import wal
 from ingest.errors import IngestError
 
 #: How long a text may be. A note is a page, not a report; a tag is a word.
@@ -57,8 +58,7 @@ def state(store: Path) -> Iterator[sqlite3.Connection]:
     except OSError as error:
         raise IngestError("store", f"cannot make the store: {error.strerror}", str(store)) from error
     try:
-        with closing(sqlite3.connect(store / "state.sqlite", timeout=30)) as con:
-            con.execute("PRAGMA journal_mode=WAL")
+        with closing(wal.connect(store / "state.sqlite")) as con:
             for table in _TABLES:
                 con.execute(table)
             with con:

@@ -1,0 +1,34 @@
+"""A small SQLite file of our own, which every process over a store reads and writes at once, by a write-ahead log."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+#: Transactions are of milliseconds; who has not had a turn after this many seconds meets something that hangs.
+PATIENCE = 30.0
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The file, made if it is new."""
+    con = sqlite3.connect(path, timeout=PATIENCE)
+    try:
+        _keep_a_log(con)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _keep_a_log(con: sqlite3.Connection) -> None:
+    """SQLite waits for its turn, but not for this one: of two that change the mode of a new file one is refused."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            con.execute("PRAGMA journal_mode=WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)

@@ -31,7 +31,7 @@ _NEEDS = {
     "copy_ns": "y", "copy_not_overlapped_ns": "cmy", "idle_ns": "cmy", "only_waiting_ns": "cm", "kernels": "c",
     "collectives": "m", "copies": "y",
 }  # fmt: skip
-_BATCH = 65_536
+_BATCH = 16_384
 
 # The names of a task's part are those of the view comm_task (analysis/sql); a test holds them together.
 _MOMENTS = """

@@ -29,6 +29,8 @@ AMPLE_MEMORY = "1GB"
 ROW_GROUP = 40_960
 #: Bytes of a spool that are gathered before they are written.
 HELD_BYTES = 2 << 20
+#: Bytes of a spool that make a file.
+FILE_BYTES = 256 << 20
 #: Arrow types of raw tables as SQL knows them.
 _EMPTY = {
     pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.uint8(): "UTINYINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR",
@@ -53,17 +55,18 @@ class Cover:
 class Spool:
     """Rows of one raw table on their way to disk.
 
-    They are gathered to row groups of some megabytes: a writer remembers every one until its file is closed, and
-    10 GB of events come in a thousand batches. Where none come there is no file: most raw tables of a capture are
-    empty, and DuckDB need not open them again for each query.
+    They are gathered to row groups of some megabytes, and those to files of some hundred: whoever writes or reads a
+    file remembers each of its row groups, and 10 GB of events come in a thousand batches. Where no rows come there is
+    no file: most raw tables of a capture are empty, and DuckDB need not open them again for each query.
     """
 
     def __init__(self, draft: Draft, name: str, schema_: pa.Schema) -> None:
         self._draft, self._name, self._schema = draft, name, schema_
-        self.path = draft.dir / f"{name}.spool.parquet"
+        self._paths: list[Path] = []
         self.rows = 0
+        self._told = [name for name in ("row", "ts") if name in schema_.names]  # who asks for a stretch of either skips
         self._held: list[pa.Table] = []
-        self._held_bytes = 0
+        self._held_bytes = self._file_bytes = 0
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
@@ -75,19 +78,27 @@ class Spool:
 
     def _flush(self) -> None:
         if self._writer is None:
+            self._paths.append(self._draft.dir / f"{self._name}.{len(self._paths)}.spool.parquet")
             self._writer = pq.ParquetWriter(
-                self.path, self._schema, compression="none", use_dictionary=False, write_statistics=False
+                self._paths[-1], self._schema, compression="none", use_dictionary=False, write_statistics=self._told
             )
         self._writer.write_table(pa.concat_tables(self._held))
+        self._file_bytes += self._held_bytes
         self._held, self._held_bytes = [], 0
+        if self._file_bytes >= FILE_BYTES:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer, self._file_bytes = None, 0
 
     def close(self) -> None:
         if self.rows or not set(self._schema.types) <= _EMPTY.keys():
             self._held.append(self._schema.empty_table())
             self._flush()
-            assert self._writer is not None
-            self._writer.close()
-            self._draft.show(self._name, self.path)
+            self._end_file()
+            self._draft.show(self._name, self._paths)
         else:
             nothing = ", ".join(f"NULL::{_EMPTY[field.type]} AS {quoted(field.name)}" for field in self._schema)
             self._draft.show(self._name, f"(SELECT {nothing} WHERE false)")
@@ -135,10 +146,23 @@ class Draft:
         with self.spool(name, made.schema) as spool:
             spool.write(made)
 
-    def show(self, name: str, rows: Path | str) -> None:
-        """Make a Parquet file of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view."""
-        self.raw[name] = f"read_parquet({literal(str(rows))})" if isinstance(rows, Path) else rows
+    def show(self, name: str, rows: Sequence[Path] | str) -> None:
+        """Make Parquet files of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view."""
+        files = rows if isinstance(rows, str) else ", ".join(literal(str(path)) for path in rows)
+        self.raw[name] = files if isinstance(rows, str) else f"read_parquet([{files}])"
         self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM {self.raw[name]}")
+
+    def keep(self, name: str, select: str) -> int:
+        """Make a SELECT a view, computed once and held on disk; the number of its rows."""
+        path, rows = self.write(name, select)
+        self.show(name, [path])
+        return rows
+
+    def write(self, name: str, select: str) -> tuple[Path, int]:
+        """Where the rows of a SELECT lie, and how many they are."""
+        path = self.dir / f"{name}.spool.parquet"
+        written = self.con.execute(f"COPY ({select}) TO {literal(str(path))} ({SPOOL_SHAPE})").fetchall()
+        return path, int(written[0][0])
 
     def provide(self, table: str, select: str) -> None:
         """Say how a contract table is made; several SELECTs for one table add up."""

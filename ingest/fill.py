@@ -48,7 +48,7 @@ class _Fill:
         """Make a contract table of the other draft visible beside ours, under other_<table>."""
         path = self.kept.dir / f"other_{table}.spool.parquet"
         self.other.con.execute(copy(select, path))
-        self.kept.show(f"other_{table}", path)
+        self.kept.show(f"other_{table}", [path])
         self.columns[table] = [row[0] for row in self.con.execute(f"DESCRIBE other_{table}").fetchall()]
 
     def _match(self) -> None:

@@ -45,7 +45,7 @@ _ORDER = {
     "track": "track",
     "step": "ts_ns",
 }
-_BATCH = 40_960
+_BATCH = 20_480
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,17 @@ def finish(draft: Draft, out: Path) -> Part:
 
 
 def _materialise(work: _Writing) -> None:
-    """Spans are asked for several times: make them once."""
-    con, selects = work.draft.con, work.draft.selects
+    """Spans are asked for several times: make them once, in a file, where they take no memory from what is asked."""
+    draft, selects = work.draft, work.draft.selects
     if "span" in selects:
-        con.execute(
-            "CREATE TEMP TABLE draft_span AS SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
+        draft.keep(
+            "draft_span",
+            "SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
             "coalesce(name, '') AS name, ts_ns::BIGINT AS ts_ns, dur_ns::BIGINT AS dur_ns "
-            f"FROM ({union(selects['span'])})"
+            f"FROM ({union(selects['span'])})",
         )
     else:
-        con.execute(
+        draft.con.execute(
             "CREATE TEMP TABLE draft_span"
             "(span_id BIGINT, track BIGINT, kind VARCHAR, name VARCHAR, ts_ns BIGINT, dur_ns BIGINT)"
         )

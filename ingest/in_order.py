@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-#: Rows of a stretch: sorting them takes some hundred bytes each.
-STRETCH = 1_000_000
+#: Rows of a stretch: sorting them and handing them on takes some hundred bytes each.
+STRETCH = 100_000
+
 
 @dataclass(frozen=True)
 class Spans:

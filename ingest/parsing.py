@@ -23,10 +23,13 @@ from ingest.quota import Watch
 from ingest.readers import readers
 
 Say = Callable[[dict[str, Any]], None]
+Progress = Callable[[int], None]
 
-#: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of these formats
-#: three hundredths: 10 GB of either were put together within 300 MB, and not within its usual 160.
-_LARGE, _THRIFTY = 200, ("kineto", "torch_npu_text")
+#: Ranks of any size are put together within so much: 10 GB of either were.
+_LITTLE = {"kineto": "90MB", "torch_npu_text": "120MB"}
+#: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of those above
+#: three hundredths, where so little is not enough.
+_LARGE = 200
 #: How many times its size a packed trace is taken for; simulated ones are 12 times, no real one of 86 is 35 times.
 _PACKED = 15
 
@@ -79,52 +82,61 @@ def parse(
 
 
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:
-    def read(progress: Callable[[int], None]) -> dict[str, Any]:
+    def read(progress: Progress) -> dict[str, Any]:
         begun = time.monotonic()
-        usual, ample = _memory(source)
-        try:
-            part = attempt(progress, scratch / "first", usual)
-        except (IngestError, duckdb.Error) as error:
-            if not _short_of_memory(error):
-                raise
-            # Not every operator of DuckDB can spill all it holds; being right matters more than being small.
-            shutil.rmtree(scratch / "first", ignore_errors=True)
-            part = attempt(progress, scratch / "second", ample)
+        *less, most = _memory(source)
+        tries = (_tried(source, scratch / memory, memory, progress) for memory in less)
+        part = next(filter(None, tries), None) or _made(source, scratch / most, most, progress)
         return part.as_dict() | {"seconds": time.monotonic() - begun}
-
-    def attempt(progress: Callable[[int], None], scratch: Path, memory: str) -> Part:
-        drafts: list[Draft] = []
-        failures: list[IngestError] = []
-        for claim in source.claims:
-            rank = source.facts.rank or 0
-            draft = Draft(scratch / claim.format, rank, memory_limit=memory, progress=progress)
-            try:
-                readers()[claim.format].read(claim, draft)
-                drafts.append(draft)
-            except IngestError as error:
-                if _short_of_memory(error) or no_room(error):  # says nothing about the format
-                    raise
-                failures.append(error)
-        if not drafts:
-            raise failures[0]
-        draft = fill(drafts)
-        for failure in failures:
-            draft.partial(None, f"one of its formats could not be read: {failure}")
-        for lost in source.damage:
-            draft.partial(None, lost)
-        part = finish(draft, scratch / "tables")
-        for each in drafts:
-            each.close()
-        return part
 
     return read
 
 
-def _memory(source: RankSource) -> tuple[str, str]:
-    """What DuckDB may use for a rank at first, and where that was too little."""
+def _tried(source: RankSource, scratch: Path, memory: str, progress: Progress) -> Part | None:
+    """None if it takes more memory: not every operator of DuckDB can spill all it holds."""
+    try:
+        return _made(source, scratch, memory, progress)
+    except (IngestError, duckdb.Error) as error:
+        if not _short_of_memory(error):
+            raise
+    shutil.rmtree(scratch, ignore_errors=True)
+    return None
+
+
+def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) -> Part:
+    """The tables of a rank, of those of its formats that can be read."""
+    drafts: list[Draft] = []
+    failures: list[IngestError] = []
+    for claim in source.claims:
+        draft = Draft(scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress)
+        try:
+            readers()[claim.format].read(claim, draft)
+            drafts.append(draft)
+        except IngestError as error:
+            if _short_of_memory(error) or no_room(error):  # says nothing about the format
+                raise
+            failures.append(error)
+    if not drafts:
+        raise failures[0]
+    draft = fill(drafts)
+    for failure in failures:
+        draft.partial(None, f"one of its formats could not be read: {failure}")
+    for lost in source.damage:
+        draft.partial(None, lost)
+    part = finish(draft, scratch / "tables")
+    for each in drafts:
+        each.close()
+    return part
+
+
+def _memory(source: RankSource) -> list[str]:
+    """What DuckDB may use for a rank: at first, where that was too little, and at most."""
     tenth = sum(file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1) for file in source.files) // 10**7
-    share = 3 * tenth // 10 if all(claim.format in _THRIFTY for claim in source.claims) else tenth
-    return f"{share}MB" if share > _LARGE else MEMORY_LIMIT, AMPLE_MEMORY if tenth < 500 else f"{2 * tenth}MB"
+    first = [_LITTLE[claim.format] for claim in source.claims if claim.format in _LITTLE]
+    thrifty = len(first) == len(source.claims) == 1
+    share = 3 * tenth // 10 if thrifty else tenth
+    usual = f"{share}MB" if share > _LARGE else MEMORY_LIMIT
+    return [*first[:thrifty], usual, AMPLE_MEMORY if tenth < 500 else f"{2 * tenth}MB"]
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

@@ -63,7 +63,7 @@ def rows(scan: Scan, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, An
         assert len(batch_events) == batch.n
         for key, codes in coded.items():
             for event, code in zip(batch_events, codes, strict=True):
-                event[key] = None if code == -1 else texts[code]
+                event[key] = None if code == -1 else texts[code] if code >= 0 else str(-2 - code)
         for column in columns:
             at, values = batch.args[column.key]
             for row, value in zip(at.tolist(), values.tolist(), strict=True):

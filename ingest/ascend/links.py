@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count, keep, keep_by_time
 from ingest.draft import Draft
 from ingest.in_order import Spans, in_order
 from ingest.nest import Nest
@@ -24,7 +24,7 @@ _MEANT = ("cpu_op", "enqueue", "dequeue")
 _LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code; every further file does.
 _FEW_BYTES = 32 << 20
-_BATCH = 122_880
+_BATCH = 40_960
 _WITHIN = pa.schema([("row", pa.int64()), ("span", pa.int64())])
 
 
@@ -57,10 +57,11 @@ def _ends(draft: Draft, *, several: bool) -> None:
             WHERE lane NOT IN (SELECT lane FROM lane)) bare
         JOIN lane l ON l.tid = bare.tid AND l.class = 'host' GROUP BY bare.lane""")
     known = "flow"
-    if several or count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES:
+    coded = count(draft, "SELECT count(*) FROM flow WHERE id >= 0")  # the others are numbers themselves
+    if coded and (several or count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES):
         same = "min(code) OVER (PARTITION BY text) AS first"
         keep(draft, "same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
-        known = "(SELECT flow.* REPLACE (first AS id) FROM flow JOIN same_id ON code = id)"
+        known = "(SELECT flow.* REPLACE (coalesce(first, id) AS id) FROM flow LEFT JOIN same_id ON code = id)"
     draft.con.execute(f"""
         CREATE VIEW flow_end AS SELECT f.row, coalesce(m.home, f.lane) AS lane, f.ts, r.route, f.id, f.starts
         FROM {known} f JOIN route r ON r.code = f.route LEFT JOIN moved m ON m.lane = f.lane""")
@@ -72,11 +73,14 @@ def _bind(draft: Draft, ends: int) -> int:
     python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
     # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
     choice = f"min(({python}::HUGEINT << 110) + (x.dur::HUGEINT << 40) + {_LAST_ROW} - x.row)"
-    exact = keep(
+    exact = keep_by_time(
         draft,
         "exact",
         f"""SELECT f.row, f.route, f.id, f.ts, f.starts, ({_LAST_ROW} - ({choice} & {_LAST_ROW}))::BIGINT AS span
-        FROM flow_end f JOIN x ON x.lane = f.lane AND x.ts = f.ts GROUP BY ALL""",
+        FROM (FROM flow_end WHERE {{during}}) f JOIN (FROM x WHERE {{during}}) x ON x.lane = f.lane AND x.ts = f.ts
+        GROUP BY ALL""",
+        "flow_end",
+        ends,
     )
     _around(draft, inexact=exact < ends)
     return keep(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -94,13 +94,16 @@ _SCHEMAS = {
     "x_hardware": _schema(_SPAN, HARDWARE),
     "x_comm": _schema(_SPAN, COMM),
     "meta": _schema("row:i name:s pid:s tid:s", META),
-    "flow": _schema("row:i lane:i ts:i route:s id:s starts:b"),
+    "flow": _schema("row:i lane:i ts:i route:s id:i starts:b"),
     "counter": _schema("name:s series:t accelerator:i pid:s ts:i value:f"),
     "counter_rest": _schema("name:s pid:s ts:i rest:t"),
     "rest": _schema("row:i rest:t"),
     "str": _schema("code:s text:t"),
 }
 _FAMILIES = {"x_host": HOST, "x_hardware": HARDWARE, "x_comm": COMM, "meta": META}
+
+
+Code = TypeVar("Code", np.int32, np.int64)
 
 
 @dataclass
@@ -202,7 +205,7 @@ class _Split:
 
     def _write_flows(self) -> None:
         batch = self.batch
-        at = np.flatnonzero(np.isin(batch.ph, _FLOWS) & self.stamped & (batch.id >= 0))
+        at = np.flatnonzero(np.isin(batch.ph, _FLOWS) & self.stamped & (batch.id != -1))
         route = np.where(self.cat >= 0, self.cat, self.name)
         self._put("flow", at, [self.row, self.lane, batch.ts, route, self._coded(batch.id), batch.ph == _FLOWS[0]])
 
@@ -248,9 +251,9 @@ class _Split:
                 mask[self.batch.args[key][0]] = True
         return mask
 
-    def _coded(self, codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _coded(self, codes: NDArray[Code]) -> NDArray[Code]:
         """Codes unique over all files."""
-        return np.where(codes >= 0, codes + np.int32(self.first_code), codes) if self.first_code else codes
+        return np.where(codes >= 0, codes + codes.dtype.type(self.first_code), codes) if self.first_code else codes
 
     def _put(self, name: str, at: NDArray[np.intp], columns: Sequence[NDArray[Any]]) -> None:
         """Write the events at ``at``: these columns, then the arguments of the table's family."""

@@ -95,9 +95,10 @@ class Scan:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file and of the strings met; harmless when done twice."""
+        """Let go of the file, its bytes and the strings met; harmless when done twice."""
         self._closed = True
         self._source.close()
+        self._window.forget()
         self._scanner = _scanner((), True)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -155,7 +156,7 @@ class Scan:
             cat=_array(parts.cat, np.int32),
             pid=_array(parts.pid, np.int32),
             tid=_array(parts.tid, np.int32),
-            id=_array(parts.id, np.int32),
+            id=_array(parts.id, np.int64),
             args=args,
             rest_rows=_array(parts.rest_rows, np.int32),
             rest_text=_texts(parts.rest_offsets, parts.rest_bytes),

@@ -26,7 +26,7 @@ enum { OPEN, COMMA, ELEMENT };        /* what the next element comes after */
 enum { ESCAPED = 1, HALF_PAIR = 2 };  /* a string has escapes; one of them is half a surrogate pair */
 
 enum { PH, TS, DUR, NAME, CAT, PID, TID, ID, CORE, ARGS = CORE, IGNORED, EXTRA };
-enum { LABELS = ID - NAME + 1 };
+enum { LABELS = TID - NAME + 1 };
 
 /* Why an element is lost. */
 enum {
@@ -91,7 +91,7 @@ typedef struct {
     /* the batch */
     size_t elements, rows, room_rows;
     uint8_t *ph;
-    int64_t *ts, *dur;
+    int64_t *ts, *dur, *id;
     int32_t *labels[LABELS];
     Bytes rest_rows, rest_offsets, rest;
     int64_t bad[REASONS];
@@ -123,11 +123,11 @@ static int reserve_row(Scanner *s)
 {
     if (s->rows < s->room_rows) return 1;
     size_t room = s->room_rows ? s->room_rows * 2 : 1024;
-    void **columns[] = {(void **)&s->ts, (void **)&s->dur, (void **)&s->ph};
-    size_t sizes[] = {8, 8, 1};
-    for (int i = 0; i < 3 + LABELS; i++) {
-        void **column = i < 3 ? columns[i] : (void **)&s->labels[i - 3];
-        void *at = realloc(*column, room * (i < 3 ? sizes[i] : 4));
+    void **columns[] = {(void **)&s->ts, (void **)&s->dur, (void **)&s->id, (void **)&s->ph};
+    size_t sizes[] = {8, 8, 8, 1};
+    for (int i = 0; i < 4 + LABELS; i++) {
+        void **column = i < 4 ? columns[i] : (void **)&s->labels[i - 4];
+        void *at = realloc(*column, room * (i < 4 ? sizes[i] : 4));
         if (!at) { s->no_memory = 1; return 0; }
         *column = at;
     }
@@ -822,6 +822,18 @@ static int32_t label_code(Scanner *s, int key, int strip_digits)
     return code(s, p, size);
 }
 
+/* The id of an event: of millions of different ones nearly all are numbers, and a number needs no table of texts. */
+static int64_t id_code(Scanner *s)
+{
+    size_t size, i = 0;
+    uint64_t number = 0;
+    if (is_null(s->core[ID])) return -1;
+    Text p = text_of(s, s->core[ID], &size);
+    if (size && size <= 19 && (*p != '0' || size == 1))
+        for (; i < size && is_digit(p[i]); i++) number = number * 10 + (uint64_t)(p[i] - '0');
+    return i && i == size && number < INT64_MAX ? -2 - (int64_t)number : code(s, p, size);
+}
+
 static int to_double(Scanner *s, Text start, Text end, double *out)
 {
     if (quick_double(decimal(start, end), out)) return 1;
@@ -939,10 +951,11 @@ static int keep_event(Scanner *s, size_t event_size)
     s->ph[s->rows] = (uint8_t)ph;
     s->ts[s->rows] = ts;
     s->dur[s->rows] = dur;
-    for (int key = NAME; key < CORE; key++) {
+    for (int key = NAME; key < ID; key++) {
         int strip = key == NAME && s->flow_names && (ph == 's' || ph == 't' || ph == 'f');
         s->labels[key - NAME][s->rows] = label_code(s, key, strip);
     }
+    s->id[s->rows] = id_code(s);
     for (size_t i = 0; i < s->n_columns; i++) {
         Column *c = &s->columns[i];
         if (c->member >= 0 && promote(s, c, s->members[c->member].value)) s->members[c->member].done = 1;
@@ -1100,7 +1113,7 @@ static PyObject *parts_of(Scanner *s)
     return Py_BuildValue(
         "(nnNNNNNNNNNNNNLNNN)", (Py_ssize_t)s->elements, (Py_ssize_t)n, buffer(s->ph, n), buffer(s->ts, n * 8),
         buffer(s->dur, n * 8), buffer(s->labels[0], n * 4), buffer(s->labels[1], n * 4), buffer(s->labels[2], n * 4),
-        buffer(s->labels[3], n * 4), buffer(s->labels[4], n * 4), columns_of(s),
+        buffer(s->labels[3], n * 4), buffer(s->id, n * 8), columns_of(s),
         buffer(s->rest_rows.at, s->rest_rows.size), buffer(s->rest_offsets.at, s->rest_offsets.size),
         buffer(s->rest.at, s->rest.size), (long long)s->first_code,
         buffer(s->text_offsets.at, s->text_offsets.size),
@@ -1208,7 +1221,7 @@ static void Scanner_dealloc(PyObject *self)
     }
     void *owned[] = {
         s->columns, s->column_table, s->members, s->slots, s->keys.at, s->scratch.at, s->known, s->texts.at,
-        s->text_offsets.at, s->ph, s->ts, s->dur, s->rest_rows.at, s->rest_offsets.at, s->rest.at,
+        s->text_offsets.at, s->ph, s->ts, s->dur, s->id, s->rest_rows.at, s->rest_offsets.at, s->rest.at,
     };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
     for (int i = 0; i < LABELS; i++) free(s->labels[i]);

@@ -66,6 +66,10 @@ class Window:
             if not self.more():
                 return skipped
 
+    def forget(self) -> None:
+        """Let go of the bytes; what was read of how much can still be asked."""
+        self.data = bytearray()
+
     def peek(self) -> int:
         """The next byte that is not white space, or -1 at the end of the file."""
         while True:

@@ -52,7 +52,7 @@ class Batch:
     cat: NDArray[np.int32]
     pid: NDArray[np.int32]  # a number and a string of the same text share a code
     tid: NDArray[np.int32]
-    id: NDArray[np.int32]
+    id: NDArray[np.int64]  # -2 - n for a whole number n below 2^63 - 1, else as those before
     args: dict[str, tuple[NDArray[np.int32], NDArray[np.int64] | NDArray[np.float64] | NDArray[np.int32]]]
     rest_rows: NDArray[np.int32]  # events with something no column holds
     rest_text: pa.Array  # that, as one JSON object each, values verbatim

@@ -20,8 +20,9 @@ _MAYBE_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 _LEVEL = rb'[{\[](?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|%s)*[}\]]'
 _SHALLOW = re.compile(_LEVEL % (_LEVEL % (_LEVEL % rb"(?!)")), re.S)  # what Skim finds, at once, for nearly all events
 _SIMPLE = re.compile(r"(0|[1-8][0-9]{0,15})(?:\.([0-9]{1,3}))?")
-_LABELS = ("name", "cat", "pid", "tid", "id")
-_KNOWN = frozenset(("ph", "ts", "dur", *_LABELS, "bp", "s"))
+_LABELS = ("name", "cat", "pid", "tid")
+_KNOWN = frozenset(("ph", "ts", "dur", *_LABELS, "id", "bp", "s"))
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _TYPECODE = {"i": "q", "n": "q", "f": "d", "s": "i"}
 _OPEN, _COMMA, _ELEMENT = range(3)  # what the next element comes after
 
@@ -77,6 +78,7 @@ class Scanner:
         self._bad: Counter[str] = Counter()
         self._ph, self._ts, self._dur = bytearray(), array("q"), array("q")
         self._labels = {key: array("i") for key in _LABELS}
+        self._ids = array("q")
         self._args: list[tuple[array[int], array[Any]]] = [
             (array("i"), array(_TYPECODE[column.type])) for column in self._columns
         ]
@@ -96,7 +98,7 @@ class Scanner:
             cat=self._labels["cat"],
             pid=self._labels["pid"],
             tid=self._labels["tid"],
-            id=self._labels["id"],
+            id=self._ids,
             args=list(self._args),
             rest_rows=self._rest_rows,
             rest_offsets=self._rest_offsets,
@@ -160,7 +162,7 @@ class Scanner:
         ph = _phase(fields.get("ph"))
         ts, dur = _stamp(fields, "ts"), _stamp(fields, "dur")
         labels = {key: _label(fields, key) for key in _LABELS}
-        name = labels["name"]
+        name, id_ = labels["name"], _label(fields, "id")
         if name and self._flow_names and chr(ph) in "stf":
             labels["name"] = name.rstrip("0123456789")
         row = len(self._ph)
@@ -169,6 +171,7 @@ class Scanner:
         self._dur.append(dur)
         for key, label in labels.items():
             self._labels[key].append(-1 if label is None else self._codes.code(label))
+        self._ids.append(-1 if id_ is None else self._id(id_))
         for (key, kind), (rows, values) in zip(self._columns, self._args, strict=True):
             value = _converted(args[key], kind) if key in args else None
             if value is not None:
@@ -181,6 +184,12 @@ class Scanner:
             self._rest_bytes += b"{" + b",".join(members) + b"}"
             self._rest_rows.append(row)
             self._rest_offsets.append(len(self._rest_bytes))
+
+    def _id(self, text: str) -> int:
+        """Of millions of different ids nearly all are numbers, and a number needs no table of texts."""
+        if _NUMBER.fullmatch(text) and (number := int(text)) < 2**63 - 1:
+            return -2 - number
+        return self._codes.code(text)
 
 
 def _take_apart(raw: bytes, deepest: int) -> tuple[Fields, Fields]:

@@ -91,7 +91,7 @@ _TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
     "device_raw": {**_EVENT, **_PLACED},
     "memory_raw": _EVENT,
     "meta_raw": {"row": _NS, "name": _CODE, "pid": _CODE, "tid": _CODE},
-    "flow_raw": {"ts": _NS, "ph": pa.uint8(), "lane": _CODE, "cat": _CODE, "id": _CODE},
+    "flow_raw": {"ts": _NS, "ph": pa.uint8(), "lane": _CODE, "cat": _CODE, "id": pa.int64()},
     "edge_raw": {**_EVENT, "ph": pa.uint8(), **_PLACED},
     "count_raw": {**_EVENT, "name": _CODE, "key": pa.string(), "value": pa.float64()},
     "count_rest_raw": {**_EVENT, "name": _CODE, "rest": pa.string()},

@@ -24,10 +24,16 @@ WHERE t.correlation <> 0
 _EARLIEST = """SELECT arg_min(src, ts) AS src, dst, arg_min(call, ts) AS call, any_value(route) AS route
 FROM linked_1 JOIN ev ON ev.row = linked_1.src GROUP BY dst"""
 
-#: Flow ends of one kind as (track, time, id): equal texts, whatever their codes. 115 is s, 102 is f.
+#: Ids that are no numbers have a code, or several: the first of those of one text.
+_SAME_ID = """
+CREATE TABLE same_id AS SELECT code, min(code) OVER (PARTITION BY text) AS first
+FROM strings_raw SEMI JOIN (SELECT id FROM flow_raw WHERE id >= 0) ON id = code
+"""
+
+#: Flow ends of one kind as (track, time, id). 115 is s, 102 is f.
 _FLOW = """
-CREATE TABLE {name} AS SELECT f.ph, f.ts, i.text AS id, l.track
-FROM flow_raw f JOIN strings c ON c.code = f.cat AND lower(c.text) IN {cats} JOIN strings_raw i ON i.code = f.id
+CREATE TABLE {name} AS SELECT f.ph, f.ts, coalesce(i.first, f.id) AS id, l.track
+FROM flow_raw f JOIN strings c ON c.code = f.cat AND lower(c.text) IN {cats} LEFT JOIN same_id i ON i.code = f.id
 JOIN lane l ON l.lane = f.lane + CASE WHEN f.ph = 115 THEN 0 ELSE {far} END
 """
 
@@ -75,6 +81,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     """
     con = draft.con
     con.execute(_TASK)
+    con.execute(_SAME_ID)
     store(draft, "linked_1", _CORRELATED)
     if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
         store(draft, "linked_0", _EARLIEST)

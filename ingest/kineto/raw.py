@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from ingest.draft import SPOOL_SHAPE, Draft
-from ingest.sqltext import literal
+from ingest.draft import Draft
 
 
 def store(draft: Draft, name: str, select: str) -> None:
     """Compute a SELECT once, to disk, and make it the view ``name``."""
-    path = draft.dir / f"{name}.spool.parquet"
-    draft.con.execute(f"COPY ({select}) TO {literal(str(path))} ({SPOOL_SHAPE})")
-    draft.show(name, path)
+    draft.keep(name, select)
 
 
 def count(draft: Draft, select: str) -> int:

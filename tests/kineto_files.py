@@ -114,7 +114,7 @@ def task(name: str, ts: float, dur: float, args: Event | None = None, cat: str =
     return x(cat, name, ts, dur, {"stream": 7, "device": 0, **(args or {})}, tid=7, pid=0)
 
 
-def flow(ph: str, cat: str, id_: int, ts: float, tid: Any = 1, pid: Any = 100) -> Event:
+def flow(ph: str, cat: str, id_: object, ts: float, tid: Any = 1, pid: Any = 100) -> Event:
     return {"ph": ph, "cat": cat, "id": id_, "name": cat, "pid": pid, "tid": tid, "ts": ts}
 
 

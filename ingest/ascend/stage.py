@@ -7,7 +7,7 @@ from itertools import pairwise
 from ingest.draft import Draft
 
 #: Rows that are joined and grouped within a hundred megabytes.
-_STRETCH = 300_000
+STRETCH = 300_000
 
 
 def keep(draft: Draft, name: str, select: str) -> int:
@@ -20,7 +20,7 @@ def keep_by_time(draft: Draft, name: str, select: str, stamped: str, rows: int) 
 
     ``select`` says with {during} what of its sources it takes: those that share a stamp meet in one stretch.
     """
-    parts = -(-rows // _STRETCH)
+    parts = -(-rows // STRETCH)
     shares = [number / parts for number in range(1, parts)]
     cuts = draft.con.execute(f"SELECT approx_quantile(ts, {shares}) FROM {stamped}").fetchall()[0][0] if shares else []
     edges = [None, *sorted(set(cuts)), None]

@@ -124,7 +124,7 @@ def facts(root: Path, device: int | None = None) -> Facts:
 
 def describe(root: Path, draft: Draft, device: int | None = None) -> None:
     """Fill in what the small files say about the rank; a second call changes nothing."""
-    if (draft.dir / "rankdir_clock.spool.parquet").exists():
+    if "rankdir_clock" in draft.raw:
         return
     info, metadata = _info(root), _metadata(root)
     groups = _parallel_groups(metadata)

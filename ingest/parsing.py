@@ -25,7 +25,7 @@ from ingest.readers import readers
 Say = Callable[[dict[str, Any]], None]
 Progress = Callable[[int], None]
 
-#: Ranks of any size are put together within so much: 10 GB of either were.
+#: Of these a rank is put together within so much: 10 GB of either were (docs/scale.md).
 _LITTLE = {"kineto": "90MB", "torch_npu_text": "120MB"}
 #: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of those above
 #: three hundredths, where so little is not enough.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from ingest.ascend.lanes import group_name
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 #: communication.json writes its stamps as floats of microseconds: they are this far off at most.
@@ -62,8 +62,7 @@ def _small(number: str) -> str:
 
 def _analysis(draft: Draft) -> None:
     """To each operator its analysis: the same name, and a start that agrees as far as communication.json is exact."""
-    keep(
-        draft,
+    draft.keep(
         "op_analysed",
         f"""SELECT DISTINCT ON (o.row) o.row, a.* FROM analysed a
         ASOF JOIN op o ON o.name = a.name AND a.start_ns + {_NEAR_NS} >= o.ts
@@ -85,8 +84,7 @@ def _op_groups(draft: Draft, groups: Mapping[str, str]) -> None:
         for lane, told, tail in known
     ]  # fmt: skip
     draft.table("op_group_name", rows, _OP_GROUP)
-    keep(
-        draft,
+    draft.keep(
         "op_group",
         f"""SELECT o.row, n.group_name FROM op o LEFT JOIN op_analysed a USING (row)
         LEFT JOIN op_group_name n ON n.lane IS NOT DISTINCT FROM o.group_name AND n.hash IS NOT DISTINCT FROM a.hash
@@ -126,8 +124,7 @@ def _peers(draft: Draft, ranks: Mapping[str, tuple[int, ...]]) -> None:
 
 def _tasks(draft: Draft) -> None:
     """Tasks of the planes, and those that a capture without planes shows on their stream."""
-    keep(
-        draft,
+    draft.keep(
         "plane_op",
         """SELECT p.row, CASE WHEN p.ts <= o.till THEN o.row END AS op
         FROM (SELECT row, ts, coalesce(group_name, '') AS named FROM plane) p

@@ -8,7 +8,7 @@ from pathlib import Path
 from ingest.ascend import strangers
 from ingest.ascend.cells import Csv
 from ingest.ascend.slices import read_slices
-from ingest.ascend.stage import count, frames, keep, one_line
+from ingest.ascend.stage import count, frames, one_line
 from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
 from ingest.sqltext import literal
@@ -155,7 +155,7 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
             continue
         _tell(file, table, draft)
         view = f"{file.name}_rows"
-        keep(draft, view, select(file))
+        draft.keep(view, select(file))
         if table in _TIMED and strangers.table(draft, view, table, name):
             continue
         lost = count(draft, f"SELECT count(*) FROM {view} WHERE ({wanted}) IS NOT TRUE")
@@ -198,4 +198,4 @@ def _details(file: Csv, draft: Draft) -> None:
         SELECT x.row AS span_id, x.ts, n.text AS name FROM x_host x JOIN word n ON n.code = x.name
         JOIN word c ON c.code = x.cat AND c.text = 'cpu_op')"""
     both = f"({rows}) d JOIN ({calls}) c USING (name, nth, calls)"
-    keep(draft, "detail", f"SELECT c.span_id, d.frames, d.shapes FROM {both}")
+    draft.keep("detail", f"SELECT c.span_id, d.frames, d.shapes FROM {both}")

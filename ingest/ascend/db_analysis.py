@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ingest.ascend.rankdir import double_hash
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 #: A longer name is not that of a group.
@@ -56,8 +56,7 @@ def _group_names(draft: Draft) -> None:
 
 def _match(draft: Draft) -> None:
     """To each analysed operator its span: the same name and group, and where a name repeats, the nearest start."""
-    keep(
-        draft,
+    draft.keep(
         "db_analysed",
         f"""SELECT DISTINCT ON (t.row) t.row AS analysis, o.row, o.span_id, t.hccl_op_name, t.group_name, t.step,
         times(t.transit_time, {_MS}) AS transit_ns, times(t.wait_time, {_MS}) AS wait_ns,

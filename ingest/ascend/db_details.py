@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingest.ascend.db_raw import unique
 from ingest.ascend.db_tasks import MSTX, span_id
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 #: Bytes of an element, by ENUM_HCCL_DATA_TYPE.
@@ -75,8 +75,7 @@ def _peers(draft: Draft) -> None:
     that the rank gives itself shows that they are global already. Where it is not known, they are taken for
     global only if the rank gives itself its own.
     """
-    keep(
-        draft,
+    draft.keep(
         "db_peers",
         f"""SELECT id, ranks, CASE WHEN ranks[own + 1] = {draft.rank} OR (own IS NULL AND len(ranks) > 0) THEN 'listed'
             WHEN own = {draft.rank} THEN 'global' END AS numbers
@@ -101,8 +100,7 @@ def _communication(draft: Draft) -> None:
         FROM (SELECT o.*, a.transit_ns, a.wait_ns, a.synchronization_ns, a.idle_ns
             FROM db_comm_op o LEFT JOIN db_comm_time a ON a.row = o.row WHERE o.end_ns >= o.ts_ns)""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_comm_part",
         f"""SELECT t.span_id, t.comm_row, t.type, t.stream, t.task_id, o.span_id AS op_span_id, o.op_type,
         o.name AS op_name, o.group_name FROM (SELECT * FROM db_task WHERE kind = 'comm_task' AND end_ns >= ts_ns) t
@@ -133,8 +131,7 @@ def _transfers(draft: Draft) -> None:
     ways = " ".join(
         f"WHEN {text} ILIKE '%{way}%' THEN '{short}'" for text in ("a.call", "a.entry") for way, short in _WAYS.items()
     )
-    keep(
-        draft,
+    draft.keep(
         "db_copy_named",
         """SELECT copy AS span_id, min(call) AS call, min(d.name) AS entry FROM db_copy_call
         LEFT JOIN (SELECT span_id, name FROM db_api WHERE kind = 'dequeue') d ON d.span_id = parent GROUP BY copy""",
@@ -170,8 +167,7 @@ def _host(draft: Draft) -> None:
         "host_op",
         "SELECT span_id, connectionId AS correlation FROM db_cann WHERE end_ns >= ts_ns AND connectionId IS NOT NULL",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_stack",
         """SELECT id, string_agg(coalesce(stack, '?'), chr(10) ORDER BY stackDepth, row) AS frames
         FROM raw_PYTORCH_CALLCHAINS GROUP BY id""",

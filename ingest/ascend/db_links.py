@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.nest import Nest
 from ingest.sqltext import literal
@@ -39,35 +39,31 @@ def provide(draft: Draft) -> None:
     _copies(draft)
     for route, select in _ROUTES.items():
         columns = f"src AS src_span_id, dst AS dst_span_id, {literal(route)} AS route, dst_ts - src_ts AS latency_ns"
-        keep(draft, f"db_link_{route}", f"SELECT DISTINCT {columns} FROM ({select})")
+        draft.keep(f"db_link_{route}", f"SELECT DISTINCT {columns} FROM ({select})")
         draft.provide("link", f"SELECT * FROM db_link_{route}")
     draft.expect("link", count(draft, "SELECT count(*) FROM db_device WHERE kind IN ('kernel', 'memcpy', 'comm_op')"))
 
 
 def _connections(draft: Draft) -> None:
     """What each framework call is connected to: queue entries, pairs and launches."""
-    keep(
-        draft,
+    draft.keep(
         "db_connected",
         """SELECT a.span_id, a.kind, a.sequenceNumber, a.x, coalesce(a.fwdThreadId, 0) <> 0 AS backward, a.ts_ns,
         number(i.connectionId) AS connectionId FROM db_api a JOIN raw_CONNECTION_IDS i ON i.id = a.connectionId
         WHERE a.end_ns >= a.ts_ns AND number(i.connectionId) IS NOT NULL""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_queue",
         f"""{_ARROW} (SELECT * FROM db_connected WHERE kind = 'enqueue') a
         JOIN (SELECT * FROM db_connected WHERE kind = 'dequeue') d USING (connectionId)""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_pair",
         """SELECT f.span_id AS src, b.span_id AS dst, f.connectionId, f.ts_ns AS src_ts, b.ts_ns AS dst_ts,
         f.x <> b.x AS apart FROM db_connected f JOIN db_connected b USING (connectionId, sequenceNumber)
         WHERE NOT f.backward AND b.backward AND f.sequenceNumber >= 0""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_launch",
         """SELECT c.* FROM (SELECT * FROM db_connected WHERE kind NOT IN ('enqueue', 'dequeue')
             AND connectionId IN (SELECT connectionId FROM db_cann)) c
@@ -82,28 +78,24 @@ def _copies(draft: Draft) -> None:
     The call of a copy lies within a queue entry, whose other half lies within the operator; without the queue the
     call lies within the operator itself.
     """
-    keep(
-        draft,
+    draft.keep(
         "db_copy",
         """SELECT c.span_id, c.x, c.ts_ns, c.name, d.span_id AS copy, d.ts_ns AS copy_ts
         FROM db_cann c JOIN (SELECT * FROM db_device WHERE kind = 'memcpy') d USING (connectionId)
         WHERE c.end_ns >= c.ts_ns""",
     )
     _nest(draft)
-    keep(
-        draft,
+    draft.keep(
         "db_copy_call",
         """SELECT c.copy, c.copy_ts, c.name AS call, n.parent FROM db_copy c
         LEFT JOIN (SELECT DISTINCT * FROM db_nested) n ON n.span_id = c.span_id""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_copy_op",
         """SELECT c.copy, c.copy_ts, CASE WHEN q.dst IS NULL THEN c.parent ELSE n.parent END AS op FROM db_copy_call c
         LEFT JOIN db_queue q ON q.dst = c.parent LEFT JOIN (SELECT DISTINCT * FROM db_nested) n ON n.span_id = q.src""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_copy_arrow",
         """SELECT a.span_id AS src, c.copy AS dst, a.ts_ns AS src_ts, c.copy_ts AS dst_ts
         FROM db_copy_op c JOIN db_api a ON a.span_id = c.op

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ingest.ascend import db_tasks
 from ingest.ascend.db_tasks import CANN, COMM_OP, GC, MSTX, OSRT, PLANE, PYTORCH, SPLIT, TASK, span_id
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 _FIRST_TRACK = 1 << 19
@@ -99,14 +99,12 @@ def _other(draft: Draft, *, profiler_split: bool) -> None:
 
 
 def _tracks(draft: Draft) -> None:
-    keep(
-        draft,
+    draft.keep(
         "db_lane",
         f"SELECT {_FIRST_TRACK} + row_number() OVER (ORDER BY source, x, y) AS track, source, x, y FROM "
         "(SELECT DISTINCT source, x, y FROM db_span WHERE dur_ns >= 0)",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_group_name",
         """SELECT id, told(min(name)) AS name FROM (SELECT groupId AS id, groupName AS name FROM raw_COMMUNICATION_OP
         UNION ALL SELECT groupId, groupName FROM raw_COMMUNICATION_TASK_INFO) GROUP BY id""",

@@ -8,7 +8,7 @@ operator, whatever it does.
 from __future__ import annotations
 
 from ingest.ascend.db_raw import unique
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 #: Span ids of this reader lie above those of any reader that numbers from 0.
@@ -34,8 +34,7 @@ def make(draft: Draft, *, without_compute: bool) -> None:
     """Make the view db_task. Joined in stages, so that no more than one long table is held at a time."""
     _join(draft)
     by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
-    keep(
-        draft,
+    draft.keep(
         "db_task",
         f"""WITH sorted AS (
             SELECT *, CASE
@@ -61,21 +60,18 @@ def make(draft: Draft, *, without_compute: bool) -> None:
 
 def _join(draft: Draft) -> None:
     """Make the view db_task_info: every task with what the tables of its kind say about it."""
-    keep(
-        draft,
+    draft.keep(
         "db_task_compute",
         f"""SELECT t.*, c.row AS compute_row, c.name AS kernel, c.taskType AS core
         FROM raw_TASK t LEFT JOIN {unique(draft, "raw_COMPUTE_TASK_INFO", "globalTaskId")} c USING (globalTaskId)""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_parent",
         """SELECT t.row FROM raw_TASK t SEMI JOIN
         (SELECT deviceId, streamId, taskId, connectionId FROM raw_TASK WHERE contextId <> 4294967295) s
         USING (deviceId, streamId, taskId, connectionId) WHERE t.contextId = 4294967295""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_task_comm",
         f"""SELECT t.*, m.row AS comm_row, told(m.taskType) AS part, small(m.planeId) AS plane, m.groupId, m.opId,
         coalesce(t.connectionId IN (SELECT connectionId FROM raw_COMMUNICATION_OP
@@ -83,8 +79,7 @@ def _join(draft: Draft) -> None:
         FROM db_task_compute t
         LEFT JOIN {unique(draft, "raw_COMMUNICATION_TASK_INFO", "globalTaskId")} m USING (globalTaskId)""",
     )
-    keep(
-        draft,
+    draft.keep(
         "db_task_info",
         f"""SELECT t.*, s.name AS planned, t.row IN (SELECT row FROM db_parent) AS is_parent FROM db_task_comm t
         LEFT JOIN {unique(draft, "raw_COMMUNICATION_SCHEDULE_TASK_INFO", "globalTaskId")} s USING (globalTaskId)""",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 
 #: Ids of spans that only kernel_details has lie above those of any event.
@@ -90,8 +90,7 @@ def _texts(*columns: tuple[str, str]) -> str:
 
 def _tasks(draft: Draft) -> None:
     """The view hw: tasks of the streams."""
-    keep(
-        draft,
+    draft.keep(
         "hw",
         f"""SELECT x.row, l.track, x.ts, x.dur, coalesce(n.text, '') AS name, coalesce(k.text, '') AS type,
             coalesce(x.stream, x.old_stream, l.stream) AS stream, x.task, nullif(x.context, 4294967295) AS context,
@@ -107,8 +106,7 @@ def _plane_tasks(draft: Draft) -> None:
 
     They are the same task if stream, task, context and start agree.
     """
-    keep(
-        draft,
+    draft.keep(
         "plane",
         f"""SELECT x.row, l.track, l.group_name, l.plane, x.ts, x.dur, coalesce(n.text, '') AS name, k.text AS type,
             x.stream, x.task, nullif(x.context, 4294967295) AS context, x.src, x.dst, w.text AS notify,
@@ -117,8 +115,7 @@ def _plane_tasks(draft: Draft) -> None:
         {_texts(("name", "n"), ("task_type", "k"), ("notify", "w"), ("transport", "t"), ("link_type", "y"),
                 ("dtype", "d"))}""",
     )  # fmt: skip
-    keep(
-        draft,
+    draft.keep(
         "merged",
         """SELECT h.row AS hw, min(p.row) AS plane FROM hw h JOIN plane p ON p.stream = h.stream AND p.task = h.task
             AND p.ts = h.ts AND (p.context = h.context OR p.context IS NULL OR h.context IS NULL)
@@ -128,14 +125,12 @@ def _plane_tasks(draft: Draft) -> None:
 
 def _lane_operators(draft: Draft) -> None:
     """The views op_lane, operators of the communication lanes, and lap, the intervals of the profiler's own split."""
-    keep(
-        draft,
+    draft.keep(
         "lap",
         """SELECT l.name AS lane, x.ts, x.ts + x.dur AS till
         FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'overlap' WHERE l.name IN ('Computing', 'Communication')""",
     )
-    keep(
-        draft,
+    draft.keep(
         "op_lane",
         f"""SELECT x.row, l.track, l.group_name, x.ts, {_settled("x")} AS dur, coalesce(n.text, '') AS name,
             nullif(x.connection, 4294967295) AS connection, d.text AS dtype, a.text AS algorithm, x.count,
@@ -161,16 +156,14 @@ def _match_kernels(draft: Draft) -> None:
 
     Start and name agree; where a version rounds stamps, stream, task and name agree and the start is near.
     """
-    keep(
-        draft,
+    draft.keep(
         "met",
         """SELECT h.row AS hw, min(k.row) AS kd FROM hw h JOIN kd k ON k.ts = h.ts AND k.name = h.name AND NOT k.comm
             AND (k.stream IS NULL OR k.stream = h.stream)
         GROUP BY h.row""",
     )
-    keep(draft, "kd_left", "SELECT * FROM kd WHERE NOT comm AND row NOT IN (SELECT kd FROM met)")
-    keep(
-        draft,
+    draft.keep("kd_left", "SELECT * FROM kd WHERE NOT comm AND row NOT IN (SELECT kd FROM met)")
+    draft.keep(
         "near",
         f"""SELECT hw, min(kd) AS kd FROM (
             SELECT h.row AS hw, k.row AS kd FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.task = k.task
@@ -183,14 +176,12 @@ def _match_kernels(draft: Draft) -> None:
 
 def _operators(draft: Draft) -> None:
     """The view op: operators of the lanes, and those that only kernel_details lists."""
-    keep(
-        draft,
+    draft.keep(
         "op_kd",
         f"""SELECT k.row AS kd, o.row AS op FROM (SELECT * FROM kd WHERE comm) k
         ASOF JOIN op_lane o ON o.name = k.name AND k.ts + {_NEAR_NS} >= o.ts WHERE o.ts >= k.ts - {_NEAR_NS}""",
     )
-    keep(
-        draft,
+    draft.keep(
         "op_csv",
         f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, NULL::VARCHAR AS group_name, ts, dur, name,
             NULL::BIGINT AS connection, NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count,
@@ -207,8 +198,7 @@ def _sort(draft: Draft) -> None:
         (SELECT * FROM hw WHERE connection IN (SELECT connection FROM op_lane) AND row NOT IN (SELECT hw FROM merged)) h
         ASOF JOIN (SELECT * FROM op_lane WHERE connection IS NOT NULL) o ON o.connection = h.connection AND h.ts >= o.ts
         WHERE h.ts <= o.ts + o.dur""")
-    keep(
-        draft,
+    draft.keep(
         "dev_trace",
         f"""SELECT x.* EXCLUDE (dur, lane), CASE WHEN kind = 'kernel' THEN {_settled("x")} ELSE x.dur END AS dur
         FROM (
@@ -220,8 +210,7 @@ def _sort(draft: Draft) -> None:
             WHERE h.row NOT IN (SELECT hw FROM merged)) x
         ASOF LEFT JOIN lap p ON p.lane = x.lane AND x.ts >= p.ts""",
     )
-    keep(
-        draft,
+    draft.keep(
         "dev_csv",
         f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, ts, dur, name, type, stream, task, context,
             model, NULL::BIGINT AS batch, NULL::BIGINT AS bytes, NULL::DOUBLE AS bandwidth, NULL::VARCHAR AS direction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.ascend.stage import count, frames, keep, one_line
+from ingest.ascend.stage import count, frames, one_line
 from ingest.draft import Draft
 
 _DEVICE = "('hardware', 'comm_group', 'comm_plane')"
@@ -94,14 +94,12 @@ def _arguments(draft: Draft) -> None:
 
 def _steps(draft: Draft) -> None:
     """Steps by the host's marks; without any, by the device's own iterations; else by what kernel_details says."""
-    keep(
-        draft,
+    draft.keep(
         "step_device",
         """SELECT step, min(ts) AS device_ts_ns, max(ts + dur) - min(ts) AS device_dur_ns FROM kd
         WHERE step IS NOT NULL GROUP BY step""",
     )
-    keep(
-        draft,
+    draft.keep(
         "step_mark",
         f"""SELECT step, min(ts) AS ts_ns, arg_min(dur, ts) AS host_dur_ns FROM (
             SELECT try_cast(regexp_extract(w.text, '\\d+$') AS BIGINT) AS step, x.ts, x.dur
@@ -128,8 +126,7 @@ def _steps(draft: Draft) -> None:
 
 def _iterations(draft: Draft) -> None:
     """The view step_iteration: those of the trace, else of step_trace; of several models the one with most of them."""
-    keep(
-        draft,
+    draft.keep(
         "iterated",
         """SELECT l.tid || l.pid AS model, try_cast(regexp_extract(n.text, '\\d+$') AS BIGINT) AS step, x.ts AS ts_ns,
             x.dur AS dur_ns
@@ -138,8 +135,7 @@ def _iterations(draft: Draft) -> None:
     )
     found = "iterated" if count(draft, "SELECT count(*) FROM iterated") else "iteration"
     model = f"SELECT model FROM {found} GROUP BY model ORDER BY count(*) DESC, model LIMIT 1"
-    keep(
-        draft,
+    draft.keep(
         "step_iteration",
         f"""SELECT step, min(ts_ns) AS device_ts_ns, arg_min(dur_ns, ts_ns) AS device_dur_ns FROM {found}
         WHERE step IS NOT NULL AND model IS NOT DISTINCT FROM ({model}) GROUP BY step""",
@@ -148,23 +144,20 @@ def _iterations(draft: Draft) -> None:
 
 def _transfers(draft: Draft) -> None:
     """Copies: way and size as the task says (Level2), else the way by which the call or queue entry above is named."""
-    keep(
-        draft,
+    draft.keep(
         "copied",
         """SELECT a.dst AS row, x.ts, n.text AS name, l.tid
         FROM arrow a JOIN dev d ON d.row = a.dst AND d.kind = 'memcpy'
         JOIN x_host x ON x.row = a.src JOIN lane l ON l.lane = x.lane LEFT JOIN word n ON n.code = x.name
         WHERE a.route = (SELECT any_value(route) FROM route WHERE name = 'host_to_device')""",
     )
-    keep(
-        draft,
+    draft.keep(
         "queued",
         """SELECT l.tid, x.ts, x.ts + x.dur AS till, n.text AS name
         FROM x_host x JOIN word c ON c.code = x.cat AND c.text = 'dequeue'
         JOIN lane l ON l.lane = x.lane JOIN word n ON n.code = x.name""",
     )
-    keep(
-        draft,
+    draft.keep(
         "copy_call",
         """SELECT row, any_value(c.name) AS call, any_value(CASE WHEN c.ts <= q.till THEN q.name END) AS entry
         FROM copied c ASOF LEFT JOIN queued q ON q.tid = c.tid AND c.ts >= q.ts GROUP BY row""",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ingest.ascend.cells import Csv, read_csv
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
 from ingest.sqltext import literal
@@ -53,7 +53,7 @@ def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None)
         if file.padded:
             draft.note("kernel", f"{file.padded} rows of {file.path.name} have too few or too many cells")
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
-    keep(draft, "kd_all", " UNION ALL BY NAME ".join(selects))
+    draft.keep("kd_all", " UNION ALL BY NAME ".join(selects))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
     ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
     broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ingest.ascend.stage import count, keep, keep_by_time
+from ingest.ascend.stage import count, keep_by_time
 from ingest.draft import Draft
 from ingest.in_order import Spans, in_order
 from ingest.nest import Nest
@@ -60,7 +60,7 @@ def _ends(draft: Draft, *, several: bool) -> None:
     coded = count(draft, "SELECT count(*) FROM flow WHERE id >= 0")  # the others are numbers themselves
     if coded and (several or count(draft, "SELECT sum(strlen(text)) FROM str") > _FEW_BYTES):
         same = "min(code) OVER (PARTITION BY text) AS first"
-        keep(draft, "same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
+        draft.keep("same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
         known = "(SELECT flow.* REPLACE (coalesce(first, id) AS id) FROM flow LEFT JOIN same_id ON code = id)"
     draft.con.execute(f"""
         CREATE VIEW flow_end AS SELECT f.row, coalesce(m.home, f.lane) AS lane, f.ts, r.route, f.id, f.starts
@@ -83,8 +83,7 @@ def _bind(draft: Draft, ends: int) -> int:
         ends,
     )
     _around(draft, inexact=exact < ends)
-    return keep(
-        draft,
+    return draft.keep(
         "bound",
         """SELECT b.* EXCLUDE (span), coalesce(t.plane, b.span) AS span
         FROM (FROM exact UNION ALL BY NAME FROM around) b LEFT JOIN merged t ON t.hw = b.span""",
@@ -99,9 +98,8 @@ def _around(draft: Draft, *, inexact: bool) -> None:
     if not inexact:
         draft.con.execute("CREATE VIEW around AS FROM exact WHERE false")
         return
-    keep(draft, "inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
-    keep(
-        draft,
+    draft.keep("inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
+    draft.keep(
         "asked",
         """SELECT lane, ts, dur, row, false AS asked FROM x WHERE lane IN (SELECT DISTINCT lane FROM inexact)
         UNION ALL SELECT lane, ts - 1, 0, row, true FROM inexact""",
@@ -120,16 +118,14 @@ def _around(draft: Draft, *, inexact: bool) -> None:
 def _pair(draft: Draft) -> None:
     """One start may have many ends. Where ids repeat, an end belongs to the latest start before it."""
     starts = "SELECT route, id, count(*) AS many, arg_min(span, ts) AS first FROM bound WHERE starts GROUP BY route, id"
-    keep(draft, "start", starts)
+    draft.keep("start", starts)
     repeated = "SELECT b.* FROM bound b JOIN start USING (route, id) WHERE many > 1"
-    keep(
-        draft,
+    draft.keep(
         "latest",
         f"""SELECT f.row, s.span FROM ({repeated} AND NOT starts) f ASOF JOIN ({repeated} AND starts) s
             ON s.route = f.route AND s.id = f.id AND f.ts >= s.ts""",
     )
-    keep(
-        draft,
+    draft.keep(
         "arrow",
         """SELECT f.row AS flow, coalesce(l.span, s.first) AS src, f.span AS dst, f.route
         FROM bound f LEFT JOIN start s USING (route, id) LEFT JOIN latest l ON l.row = f.row WHERE NOT f.starts""",

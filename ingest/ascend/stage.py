@@ -10,13 +10,8 @@ from ingest.draft import Draft
 STRETCH = 300_000
 
 
-def keep(draft: Draft, name: str, select: str) -> int:
-    """Make ``select`` the view ``name``, computed once and held on disk; the number of its rows."""
-    return draft.keep(name, select)
-
-
 def keep_by_time(draft: Draft, name: str, select: str, stamped: str, rows: int) -> int:
-    """The same a stretch of time after the other, as long as each has about so many rows as memory is there for.
+    """`Draft.keep` a stretch of time after the other, each of about so many rows as there is memory for.
 
     ``select`` says with {during} what of its sources it takes: those that share a stamp meet in one stretch.
     """

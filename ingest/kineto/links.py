@@ -7,7 +7,7 @@ the operator's External id on the task. The first that tells is stored; one call
 from __future__ import annotations
 
 from ingest.draft import Draft
-from ingest.kineto.raw import count, store
+from ingest.kineto.raw import count
 from ingest.kineto.shape import LAUNCHED
 
 _TASK = f"""
@@ -82,9 +82,9 @@ def link(draft: Draft, *, flows: bool) -> int:
     con = draft.con
     con.execute(_TASK)
     con.execute(_SAME_ID)
-    store(draft, "linked_1", _CORRELATED)
+    draft.keep("linked_1", _CORRELATED)
     if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
-        store(draft, "linked_0", _EARLIEST)
+        draft.keep("linked_0", _EARLIEST)
         con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
     con.execute("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
     tasks = count(draft, "SELECT count(*) FROM task")
@@ -92,8 +92,8 @@ def link(draft: Draft, *, flows: bool) -> int:
     made = ["linked_1"]
     if missing:
         con.execute(_FLOW.format(name="launch", cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
-        store(draft, "linked_2", _ARROWS)
-        store(draft, "linked_3", _BY_OPERATOR)
+        draft.keep("linked_2", _ARROWS)
+        draft.keep("linked_3", _BY_OPERATOR)
         made += ["linked_2", "linked_3"]
     con.execute("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
     draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, route FROM linked")
@@ -103,7 +103,7 @@ def link(draft: Draft, *, flows: bool) -> int:
         draft.note("link", f"{lost} of {tasks} device spans have no launching call in the file")
     if flows:
         con.execute(_FLOW.format(name="autograd", cats="('fwdbwd', 'fwd_bwd')", far=0))
-        store(draft, "answers", _ANSWERS)
+        draft.keep("answers", _ANSWERS)
         draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, 'fwdbwd' AS route FROM answers")
         draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))
     return missing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ingest.draft import Draft
-from ingest.kineto.raw import count, store
+from ingest.kineto.raw import count
 
 #: c10::DeviceType, as "[memory]" events number it.
 _DEVICE_TYPE = """CASE device_type
@@ -76,13 +76,13 @@ def series(draft: Draft, shift_ns: int, *, memory: bool, counters: bool) -> None
     """Provide step, and memory, counters and metrics where there are any."""
     if count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
         draft.provide("pmu", _METRICS)
-    store(draft, "steps", _STEPS.format(shift=shift_ns))
+    draft.keep("steps", _STEPS.format(shift=shift_ns))
     draft.provide("step", "FROM steps")
     if memory:
-        store(draft, "blocks", _BLOCKS.format(shift=shift_ns))
+        draft.keep("blocks", _BLOCKS.format(shift=shift_ns))
         draft.provide("memory_event", "FROM blocks")
         if count(draft, "SELECT count(*) FROM memory_raw WHERE allocated IS NOT NULL OR reserved IS NOT NULL"):
             draft.provide("memory_sample", _POOLS.format(shift=shift_ns))
     if counters:
-        store(draft, "counted", _COUNTS.format(shift=shift_ns))
+        draft.keep("counted", _COUNTS.format(shift=shift_ns))
         draft.provide("sample", "FROM counted")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ingest.draft import Draft
 from ingest.kineto import npu, shape
-from ingest.kineto.raw import count, store
+from ingest.kineto.raw import count
 from ingest.sqltext import literal
 
 #: Bytes of an element, by PyTorch's name of the type.
@@ -149,12 +149,11 @@ def _arguments(draft: Draft, unlinked: int) -> str:
     """The rest of every span, and what a column for another kind took away from it."""
     took = [_NO_ROW, _NO_TASK, _STRAYED.format(side="x.device"), *([f"{_IDS} FROM unlinked d"] if unlinked else [])]
     every = " UNION ALL ".join(f"({part})" for part in took)
-    store(
-        draft,
+    draft.keep(
         "taken_device",
         f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' GROUP BY row",
     )
-    store(draft, "taken_host", _STRAYED.format(side="NOT x.device"))
+    draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
     host = "SELECT row AS span_id, rest AS args FROM host_rest_raw"
     if count(draft, "SELECT count(*) FROM taken_host"):
         host = _given_back("host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ingest.ascend.cells import read_csv
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.mindspore import steps
 from ingest.mindspore.steps import Kept
@@ -60,8 +60,8 @@ def make(draft: Draft, least_tick_ns: int | None) -> None:
         lost = count(draft, "SELECT count(*) FROM steps")
         draft.drop("step", "steps without a place: no min_cycle_counter says where the timeline's zero lies", lost)
         steps.none(draft)
-    keep(draft, "event", _EVENTS.format(zero=zero or 0))
-    keep(draft, "op_display", f"SELECT row, ts, dur, name, pid, tid, type, fullname, {_KIND} AS kind FROM event")
+    draft.keep("event", _EVENTS.format(zero=zero or 0))
+    draft.keep("op_display", f"SELECT row, ts, dur, name, pid, tid, type, fullname, {_KIND} AS kind FROM event")
     others = f"""SELECT NULL::BIGINT AS row, ts, dur, {_SHORT} AS name, '' AS pid, coalesce(stream::VARCHAR, '') AS tid,
         NULL::VARCHAR AS type, fullname, 'kernel' AS kind FROM calls c
         ANTI JOIN op_display d ON d.ts = c.ts AND d.name = {_SHORT.replace("fullname", "c.fullname")}
@@ -69,7 +69,7 @@ def make(draft: Draft, least_tick_ns: int | None) -> None:
         SELECT NULL, ts, dur, name, '10000', coalesce(stream::VARCHAR, ''), NULL, NULL, 'comm_op' FROM gathers g
         ANTI JOIN op_display d ON d.ts = g.ts AND d.name = g.name"""
     every = f"SELECT * FROM op_display UNION ALL {others}"
-    keep(draft, "op", f"SELECT row_number() OVER (ORDER BY ts, pid, tid, name, dur, row) AS span_id, * FROM ({every})")
+    draft.keep("op", f"SELECT row_number() OVER (ORDER BY ts, pid, tid, name, dur, row) AS span_id, * FROM ({every})")
 
 
 def provide(draft: Draft, framework: Path | None, kept: Kept) -> None:
@@ -99,8 +99,7 @@ def _lanes(draft: Draft, kept: Kept) -> None:
     shown = f"""SELECT span_id, row, ts, dur, name, pid, tid, type, fullname, kind FROM op WHERE {kept.holds("ts")}
         UNION ALL SELECT (SELECT coalesce(max(span_id), 0) FROM op) + row_number() OVER (ORDER BY ts, name), NULL, ts,
         dur, name, 'step trace', '', NULL, NULL, 'device_annotation' FROM ({steps.parts(kept)}) WHERE dur IS NOT NULL"""
-    keep(
-        draft,
+    draft.keep(
         "placed",
         f"""SELECT *, dense_rank() OVER (ORDER BY lane_kind DESC, process, try_cast(tid AS BIGINT), pid, tid) AS track
         FROM (SELECT *, CASE WHEN kind = 'profiler_split' THEN 'profiler' WHEN kind = 'host_other' THEN 'host_thread'
@@ -143,8 +142,7 @@ def _framework(draft: Draft, path: Path | None) -> None:
         return
     if file.damage:
         draft.partial("kernel", file.damage)
-    rows = keep(
-        draft,
+    rows = draft.keep(
         "named",
         f"""SELECT fullname, any_value(type) AS type, any_value(task_id) AS task_id, any_value(block_num) AS block_num
         FROM (SELECT {file.said("full_kernel_name", "op_name")} AS fullname, {file.said("kernel_type")} AS type,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.ascend.cells import Csv, read_csv
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft
 from ingest.mindspore.timeline import LATEST_NS, TICK_NS
 from ingest.sqltext import literal
@@ -58,7 +58,7 @@ def read(path: Path | None, draft: Draft) -> None:
     points = ", ".join(f"{_ns(file, column)} AS {name}" for name, column in (
         ("ts", "start_point"), ("end_ts", "end_point"), ("fp", "fp_point"), ("bp", "bp_point")))  # fmt: skip
     made = f"SELECT row, {file.said('step_num')} AS said, try_cast({file.cell('step_num')} AS BIGINT) AS step, {points}"
-    keep(draft, "steps_made", f"{made} FROM steps_raw")
+    draft.keep("steps_made", f"{made} FROM steps_raw")
     good = "step IS NOT NULL AND ts >= 0 AND end_ts >= ts"
     bad = f"SELECT count(*) FROM steps_made WHERE ({good}) IS NOT TRUE AND said IS DISTINCT FROM '-'"
     draft.drop("step", "rows of the step trace without a number or its points", count(draft, bad))
@@ -86,7 +86,7 @@ def _gathers(file: Csv, draft: Draft) -> None:
         draft.con.execute(f"CREATE VIEW gathers AS {_NO_GATHERS}")
         return
     made = " UNION ALL ".join(selects)
-    keep(draft, "gathers", f"SELECT * FROM ({made}) SEMI JOIN steps USING (row) WHERE ts >= 0 AND dur >= 0")
+    draft.keep("gathers", f"SELECT * FROM ({made}) SEMI JOIN steps USING (row) WHERE ts >= 0 AND dur >= 0")
     lost = f"SELECT count(*) * {len(selects)} - (SELECT count(*) FROM gathers) FROM steps"
     draft.drop("span", "communication of the step trace without a beginning and an end", count(draft, lost))
 
@@ -133,7 +133,7 @@ def provide(draft: Draft, kept: Kept) -> None:
         "SELECT ts, step, 'total' AS series, end_ts - ts AS value FROM steps",
         "SELECT s.ts, s.step, g.name AS series, g.dur AS value FROM gathers g JOIN steps s USING (row)",
     ]
-    keep(draft, "lengths", " UNION ALL ".join(selects))
+    draft.keep("lengths", " UNION ALL ".join(selects))
     draft.provide(
         "sample",
         "SELECT 'Step trace' AS counter, series || ' (ns)' AS series, ts AS ts_ns, value::DOUBLE AS value "

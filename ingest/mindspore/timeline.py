@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.ascend.cells import read_csv
-from ingest.ascend.stage import count, keep
+from ingest.ascend.stage import count
 from ingest.draft import Draft, Spool
 from ingest.events import Batch, Column, scan
 
@@ -46,8 +46,7 @@ def read_calls(path: Path | None, draft: Draft) -> None:
         return
     if file.damage:
         draft.partial("span", file.damage)
-    keep(
-        draft,
+    draft.keep(
         "calls_made",
         f"""SELECT row, {file.said("op_name")} AS fullname, try_cast({file.cell("stream_id")} AS BIGINT) AS stream,
         scaled({file.cell("start_time(ms)", "start_time")}, {_MS}) AS ts,

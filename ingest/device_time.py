@@ -8,13 +8,16 @@ however long the capture is. A figure that the capture could not record is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from ingest.in_order import Spans, in_order
 
 Ints = NDArray[np.int64]
 
@@ -36,15 +39,14 @@ _BATCH = 16_384
 # The names of a task's part are those of the view comm_task (analysis/sql); a test holds them together.
 _MOMENTS = """
 SELECT ts_ns, ts_ns + dur_ns AS end_ns,
-    CASE kind WHEN 'comm_op' THEN 1 WHEN 'memcpy' THEN 2 ELSE 0 END::TINYINT AS what
+    CASE kind WHEN 'comm_op' THEN 1 WHEN 'memcpy' THEN 2 ELSE 0 END::TINYINT AS what, 0 AS track
 FROM {span} WHERE rank = {rank} AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op') AND dur_ns > 0
 UNION ALL
-SELECT s.ts_ns, s.ts_ns + s.dur_ns, CASE WHEN c.task_type ILIKE '%wait%' THEN 3 ELSE 4 END::TINYINT
+SELECT s.ts_ns, s.ts_ns + s.dur_ns, CASE WHEN c.task_type ILIKE '%wait%' THEN 3 ELSE 4 END::TINYINT, 0
 FROM {comm} c JOIN {span} s USING (span_id)
 WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op' AND s.dur_ns > 0
     AND (c.task_type ILIKE '%wait%'
         OR NOT (c.task_type ILIKE '%record%' OR c.task_type ILIKE '%value%' OR c.task_type ILIKE '%notify%'))
-ORDER BY 1
 """
 _STARTED = """
 SELECT step, grouping(step) = 1 AS whole, count(*) FILTER (kind IN ('kernel', 'memset')) AS kernels,
@@ -60,57 +62,65 @@ WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op'
 
 
 @dataclass(frozen=True)
-class Window:
-    """A stretch of time to sum over; times from the run's origin."""
+class Steps:
+    """The recorded steps of a rank: their windows, and the end of each one's own mark on the host."""
 
-    step: int | None  # None: the whole capture
-    begin_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True)
-class Marked:
-    """A recorded step: its window, and the end of its own mark on the host."""
-
-    window: Window
-    host_end_ns: int
+    number: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    host_end_ns: Ints
 
 
 def device_time(
-    con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, steps: Iterable[Marked],
-    absent: Collection[str],
-) -> list[dict[str, Any]]:  # fmt: skip
-    """The rows of one rank. ``sources`` says in SQL where spans and comm lie, ``absent`` which tables were not
-    recorded."""
+    con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, steps: Steps, absent: Collection[str],
+    kept: Callable[[str], str] = lambda select: f"({select})",
+) -> pa.Table:  # fmt: skip
+    """The rows of one rank, times as they are in ``steps``: first the whole capture, then its steps.
+
+    ``sources`` says in SQL where spans and comm lie, ``absent`` which tables were not recorded; ``kept`` may hold the
+    rows of a SELECT that is asked several times, and says where.
+    """
     asked = {**sources, "rank": rank}
-    started: dict[int | None, tuple[int, int, int, int | None]] = {}
-    whole: tuple[int, int, int, int | None, int | None] = (0, 0, 0, None, None)
-    for step, all_of_it, *counts, begin, end in con.execute(_STARTED.format(**asked)).fetchall():
-        if all_of_it:
-            whole = (*counts, begin, end)
-        else:
-            started[step] = (*counts, begin)
-    marked = list(steps)
-    edges = [(mark.window.begin_ns, mark.host_end_ns) for mark in marked]
-    if whole[3] is not None and whole[4] is not None:
-        edges.append((whole[3], whole[4]))
-    tasks = bool(whole[1]) and con.execute(_TASKS.format(**asked)).fetchall()[0][0]
-    known = _known(whole[:3], absent)
+    started: pa.Table = con.sql(_STARTED.format(**asked)).to_arrow_table()
+    whole = started.filter(pc.field("whole")).to_pylist()[0]
+    tasks = bool(whole["collectives"]) and con.execute(_TASKS.format(**asked)).fetchall()[0][0]
+    known = _known((whole["kernels"], whole["collectives"], whole["copies"]), absent)
     unknown = {name for name, needs in _NEEDS.items() if not set(needs) <= known}
-    if whole[1] and not tasks:
+    if whole["collectives"] and not tasks:
         unknown.add("only_waiting_ns")
-    if not edges:
-        empty = dict.fromkeys(("step", "ts_ns", "dur_ns", *_SUMS, "work_ts_ns"))
-        counted = {"kernels": whole[0], "collectives": whole[1], "copies": whole[2]}
-        return [{"rank": rank, **empty, **_nulled(counted, unknown)}]
-    windows = [Window(None, min(edge[0] for edge in edges), max(edge[1] for edge in edges))]
-    windows += [mark.window for mark in marked]
-    found = _rows(windows, _sums(windows, _batches(con, _MOMENTS.format(**asked))), {**started, None: whole[:4]})
-    return [{"rank": rank, **_nulled(row, unknown)} for row in found]
+    bounds = _bounds(steps, whole["work_ts_ns"], whole["end_ns"])
+    first = np.arange(len(bounds)) == 0
+    columns = {
+        "rank": pa.array(np.full(len(bounds), rank)),
+        "step": pa.array(np.concatenate((first[:1].astype(np.int64), steps.number)), mask=first),
+        **_counted(started, whole, steps),
+    }
+    if whole["work_ts_ns"] is None and not len(steps.number):  # there is no window to sum over
+        unknown |= {"ts_ns", "dur_ns", *_SUMS, "work_ts_ns"}
+    else:
+        sums = _sums(bounds, _batches(con, kept(_MOMENTS.format(**asked))))
+        columns |= {"ts_ns": pa.array(bounds[:, 0]), "dur_ns": pa.array(bounds[:, 1] - bounds[:, 0])}
+        columns |= {name: pa.array(sums[:, number]) for number, name in enumerate(_SUMS)}
+    return pa.table({**columns, **dict.fromkeys(unknown, pa.nulls(len(bounds), pa.int64()))})
 
 
-def _nulled(row: Mapping[str, int | None], unknown: Collection[str]) -> dict[str, int | None]:
-    return {name: None if name in unknown else value for name, value in row.items()}
+def _bounds(steps: Steps, work_ns: int | None, end_ns: int | None) -> Ints:
+    """Begin and end of every window, the whole capture first: from the first mark or work to the last end of either."""
+    begins = np.append(steps.begin_ns, [] if work_ns is None else [work_ns]).astype(np.int64)
+    ends = np.append(steps.host_end_ns, [] if end_ns is None else [end_ns]).astype(np.int64)
+    whole = (begins.min(), ends.max()) if len(begins) else (0, 0)
+    return np.concatenate((np.array([whole], np.int64), np.stack((steps.begin_ns, steps.end_ns), axis=1)))
+
+
+def _counted(started: pa.Table, whole: Mapping[str, int | None], steps: Steps) -> dict[str, pa.Array]:
+    """What starts in each window."""
+    of_steps = started.filter(~pc.field("whole"))
+    found = of_steps.take(pc.index_in(pa.array(steps.number, pa.int64()), value_set=of_steps["step"]))
+    columns = {
+        name: pa.concat_arrays([pa.array([whole[name]], pa.int64()), *found[name].cast(pa.int64()).chunks])
+        for name in ("kernels", "collectives", "copies", "work_ts_ns")
+    }
+    return {name: pc.fill_null(column, 0) if name in _NEEDS else column for name, column in columns.items()}
 
 
 def _known(counts: Iterable[int], absent: Collection[str]) -> set[str]:
@@ -127,26 +137,13 @@ def _known(counts: Iterable[int], absent: Collection[str]) -> set[str]:
     return {name for name, yes in told.items() if yes}
 
 
-def _rows(
-    windows: list[Window], sums: NDArray[np.int64], started: Mapping[int | None, tuple[int, int, int, int | None]]
-) -> Iterator[dict[str, Any]]:
-    for window, parts in zip(windows, sums.tolist(), strict=True):
-        kernels, collectives, copies, work = started.get(window.step, (0, 0, 0, None))
-        yield {
-            "step": window.step, "ts_ns": window.begin_ns, "dur_ns": window.end_ns - window.begin_ns,
-            **dict(zip(_SUMS, parts, strict=True)), "kernels": kernels, "collectives": collectives, "copies": copies,
-            "work_ts_ns": work,
-        }  # fmt: skip
-
-
-def _batches(con: duckdb.DuckDBPyConnection, select: str) -> Iterator[tuple[Ints, Ints, NDArray[np.int8]]]:
-    for batch in con.sql(select).to_arrow_reader(_BATCH):
+def _batches(con: duckdb.DuckDBPyConnection, moments: str) -> Iterator[tuple[Ints, Ints, NDArray[np.int8]]]:
+    for batch in in_order(con, Spans(moments, then="end_ns"), _BATCH):
         yield tuple(np.asarray(batch.column(i).to_numpy(False)) for i in range(3))  # type: ignore[misc]
 
 
-def _sums(windows: list[Window], batches: Iterable[tuple[Ints, Ints, NDArray[np.int8]]]) -> Ints:
-    """Per window the length of each state."""
-    bounds = np.array([[window.begin_ns, window.end_ns] for window in windows], np.int64)
+def _sums(bounds: Ints, batches: Iterable[tuple[Ints, Ints, NDArray[np.int8]]]) -> Ints:
+    """Per window, given by its begin and end, the length of each state."""
     sweep = _Sweep(np.unique(bounds))
     for starts, ends, what in batches:
         sweep.add(starts, ends, what)

@@ -152,17 +152,20 @@ class Draft:
         self.raw[name] = files if isinstance(rows, str) else f"read_parquet([{files}])"
         self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM {self.raw[name]}")
 
-    def keep(self, name: str, select: str) -> int:
-        """Make a SELECT a view, computed once and held on disk; the number of its rows."""
-        path, rows = self.write(name, select)
-        self.show(name, [path])
-        return rows
+    def keep(self, name: str, select: str, parts: Iterable[str] = ("true",)) -> int:
+        """Make a SELECT a view, computed once and held on disk; the number of its rows.
 
-    def write(self, name: str, select: str) -> tuple[Path, int]:
-        """Where the rows of a SELECT lie, and how many they are."""
-        path = self.dir / f"{name}.spool.parquet"
-        written = self.con.execute(f"COPY ({select}) TO {literal(str(path))} ({SPOOL_SHAPE})").fetchall()
-        return path, int(written[0][0])
+        What is too much at once is computed in ``parts``: conditions, each of which {part} of the SELECT stands for.
+        """
+        paths, rows = [], 0
+        for number, part in enumerate(parts):
+            paths.append(self.dir / f"{name}.{number}.spool.parquet")
+            written = self.con.execute(
+                f"COPY ({select.replace('{part}', part)}) TO {literal(str(paths[-1]))} ({SPOOL_SHAPE})"
+            ).fetchall()
+            rows += int(written[0][0])
+        self.show(name, paths)
+        return rows
 
     def provide(self, table: str, select: str) -> None:
         """Say how a contract table is made; several SELECTs for one table add up."""

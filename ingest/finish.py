@@ -7,22 +7,24 @@ also for those that nobody provided, and what the device did in each step.
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest import schema
-from ingest.concatenate import arrow
-from ingest.device_time import Marked, Window, device_time
-from ingest.draft import Draft, copy, union
+from ingest.concatenate import arrow, concatenate
+from ingest.device_time import Steps, device_time
+from ingest.draft import Draft, copy, give_back, union
 from ingest.errors import one_line
-from ingest.in_order import Spans, in_order
+from ingest.in_order import Spans, in_order, stretches
 from ingest.nest import Nest
 from ingest.sqltext import literal
 
@@ -46,6 +48,8 @@ _ORDER = {
     "step": "ts_ns",
 }
 _BATCH = 20_480
+#: Spans whose rows in one of the other tables are joined and sorted at once.
+_STRETCH = 300_000
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,7 @@ class _Writing:
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, set[str]] = field(default_factory=dict)  # those that a table's SELECTs give, where known
-    steps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, number; absolute
-    marked: list[Marked] = field(default_factory=list)  # the same from the rank's origin
+    steps: Steps = field(default_factory=lambda: Steps(*np.zeros((4, 0), np.int64)))  # from the rank's origin
 
 
 def finish(draft: Draft, out: Path) -> Part:
@@ -98,7 +101,7 @@ def finish(draft: Draft, out: Path) -> Part:
     _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"})
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
-        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps),
+        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number),
     )  # fmt: skip
 
 
@@ -141,40 +144,52 @@ def _columns(con: duckdb.DuckDBPyConnection, select: str) -> set[str]:
 
 def _write_steps(work: _Writing) -> None:
     """Tile the steps: each runs to the next mark, the last to the end of its own work."""
-    con, selects = work.draft.con, work.draft.selects.get("step")
-    rows: list[dict[str, Any]] = []
-    if selects:
-        wanted = [c for c in schema.tables()["step"].names() if c in _columns(con, union(selects))]
-        cursor = con.execute(
-            f"SELECT DISTINCT ON (step) {', '.join(wanted)} FROM ({union(selects)}) "
-            "WHERE step IS NOT NULL AND ts_ns IS NOT NULL ORDER BY step, ts_ns"
-        )
-        names = [column[0] for column in cursor.description or []]
-        rows = sorted(
-            (dict(zip(names, row, strict=True)) for row in cursor.fetchall()), key=lambda r: (r["ts_ns"], r["step"])
-        )
-    for row, later in zip_longest(rows, rows[1:]):
-        row["dur_ns"] = (later["ts_ns"] if later else _last_end(work, row)) - row["ts_ns"]
-        work.steps.append((row["ts_ns"], row["ts_ns"] + row["dur_ns"], row["step"]))
-    for row in rows:
-        row["rank"], row["ts_ns"] = work.draft.rank, row["ts_ns"] - work.origin_ns
-        if row.get("device_ts_ns") is not None:
-            row["device_ts_ns"] -= work.origin_ns
-        host_end = row["ts_ns"] + (row["dur_ns"] if row.get("host_dur_ns") is None else row["host_dur_ns"])
-        work.marked.append(Marked(Window(row["step"], row["ts_ns"], row["ts_ns"] + row["dur_ns"]), host_end))
-    _write_rows(work, "step", rows)
+    selects = work.draft.selects.get("step")
+    if not selects:
+        return _write_whole(work, "step", arrow("step").empty_table())
+    table = _marks(work, union(selects))
+    ts = np.asarray(table["ts_ns"].to_numpy())
+    ends = np.append(ts[1:], [_last_end(work, table.slice(len(ts) - 1).to_pylist()[0])] if len(ts) else [])
+    lasts = pa.array(ends.astype(np.int64) - ts)
+    host = np.asarray(pc.coalesce(table["host_dur_ns"], lasts).to_numpy())
+    begin = ts - work.origin_ns
+    number = np.asarray(table["step"].to_numpy())
+    work.steps = Steps(number, begin, begin + np.asarray(lasts), begin + host)
+    columns = dict(zip(table.column_names, table.columns, strict=True)) | {
+        "rank": pa.array(np.full(len(ts), work.draft.rank)), "ts_ns": pa.array(begin), "dur_ns": lasts,
+        "device_ts_ns": pc.subtract(table["device_ts_ns"], work.origin_ns),
+    }  # fmt: skip
+    _write_whole(work, "step", pa.table(columns))
 
 
-def _write_rows(work: _Writing, table: str, rows: list[dict[str, Any]]) -> None:
-    """A small table that was made in Python."""
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow(table)), work.out / f"{table}.parquet", compression="zstd")
-    work.rows[table] = len(rows)
+def _marks(work: _Writing, select: str) -> pa.Table:
+    """Each step once, in order of time."""
+    have = _columns(work.draft.con, select)
+    columns = [column for column in schema.tables()["step"].columns if column.name not in ("rank", "dur_ns")]
+    typed = [f"{column.name if column.name in have else 'NULL'}::{column.type} AS {column.name}" for column in columns]
+    return work.draft.con.sql(
+        f"SELECT {', '.join(typed)} FROM (SELECT DISTINCT ON (step) * FROM ({select}) "
+        "WHERE step IS NOT NULL AND ts_ns IS NOT NULL ORDER BY step, ts_ns) ORDER BY ts_ns, step"
+    ).to_arrow_table()
+
+
+def _write_whole(work: _Writing, name: str, table: pa.Table) -> None:
+    """A table that is there at once."""
+    shape = arrow(name)
+    pq.write_table(table.select(shape.names).cast(shape), work.out / f"{name}.parquet", compression="zstd")
+    work.rows[name] = len(table)
 
 
 def _write_device_time(work: _Writing, absent: set[str]) -> None:
     """Sums over what has been written."""
     sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
-    _write_rows(work, "device_time", device_time(work.draft.con, sources, work.draft.rank, work.marked, absent))
+    draft = work.draft
+
+    def kept(select: str) -> str:
+        draft.keep("moment", select)
+        return "moment"
+
+    _write_whole(work, "device_time", device_time(draft.con, sources, draft.rank, work.steps, absent, kept))
 
 
 def _last_end(work: _Writing, row: dict[str, Any]) -> int:
@@ -190,9 +205,6 @@ def _write_spans(work: _Writing) -> None:
     """Sort, nest and write; one batch in memory at a time."""
     shape = arrow("span")
     rank, nest, rows = work.draft.rank, Nest(), 0
-    starts = np.array([step[0] for step in work.steps], np.int64)
-    ends = np.array([step[1] for step in work.steps], np.int64)
-    numbers = np.array([step[2] for step in work.steps], np.int64)
     numeric = [f.name for f in shape if f.type != pa.string()]
     with pq.ParquetWriter(
         work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
@@ -202,36 +214,38 @@ def _write_spans(work: _Writing) -> None:
             columns = {name: batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")}
             span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
             depth, parent = nest.place(track, ts, dur, span_id)
-            step, outside = _steps_of(ts, starts, ends, numbers)
+            since = ts - work.origin_ns
+            step, outside = _steps_of(since, work.steps)
             offset = rank << SPAN_BITS
             arrays = [
                 pa.array(span_id + offset), pa.array(np.full(len(ts), rank, np.int32)),
                 pa.array(track + (rank << TRACK_BITS)), batch.column("kind"), batch.column("name"),
-                pa.array(ts - work.origin_ns), pa.array(dur), pa.array(step, mask=outside),
+                pa.array(since), pa.array(dur), pa.array(step, mask=outside),
                 pa.array(parent + offset, mask=parent < 0), pa.array(depth),
             ]  # fmt: skip
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=shape))
             rows += len(ts)
+    give_back()
     work.rows["span"] = rows
     if nest.crowded:
         work.draft.note("span", f"{nest.crowded} spans share the last lane of a crowded track")
 
 
-def _steps_of(ts: Any, starts: Any, ends: Any, numbers: Any) -> tuple[Any, Any]:
+def _steps_of(ts: Any, steps: Steps) -> tuple[Any, Any]:
     """The step in whose window each stamp lies, and a mask of those in none."""
-    if not len(starts):
+    if not len(steps.number):
         return np.zeros(len(ts), np.int64), np.ones(len(ts), bool)
-    index = np.searchsorted(starts, ts, side="right") - 1
+    index = np.searchsorted(steps.begin_ns, ts, side="right") - 1
     inside = np.maximum(index, 0)
-    return numbers[inside], (index < 0) | (ts >= ends[inside])
+    return steps.number[inside], (index < 0) | (ts >= steps.end_ns[inside])
 
 
 def _write_table(work: _Writing, table: str) -> None:
-    """One side table by one COPY."""
+    """One of the other tables, written by DuckDB."""
     con, rank = work.draft.con, work.draft.rank
     selects = work.draft.selects.get(table)
     if not selects:
-        return _write_rows(work, table, [])
+        return _write_whole(work, table, arrow(table).empty_table())
     source = union(selects)
     have = work.columns.get(table) or _columns(con, source)
     columns = []
@@ -253,11 +267,29 @@ def _write_table(work: _Writing, table: str) -> None:
     if table == "link" and "latency_ns" not in have:
         source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
-    query = f"SELECT {', '.join(columns)} FROM ({source})"
-    if order:
-        query += f" ORDER BY {order}"
-    written = con.execute(copy(query, work.out / f"{table}.parquet")).fetchall()[0][0]
-    work.rows[table] = int(written)
+    select, then = f"SELECT {', '.join(columns)}", f"ORDER BY {order}" if order else ""
+
+    def write(part: str, home: Path) -> int:
+        rows = copy(f"{select} FROM (FROM ({source}) WHERE {part}) {then}", home / f"{table}.parquet")
+        return int(con.execute(rows).fetchall()[0][0])
+
+    work.rows[table] = _write_parts(work, table, write) if "span_id" in have else write("true", work.out)
+
+
+def _write_parts(work: _Writing, table: str, write: Callable[[str, Path], int]) -> int:
+    """A table a stretch of spans after the other, put one behind the other; the number of rows."""
+    parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, work.rows["span"]), _STRETCH))
+    if len(parts) == 1:
+        return write(parts[0], work.out)
+    rows, homes = 0, [work.draft.dir / f"{table}_{number}" for number in range(len(parts))]
+    for home, part in zip(homes, parts, strict=True):
+        home.mkdir()
+        rows += write(part, home)
+    concatenate(table, [(home, 0) for home in homes], work.out / f"{table}.parquet")
+    for home in homes:
+        shutil.rmtree(home)
+    give_back()
+    return rows
 
 
 def _peers(work: _Writing) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import duckdb
 import pyarrow as pa
@@ -30,13 +31,13 @@ class Spans:
 def in_order(con: duckdb.DuckDBPyConnection, spans: Spans, batch: int) -> Iterator[pa.RecordBatch]:
     """The rows, in batches."""
     order = f"ORDER BY {spans.track}, {spans.ts}, {spans.then}"
-    for stretch in _stretches(con, spans):
+    for stretch in _of_tracks(con, spans):
         select = f"SELECT * FROM {spans.table} WHERE {spans.where} AND {stretch} {order}"
         yield from con.sql(select).to_arrow_reader(batch)
 
 
-def _stretches(con: duckdb.DuckDBPyConnection, spans: Spans) -> Iterator[str]:
-    """Conditions that together let every row through once, in order."""
+def _of_tracks(con: duckdb.DuckDBPyConnection, spans: Spans) -> Iterator[str]:
+    """Conditions on tracks and times that together let every row through once, in order."""
     by = spans.track
     counts = con.execute(
         f"SELECT {by}, count(*) FROM {spans.table} WHERE {spans.where} GROUP BY {by} ORDER BY {by}"
@@ -48,22 +49,27 @@ def _stretches(con: duckdb.DuckDBPyConnection, spans: Spans) -> Iterator[str]:
             yield f"{by} BETWEEN {first} AND {last}"
             first, rows = None, 0
         if count > STRETCH:
-            yield from _parts(con, spans, track, count)
+            mine = f"{by} = {track} AND {spans.where}"
+            for part in stretches(con, spans.table, spans.ts, count, STRETCH, mine):
+                yield f"{by} = {track} AND {part}"
             continue
         first, last, rows = track if first is None else first, track, rows + count
     if first is not None:
         yield f"{by} BETWEEN {first} AND {last}"
 
 
-def _parts(con: duckdb.DuckDBPyConnection, spans: Spans, track: int, count: int) -> Iterator[str]:
-    """The same for the times of one long track. Where the cuts lie does not matter, as long as they ascend."""
-    shares = [number * STRETCH / count for number in range(1, -(-count // STRETCH))]
-    mine, ts = f"{spans.track} = {track}", spans.ts
-    cuts = con.execute(
-        f"SELECT approx_quantile({ts}, {shares}) FROM {spans.table} WHERE {spans.where} AND {mine}"
-    ).fetchall()[0][0]
-    before: int | None = None
-    for cut in sorted(set(cuts)):
-        yield f"{mine} AND {ts} < {cut}" + ("" if before is None else f" AND {ts} >= {before}")
-        before = cut
-    yield f"{mine} AND {ts} >= {before}"
+def stretches(
+    con: duckdb.DuckDBPyConnection, table: str, by: str, rows: int, size: int, where: str = "true"
+) -> Iterator[str]:
+    """Conditions on a column that together let every row through once, ascending, about so many rows at a time.
+
+    Where the cuts lie does not matter, as long as they ascend.
+    """
+    shares = [number * size / rows for number in range(1, -(-rows // size))]
+    cuts: list[int] = []
+    if shares:
+        cuts = con.execute(f"SELECT approx_quantile({by}, {shares}) FROM {table} WHERE {where}").fetchall()[0][0]
+    for begin, end in pairwise([None, *sorted(set(cuts)), None]):
+        after = [] if begin is None else [f"{by} >= {begin}"]
+        before = [] if end is None else [f"{by} < {end}"]
+        yield " AND ".join([*after, *before]) or "true"

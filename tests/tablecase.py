@@ -21,9 +21,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from ingest import schema
-from ingest.device_time import Marked, Window, device_time
+from ingest.device_time import Steps, device_time
 
 HOST_KINDS = {
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
@@ -77,14 +78,13 @@ def sum_up(con: duckdb.DuckDBPyConnection) -> None:
     """Fill device_time from the other tables, as a load does."""
     con.execute("DELETE FROM device_time")
     for (rank,) in con.execute("SELECT rank FROM rank").fetchall():
-        steps = [
-            Marked(Window(step, begin, begin + dur), begin + host) for step, begin, dur, host in con.execute(
-                "SELECT step, ts_ns, dur_ns, coalesce(host_dur_ns, dur_ns) FROM step WHERE rank = ?", [rank]
-            ).fetchall()
-        ]  # fmt: skip
+        windows = con.execute(
+            "SELECT step, ts_ns, ts_ns + dur_ns, ts_ns + coalesce(host_dur_ns, dur_ns) FROM step WHERE rank = ?", [rank]
+        ).fetchall()
+        steps = Steps(*np.array(windows, np.int64).reshape(-1, 4).T)
         lost = con.execute("SELECT table_name FROM coverage WHERE rank = ? AND status = 'absent'", [rank]).fetchall()
         names = {"span": "span", "comm": "comm"}
-        _insert(con, "device_time", device_time(con, names, rank, steps, {name for (name,) in lost}))
+        _insert(con, "device_time", device_time(con, names, rank, steps, {name for (name,) in lost}).to_pylist())
 
 
 def _many(by: Any) -> Iterable[int]:

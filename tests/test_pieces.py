@@ -9,9 +9,11 @@ import duckdb
 import pytest
 
 from ingest import draft, in_order
-from ingest.ascend import stage
+from ingest import finish as finishing
+from ingest.ascend import links
 from ingest.draft import Draft
 from ingest.finish import Part, finish
+from ingest.kineto import tables as kineto_tables
 from ingest.readers import kineto, torch_npu_text
 from tests.kineto_files import TRACES as KINETO
 from tests.kineto_files import Maker, flow, task, x
@@ -56,7 +58,9 @@ def test_small_pieces_make_the_same_tables(
         pytest.skip("the shared real captures are not here")
     at_once = _read(reader, path, tmp_path / "once")
     monkeypatch.setattr(in_order, "STRETCH", 101)
-    monkeypatch.setattr(stage, "STRETCH", 37)
+    monkeypatch.setattr(links, "_STRETCH", 37)
+    monkeypatch.setattr(finishing, "_STRETCH", 53)
+    monkeypatch.setattr(kineto_tables, "_STRETCH", 71)
     monkeypatch.setattr(draft, "HELD_BYTES", 4_000)
     monkeypatch.setattr(draft, "FILE_BYTES", 20_000)
     in_pieces = _read(reader, path, tmp_path / "pieces")

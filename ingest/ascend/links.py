@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ingest.ascend.stage import count, keep_by_time
+from ingest.ascend.stage import count
 from ingest.draft import Draft
-from ingest.in_order import Spans, in_order
+from ingest.in_order import Spans, in_order, stretches
 from ingest.nest import Nest
 
 _ROUTES = (
@@ -25,6 +25,8 @@ _LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code; every further file does.
 _FEW_BYTES = 32 << 20
 _BATCH = 40_960
+#: Ends that are joined and grouped at once: within a hundred megabytes.
+_STRETCH = 300_000
 _WITHIN = pa.schema([("row", pa.int64()), ("span", pa.int64())])
 
 
@@ -73,14 +75,12 @@ def _bind(draft: Draft, ends: int) -> int:
     python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
     # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
     choice = f"min(({python}::HUGEINT << 110) + (x.dur::HUGEINT << 40) + {_LAST_ROW} - x.row)"
-    exact = keep_by_time(
-        draft,
+    exact = draft.keep(
         "exact",
         f"""SELECT f.row, f.route, f.id, f.ts, f.starts, ({_LAST_ROW} - ({choice} & {_LAST_ROW}))::BIGINT AS span
-        FROM (FROM flow_end WHERE {{during}}) f JOIN (FROM x WHERE {{during}}) x ON x.lane = f.lane AND x.ts = f.ts
+        FROM (FROM flow_end WHERE {{part}}) f JOIN (FROM x WHERE {{part}}) x ON x.lane = f.lane AND x.ts = f.ts
         GROUP BY ALL""",
-        "flow_end",
-        ends,
+        stretches(draft.con, "flow_end", "ts", ends, _STRETCH),
     )
     _around(draft, inexact=exact < ends)
     return draft.keep(

@@ -32,7 +32,7 @@ FROM strings_raw SEMI JOIN (SELECT id FROM flow_raw WHERE id >= 0) ON id = code
 
 #: Flow ends of one kind as (track, time, id). 115 is s, 102 is f.
 _FLOW = """
-CREATE TABLE {name} AS SELECT f.ph, f.ts, coalesce(i.first, f.id) AS id, l.track
+SELECT f.ph, f.ts, coalesce(i.first, f.id) AS id, l.track
 FROM flow_raw f JOIN strings c ON c.code = f.cat AND lower(c.text) IN {cats} LEFT JOIN same_id i ON i.code = f.id
 JOIN lane l ON l.lane = f.lane + CASE WHEN f.ph = 115 THEN 0 ELSE {far} END
 """
@@ -91,7 +91,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     missing = tasks - count(draft, "SELECT count(*) FROM linked_1")
     made = ["linked_1"]
     if missing:
-        con.execute(_FLOW.format(name="launch", cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
+        draft.keep("launch", _FLOW.format(cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
         draft.keep("linked_2", _ARROWS)
         draft.keep("linked_3", _BY_OPERATOR)
         made += ["linked_2", "linked_3"]
@@ -102,7 +102,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     if lost:
         draft.note("link", f"{lost} of {tasks} device spans have no launching call in the file")
     if flows:
-        con.execute(_FLOW.format(name="autograd", cats="('fwdbwd', 'fwd_bwd')", far=0))
+        draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
         draft.keep("answers", _ANSWERS)
         draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, 'fwdbwd' AS route FROM answers")
         draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ingest.draft import Draft
+from ingest.in_order import stretches
 from ingest.kineto import npu, shape
 from ingest.kineto.raw import count
 from ingest.sqltext import literal
@@ -36,6 +37,9 @@ _LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ',
     FROM strings WHERE text[1] = '[')"""
 
 _ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
+
+#: Spans whose arguments are put together at once.
+_STRETCH = 300_000
 
 
 def _arg(key: str) -> str:
@@ -148,10 +152,12 @@ _STRAYED = """SELECT x.row, string_agg(to_json(x.key)::VARCHAR || ': ' || coales
 def _arguments(draft: Draft, unlinked: int) -> str:
     """The rest of every span, and what a column for another kind took away from it."""
     took = [_NO_ROW, _NO_TASK, _STRAYED.format(side="x.device"), *([f"{_IDS} FROM unlinked d"] if unlinked else [])]
+    rows = count(draft, "SELECT count(*) FROM span_raw")
     every = " UNION ALL ".join(f"({part})" for part in took)
     draft.keep(
         "taken_device",
-        f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' GROUP BY row",
+        f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' AND {{part}} GROUP BY row",
+        stretches(draft.con, "span_raw", "row", rows, _STRETCH),
     )
     draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
     host = "SELECT row AS span_id, rest AS args FROM host_rest_raw"
@@ -163,7 +169,7 @@ def _arguments(draft: Draft, unlinked: int) -> str:
 
 
 def _given_back(side: str) -> str:
-    return f"""SELECT coalesce(r.row, t.row) AS span_id, CASE
-            WHEN r.row IS NULL THEN '{{' || t.more || '}}' WHEN t.row IS NULL THEN r.rest
+    return f"""SELECT r.row AS span_id, CASE WHEN t.row IS NULL THEN r.rest
             ELSE rtrim(left(r.rest, length(r.rest) - 1)) || ', ' || t.more || '}}' END AS args
-        FROM {side}_rest_raw r FULL JOIN taken_{side} t ON t.row = r.row"""
+        FROM {side}_rest_raw r LEFT JOIN taken_{side} t ON t.row = r.row
+        UNION ALL SELECT row, '{{' || more || '}}' FROM taken_{side} ANTI JOIN {side}_rest_raw USING (row)"""

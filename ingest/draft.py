@@ -129,6 +129,7 @@ class Draft:
         self.con = connect(directory, threads, memory_limit)
         self.raw: dict[str, str] = {}
         self.selects: dict[str, list[str]] = {}
+        self.apart: set[str] = set()
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
         self.broken: list[str] = []
@@ -167,11 +168,16 @@ class Draft:
         self.show(name, paths)
         return rows
 
-    def provide(self, table: str, select: str) -> None:
-        """Say how a contract table is made; several SELECTs for one table add up."""
+    def provide(self, table: str, select: str, *, apart: bool = False) -> None:
+        """Say how a contract table is made; several SELECTs for one table add up.
+
+        ``apart``: all of its sources are by span, so that a few spans' rows can be made without reading the others'.
+        """
         if table not in self.covers:
             raise ValueError(f"{table} is not in schema.sql")
         self.selects.setdefault(table, []).append(select)
+        if apart:
+            self.apart.add(table)
 
     def drop(self, table: str, reason: str, count: int = 1) -> None:
         """Count events or rows that were met and not kept."""

@@ -78,6 +78,7 @@ class _Writing:
     origin_ns: int = 0
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=lambda: ["true"])  # conditions on the ids of spans: a stretch each
     columns: dict[str, set[str]] = field(default_factory=dict)  # those that a table's SELECTs give, where known
     steps: Steps = field(default_factory=lambda: Steps(*np.zeros((4, 0), np.int64)))  # from the rank's origin
 
@@ -227,6 +228,7 @@ def _write_spans(work: _Writing) -> None:
             rows += len(ts)
     give_back()
     work.rows["span"] = rows
+    work.parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), _STRETCH))
     if nest.crowded:
         work.draft.note("span", f"{nest.crowded} spans share the last lane of a crowded track")
 
@@ -267,20 +269,24 @@ def _write_table(work: _Writing, table: str) -> None:
     if table == "link" and "latency_ns" not in have:
         source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
+    apart = table in work.draft.apart
+    if order == "span_id" and not apart and len(work.parts) > 1:  # joined at once, then sorted a stretch at a time
+        work.draft.keep(f"made_{table}", source)
+        source, apart = f"FROM made_{table}", True
     select, then = f"SELECT {', '.join(columns)}", f"ORDER BY {order}" if order else ""
 
     def write(part: str, home: Path) -> int:
         rows = copy(f"{select} FROM (FROM ({source}) WHERE {part}) {then}", home / f"{table}.parquet")
         return int(con.execute(rows).fetchall()[0][0])
 
-    work.rows[table] = _write_parts(work, table, write) if "span_id" in have else write("true", work.out)
+    work.rows[table] = _write_apart(work, table, write) if apart else write("true", work.out)
 
 
-def _write_parts(work: _Writing, table: str, write: Callable[[str, Path], int]) -> int:
+def _write_apart(work: _Writing, table: str, write: Callable[[str, Path], int]) -> int:
     """A table a stretch of spans after the other, put one behind the other; the number of rows."""
-    parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, work.rows["span"]), _STRETCH))
+    parts = work.parts
     if len(parts) == 1:
-        return write(parts[0], work.out)
+        return write("true", work.out)
     rows, homes = 0, [work.draft.dir / f"{table}_{number}" for number in range(len(parts))]
     for home, part in zip(homes, parts, strict=True):
         home.mkdir()

@@ -26,7 +26,7 @@ Say = Callable[[dict[str, Any]], None]
 Progress = Callable[[int], None]
 
 #: Of these a rank is put together within so much: 10 GB of either were (docs/scale.md).
-_LITTLE = {"kineto": "90MB", "torch_npu_text": "120MB"}
+_LITTLE = {"kineto": "60MB", "torch_npu_text": "90MB"}
 #: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of those above
 #: three hundredths, where so little is not enough.
 _LARGE = 200

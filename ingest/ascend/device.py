@@ -57,6 +57,7 @@ def provide(draft: Draft) -> None:
             k.op_state, k.hf32, k.input_shapes, k.input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
             k.output_formats, k.wait AS wait_ns
         FROM dev d LEFT JOIN kd k ON k.row = d.kd WHERE d.kind IN ('kernel', 'memset')""",
+        apart=True,
     )
     found = draft.con.execute("""
         SELECT 'stream' AS kind, stream, NULL AS group_name,
@@ -193,22 +194,31 @@ def _operators(draft: Draft) -> None:
 
 def _sort(draft: Draft) -> None:
     """The view dev: every task that is not shown on a plane, with its kind and the operator it belongs to."""
-    draft.con.execute("""
-        CREATE VIEW in_op AS SELECT h.row AS hw, o.row AS op FROM
+    draft.keep(
+        "in_op",
+        """SELECT h.row AS hw, o.row AS op FROM
         (SELECT * FROM hw WHERE connection IN (SELECT connection FROM op_lane) AND row NOT IN (SELECT hw FROM merged)) h
         ASOF JOIN (SELECT * FROM op_lane WHERE connection IS NOT NULL) o ON o.connection = h.connection AND h.ts >= o.ts
-        WHERE h.ts <= o.ts + o.dur""")
+        WHERE h.ts <= o.ts + o.dur""",
+    )
+    draft.keep(
+        "dev_kind",
+        f"""SELECT h.*, m.kd, i.op, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
+            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.op IS NOT NULL THEN 'comm_task'
+            WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
+            ELSE 'device_other' END AS kind
+        FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row
+        WHERE h.row NOT IN (SELECT hw FROM merged)""",
+    )
+    draft.keep(
+        "settled",
+        f"""SELECT x.row, {_settled("x")} AS dur
+        FROM (SELECT row, ts, dur, 'Computing' AS lane FROM dev_kind WHERE kind = 'kernel') x
+        ASOF JOIN lap p ON p.lane = x.lane AND x.ts >= p.ts""",
+    )
     draft.keep(
         "dev_trace",
-        f"""SELECT x.* EXCLUDE (dur, lane), CASE WHEN kind = 'kernel' THEN {_settled("x")} ELSE x.dur END AS dur
-        FROM (
-            SELECT h.*, m.kd, i.op, 'Computing' AS lane, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
-                WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.op IS NOT NULL THEN 'comm_task'
-                WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
-                ELSE 'device_other' END AS kind
-            FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row
-            WHERE h.row NOT IN (SELECT hw FROM merged)) x
-        ASOF LEFT JOIN lap p ON p.lane = x.lane AND x.ts >= p.ts""",
+        """SELECT x.* EXCLUDE (dur), coalesce(s.dur, x.dur) AS dur FROM dev_kind x LEFT JOIN settled s USING (row)""",
     )
     draft.keep(
         "dev_csv",

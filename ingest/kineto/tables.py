@@ -49,14 +49,14 @@ def _arg(key: str) -> str:
 def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str) -> None:
     """Say how each contract table is made."""
     draft.provide("span", shape.spans(shift_ns))
-    draft.provide("host_op", _host_op(seen))
+    draft.provide("host_op", _host_op(seen), apart=True)
     if "Call stack" in seen:
         frames = "SELECT h.row AS span_id, replace(s.text, ';', chr(10)) AS frames"
-        draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames")
-    draft.provide("kernel", _kernel(draft, backend))
-    draft.provide("transfer", _transfer())
-    draft.provide("comm", _comm())
-    draft.provide("arg", _arguments(draft, unlinked))
+        draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames", apart=True)
+    draft.provide("kernel", _kernel(draft, backend), apart=True)
+    draft.provide("transfer", _transfer(), apart=True)
+    draft.provide("comm", _comm(), apart=True)
+    draft.provide("arg", _arguments(draft, unlinked), apart=True)
 
 
 def _host_op(seen: Collection[str]) -> str:

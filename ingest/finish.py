@@ -47,6 +47,10 @@ _ORDER = {
     "track": "track",
     "step": "ts_ns",
 }
+#: Tables whose every row is of a span.
+_OF_SPANS = [
+    name for name, table in schema.tables().items() if any(c.name == "span_id" and c.required for c in table.columns)
+]
 _BATCH = 20_480
 #: Spans whose rows in one of the other tables are joined and sorted at once.
 _STRETCH = 300_000
@@ -226,9 +230,10 @@ def _write_spans(work: _Writing) -> None:
             ]  # fmt: skip
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=shape))
             rows += len(ts)
-    give_back()
     work.rows["span"] = rows
     work.parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), _STRETCH))
+    if len(work.parts) > 1:
+        give_back()
     if nest.crowded:
         work.draft.note("span", f"{nest.crowded} spans share the last lane of a crowded track")
 
@@ -270,8 +275,8 @@ def _write_table(work: _Writing, table: str) -> None:
         source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
     apart = table in work.draft.apart
-    if order == "span_id" and not apart and len(work.parts) > 1:  # joined at once, then sorted a stretch at a time
-        work.draft.keep(f"made_{table}", source)
+    if order == "span_id" and not apart and table in _OF_SPANS and len(work.parts) > 1:
+        work.draft.keep(f"made_{table}", source)  # joined at once, then sorted a stretch at a time
         source, apart = f"FROM made_{table}", True
     select, then = f"SELECT {', '.join(columns)}", f"ORDER BY {order}" if order else ""
 

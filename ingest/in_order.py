@@ -61,7 +61,7 @@ def _of_tracks(con: duckdb.DuckDBPyConnection, spans: Spans) -> Iterator[str]:
 def stretches(
     con: duckdb.DuckDBPyConnection, table: str, by: str, rows: int, size: int, where: str = "true"
 ) -> Iterator[str]:
-    """Conditions on a column that together let every row through once, ascending, about so many rows at a time.
+    """Conditions on a column without NULL that together let every row through once, ascending, so many at a time.
 
     Where the cuts lie does not matter, as long as they ascend.
     """

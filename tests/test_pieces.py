@@ -71,6 +71,39 @@ def test_small_pieces_make_the_same_tables(
     assert len(at_once[0]["span"]) > 1_000 and len(at_once[0]["link"]) > 100
 
 
+@pytest.mark.parametrize("stretch", [1, 7, 1000])
+def test_rows_of_a_table_are_kept_and_ordered_whatever_a_stretch_holds(
+    stretch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels in the order of their spans; lines of the cache's counters may know no span, and stay."""
+    monkeypatch.setattr(finishing, "_STRETCH", stretch)
+    made = Draft(tmp_path / "draft", 3)
+    ids = [(number * 37) % 100 for number in range(100)]
+    values = ", ".join(f"({number}, {place})" for place, number in enumerate(ids))
+    made.con.execute(f"CREATE TABLE it AS FROM (VALUES {values}) t(id, place)")
+    made.provide(
+        "span", "SELECT id AS span_id, 1 AS track, 'kernel' AS kind, 'k' AS name, id AS ts_ns, 1 AS dur_ns FROM it"
+    )
+    made.provide("kernel", "SELECT id AS span_id, 'op' || place AS op_type FROM it", apart=True)
+    made.provide("transfer", "SELECT id AS span_id, place AS bytes FROM it WHERE id % 3 = 0")
+    made.provide("l2_cache", "SELECT CASE WHEN place % 2 = 0 THEN id END AS span_id, 'k' AS name FROM it")
+    part = finish(made, tmp_path / "tables")
+    made.close()
+    con, first = duckdb.connect(), 3 << finishing.SPAN_BITS
+
+    def column(table: str, name: str) -> list[Any]:
+        return [row[0] for row in con.execute(f"SELECT {name} FROM '{part.directory}/{table}.parquet'").fetchall()]
+
+    assert column("kernel", "span_id") == [first + number for number in range(100)]
+    assert column("kernel", "op_type") == [f"op{ids.index(number)}" for number in range(100)]
+    assert column("transfer", "span_id") == [first + number for number in range(0, 100, 3)]
+    assert column("transfer", "bytes") == [ids.index(number) for number in range(0, 100, 3)]
+    known = sorted(first + number for place, number in enumerate(ids) if place % 2 == 0)
+    assert column("l2_cache", "span_id") == [*known, *[None] * 50]
+    assert (part.rows["kernel"], part.rows["transfer"], part.rows["l2_cache"]) == (100, 34, 100)
+    assert list((tmp_path / "draft").iterdir()) == []
+
+
 @pytest.mark.parametrize(("same", "other"), IDS)
 def test_ids_connect_what_has_the_same_text_in_kineto(tmp_path: Path, same: Any, other: Any) -> None:
     maker = Maker(tmp_path)

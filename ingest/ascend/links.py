@@ -25,7 +25,7 @@ _LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code; every further file does.
 _FEW_BYTES = 32 << 20
 _BATCH = 40_960
-#: Ends that are joined and grouped at once: within a hundred megabytes.
+#: Ends that are joined and grouped at once.
 _STRETCH = 300_000
 _WITHIN = pa.schema([("row", pa.int64()), ("span", pa.int64())])
 

@@ -106,8 +106,10 @@ def device_time(
 
 def _bounds(steps: Steps, work_ns: int | None, end_ns: int | None) -> Ints:
     """Begin and end of every window, the whole capture first: from the first mark or work to the last end of either."""
-    begins = np.append(steps.begin_ns, [] if work_ns is None else [work_ns]).astype(np.int64)
-    ends = np.append(steps.host_end_ns, [] if end_ns is None else [end_ns]).astype(np.int64)
+    work = [] if work_ns is None or end_ns is None else [(work_ns, end_ns)]
+    begins, ends = np.concatenate(
+        (np.stack((steps.begin_ns, steps.host_end_ns), axis=1), np.array(work, np.int64).reshape(-1, 2))
+    ).T
     whole = (begins.min(), ends.max()) if len(begins) else (0, 0)
     return np.concatenate((np.array([whole], np.int64), np.stack((steps.begin_ns, steps.end_ns), axis=1)))
 

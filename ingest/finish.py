@@ -154,8 +154,8 @@ def _write_steps(work: _Writing) -> None:
         return _write_whole(work, "step", arrow("step").empty_table())
     table = _marks(work, union(selects))
     ts = np.asarray(table["ts_ns"].to_numpy())
-    ends = np.append(ts[1:], [_last_end(work, table.slice(len(ts) - 1).to_pylist()[0])] if len(ts) else [])
-    lasts = pa.array(ends.astype(np.int64) - ts)
+    last = [_last_end(work, row) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
+    lasts = pa.array(np.concatenate((ts[1:], np.array(last, np.int64))) - ts)
     host = np.asarray(pc.coalesce(table["host_dur_ns"], lasts).to_numpy())
     begin = ts - work.origin_ns
     number = np.asarray(table["step"].to_numpy())

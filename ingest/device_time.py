@@ -9,7 +9,6 @@ however long the capture is. A figure that the capture could not record is NULL.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import duckdb
 import numpy as np
@@ -18,8 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ingest.in_order import Spans, in_order
-
-Ints = NDArray[np.int64]
+from ingest.steps import Ints, Steps
 
 #: What can run: kernels and memsets compute, communication operators communicate, memory copies copy, and of the
 #: tasks inside an operator some wait for a peer and some move data.
@@ -59,16 +57,6 @@ _TASKS = """
 SELECT count(*) > 0 FROM {comm} c JOIN {span} s USING (span_id)
 WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op'
 """
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The recorded steps of a rank: their windows, and the end of each one's own mark on the host."""
-
-    number: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    host_end_ns: Ints
 
 
 def device_time(

@@ -243,6 +243,11 @@ def connect(scratch: Path, threads: int, memory_limit: str = MEMORY_LIMIT) -> du
     return con
 
 
+def columns(con: duckdb.DuckDBPyConnection, select: str) -> set[str]:
+    """Names of the columns that a SELECT gives."""
+    return {row[0] for row in con.execute(f"DESCRIBE {select}").fetchall()}
+
+
 def copy(select: str, target: Path) -> str:
     """A SELECT written as Parquet of ours: light compression, deltas for what grows."""
     shape = f"FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2, ROW_GROUP_SIZE {ROW_GROUP}"

@@ -13,26 +13,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest import schema
 from ingest.concatenate import arrow, concatenate
-from ingest.device_time import Steps, device_time
-from ingest.draft import Draft, copy, give_back, union
+from ingest.device_time import device_time
+from ingest.draft import Draft, columns, copy, give_back, union
 from ingest.errors import one_line
 from ingest.in_order import Spans, in_order, stretches
 from ingest.nest import Nest
 from ingest.sqltext import literal
+from ingest.steps import Steps, tile
 
 #: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
 SPAN_BITS, TRACK_BITS = 44, 22
-#: Device spans that are work: what keeps the device busy (DESIGN "The split").
-WORK = ("kernel", "memset", "memcpy", "comm_op")
 #: Tables that follow from others.
 _DERIVED = ("device_time",)
 #: Tables that the run, not a rank's draft, provides.
@@ -84,7 +81,7 @@ class _Writing:
     rows: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=lambda: ["true"])  # conditions on the ids of spans: a stretch each
     columns: dict[str, set[str]] = field(default_factory=dict)  # those that a table's SELECTs give, where known
-    steps: Steps = field(default_factory=lambda: Steps(*np.zeros((4, 0), np.int64)))  # from the rank's origin
+    steps: Steps = field(default_factory=Steps.none)  # from the rank's origin
 
 
 def finish(draft: Draft, out: Path) -> Part:
@@ -135,7 +132,7 @@ def _bounds(work: _Writing) -> None:
         select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
         if "ts_ns" not in names:
             continue
-        work.columns[table] = _columns(con, select)
+        work.columns[table] = columns(con, select)
         length = "coalesce(dur_ns, 0)" if "dur_ns" in work.columns[table] else "0"
         edges.append(con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
     found = [edge for edge in edges if edge[0] is not None]
@@ -143,39 +140,12 @@ def _bounds(work: _Writing) -> None:
         work.origin_ns, work.end_ns = min(edge[0] for edge in found), max(edge[1] for edge in found)
 
 
-def _columns(con: duckdb.DuckDBPyConnection, select: str) -> set[str]:
-    return {row[0] for row in con.execute(f"DESCRIBE {select}").fetchall()}
-
-
 def _write_steps(work: _Writing) -> None:
-    """Tile the steps: each runs to the next mark, the last to the end of its own work."""
-    selects = work.draft.selects.get("step")
+    draft, selects = work.draft, work.draft.selects.get("step")
     if not selects:
         return _write_whole(work, "step", arrow("step").empty_table())
-    table = _marks(work, union(selects))
-    ts = np.asarray(table["ts_ns"].to_numpy())
-    last = [_last_end(work, row) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
-    lasts = pa.array(np.concatenate((ts[1:], np.array(last, np.int64))) - ts)
-    host = np.asarray(pc.coalesce(table["host_dur_ns"], lasts).to_numpy())
-    begin = ts - work.origin_ns
-    number = np.asarray(table["step"].to_numpy())
-    work.steps = Steps(number, begin, begin + np.asarray(lasts), begin + host)
-    columns = dict(zip(table.column_names, table.columns, strict=True)) | {
-        "rank": pa.array(np.full(len(ts), work.draft.rank)), "ts_ns": pa.array(begin), "dur_ns": lasts,
-        "device_ts_ns": pc.subtract(table["device_ts_ns"], work.origin_ns),
-    }  # fmt: skip
-    _write_whole(work, "step", pa.table(columns))
-
-
-def _marks(work: _Writing, select: str) -> pa.Table:
-    """Each step once, in order of time."""
-    have = _columns(work.draft.con, select)
-    columns = [column for column in schema.tables()["step"].columns if column.name not in ("rank", "dur_ns")]
-    typed = [f"{column.name if column.name in have else 'NULL'}::{column.type} AS {column.name}" for column in columns]
-    return work.draft.con.sql(
-        f"SELECT {', '.join(typed)} FROM (SELECT DISTINCT ON (step) * FROM ({select}) "
-        "WHERE step IS NOT NULL AND ts_ns IS NOT NULL ORDER BY step, ts_ns) ORDER BY ts_ns, step"
-    ).to_arrow_table()
+    table, work.steps = tile(draft.con, union(selects), draft.rank, work.origin_ns)
+    _write_whole(work, "step", table)
 
 
 def _write_whole(work: _Writing, name: str, table: pa.Table) -> None:
@@ -197,15 +167,6 @@ def _write_device_time(work: _Writing, absent: set[str]) -> None:
     _write_whole(work, "device_time", device_time(draft.con, sources, draft.rank, work.steps, absent, kept))
 
 
-def _last_end(work: _Writing, row: dict[str, Any]) -> int:
-    """The later of the last step's host end and the end of the last device span that starts in it."""
-    host_end: int = row["ts_ns"] + (row.get("host_dur_ns") or 0)
-    device_end = work.draft.con.execute(
-        f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?", [row["ts_ns"]]
-    ).fetchall()[0][0]
-    return max(host_end, device_end or host_end)
-
-
 def _write_spans(work: _Writing) -> None:
     """Sort, nest and write; one batch in memory at a time."""
     shape = arrow("span")
@@ -220,7 +181,7 @@ def _write_spans(work: _Writing) -> None:
             span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
             depth, parent = nest.place(track, ts, dur, span_id)
             since = ts - work.origin_ns
-            step, outside = _steps_of(since, work.steps)
+            step, outside = work.steps.of(since)
             offset = rank << SPAN_BITS
             arrays = [
                 pa.array(span_id + offset), pa.array(np.full(len(ts), rank, np.int32)),
@@ -238,15 +199,6 @@ def _write_spans(work: _Writing) -> None:
         work.draft.note("span", f"{nest.crowded} spans share the last lane of a crowded track")
 
 
-def _steps_of(ts: Any, steps: Steps) -> tuple[Any, Any]:
-    """The step in whose window each stamp lies, and a mask of those in none."""
-    if not len(steps.number):
-        return np.zeros(len(ts), np.int64), np.ones(len(ts), bool)
-    index = np.searchsorted(steps.begin_ns, ts, side="right") - 1
-    inside = np.maximum(index, 0)
-    return steps.number[inside], (index < 0) | (ts >= steps.end_ns[inside])
-
-
 def _write_table(work: _Writing, table: str) -> None:
     """One of the other tables, written by DuckDB."""
     con, rank = work.draft.con, work.draft.rank
@@ -254,8 +206,8 @@ def _write_table(work: _Writing, table: str) -> None:
     if not selects:
         return _write_whole(work, table, arrow(table).empty_table())
     source = union(selects)
-    have = work.columns.get(table) or _columns(con, source)
-    columns = []
+    have = work.columns.get(table) or columns(con, source)
+    made = []
     for column in schema.tables()[table].columns:
         name = column.name
         if name == "rank":
@@ -270,15 +222,15 @@ def _write_table(work: _Writing, table: str) -> None:
             value = f"{name} - {work.origin_ns}"
         else:
             value = name
-        columns.append(f"CAST({value} AS {column.type}) AS {name}")
+        made.append(f"CAST({value} AS {column.type}) AS {name}")
     if table == "link" and "latency_ns" not in have:
-        source, columns[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
+        source, made[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
     apart = table in work.draft.apart
     if order == "span_id" and not apart and table in _OF_SPANS and len(work.parts) > 1:
         work.draft.keep(f"made_{table}", source)  # joined at once, then sorted a stretch at a time
         source, apart = f"FROM made_{table}", True
-    select, then = f"SELECT {', '.join(columns)}", f"ORDER BY {order}" if order else ""
+    select, then = f"SELECT {', '.join(made)}", f"ORDER BY {order}" if order else ""
 
     def write(part: str, home: Path) -> int:
         rows = copy(f"{select} FROM (FROM ({source}) WHERE {part}) {then}", home / f"{table}.parquet")

@@ -24,7 +24,8 @@ import duckdb
 import numpy as np
 
 from ingest import schema
-from ingest.device_time import Steps, device_time
+from ingest.device_time import device_time
+from ingest.steps import Steps
 
 HOST_KINDS = {
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",

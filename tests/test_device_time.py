@@ -13,6 +13,7 @@ import pytest
 
 from ingest import device_time
 from ingest.concatenate import arrow, concatenate
+from ingest.steps import Steps
 
 #: In the order of the columns: which of (computing, communication, copy, wait, transfer) make the state.
 STATES = (
@@ -83,6 +84,6 @@ def test_ranks_lie_one_after_the_other_each_moved_to_the_origin_of_the_run(tmp_p
 def test_windows_of_years_are_exact(work: tuple[int | None, int | None]) -> None:
     """Beyond 2^53 ns, 104 days, a float no longer holds every nanosecond."""
     begins, ends = [2**60 + 1, 2**60 + 3], [2**60 + 3, 2**61 + 1]
-    steps = device_time.Steps(*np.array([[1, 2], begins, ends, [2**60 + 2, 2**61 + 3]], np.int64))
+    steps = Steps(*np.array([[1, 2], begins, ends, [2**60 + 2, 2**61 + 3]], np.int64))
     found = device_time._bounds(steps, *work).tolist()
     assert found == [[2**60 + 1, 2**61 + (3 if work[1] is None else 7)], *map(list, zip(begins, ends, strict=True))]

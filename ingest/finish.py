@@ -177,8 +177,8 @@ def _write_spans(work: _Writing) -> None:
         column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
     ) as writer:  # fmt: skip
         for batch in in_order(work.draft.con, Spans("draft_span", where="dur_ns >= 0"), _BATCH):
-            columns = {name: batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")}
-            span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in columns.values())
+            numbers = [batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")]
+            span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in numbers)
             depth, parent = nest.place(track, ts, dur, span_id)
             since = ts - work.origin_ns
             step, outside = work.steps.of(since)

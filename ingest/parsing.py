@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,12 +85,17 @@ def parse(
 def _task(source: RankSource, scratch: Path) -> sandbox.Task:
     def read(progress: Progress) -> dict[str, Any]:
         begun = time.monotonic()
-        *less, most = _memory(source)
-        tries = (_tried(source, scratch / memory, memory, progress) for memory in less)
-        part = next(filter(None, tries), None) or _made(source, scratch / most, most, progress)
+        part = put_together(source, scratch, progress)
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     return read
+
+
+def put_together(source: RankSource, scratch: Path, progress: Progress) -> Part:
+    """The tables of a rank, within as little memory as it takes."""
+    *less, most = _memory(source)
+    tries = (_tried(source, scratch / memory, memory, progress) for memory in less)
+    return next(filter(None, tries), None) or _made(source, scratch / most, most, progress)
 
 
 def _tried(source: RankSource, scratch: Path, memory: str, progress: Progress) -> Part | None:
@@ -107,26 +113,25 @@ def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) ->
     """The tables of a rank, of those of its formats that can be read."""
     drafts: list[Draft] = []
     failures: list[IngestError] = []
-    for claim in source.claims:
-        draft = Draft(scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress)
-        try:
-            readers()[claim.format].read(claim, draft)
-            drafts.append(draft)
-        except IngestError as error:
-            if _short_of_memory(error) or no_room(error):  # says nothing about the format
-                raise
-            failures.append(error)
-    if not drafts:
-        raise failures[0]
-    draft = fill(drafts)
-    for failure in failures:
-        draft.partial(None, f"one of its formats could not be read: {failure}")
-    for lost in source.damage:
-        draft.partial(None, lost)
-    part = finish(draft, scratch / "tables")
-    for each in drafts:
-        each.close()
-    return part
+    with ExitStack() as opened:
+        for claim in source.claims:
+            draft = Draft(scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress)
+            opened.callback(draft.close)
+            try:
+                readers()[claim.format].read(claim, draft)
+                drafts.append(draft)
+            except IngestError as error:
+                if _short_of_memory(error) or no_room(error):  # says nothing about the format
+                    raise
+                failures.append(error)
+        if not drafts:
+            raise failures[0]
+        draft = fill(drafts)
+        for failure in failures:
+            draft.partial(None, f"one of its formats could not be read: {failure}")
+        for lost in source.damage:
+            draft.partial(None, lost)
+        return finish(draft, scratch / "tables")
 
 
 def _memory(source: RankSource) -> list[str]:

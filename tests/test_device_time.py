@@ -79,7 +79,6 @@ def test_ranks_lie_one_after_the_other_each_moved_to_the_origin_of_the_run(tmp_p
     ]  # fmt: skip
 
 
-
 @pytest.mark.parametrize("work", [(None, None), (2**60 + 5, 2**61 + 7)])
 def test_windows_of_years_are_exact(work: tuple[int | None, int | None]) -> None:
     """Beyond 2^53 ns, 104 days, a float no longer holds every nanosecond."""

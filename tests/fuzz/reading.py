@@ -9,12 +9,9 @@ import duckdb
 import pyarrow.parquet as pq
 
 from ingest import capture, schema
-from ingest.capture import RankSource
-from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from ingest.errors import IngestError
-from ingest.fill import fill
-from ingest.finish import Part, finish
-from ingest.readers import readers
+from ingest.finish import Part
+from ingest.parsing import put_together
 from ingest.sqltext import literal
 
 #: Tables that coverage does not speak of: of the run, or made from the others.
@@ -37,7 +34,7 @@ def read(paths: list[Path], scratch: Path) -> Read:
     done.refused.extend(found.refused)
     for i, source in enumerate(found.sources):
         try:
-            part = _part(source, scratch / f"part{i}")
+            part = put_together(source, scratch / f"part{i}", lambda done: None)
         except IngestError as error:
             # A database engine's complaint about one value has taken a whole rank with it.
             assert error.kind != "failed", f"one value costs a whole rank: {error}"
@@ -48,36 +45,6 @@ def read(paths: list[Path], scratch: Path) -> Read:
     for error in done.refused:
         assert error.kind and error.message and "\n" not in error.message.strip(), f"no sentence: {error!r}"
     return done
-
-
-def _part(source: RankSource, scratch: Path) -> Part:
-    try:
-        return _attempt(source, scratch / "first", MEMORY_LIMIT)
-    except duckdb.OutOfMemoryException:
-        return _attempt(source, scratch / "second", AMPLE_MEMORY)
-
-
-def _attempt(source: RankSource, scratch: Path, memory: str) -> Part:
-    drafts, failures = [], []
-    made = []
-    try:
-        for claim in source.claims:
-            draft = Draft(scratch / claim.format, source.facts.rank or 0, memory_limit=memory)
-            made.append(draft)
-            try:
-                readers()[claim.format].read(claim, draft)
-                drafts.append(draft)
-            except IngestError as error:
-                failures.append(error)
-        if not drafts:
-            raise failures[0]
-        draft = fill(drafts)
-        for failure in failures:
-            draft.partial(None, f"one of its formats could not be read: {failure}")
-        return finish(draft, scratch / "tables")
-    finally:
-        for draft in made:
-            draft.close()
 
 
 def check(part: Part) -> None:

@@ -86,6 +86,8 @@ class Candidate:
     change: Change
     confidence: Confidence = "high"
     ceiling_ns: int | None = None  # of the whole run: the saving is never more, whatever the replay says
+    #: What was seen lost, in the whole run, however little a fix gives back. A large one is never clean: it is masked.
+    measured_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ def test_every_scenario_plants_a_cause_of_its_name() -> None:
     for name, scenario in scenarios().items():
         assert name == scenario.CAUSE and {name, *scenario.ALSO} <= set(CAUSES)
         assert scenario.__doc__ and "\nPlanted " in scenario.__doc__
-    missing = {"full_precision", "pipe_stall", "slow_link", "small_packets", "contention", "memory_pressure",
-               "environment"}  # fmt: skip
+    missing = {"pipe_stall", "low_efficiency"}
     assert set(NAMES) | missing == set(CAUSES)
 
 

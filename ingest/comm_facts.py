@@ -62,7 +62,8 @@ class Facts:
 
     def suspected(self, name: str) -> str:
         """SQL: whether a name speaks of communication and no line of the file tells what it is."""
-        return f"(regexp_matches({name}, {literal(self.speaks)}) AND NOT {self.known(name)} AND NOT {self.computes(name)})"
+        speaks = f"regexp_matches({name}, {literal(self.speaks)})"
+        return f"({speaks} AND NOT {self.known(name)} AND NOT {self.computes(name)})"
 
 
 def _any(name: str, patterns: Iterable[str]) -> str:

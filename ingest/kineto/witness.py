@@ -18,9 +18,8 @@ WITH e AS (
     FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
     WHERE NOT s.device AND s.kind IN ('cpu_op', 'annotation') AND e.dur > 0 AND {launches}
 ), outer_first AS (
-    SELECT *, coalesce(ts >= max(until) OVER (
-        PARTITION BY track ORDER BY ts, until DESC, row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) AS opens
-    FROM e
+    SELECT *, coalesce(ts >= max(until) OVER before, true) AS opens FROM e
+    WINDOW before AS (PARTITION BY track ORDER BY ts, until DESC, row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 SELECT *, sum(opens::INTEGER) OVER (PARTITION BY track ORDER BY ts, until DESC, row) AS place FROM outer_first
 """
@@ -79,7 +78,8 @@ WITH o AS (
 ), tensor AS (
     SELECT c.track, c.place, unnest(json_extract(d.text, '$[*]')) AS dims,
         unnest(json_extract_string(t.text, '$[*]')) AS dtype
-    FROM called c JOIN host_raw h ON h.row = c.row JOIN {LISTS} d ON d.code = h.shapes JOIN {LISTS} t ON t.code = h.dtypes
+    FROM called c JOIN host_raw h ON h.row = c.row
+        JOIN {LISTS} d ON d.code = h.shapes JOIN {LISTS} t ON t.code = h.dtypes
     WHERE c.opens AND json_valid(d.text) AND json_valid(t.text)
 ), typed AS (
     SELECT track, place, replace(lower(dtype), 'c10::', '') AS dtype,
@@ -96,7 +96,7 @@ WHERE coalesce(one.elements, largest.elements) IS NOT NULL OR one.team IS NOT NU
 
 
 def witness(draft: Draft) -> None:
-    """Tell more communication by its launches and streams; make ``operator_said``, what operators say of their launches."""
+    """Tell more communication by launches and streams; ``operator_said`` is what operators say of their launches."""
     facts = comm_facts.facts()
     draft.keep("called", _CALLED.format(launches=facts.launches("s.text")))
     draft.keep("below", _BELOW)

@@ -51,12 +51,18 @@ def answer(check: Check, lang: str) -> str:
     clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
     if clean or masked:
         return say(lang, "findings.answer_none", {
-            "step": duration(check.step_ns), "clean": clean, "masked": masked, "blind": blind,
+            "step": duration(check.step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
     host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
     return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
+
+
+def _masked(check: Check, lang: str) -> str:
+    """How many are masked, as a part of a sentence; nothing where none is."""
+    masked = count(check, "masked")
+    return say(lang, "findings.masked_count", {"n": masked}) if masked else ""
 
 
 #: Findings overlap worth mentioning from this share of the step on.
@@ -92,7 +98,7 @@ def outcomes(check: Check, lang: str) -> str:
     """How many detectors ended how."""
     failed = count(check, "failed")
     return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
-        "found": count(check, "found"), "masked": count(check, "masked"), "clean": count(check, "clean"),
+        "found": count(check, "found"), "masked": _masked(check, lang), "clean": count(check, "clean"),
         "blind": count(check, "not_measured"), "failed": failed, "all": len(check.outcomes),
     })  # fmt: skip
 

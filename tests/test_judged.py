@@ -25,7 +25,8 @@ def sentences() -> dict[str, list[Json]]:
     found = corpus(JUDGED)
     if BY_HAND.exists():
         for capture, entry in json.loads(BY_HAND.read_text("utf-8")).items():
-            found.setdefault(capture, []).extend(entry["facts"])
+            facts = [{**fact, "id": f"by hand: {fact['id']}"} for fact in entry["facts"]]
+            found.setdefault(capture, []).extend(facts)
     return found
 
 

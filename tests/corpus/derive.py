@@ -74,9 +74,9 @@ def ns(value: Any) -> int:
 
 def events(path: Path) -> tuple[list[Json], Json]:
     """Complete events and the head of a Chrome trace."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
-        whole = json.loads(file.read(), parse_float=Decimal, strict=False)
+    packed = path.read_bytes()
+    text = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode("utf-8", "replace")
+    whole = json.loads(text, parse_float=Decimal, strict=False)
     if isinstance(whole, list):
         return [event for event in whole if isinstance(event, dict)], {}
     return whole.pop("traceEvents"), whole
@@ -117,7 +117,8 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
     return {"facts": list(_of_a_gpu(
         int(distributed.get("rank", 0)), int(distributed.get("world_size", 1)), window, length(computing),
         without(talking, computing), length(talking), window - length(work), length(union(d2d)),
-        mixed, fp32 / sum(names.values()) if _has_tf32(head) else 0.0, calls, bool(kinds["copy"]) or bool(kinds["comm"]),
+        mixed, fp32 / sum(names.values()) if _has_tf32(head) else 0.0, calls,
+        bool(kinds["copy"]) or bool(kinds["comm"]),
     ))}  # fmt: skip
 
 

@@ -185,15 +185,16 @@ def _masked(run: Run, detector: Detector, lost: int) -> Outcome:
 
 def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
     """Why a detector that found nothing may not say clean; None: it may."""
+    of_idle = detector.name in OF_IDLE  # these speak of idle time only, which is asked below
     for need in detector.needs:
         has, share = run.get(capabilities)[need], held(run, need)
-        if share < COVERED:
+        if share < COVERED and not (of_idle and need == "launches"):
             (en, zh), said = has.capability.means, number("_share", share)
             return Outcome(
                 detector.name, "not_measured", f"{en}: known for only {said} of the time they are about",
                 f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
             )  # fmt: skip
-    if detector.name in OF_IDLE:
+    if of_idle:
         for rank, (unknown, whole) in run.get(unexplained).items():
             if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.wall_ns:
                 said = number("_share", unknown / whole)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ingest import schema
 from ingest.concatenate import arrow, concatenate
-from ingest.device_time import device_time
+from ingest.device_time import device_time, untold
 from ingest.draft import Draft, columns, copy, give_back, union
 from ingest.errors import one_line
 from ingest.in_order import Spans, in_order, stretches
@@ -99,8 +99,9 @@ def finish(draft: Draft, out: Path) -> Part:
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
         draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
+    hidden = _untold(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
-    _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"})
+    _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"}, hidden)
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
         list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number),
@@ -155,16 +156,37 @@ def _write_whole(work: _Writing, name: str, table: pa.Table) -> None:
     work.rows[name] = len(table)
 
 
-def _write_device_time(work: _Writing, absent: set[str]) -> None:
+def _sources(work: _Writing) -> dict[str, str]:
+    """Where spans and comm were written."""
+    return {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
+
+
+def _untold(work: _Writing) -> bool:
+    """Whether the device's work is all there and none of it was told to be communication, which may have run."""
+    draft, world = work.draft, work.draft.facts.get("world_size")
+    ranks = world if isinstance(world, int) else 1
+    if "comm" not in draft.selects or draft.covers["comm"].absent or not untold(
+        draft.con, _sources(work), draft.rank, ranks
+    ):
+        return False
+    if ranks > 1:
+        draft.absent("comm", f"the job has {ranks} ranks, and none of the device's work was told to be communication")
+    else:
+        draft.absent("comm", "some of the device's work speaks of communication, and nothing tells what it is")
+    return True
+
+
+def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
     """Sums over what has been written."""
-    sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
     draft = work.draft
 
     def kept(select: str) -> str:
         draft.keep("moment", select)
         return "moment"
 
-    _write_whole(work, "device_time", device_time(draft.con, sources, draft.rank, work.steps, absent, kept))
+    _write_whole(work, "device_time", device_time(
+        draft.con, _sources(work), draft.rank, work.steps, absent, kept, untold=untold,
+    ))  # fmt: skip
 
 
 def _write_spans(work: _Writing) -> None:

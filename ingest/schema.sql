@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 2
+-- schema-version: 3
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -76,7 +76,7 @@ CREATE TABLE span (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
     track           BIGINT NOT NULL,
-    kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
+    kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','unknown' (work that nothing told to compute or to communicate),'wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
     name            VARCHAR NOT NULL,
     ts_ns           BIGINT NOT NULL,   -- start, from run.origin_ns
     dur_ns          BIGINT NOT NULL,   -- never negative; instants have 0
@@ -85,7 +85,8 @@ CREATE TABLE span (
     depth           INTEGER NOT NULL   -- lane within the track: spans of one lane never overlap; children lie below their parent
 );
 
--- A device task that computes (also memsets), keyed by span_id.
+-- A device task that computes (also memsets), keyed by span_id. One that has a row in comm as well communicates at the
+-- same time (Ascend: MatmulAllReduce and its like): it counts as computing and as communication, so it is not exposed.
 CREATE TABLE kernel (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
@@ -132,11 +133,11 @@ CREATE TABLE transfer (
     blocking        BOOLEAN            -- the host waited for it
 );
 
--- A communication operator or one of its tasks, keyed by span_id.
+-- A communication operator or one of its tasks, or a kernel that communicates while it computes, keyed by span_id.
 CREATE TABLE comm (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
-    op_span_id      BIGINT,            -- for a task: its operator; for an operator: itself
+    op_span_id      BIGINT,            -- for a task: its operator; for an operator and for a kernel: itself
     collective      VARCHAR,           -- allreduce, allgather, send, receive, batchsendrecv...
     group_name      VARCHAR,           -- group as the profiler names it
     plane           INTEGER,
@@ -337,15 +338,17 @@ CREATE TABLE device_time (
     ts_ns           BIGINT,            -- start of the window; NULL: neither steps nor device work were recorded
     dur_ns          BIGINT,            -- its length; NULL: as ts_ns
     computing_ns    BIGINT,            -- kernels and memsets run; NULL: the rank's kernels were not recorded
-    communication_ns BIGINT,           -- communication operators run
+    communication_ns BIGINT,           -- communication operators run, or kernels that communicate as well; NULL: not recorded, or the job has several ranks and none of its work was told to be communication
     communication_not_overlapped_ns BIGINT, -- of that, time in which nothing computes
-    overlapped_ns   BIGINT,            -- of that, time in which something computes
+    overlapped_ns   BIGINT,            -- of communication_ns, time in which something computes
     copy_ns         BIGINT,            -- memory copies run
     copy_not_overlapped_ns BIGINT,     -- of that, time in which nothing computes or communicates
+    unknown_ns      BIGINT,            -- work runs that nothing told to compute or to communicate
+    unknown_not_overlapped_ns BIGINT,  -- of that, time in which nothing computes, communicates or copies
     idle_ns         BIGINT,            -- nothing runs
     only_waiting_ns BIGINT,            -- of communication_not_overlapped_ns, time in which its tasks only wait for peers; NULL: tasks were not recorded
     kernels         BIGINT,            -- kernels and memsets that start in the window
-    collectives     BIGINT,            -- communication operators that start in it
+    collectives     BIGINT,            -- communication operators that start in it, and kernels that communicate as well
     copies          BIGINT,            -- memory copies that start in it
     work_ts_ns      BIGINT             -- start of the first of them that takes time
 );

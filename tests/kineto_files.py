@@ -54,7 +54,9 @@ def kind(event: dict[str, Any]) -> str | None:
         return None
     if name.startswith("ProfilerStep#") and cat in ("user_annotation", "Operator"):
         return "step_mark"
-    if cat in ("kernel", "Kernel") and ("nccl" in name.lower() or "Collective name" in event["args"]):
+    if cat in ("kernel", "Kernel") and (
+        "nccl" in name.lower() or "multimem_all_reduce" in name or "Collective name" in event["args"]
+    ):
         return "comm_op"
     if cat == "mtia_ccp_events":
         return MTIA.get(name, "kernel")

@@ -191,6 +191,18 @@ MESSAGES = (
         "{n} 个非区间的内存或元数据事件带有其他参数",
     ),
     ("no communication ran on the device", "设备上没有通信"),
+    (
+        "the job has {ranks} ranks, and none of the device's work was told to be communication",
+        "任务有 {ranks} 个 rank，但设备上没有任务被识别为通信",
+    ),
+    (
+        "some of the device's work speaks of communication, and nothing tells what it is",
+        "设备上有名称与通信有关的任务，但无法判断其类别",
+    ),
+    (
+        "{suspected} device tasks speak of communication, and nothing tells what they are",
+        "有 {suspected} 个设备任务的名称与通信有关，但无法判断其类别",
+    ),
     ("the file names no process groups", "文件没有给出 process group"),
     (
         "{lost} of {n} device spans have no launching call in the file",

@@ -11,7 +11,8 @@ from ingest.kineto.raw import count
 from ingest.kineto.shape import LAUNCHED
 
 _TASK = f"""
-CREATE VIEW task AS SELECT d.*, s.text, s.kind FROM device_raw d JOIN sort s USING (shape)
+CREATE VIEW task AS SELECT d.*, s.text, s.kind, s.fused, s.collective AS told
+FROM device_raw d JOIN sort s USING (shape)
 WHERE s.kind IN {LAUNCHED} AND s.cat <> 'cuda_profiler_range'
 """
 

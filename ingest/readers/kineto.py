@@ -24,6 +24,7 @@ from ingest.kineto.series import series
 from ingest.kineto.shape import shape
 from ingest.kineto.spools import Spools
 from ingest.kineto.tables import provide
+from ingest.kineto.witness import witness
 from ingest.readers import Claim
 
 TITLE = "torch.profiler trace (Kineto)"
@@ -60,6 +61,7 @@ def read(claim: Claim, draft: Draft) -> None:
     rows = spools.rows
     shape(draft, paired=rows["edge_raw"] > 0)
     unlinked = link(draft, flows=rows["flow_raw"] > 0)
+    witness(draft)
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
     backend = about(draft, trace.header)
     provide(draft, shift, spools.seen, unlinked, backend)

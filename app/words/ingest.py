@@ -124,6 +124,11 @@ MESSAGES = (
         "{n} 个任务同时出现在 stream 与 plane 上，只在 plane 上保存一次",
     ),
     (
+        "{n} tasks that nothing launches run on streams of their own while operators communicate: they are taken for "
+        "parts of these operators",
+        "{n} 个没有下发记录的任务在通信算子执行期间运行于独立的 stream：视为这些通信算子的一部分",
+    ),
+    (
         "{n} tasks come from kernel_details alone: the trace does not show them",
         "{n} 个任务只见于 kernel_details，trace 中没有",
     ),

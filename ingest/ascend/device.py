@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ingest.ascend import helpers
+from ingest.ascend.helpers import nameless
 from ingest.ascend.stage import count
 from ingest.draft import Draft
 
@@ -23,7 +25,10 @@ _CSV_TRACK = pa.schema(
 )  # fmt: skip
 
 #: Old versions file what is no other type under Other; of those, operators have small letters in their name.
-_OTHER = "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)')"
+_OTHER = (
+    "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)') "
+    f"AND NOT {nameless('name')}"
+)
 _TYPES = "regexp_matches(type, '^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)', 'i')"
 _COMPUTES = f"({_TYPES} OR {_OTHER})"
 #: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.
@@ -192,19 +197,31 @@ def _operators(draft: Draft) -> None:
     draft.con.execute("CREATE VIEW op AS FROM op_lane UNION ALL FROM op_csv")
 
 
+def _helpers(draft: Draft) -> None:
+    """The view helped: tasks of the streams that help communication operators."""
+    helpers.find(
+        draft,
+        f"""SELECT h.row, h.stream, h.ts, h.ts + h.dur AS till, trim(type || ' ' || name) AS says,
+            m.kd IS NOT NULL OR g.hw IS NOT NULL OR {_COMPUTES} OR coalesce(connection, -1) >= 0 AS own
+        FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN merged g ON g.hw = h.row""",
+        "SELECT row, ts, ts + dur AS till, coalesce(group_name, '') AS named FROM op_lane",
+    )
+
+
 def _sort(draft: Draft) -> None:
     """The view dev: every task that is not shown on a plane, with its kind and the operator it belongs to."""
+    _helpers(draft)
     draft.keep(
         "in_op",
         """SELECT h.row AS hw, o.row AS op FROM
         (SELECT * FROM hw WHERE connection IN (SELECT connection FROM op_lane) AND row NOT IN (SELECT hw FROM merged)) h
         ASOF JOIN (SELECT * FROM op_lane WHERE connection IS NOT NULL) o ON o.connection = h.connection AND h.ts >= o.ts
-        WHERE h.ts <= o.ts + o.dur""",
+        WHERE h.ts <= o.ts + o.dur AND h.row NOT IN (SELECT row FROM helped) UNION ALL FROM helped""",
     )
     draft.keep(
         "dev_kind",
         f"""SELECT h.*, m.kd, i.op, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
-            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.op IS NOT NULL THEN 'comm_task'
+            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.hw IS NOT NULL THEN 'comm_task'
             WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
             ELSE 'device_other' END AS kind
         FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row

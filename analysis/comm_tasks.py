@@ -28,7 +28,8 @@ SELECT s.span_id, c.op_span_id, s.ts_ns, s.dur_ns,
     coalesce(CASE WHEN c.dst_rank = s.rank AND c.src_rank <> s.rank THEN c.src_rank ELSE c.dst_rank END, -1) AS peer,
     coalesce(c.bytes, -1) AS bytes
 FROM comm c JOIN span s USING (span_id)
-WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL AND c.task_type IS NOT NULL
+WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL
+    AND coalesce(c.task_type, s.name) <> 'Other'  -- helpers of old versions: what they do is not recorded
 ORDER BY s.ts_ns, s.span_id
 """
 

@@ -12,6 +12,9 @@ Three definitions of "free" are in use; which one reproduced the file is said:
 * `from first task`: the window begins and ends with any device task that is no kernel (copies, events);
 * `minus copies`: the first, less the copies not hidden in it.
 
+Communication is the union of the communication operators, or, in databases of some versions, of their tasks
+(COMMUNICATION_TASK_INFO): the second is tried where the first does not reproduce the file, and which one did is said.
+
 The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us; stage
 and preparing are reproduced with that rounding where the file is a step_trace_time.csv.
 """
@@ -31,6 +34,13 @@ from analysis.intervals import Intervals, Ints
 TOLERANCE_NS = 2
 _TEXT = "step_trace_time.csv"
 _DEFINITIONS = ("between busy", "from first task", "minus copies")
+OPERATORS, TASKS = "operators", "tasks"
+#: What communicates by each definition: a kind of its own for receives, whose sum is the bubbles.
+_COMMUNICATES = {
+    OPERATORS: "kind = 'comm_op'",
+    TASKS: "(kind = 'comm_op' AND starts_with(name, 'hcom_receive') "
+    "OR kind = 'comm_task' AND span_id IN (SELECT span_id FROM comm WHERE by_stream IS NOT TRUE))",
+}
 #: So much device work is held in memory at a time, and so long may one axis be.
 _AT_ONCE, _LONGEST = 4_000_000, 1 << 62
 _NONE = np.iinfo(np.int64).min
@@ -49,6 +59,7 @@ class Profiler:
     bubble_ns: int | None
     preparing_ns: int | None
     free_definition: str | None
+    communication_definition: str | None  # whose union reproduced the file: operators or tasks
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class _Rank:
     as_text: bool
     steps: tuple[tuple[int, int, int, int | None], ...]  # step, start, host length, device start; by start
     free: dict[int | None, int | None]  # what the profiler's file says
+    communication: dict[int | None, int | None]  # the same of communication
     tasks: tuple[int, int] | None  # first and last edge of device tasks that are no kernels
     spans: int
 
@@ -71,8 +83,18 @@ def profiler_split(con: duckdb.DuckDBPyConnection) -> Splits:
     origin = con.execute("SELECT origin_ns FROM run").fetchall()[0][0]
     found: Splits = {}
     for ranks, low, high in _batches(con, list(_ranks(con))):
-        found.update(_Axis(con, ranks, low, high).split(origin))
+        split = _Axis(con, ranks, low, high, OPERATORS).split(origin)
+        others = [one for one in ranks if any(_told(split, one.rank, step) is None for step in one.communication)]
+        if others:
+            by_tasks = _Axis(con, others, low, high, TASKS).split(origin)
+            split |= {window: each for window, each in by_tasks.items() if each.communication_definition}
+        found.update(split)
     return found
+
+
+def _told(split: Splits, rank: int, step: int | None) -> str | None:
+    """Which definition of communication reproduced the file."""
+    return split[rank, step].communication_definition if (rank, step) in split else OPERATORS
 
 
 def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
@@ -81,8 +103,10 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
         "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step ORDER BY rank, ts_ns"
     ).fetchall():
         steps.setdefault(rank, []).append(tuple(step))
-    references: dict[int, list[tuple[int | None, int | None, str]]] = {}
-    for rank, *reference in con.execute("SELECT rank, step, free_ns, source FROM profiler_step").fetchall():
+    references: dict[int, list[tuple[int | None, int | None, int | None, str]]] = {}
+    for rank, *reference in con.execute(
+        "SELECT rank, step, free_ns, communication_ns, source FROM profiler_step"
+    ).fetchall():
         references.setdefault(rank, []).append(tuple(reference))
     tasks = {
         rank: (begin, end) for rank, begin, end in con.execute(
@@ -97,11 +121,13 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
         if {"torch_npu_text", "torch_npu_db"}.isdisjoint(formats):
             continue
         said = references.get(rank, [])
-        free = {step: ns for step, ns, _ in said}
+        free = {step: ns for step, ns, *_ in said}
+        communication: dict[int | None, int | None] = {step: ns for step, _, ns, _ in said if ns is not None}
         if len(said) == 1:
             free.setdefault(None, said[0][1])
-        as_text = _TEXT in {source for _, _, source in said} or set(formats) == {"torch_npu_text"}
-        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, tasks.get(rank), spans)
+            communication |= dict.fromkeys({None} - communication.keys(), said[0][2]) if said[0][2] is not None else {}
+        as_text = _TEXT in {source for *_, source in said} or set(formats) == {"torch_npu_text"}
+        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, communication, tasks.get(rank), spans)
 
 
 def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tuple[list[_Rank], int, int]]:
@@ -156,14 +182,16 @@ class _Windows:
 class _Axis:
     """Several ranks one after the other."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, ranks: list[_Rank], low: int, high: int) -> None:
-        self.ranks, self.stride = ranks, high - low + 2
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, ranks: list[_Rank], low: int, high: int, definition: str
+    ) -> None:
+        self.ranks, self.stride, self.definition = ranks, high - low + 2, definition
         self.shift = np.arange(len(ranks), dtype=np.int64) * self.stride - low + 1
         numbers = np.array([one.rank for one in ranks], np.int64)
         rows = con.execute(
             "SELECT rank, ts_ns, dur_ns, CASE WHEN kind IN ('kernel', 'memset') THEN 0 WHEN kind = 'memcpy' THEN 2 "
             "WHEN starts_with(name, 'hcom_receive') THEN 3 ELSE 1 END::TINYINT AS what FROM span "
-            "WHERE rank BETWEEN ? AND ? AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op')",
+            f"WHERE rank BETWEEN ? AND ? AND (kind IN ('kernel', 'memset', 'memcpy') OR {_COMMUNICATES[definition]})",
             [ranks[0].rank, ranks[-1].rank],
         ).fetchnumpy()
         rank, ts, dur, what = (np.ma.getdata(rows[name]) for name in ("rank", "ts_ns", "dur_ns", "what"))
@@ -175,7 +203,7 @@ class _Axis:
             chosen = np.isin(what, kinds)
             return Intervals.union_of(starts[chosen], ends[chosen])
 
-        computing, communication = of(0), of(1, 3)
+        computing, communication = of(0), of(1, 3) if definition == OPERATORS else of(1)
         busy = computing | communication
         receives = np.flatnonzero(what == 3)
         receives = receives[np.argsort(starts[receives], kind="stable")]
@@ -223,8 +251,14 @@ class _Axis:
             found[self.ranks[at].rank, w.step[i]] = Profiler(
                 int(computing[i]), int(communication[i]), int(exposed[i]), int(communication[i] - exposed[i]),
                 int(free[i]), stage, int(bubble[i]), preparing, definition[i],
+                self._fitting(at, w.step[i], int(communication[i])),
             )  # fmt: skip
         return found
+
+    def _fitting(self, at: int, step: int | None, communication: int) -> str | None:
+        """The definition of communication, if it reproduces the file."""
+        file = self.ranks[at].communication.get(step)
+        return self.definition if file is not None and abs(communication - file) <= TOLERANCE_NS else None
 
     def _windows(self) -> _Windows:
         """The whole capture, and each step from its first device work to the later of its last and its host end."""

@@ -18,4 +18,4 @@ ORDER BY p.rank, p.step
 
 def profiler_sums(con: duckdb.DuckDBPyConnection) -> Splits:
     """Per rank and step; steps of which the file leaves out a part have none."""
-    return {(row[0], row[1]): Profiler(*(*row[2:], None)) for row in con.execute(_ALONE).fetchall()}
+    return {(row[0], row[1]): Profiler(*(*row[2:], None, None)) for row in con.execute(_ALONE).fetchall()}

@@ -150,6 +150,7 @@ def _manifest(
         "events": sum(row["events"] for row in ranks),
         "bytes": sum(piece.bytes for piece in pieces),
         "coverage": coverage,
+        "warnings": _by_reason((p.part.rank, text) for p in pieces for text in p.part.warnings),
         "pieces": [
             {"rank": p.part.rank, "rank_source": p.rank_source, "path": p.path, "formats": list(p.formats),
              "files": p.files, "bytes": p.bytes, "part": p.part.as_dict() | {"directory": ""}}

@@ -240,14 +240,14 @@ def _entry(staged: Assembled, stored: str, seconds: float) -> dict[str, Any]:
         "run_id": staged.run_id, "stored": stored, "label": None, "formats": manifest["formats"],
         "ranks": manifest["ranks"], "status": manifest["status"], "reason": manifest["reason"],
         "events": manifest["events"], "seconds": round(seconds, 3), "coverage": staged.coverage,
-        "redacted": bool(manifest.get("redacted")),
+        "redacted": bool(manifest.get("redacted")), "warnings": manifest["warnings"],
     }  # fmt: skip
 
 
 def _refusal(error: IngestError) -> dict[str, Any]:
     return {
         "run_id": None, "stored": None, "label": None, "formats": [], "ranks": [], "status": "refused",
-        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False,
+        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False, "warnings": [],
         "error": error.as_dict(),
     }  # fmt: skip
 

@@ -129,6 +129,26 @@ MESSAGES = (
         "{n} 个没有下发记录的任务在通信算子执行期间运行于独立的 stream：视为这些通信算子的一部分",
     ),
     (
+        "{source} says {file} ms of computing{step}, the kernels read here make {ours} ms",
+        "{source} 中的计算时间为 {file} ms{step}，按读入的 kernel 计为 {ours} ms",
+    ),
+    (
+        "{source} says {file} ms of communication{step}, the operators read here make {ours} ms",
+        "{source} 中的通信时间为 {file} ms{step}，按读入的通信算子计为 {ours} ms",
+    ),
+    (
+        "{source} lists kernels of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的 kernel 合计 {file} ms，读入的 kernel 合计 {ours} ms",
+    ),
+    (
+        "{source} lists operators of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的通信算子合计 {file} ms，读入的通信算子合计 {ours} ms",
+    ),
+    ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
+    ("the file counts the union of their tasks", "该文件取通信任务的并集"),
+    ("the file counts communication operators as well", "该文件把通信算子也计入"),
+    ("the file counts no kernels of the AI CPU", "该文件不计 AI CPU 上的 kernel"),
+    (
         "{n} tasks come from kernel_details alone: the trace does not show them",
         "{n} 个任务只见于 kernel_details，trace 中没有",
     ),

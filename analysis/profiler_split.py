@@ -68,9 +68,10 @@ class _Rank:
 
     rank: int
     as_text: bool
-    steps: tuple[tuple[int, int, int, int | None], ...]  # step, start, host length, device start; by start
+    steps: tuple[tuple[int, int, int, int | None, bool], ...]  # step, start, host length, device start, host mark
     free: dict[int | None, int | None]  # what the profiler's file says
     communication: dict[int | None, int | None]  # the same of communication
+    preparing: dict[int | None, int | None]  # and of the time before, which needs marks of the host to be made again
     tasks: tuple[int, int] | None  # first and last edge of device tasks that are no kernels
     spans: int
 
@@ -98,14 +99,15 @@ def _told(split: Splits, rank: int, step: int | None) -> str | None:
 
 
 def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
-    steps: dict[int, list[tuple[int, int, int, int | None]]] = {}
+    steps: dict[int, list[tuple[int, int, int, int | None, bool]]] = {}
     for rank, *step in con.execute(
-        "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step ORDER BY rank, ts_ns"
+        "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns, "
+        "source IN ('ProfilerStep', 'STEP_TIME') FROM step ORDER BY rank, ts_ns"
     ).fetchall():
         steps.setdefault(rank, []).append(tuple(step))
-    references: dict[int, list[tuple[int | None, int | None, int | None, str]]] = {}
+    references: dict[int, list[tuple[int | None, int | None, int | None, int | None, str]]] = {}
     for rank, *reference in con.execute(
-        "SELECT rank, step, free_ns, communication_ns, source FROM profiler_step"
+        "SELECT rank, step, free_ns, communication_ns, preparing_ns, source FROM profiler_step"
     ).fetchall():
         references.setdefault(rank, []).append(tuple(reference))
     tasks = {
@@ -121,13 +123,15 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
         if {"torch_npu_text", "torch_npu_db"}.isdisjoint(formats):
             continue
         said = references.get(rank, [])
+        if len(said) == 1:  # the only step is the whole capture as well
+            said = [*said, (None, *said[0][1:])]
         free = {step: ns for step, ns, *_ in said}
-        communication: dict[int | None, int | None] = {step: ns for step, _, ns, _ in said if ns is not None}
-        if len(said) == 1:
-            free.setdefault(None, said[0][1])
-            communication |= dict.fromkeys({None} - communication.keys(), said[0][2]) if said[0][2] is not None else {}
+        communication: dict[int | None, int | None] = {step: ns for step, _, ns, *_ in said if ns is not None}
+        preparing = {step: ns for step, _, _, ns, _ in said}
         as_text = _TEXT in {source for *_, source in said} or set(formats) == {"torch_npu_text"}
-        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, communication, tasks.get(rank), spans)
+        yield _Rank(
+            rank, as_text, tuple(steps.get(rank, ())), free, communication, preparing, tasks.get(rank), spans
+        )  # fmt: skip
 
 
 def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tuple[list[_Rank], int, int]]:
@@ -177,6 +181,7 @@ class _Windows:
     begin: Ints
     end: Ints
     mark: Ints
+    marked: NDArray[np.bool_]  # the mark is the host's own
 
 
 class _Axis:
@@ -246,7 +251,9 @@ class _Axis:
             if first[i] != _NONE and stage_end[i] != _NONE:
                 times = (int(first[i]) - shift, int(stage_start[i]) - shift, int(stage_end[i]) - shift)
                 stage = _stage(*times, origin, bool(text[i])) - int(bubble[i])
-            if first[i] != _NONE and w.mark[i] != _NONE:
+            if not w.marked[i]:
+                preparing = self.ranks[at].preparing.get(w.step[i])
+            elif first[i] != _NONE and w.mark[i] != _NONE:
                 preparing = _preparing(int(w.mark[i]) - shift, int(first[i]) - shift, origin, bool(text[i]))
             found[self.ranks[at].rank, w.step[i]] = Profiler(
                 int(computing[i]), int(communication[i]), int(exposed[i]), int(communication[i] - exposed[i]),
@@ -264,14 +271,16 @@ class _Axis:
         """The whole capture, and each step from its first device work to the later of its last and its host end."""
         at: list[int] = []
         step: list[int | None] = []
+        marked: list[bool] = []
         times: list[tuple[int, int, int, int]] = []  # begin, end, the host's mark, its end
         for i, one in enumerate(self.ranks):
             shift, far = int(self.shift[i]), (i + 1) * self.stride
-            begins = [(start if device is None else device) + shift for _, start, _, device in one.steps]
+            begins = [(start if device is None else device) + shift for _, start, _, device, _ in one.steps]
+            marked += [all(own for *_, own in one.steps), *(own for *_, own in one.steps)]
             step += [None, *(number for number, *_ in one.steps)]
             at += [i] * (1 + len(one.steps))
             times.append((i * self.stride, far, one.steps[0][1] + shift if len(one.steps) == 1 else _NONE, _NONE))
-            for (_, mark, length, _), start, following in zip(one.steps, begins, [*begins[1:], far], strict=False):
+            for (_, mark, length, *_), start, following in zip(one.steps, begins, [*begins[1:], far], strict=False):
                 times.append((start, following, mark + shift, mark + length + shift))
         begin, end, marks, host = np.array(times, np.int64).T
         first, _, last = self._edges(begin, end)
@@ -279,7 +288,9 @@ class _Axis:
         keep = whole | (first != _NONE)
         steps = [number for number, kept in zip(step, keep.tolist(), strict=True) if kept]
         begin, end = np.where(whole, begin, first), np.where(whole, end, np.maximum(host, last))
-        return _Windows(np.array(at, np.int64)[keep], steps, begin[keep], end[keep], marks[keep])
+        return _Windows(
+            np.array(at, np.int64)[keep], steps, begin[keep], end[keep], marks[keep], np.array(marked, np.bool_)[keep]
+        )  # fmt: skip
 
     def _edges(self, begin: Ints, end: Ints, with_free: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
         """Per window the first start of what was counted, and start and end of the piece that ends last; or _NONE."""

@@ -72,6 +72,11 @@ class Part:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def stamped(self) -> bool:
+        """Whether anything of it has a time: sums alone lie nowhere."""
+        return bool(self.origin_ns or self.end_ns)
+
 
 @dataclass
 class _Writing:
@@ -97,6 +102,7 @@ def finish(draft: Draft, out: Path) -> Part:
         if table not in (*_OF_RUN, *_DERIVED, "span", "step"):
             _write_table(work, table)
     draft.fact("peers", _peers(work))
+    draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
         draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
@@ -290,6 +296,14 @@ def _peers(work: _Writing) -> int | None:
         if work.rows[table]
     ]
     return max((rank for rank in highest if rank is not None), default=None)
+
+
+def _step_numbers(work: _Writing) -> list[int] | None:
+    """The first and the last number of its steps, by its marks or as the profiler's split has them."""
+    files = ", ".join(literal(str(work.out / f"{table}.parquet")) for table in ("step", "profiler_step"))
+    query = f"SELECT min(step), max(step) FROM read_parquet([{files}], union_by_name = true)"
+    first, last = work.draft.con.execute(query).fetchall()[0]
+    return None if first is None else [first, last]
 
 
 def _with_latency(source: str) -> str:

@@ -1,6 +1,7 @@
 """The split of real captures against the figures their own files and an independent reader gave.
 
-KNOWN_VALUES.json holds, for each of twelve rank directories, what the profiler wrote of its step.
+KNOWN_VALUES.json of each set holds, for each of twelve rank directories, what the profiler wrote of its step. Where
+parts of a capture are not here, the profiler's own figure stands for what nothing else can tell.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ NAMES = {
 }  # fmt: skip
 
 
-#: Sets of captures, how many rank directories of each have spans to add up, and values that their files hold of them.
-SETS = {"traces": (12, 12 * 8), "traces_2": (10, 8 * 8 + 2 * 6)}
+#: Sets of captures, and how many figures of eight a rank directory they hold.
+SETS = {"traces": 12 * 8, "traces_2": 12 * 8}
 
 
 @pytest.fixture(scope="module", params=SETS)
@@ -74,8 +75,11 @@ def test_the_profilers_split_is_reproduced_to_a_thousandth_of_a_microsecond(
                 compared, worst = compared + 1, max(worst, off)
         for lane, us in values.get("overlap_from_trace", {}).items():
             assert abs(us * 1000 - getattr(step.profiler, NAMES[lane])) <= TOLERANCE_NS, f"{name}: lane {lane}"
+    assert compared == SETS[traces.name]
     print(f"{compared} values of {len(rows)} rank directories, worst {worst} ns off")
 
 
 def test_every_split_closes_to_the_nanosecond(rows: dict[str, list[Row]]) -> None:
-    assert {row.residual_ns for each in rows.values() for row in each} == {0}
+    for row in (row for each in rows.values() for row in each):
+        parts = (row.computing_ns, row.communication_not_overlapped_ns, row.copy_not_overlapped_ns, row.idle_ns)
+        assert row.residual_ns == (None if None in parts else 0)

@@ -144,6 +144,10 @@ MESSAGES = (
         "{source} lists operators of {file} ms together, those read here make {ours} ms",
         "{source} 列出的通信算子合计 {file} ms，读入的通信算子合计 {ours} ms",
     ),
+    (
+        "{n} operators come from communication.json alone, whose stamps are exact to 1 us",
+        "{n} 个通信算子只见于 communication.json，其时间戳精确到 1 us",
+    ),
     ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
     ("the file counts the union of their tasks", "该文件取通信任务的并集"),
     ("the file counts communication operators as well", "该文件把通信算子也计入"),

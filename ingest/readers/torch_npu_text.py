@@ -76,8 +76,8 @@ def _read(claim: Claim, draft: Draft) -> None:
     if one is not None:
         trace_parts.say_shared(draft, one, claim.beside, claim.root)
     lane_rows = lanes.name_lanes(draft, groups)
-    device.make(draft)
     comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
+    device.make(draft)
     comm.provide(draft, groups, dict(known.values()))
     comm_json.read_matrix(_find(claim, exports.COMMUNICATION[1]), draft, groups)
     device.provide(draft)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import schema
+from ingest import checks, schema
 from ingest.concatenate import arrow, concatenate
 from ingest.device_time import device_time, untold
 from ingest.draft import Draft, columns, copy, give_back, union
@@ -31,7 +31,7 @@ from ingest.steps import Steps, tile
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
 SPAN_BITS, TRACK_BITS = 44, 22
 #: Tables that follow from others.
-_DERIVED = ("device_time",)
+_DERIVED = ("device_time", "checked")
 #: Tables that the run, not a rank's draft, provides.
 _OF_RUN = ("run", "rank", "coverage")
 _ORDER = {
@@ -67,9 +67,15 @@ class Part:
     reasons: list[str]
     steps: int = 0
     seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)  # where the profiler's own sums disagree with what was read
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def stamped(self) -> bool:
+        """Whether anything of it has a time: sums alone lie nowhere."""
+        return bool(self.origin_ns or self.end_ns)
 
 
 @dataclass
@@ -96,15 +102,17 @@ def finish(draft: Draft, out: Path) -> Part:
         if table not in (*_OF_RUN, *_DERIVED, "span", "step"):
             _write_table(work, table)
     draft.fact("peers", _peers(work))
+    draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
         draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
     hidden = _untold(work)
+    warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
     _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"}, hidden)
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
-        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number),
+        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number), warnings=warnings,
     )  # fmt: skip
 
 
@@ -187,6 +195,29 @@ def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
     _write_whole(work, "device_time", device_time(
         draft.con, _sources(work), draft.rank, work.steps, absent, kept, untold=untold,
     ))  # fmt: skip
+
+
+def _write_checked(work: _Writing) -> list[str]:
+    """Compare what the profiler summed with what was written; what disagrees, in sentences."""
+    draft = work.draft
+    tables = ("span", "comm", "kernel", "profiler_step", "summary")
+    sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in tables}
+
+    def kept(select: str) -> str:
+        draft.keep("checked_span", select)
+        return "checked_span"
+
+    told = [*checks.of_tables(draft.con, sources), *draft.said]
+    begins = draft.con.execute(
+        f"SELECT step, coalesce(device_ts_ns, ts_ns) FROM read_parquet({literal(str(work.out / 'step.parquet'))}) "
+        "ORDER BY 2, 1"
+    ).fetchall()
+    found = checks.check(draft.con, sources, draft.rank, told, begins, kept)
+    _write_whole(work, "checked", checks.rows(found, draft.rank, arrow("checked")))
+    warnings = list(checks.sentences(found))
+    for table, unexplained, text in warnings:
+        (draft.partial if unexplained else draft.note)(table, text)
+    return [text for _, _, text in warnings]
 
 
 def _write_spans(work: _Writing) -> None:
@@ -287,6 +318,14 @@ def _peers(work: _Writing) -> int | None:
         if work.rows[table]
     ]
     return max((rank for rank in highest if rank is not None), default=None)
+
+
+def _step_numbers(work: _Writing) -> list[int] | None:
+    """The first and the last number of its steps, by its marks or as the profiler's split has them."""
+    files = ", ".join(literal(str(work.out / f"{table}.parquet")) for table in ("step", "profiler_step"))
+    query = f"SELECT min(step), max(step) FROM read_parquet([{files}], union_by_name = true)"
+    first, last = work.draft.con.execute(query).fetchall()[0]
+    return None if first is None else [first, last]
 
 
 def _with_latency(source: str) -> str:

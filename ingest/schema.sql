@@ -161,7 +161,8 @@ CREATE TABLE comm (
     transit_ns      BIGINT,            -- the profiler's own analysis of the operator
     wait_ns         BIGINT,
     synchronization_ns BIGINT,
-    idle_ns         BIGINT
+    idle_ns         BIGINT,
+    by_stream       BOOLEAN            -- true: a task that neither its name nor a launch ties to communication, told by its stream
 );
 
 -- Bandwidth between ranks as the profiler summarised it (communication_matrix.json, CommAnalyzerMatrix).
@@ -290,6 +291,17 @@ CREATE TABLE profiler_step (
     communication_not_overlapped_exclude_receive_ns BIGINT,
     preparing_ns    BIGINT,
     source          VARCHAR NOT NULL   -- 'step_trace_time.csv', 'StepTraceTime', 'cluster_step_trace_time.csv', 'ClusterStepTraceTime'
+);
+
+-- What the profiler summed itself beside the same sum over the spans of this run: a check of what reading decided.
+CREATE TABLE checked (
+    rank            INTEGER NOT NULL,
+    source          VARCHAR NOT NULL,  -- where the sum was read: 'step_trace_time.csv', 'Overlap Analysis', 'op_statistic.csv'...
+    step            BIGINT,            -- NULL: the whole capture
+    quantity        VARCHAR NOT NULL,  -- 'computing', 'communication' (unions), 'kernels', 'operators' (added up)
+    file_ns         BIGINT NOT NULL,   -- as the file says
+    ours_ns         BIGINT NOT NULL,   -- as the spans give it
+    rule            VARCHAR            -- what the file counts, to 1 %: 'kernels', 'operators', 'tasks'...; NULL: no rule in use reproduces it
 );
 
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.

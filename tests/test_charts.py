@@ -44,7 +44,7 @@ def test_bars_show_the_split_of_a_capture_to_the_nanosecond(tmp_path: Path) -> N
 
 
 def test_the_profilers_split_is_drawn_only_where_it_differs() -> None:
-    same = Profiler(40, 30, 20, 10, 30, None, None, None, "between busy")
+    same = Profiler(40, 30, 20, 10, 30, None, None, None, "between busy", "operators")
     other = replace(same, free_ns=25)
     drawn = breakdown.bars([row(profiler=same), row(step=2, profiler=other)], say, profiler=True)
     assert [(bar.step, bar.own) for bar in drawn] == [(1, True), (2, True), (2, False)]

@@ -77,6 +77,8 @@ def show(report: ingest.LoadReport) -> None:
     for run in kept:
         if run.reason:
             click.echo(f"{run.run_id} is partial: {run.reason}")
+        for warning in run.warnings:
+            click.echo(f"{run.run_id} warns: {warning}")
     for run in report.runs:
         if run.run_id is None:
             click.echo(f"refused: {run.reason}", err=True)

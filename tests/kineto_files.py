@@ -73,6 +73,10 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
+def clipped(intervals: Iterable[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int]]:
+    return [(max(a, begin), min(b, end)) for a, b in intervals if min(b, end) > max(a, begin)]
+
+
 def length(intervals: Iterable[tuple[int, int]]) -> int:
     return sum(end - start for start, end in merged(intervals))
 

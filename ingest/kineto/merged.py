@@ -20,6 +20,8 @@ _KINDS = ("RANK", "DP", "PP", "EP", "TP")
 #: A kind whose number alone tells every rank of the file is the rank; these are asked first.
 _ALONE = ("RANK", "TP", "EP", "DP", "PP")
 _PART = r"(?:RANK|DP|PP|EP|TP)[-_ ]?\d{1,5}"
+#: No kind has as many.
+_EACH = 100_000
 #: What a labelled process looks like, as a text.
 LABELLED = rf"^\[(?i:{_PART}(?:[-_, ]+{_PART})*)\]"
 _LABEL = re.compile(LABELLED)
@@ -36,8 +38,10 @@ def device(process: str) -> int | None:
     label = _LABEL.match(process)
     if label is None:
         return None
-    of = _parts(label.group())
-    return sum(of.get(kind, 0) * 1000**place for place, kind in enumerate(reversed(_KINDS)))
+    of, number = _parts(label.group()), 0
+    for kind in _KINDS:
+        number = number * _EACH + of.get(kind, 0)
+    return number
 
 
 def ranks(path: Path, head: bytes, whole: Facts) -> tuple[tuple[int, Facts], ...]:
@@ -86,7 +90,7 @@ def _labels(path: Path) -> Iterable[str]:
     finally:
         source.close()
     if len(found) > _MOST:
-        raise IngestError("too_many_ranks", f"it names more than {_MOST} ranks; load a part of it", str(path))
+        raise IngestError("too_many_files", f"it names more than {_MOST} ranks; load a part of it", str(path))
     return [label.decode("utf-8", "replace") for label in found]
 
 

@@ -62,6 +62,8 @@ def read(claim: Claim, draft: Draft) -> None:
     shape(draft, paired=rows["edge_raw"] > 0)
     unlinked = link(draft, flows=rows["flow_raw"] > 0)
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
+    if claim.device is not None:  # the header is of the first rank alone
+        draft.fact("world_size", claim.facts.world_size)
     backend = about(draft, trace.header)
     provide(draft, shift, spools.seen, unlinked, backend)
     cover(draft, spools, backend)

@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 2
+-- schema-version: 3
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -89,6 +89,7 @@ CREATE TABLE span (
 CREATE TABLE kernel (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
+    op_span_id      BIGINT,            -- the host operator that launched it, where the profiler says so itself (Kineto: External id)
     op_type         VARCHAR,           -- MatMulV2, Conv2D...
     core            VARCHAR,           -- AI_CORE, AI_VECTOR_CORE, MIX_AIV, AI_CPU, DSA_SQE...
     task_type       VARCHAR,           -- hardware task type

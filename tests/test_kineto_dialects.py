@@ -13,9 +13,11 @@ import duckdb
 import pytest
 
 import ingest
+from analysis.kernels import identity, kernels
+from analysis.run import Run
 from ingest import store
 from ingest.readers import Facts, kineto, memory_timeline, readers
-from tests.kineto_files import REAL, TRACES, clipped, length, merged
+from tests.kineto_files import REAL, TRACES, Event, clipped, length, merged, task, x
 
 SECOND = TRACES.parent / "traces_2"
 OWNERS = ("AMD-AGI+", "facebookresearch+", "pytorch+", "pytorch-labs+", "luatil+", "harryjmoss+")
@@ -272,3 +274,65 @@ def test_a_damaged_memory_timeline_is_refused_by_name(tmp_path: Path) -> None:
     (run,) = ingest.load(path, tmp_path / "store").runs
     assert run.run_id is None and run.error and run.error["kind"] == "damaged"
     assert "memory timeline" in str(run.reason)
+
+
+# --- operators of kernels --------------------------------------------------------------------------------------------
+
+
+def op(name: str, ts: float, dur: float, number: int, dims: list[list[int]]) -> Event:
+    kinds = {"External id": number, "Input Dims": dims, "Input type": ["float"] * len(dims)}
+    return x("cpu_op", name, ts, dur, kinds)
+
+
+def launch(ts: float, dur: float, number: int, name: str = "cudaLaunchKernel") -> Event:
+    return x("cuda_runtime", name, ts, dur, {"correlation": number, "External id": number})
+
+
+def kernel(ts: float, number: int, **more: Any) -> Event:
+    return task("k", ts, 3, {"correlation": number, "External id": number, **more})
+
+
+def written(events: list[Event], place: Path) -> Run:
+    (place / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    con = loaded(place / "t.json", place / "store")
+    return Run(con)
+
+
+def test_a_call_that_ends_after_its_operator_has_the_operators_shapes(tmp_path: Path) -> None:
+    """By containment the second call has no operator and the third that of the outer one; External id knows better."""
+    run = written([
+        op("aten::add", 0, 10, 1, [[8, 8]]), launch(2, 3, 1), kernel(20, 1),
+        op("aten::mul", 30, 10, 2, [[4, 4]]), launch(38, 5, 2), kernel(50, 2),
+        x("python_function", "f", 60, 20), launch(62, 5, 3), op("aten::mm", 58, 30, 3, [[2, 2], [2, 2]]), kernel(90, 3),
+        x("cuda_runtime", "cudaGraphLaunch", 100, 5, {"correlation": 4, "External id": 4}),
+        op("CompiledFunction", 99, 5, 4, [[1, 1]]), kernel(110, 4), kernel(120, 4),
+    ], tmp_path)  # fmt: skip
+    every = run.get(kernels)
+    said = [(every.kinds[kind].op, every.kinds[kind].input_shapes) for kind in every.kind]
+    assert said == [
+        ("aten::add", "[[8,8]]"), ("aten::mul", "[[4,4]]"), ("aten::mm", "[[2,2],[2,2]]"), (None, None), (None, None)
+    ]  # fmt: skip
+
+
+def test_external_ids_that_rarely_name_an_operator_name_none(tmp_path: Path) -> None:
+    """HTA's alexnet: tasks have numbers of their own, one of 82 is an operator's by chance."""
+    run = written([
+        op("aten::add", 0, 10, 7, []), x("cuda_runtime", "cudaLaunchKernel", 12, 1, {"correlation": 1}),
+        *(kernel(20 + 10 * n, n, **{"External id": 6 + n}) for n in range(1, 4)),
+    ], tmp_path)  # fmt: skip
+    assert run.con.execute("SELECT count(op_span_id) FROM kernel").fetchall() == [(0,)]
+
+
+def test_without_shapes_name_grid_and_block_tell_the_work(tmp_path: Path) -> None:
+    sizes = [([1, 1, 1], [64, 1, 1]), ([2, 1, 1], [64, 1, 1]), ([1, 1, 1], [128, 1, 1]), ([1, 1, 1], [64, 1, 1])]
+    run = written([
+        event for n, (grid, block) in enumerate(sizes, 1)
+        for event in (launch(10 * n, 2, n), kernel(10 * n + 3, n, grid=grid, block=block))
+    ], tmp_path)  # fmt: skip
+    first, wider, other, again = run.get(identity).tolist()
+    assert first == again and len({first, wider, other}) == 3 and first >= 0
+
+
+def test_without_anything_the_place_in_the_step_tells_it(tmp_path: Path) -> None:
+    run = written([launch(10, 2, 1), kernel(20, 1), launch(30, 2, 2), kernel(40, 2)], tmp_path)
+    assert run.get(identity).tolist() == [-1, -1]

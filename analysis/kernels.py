@@ -36,7 +36,8 @@ REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm"
 
 # A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes, so each table hashes its
 # own first and only numbers are joined; the texts are read once for each kind.
-_OWN = "op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid, block"
+_OWN = """op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid,
+    block"""
 #: The operator that launched each kernel: the one around the launching call, else the one that the profiler says.
 LAUNCHED_BY = """
     SELECT coalesce(told.span_id, around.span_id) AS span_id, coalesce(around.host_id, told.op_span_id) AS host_id

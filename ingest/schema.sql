@@ -273,7 +273,8 @@ CREATE TABLE step (
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
     device_dur_ns   BIGINT,
-    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
+    phase           VARCHAR,           -- what a serving engine's step did: 'prefill', 'decode' or 'mixed'
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'engine annotation' (vLLM, SGLang), 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
 );
 
 -- The profiler's own split per step, as its file says.

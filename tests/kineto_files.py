@@ -52,7 +52,7 @@ def kind(event: dict[str, Any]) -> str | None:
         return None if name == "[memory]" else "host_other"
     if event["ph"] != "X":
         return None
-    if name.startswith("ProfilerStep#") and cat in ("user_annotation", "Operator"):
+    if name.startswith(("ProfilerStep#", "execute_context_")) and cat in ("user_annotation", "Operator"):
         return "step_mark"
     if cat in ("kernel", "Kernel") and ("nccl" in name.lower() or "Collective name" in event["args"]):
         return "comm_op"

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from analysis.kernels import identity, kernels
 from analysis.run import Run
 from ingest import store
 from ingest.readers import Facts, kineto, memory_timeline, readers
-from tests.kineto_files import REAL, TRACES, Event, clipped, length, merged, task, x
+from tests.kineto_files import REAL, TRACES, Event, Maker, clipped, length, merged, ns, task, x
 
 SECOND = TRACES.parent / "traces_2"
 OWNERS = ("AMD-AGI+", "facebookresearch+", "pytorch+", "pytorch-labs+", "luatil+", "harryjmoss+")
@@ -25,6 +26,13 @@ BARE = SECOND / "pytorch+kineto@hist-7bd25bd0/tb_plugin/samples/resnet50_num_wor
 SMALL = TRACES / "AMD-AGI+TraceLens/tests/traces/h100/gaunernst_bert-small-uncased__1016001.json.gz"
 #: Every table but what holds names of files.
 SUMS = ("span", "kernel", "transfer", "comm", "link", "host_op", "step", "device_time", "memory_event", "sample", "arg")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Maker]:
+    maker = Maker(tmp_path)
+    yield maker
+    maker.close()
 
 
 def second() -> list[Path]:
@@ -228,7 +236,8 @@ def test_labels_are_ranks_only_where_there_are_several(tmp_path: Path) -> None:
 #: (ns, action, bytes, category): two tensors from before, then made, versioned, released.
 CHANGES = [
     [-1, 1, 4096, 0], [-1, 1, 100, 7], [1_790_000_000_000_000_123, 2, 50, 3], [1_790_000_000_000_000_123, 2, 6, 4],
-    [1_790_000_000_000_005_000, 3, -50, 3], [1_790_000_000_000_005_000, 3, 50, 5], [1_790_000_000_000_009_000, 4, -50, 5],
+    [1_790_000_000_000_005_000, 3, -50, 3], [1_790_000_000_000_005_000, 3, 50, 5],
+    [1_790_000_000_000_009_000, 4, -50, 5],
 ]  # fmt: skip
 TIMES = [1_790_000_000_000_000, 1_790_000_000_000_005, 1_790_000_000_000_009]
 ROWS = [[0, 4096, 0, 0, 50, 6, 0, 0, 100], [0, 4096, 0, 0, 0, 6, 50, 0, 100], [0, 4096, 0, 0, 0, 6, 0, 0, 100]]
@@ -336,3 +345,65 @@ def test_without_shapes_name_grid_and_block_tell_the_work(tmp_path: Path) -> Non
 def test_without_anything_the_place_in_the_step_tells_it(tmp_path: Path) -> None:
     run = written([launch(10, 2, 1), kernel(20, 1), launch(30, 2, 2), kernel(40, 2)], tmp_path)
     assert run.get(identity).tolist() == [-1, -1]
+
+
+# --- steps of serving engines ----------------------------------------------------------------------------------------
+
+SERVED = TRACES.parent / "traces_serving/made+vllm-0.32.0-cpu/E_profiled/rank0.pt.trace.json.gz"
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SERVED.is_file(), reason="no shared captures")
+def test_iterations_of_vllm_are_steps_with_prefill_and_decode_apart(tmp_path: Path) -> None:
+    con = loaded(SERVED, tmp_path)
+    marks = [e for e in json.loads(content(SERVED))["traceEvents"] if str(e.get("name")).startswith("execute_context_")]
+    expected = []
+    for number, event in enumerate(sorted(marks, key=lambda e: Decimal(str(e["ts"])))):
+        context, generation = event["name"].removeprefix("execute_context_").split("_generation_")
+        requests = int(context.split("(")[0]) > 0, int(generation.split("(")[0]) > 0
+        phase = {(True, True): "mixed", (True, False): "prefill", (False, True): "decode"}.get(requests)
+        expected.append((number, phase, ns(Decimal(str(event["dur"])))))
+    assert len(expected) == 120 and {phase for _, phase, _ in expected} == {"prefill", "decode", "mixed", None}
+    assert con.execute("SELECT step, phase, host_dur_ns FROM step ORDER BY ts_ns").fetchall() == expected
+    assert con.execute("SELECT count(*) FROM span WHERE kind = 'step_mark'").fetchall() == [(120,)]
+
+
+ENGINES = [
+    ("step[DECODE bs=32]", "decode"), ("step[EXTEND bs=1 toks=107]", "prefill"), ("step[MIXED bs=2]", "mixed"),
+    ("step[TARGET_VERIFY bs=2]", "decode"), ("step[IDLE]", None), ("execute_context_0(0)_generation_8(8)", "decode"),
+    ("execute_context_1(888_888)_generation_0(0)", "prefill"), ("execute_context_2(9)_generation_3(3)", "mixed"),
+    ("execute_7_context_9(sq4sk4)", "prefill"), ("execute_model", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, phase", ENGINES)
+def test_annotations_of_engines(name: str, phase: str | None, made: Maker) -> None:
+    """The device's annotation of the same External id on two streams is one stretch; one within another is no step."""
+    marks = [x("user_annotation", name, ts, 8, {"External id": ts}) for ts in (10, 30)]
+    inner = x("user_annotation", name, 12, 3, {"External id": 99})
+    device = [
+        {**task(name, ts + late, 5, {"External id": ts}, cat="gpu_user_annotation"), "tid": stream}
+        for ts in (10, 30) for stream, late in ((7, 2), (8, 6))
+    ]  # fmt: skip
+    steps = made([*marks, inner, *device]).rows("step", "step, ts_ns, host_dur_ns, device_ts_ns, device_dur_ns, phase")
+    assert steps == [(0, 10000, 8000, 12000, 9000, phase), (1, 30000, 8000, 32000, 9000, phase)]
+
+
+def test_the_finest_marks_are_the_steps(made: Maker) -> None:
+    whole, name = x("user_annotation", "execute_model", 0, 100), "execute_context_0(0)_generation_8(8)"
+    parts = [x("user_annotation", name, ts, 8) for ts in (10, 30)]
+    assert made([whole, *parts]).rows("step", "step, ts_ns, phase") == [(0, 10000, "decode"), (1, 30000, "decode")]
+
+
+def test_steps_of_the_profiler_come_before_those_of_an_engine(made: Maker) -> None:
+    marks = [x("user_annotation", "ProfilerStep#4", 0, 50), x("user_annotation", "step[DECODE bs=1]", 10, 8)]
+    assert made(marks).rows("step", "step, ts_ns, source") == [(4, 0, "ProfilerStep")]
+
+
+def test_a_device_without_its_host_has_the_steps_of_its_annotations(made: Maker) -> None:
+    device = [
+        {**task("step[DECODE bs=1]", ts, 5, {"External id": ts}, cat="gpu_user_annotation"), "tid": stream}
+        for ts in (10, 30) for stream in (7, 8)
+    ]  # fmt: skip
+    steps = made(device).rows("step", "step, ts_ns, host_dur_ns, device_dur_ns, phase, source")
+    assert steps == [(n, ts, None, 5000, "decode", "device annotation") for n, ts in enumerate((10000, 30000))]

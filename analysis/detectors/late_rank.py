@@ -141,9 +141,9 @@ def _candidate(run: Run, late: Late) -> Candidate:
         "idle_ns": more.idle_ns // run.step_count if more else None,
         "busy_ns": more.busy_ns // run.step_count if more else None,
     }  # fmt: skip
-    waited, peers = witnessed(run, late, _MOST), waited_less(run, late)
     return Candidate(
-        "late_rank", late.text(run, more), numbers, waited + (more.evidence[:_MOST] if more else ()),
-        peers | more.change if more else peers,
+        "late_rank", late.text(run, more), numbers,
+        witnessed(run, late, _MOST) + (more.evidence[:_MOST] if more else ()), waited_less(run, late),
         "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
+        late.gain_ns,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 
 from analysis import whatif
+from analysis.because import joined
 from analysis.capability import capabilities
 from analysis.discovery import Detector, detectors
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
@@ -109,7 +110,7 @@ def check(
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, sorted(found, key=lambda finding: (-finding.saving_ns, finding.detector))))
+    ranked = tuple(_capped(run, joined(run, found)))
     together = Change()
     for finding in ranked:
         together = together | finding.change

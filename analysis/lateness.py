@@ -113,6 +113,13 @@ def told(run: Run) -> NDArray[np.bool_]:
     return np.asarray(measured[~operators.of_kinds(POINT_TO_POINT)])
 
 
+def told_share(run: Run) -> float:
+    """The share of the time in collectives that `told` speaks of."""
+    operators, known = run.get(collectives), run.get(told)
+    length = (operators.end - operators.ts)[~operators.of_kinds(POINT_TO_POINT)]
+    return float(length[known].sum() / length.sum()) if length.sum() else float(known.all())
+
+
 def bare(late: Late, run: Run, words: str) -> str:
     """Says how much of the wait is bare, where that is clearly less than all of it."""
     ns = late.bare_ns(run)

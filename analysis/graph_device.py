@@ -87,10 +87,10 @@ def previous(tasks: Tasks) -> Ints:
     for lane in np.unique(which):
         begin, end = bounds[lane], bounds[lane + 1]
         order = begin + np.argsort(tasks.end[begin:end], kind="stable")
+        order = order[tasks.end[order] > tasks.ts[order]]  # what takes no time never comes before itself
         mine = odd[which == lane]
-        # Strictly before: a task never comes before itself.
-        at = np.searchsorted(tasks.end[order], tasks.ts[mine], "left") - 1
-        before[mine] = np.where(at >= 0, order[np.maximum(at, 0)], -1)
+        at = np.searchsorted(tasks.end[order], tasks.ts[mine], "right") - 1
+        before[mine] = np.where(at >= 0, order[np.maximum(at, 0)], -1) if len(order) else -1
     return before
 
 

@@ -12,6 +12,10 @@ from analysis.run import Run
 if TYPE_CHECKING:
     from analysis.engine import Finding
 
+#: What ranks do together makes none of them late.
+_SHARED = frozenset({
+    "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
+})  # fmt: skip
 #: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs, and without the
 #: cause no more than this share of it is left.
 MOST = 0.5
@@ -21,7 +25,7 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, each captured late rank told once: by its own cause where another finding is that."""
     kept = list(findings)
     for late in [one for one in findings if one.cause == "late_rank" and one.numbers.get("peer") in run.ranks]:
-        own = [one for one in kept if one.cause != "late_rank" and _explains(run, one, late)]
+        own = [one for one in kept if one.cause not in _SHARED and _explains(run, one, late)]
         if not own:
             continue
         cause = max(own, key=lambda one: one.saving_ns)

@@ -192,8 +192,8 @@ def rows(run: Run) -> dict[int, Rows]:
 
     return {
         rank: Rows(
-            _one_lane(_working(Tasks(**of(tables[0], rank)))), Queued(**of(tables[1], rank)), Syncs(**of(tables[2], rank)),
-            Direct(**of(tables[3], rank)), _silence(run, rank), of(tables[4], rank)["ts"],
+            _one_lane(_working(Tasks(**of(tables[0], rank)))), Queued(**of(tables[1], rank)),
+            Syncs(**of(tables[2], rank)), Direct(**of(tables[3], rank)), _silence(run, rank), of(tables[4], rank)["ts"],
         )
         for rank in run.ranks
     }  # fmt: skip

@@ -192,8 +192,8 @@ class _Rank:
         found.add(late, "host_late", self._busiest(late, tracks))
 
     def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
-        """Of what is left of the gaps, the first that reads in the middle of steps cost, and the read before each piece;
-        what the host spent in calls (`inside`) is counted already."""
+        """Of what is left of the gaps, the first that reads in the middle of steps cost, and the read before each
+        piece; what the host spent in calls (`inside`) is counted already."""
         calls, ends = self.reads.calls.get(self.rank), self.reads.ends.get(self.rank)
         if calls is None or ends is None or not len(left.starts):
             return EMPTY, EMPTY.starts

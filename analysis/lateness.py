@@ -150,7 +150,8 @@ def comings(operators: Collectives, found: Waits, late: Late) -> Comings:
     rows = late.rows[operators.instance[late.rows] >= 0]
     worst = np.zeros(int(operators.instance.max(initial=-1)) + 1, np.int64)
     np.maximum.at(worst, operators.instance[rows], found.gain_ns[rows])
-    mine = np.flatnonzero((operators.rank == late.rank) & (operators.instance >= 0)) if late.rank is not None else rows[:0]
+    own = -1 if late.rank is None else late.rank
+    mine = np.flatnonzero((operators.rank == own) & (operators.instance >= 0))
     mine = mine[worst[operators.instance[mine]] > 0]
     return Comings(mine, worst[operators.instance[mine]])
 

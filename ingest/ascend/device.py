@@ -23,7 +23,7 @@ _CSV_TRACK = pa.schema(
 )  # fmt: skip
 
 #: Old versions file what is no other type under Other; of those, operators have small letters in their name.
-_OTHER = "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event|Other$)')"
+_OTHER = "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)')"
 _TYPES = "regexp_matches(type, '^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)', 'i')"
 _COMPUTES = f"({_TYPES} OR {_OTHER})"
 #: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from analysis.culprit import codes, names
 from analysis.finding import Change, Evidence, Value
-from analysis.host_spans import NONE
+from analysis.host_names import ANY_THREAD, special
+from analysis.host_spans import NONE, hosts
 from analysis.idle import CODE, Idle, idle
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
@@ -36,6 +37,7 @@ class Blame:
     host: dict[int, Intervals]  # per rank: when the device idled because of it
     numbers: dict[str, Value]
     evidence: tuple[Evidence, ...]
+    measured_ns: int  # idle because of it, of the rank that idles most, in the whole run
 
     @property
     def change(self) -> Change:
@@ -47,6 +49,26 @@ def blames(run: Run, cause: str) -> Iterator[Blame]:
     found = run.get(idle)
     for ranks in alike(found.by_rank(cause)):
         yield blame(run, found, ranks, found.pick(cause))
+
+
+def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
+    """The cause as one finding: on the ranks that show it most; and the run without any of it on any rank.
+
+    A rank whose device spins in a collective has no gap while its host does the same. There it would only take the
+    place of the rank that is mended, so all of the cause's spans count, not only those that left a gap.
+    """
+    found = next(blames(run, cause), None)
+    if found is None:
+        return None
+    gaps, there = run.get(idle), run.get(hosts)
+    host = {}
+    for rank, spans in run.get(special).items():
+        threads = there.threads[rank]
+        mine = spans.of(cause)
+        if cause not in ANY_THREAD:
+            mine = mine & np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
+        host[rank] = Intervals.union_of(spans.starts[mine], spans.ends[mine]) | gaps.windows(rank, cause)
+    return found, Change(host={rank: windows for rank, windows in host.items() if len(windows.starts)})
 
 
 def alike(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
@@ -71,7 +93,7 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
         "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
         "code_share": per_code,
     }  # fmt: skip
-    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, mine[:_GAPS]))
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, mine[:_GAPS]), worst)
 
 
 def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:

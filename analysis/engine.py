@@ -26,6 +26,7 @@ from typing import Any
 import duckdb
 
 from analysis import whatif
+from analysis.because import joined
 from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
 from analysis.causes import CAUSES, OF_IDLE
 from analysis.discovery import Detector, detectors
@@ -121,7 +122,7 @@ def check(
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, sorted(found, key=lambda finding: (-finding.saving_ns, finding.detector))))
+    ranked = tuple(_capped(run, joined(run, found)))
     together = Change()
     for finding in ranked:
         together = together | finding.change

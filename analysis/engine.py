@@ -30,11 +30,12 @@ from analysis.because import joined
 from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
 from analysis.causes import CAUSES, OF_IDLE
 from analysis.discovery import Detector, detectors
+from analysis.family import family
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from analysis.limits import Limits, overridden
 from analysis.quality import Quality, quality
 from analysis.run import Run
-from analysis.say import filled, number
+from analysis.say import RECORDED, STEP, filled, number
 from analysis.settings import DEFAULT, Settings
 from analysis.views import install
 
@@ -227,7 +228,8 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         total = min(total, candidate.ceiling_ns)
     saving = max(0, min(total, run.wall_ns)) // run.step_count
     share = saving / run.step_ns if run.step_ns else 0.0
-    numbers = {**candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
+    told = {"per": STEP if any(run.steps.values()) else RECORDED, "device": run.get(family)}
+    numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
     return Finding(
         detector.name, candidate.cause, _severity(share),
         {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},

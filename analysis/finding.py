@@ -86,7 +86,8 @@ class Candidate:
 
     cause: str  # of analysis/causes.py
     text: str  # key of the detector's TEXT: which sentences say it
-    numbers: Mapping[str, Value]  # what the sentences mention, and more for those who look closer
+    #: What the sentences mention, and more for those who look closer. "per": ONCE says that it happened once.
+    numbers: Mapping[str, Value]
     evidence: tuple[Evidence, ...]  # the largest first; at least one
     change: Change
     confidence: Confidence = "high"

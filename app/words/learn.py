@@ -248,6 +248,8 @@ TEXT = {
 
 #: Units and sources of our detectors' limits, which the detectors say in English.
 LIMITS = {
+    "times as fast as fp32": "倍（相对 fp32 的速度）",
+    "below this the conversion costs what the faster units save": "低于此值，更快单元省下的时间会被类型转换抵消",
     "share of the step": "占步长的比例",
     "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",

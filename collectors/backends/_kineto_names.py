@@ -87,6 +87,9 @@ class Dialect:
             return span.name
         if kernel.op_type == "MatMulV2":
             return _GEMM[self.device]
+        if kernel.op_type == "TensorMove":
+            functor = "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda>"
+            return f"void at::native::elementwise_kernel<128, 4, {functor}>(int, {functor})"
         functor = f"at::native::{kernel.op_type}Functor<c10::BFloat16>"
         return f"void at::native::vectorized_elementwise_kernel<8, {functor}, std::array<char*, 2ul> >(int, {functor})"
 

@@ -250,6 +250,15 @@ TEXT = {
 LIMITS = {
     "share of the step": "占步长的比例",
     "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
+    "share of the device's memory": "占设备内存的比例",
+    "above it the next larger batch does not fit": "高于此值，再大一档的 batch 就放不下",
+    "most reserved by most allocated": "最多预留量与最多分配量之比",
+    "below it, rounding of blocks explains the rest": "低于此值，可由内存块取整解释",
+    "steps in a row": "连续的 step 数",
+    "fewer may be a warm-up": "更少可能只是预热",
+    "share of the most allocated": "占最多分配量的比例",
+    "less may be caches that fill up once": "更少可能只是缓存首次填满",
+    "ns between two calls": "两次调用间隔的 ns",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",

@@ -63,8 +63,9 @@ TEXT = {
             "({setting}=expandable_segments:True) help where blocks of many sizes are asked for.",
         ),
         "fragmented": Words(
-            "Rank {ranks}: device memory lies in pieces, {peak_bytes} reserved for at most {allocated_bytes}; the device "
-            "idles {idle_ns} of each step while the allocator gives memory back and asks again ({cycles} in the run)",
+            "Rank {ranks}: device memory lies in pieces, {peak_bytes} reserved for at most {allocated_bytes}; the "
+            "device idles {idle_ns} of each step while the allocator gives memory back and asks again ({cycles} in "
+            "the run)",
             "Set {setting}=expandable_segments:True, keep shapes the same or round them up to a few sizes, and take "
             "empty_cache() out of the step.",
         ),

@@ -75,7 +75,8 @@ class HostSim:
         self.tids = {"main": self.pid, "backward": self.pid + 912, "queue": self.pid + 305}
         numbers = {"marks": 0, "compute": 2, "random": 3, **{kind: group.stream for kind, group in self.groups.items()}}
         self.streams = {name: Stream(number) for name, number in numbers.items()}
-        self.memory = Allocator(self.offset)
+        held = self.config.held_bytes
+        self.memory = Allocator(self.offset, held, max(held, self.config.reserved_bytes))
         self._jitter = self.config.jitter
         for tid in self.tids.values():
             self.tracks[f"thread {tid}"] = Track(f"thread {tid}", "host_thread", tid)

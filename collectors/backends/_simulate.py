@@ -132,7 +132,7 @@ def _samples(sim: RankSim, begin: int, end: int) -> Iterator[Sample]:
     for ts, mhz in ((begin, RATED_MHZ), *sim.clock, (end, last)):
         yield Sample("AI Core Freq", "MHz", ts, mhz)
     for ts in range(begin + 70_000, end, SAMPLE_NS):
-        used = (sim.memory.states[-1].totals[1] if sim.memory.states else 900 * MIB) // 1024
+        used = (sim.memory.states[-1].totals[1] if sim.memory.states else sim.config.held_bytes) // 1024
         for owner, extra in (("APP", 0), ("Device", 242_000)):
             yield Sample(f"{owner}/DDR", "KB", ts, 0)
             yield Sample(f"{owner}/HBM", "KB", ts, used + extra)

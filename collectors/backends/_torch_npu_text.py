@@ -70,7 +70,7 @@ def metadata(job: Job, record: RankRecord) -> dict[str, Any]:
             "rank": record.rank,
         },
         "parallel_group_info": {group.name: _group(group, record.rank) for group in job.groups_of(record.rank)},
-        "ENV_VARIABLES": _VARIABLES,
+        "ENV_VARIABLES": {**_VARIABLES, **dict(job.config.environment)},
     }
 
 

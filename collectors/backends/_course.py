@@ -48,6 +48,8 @@ def course(sim: RankSim, script: Sequence[Item]) -> Iterator[Pending]:
             sim.fault, sim.place, begun = fault, item.place, sim.now
             if isinstance(item, Collect | Exchange):
                 yield sim.collect(item)
+            elif isinstance(item, Replay):
+                sim.replay(item, lambda place: draw_from(sim, f"{place}"))
             else:
                 run(sim, item)
             if fault:
@@ -101,8 +103,6 @@ def run(sim: RankSim, item: Item) -> None:
         sim.close(item)
     elif isinstance(item, Launch):
         sim.launch(item)
-    elif isinstance(item, Replay):
-        sim.replay(item, lambda place: draw_from(sim, f"{place}"))
     elif isinstance(item, Allocate | Release):
         _memory(sim, item)
     elif isinstance(item, Work):

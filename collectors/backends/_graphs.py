@@ -20,7 +20,7 @@ def graphed(items: Sequence[tuple[Item, str]]) -> list[tuple[Item, str]]:
     found: list[tuple[Item, str]] = []
     held: list[tuple[Launch, str]] = []
     for index, (item, fault) in enumerate(items):
-        if isinstance(item, Launch) and item.place >= 0:
+        if isinstance(item, Launch) and _captured(item):
             held.append((item, fault))
         elif index not in empty and not _inside(item):
             found += _replay(held)
@@ -32,6 +32,11 @@ def graphed(items: Sequence[tuple[Item, str]]) -> list[tuple[Item, str]]:
 def _replay(held: list[tuple[Launch, str]]) -> Iterator[tuple[Replay, str]]:
     if held:
         yield Replay(tuple(held), place=held[0][0].place), ""
+
+
+def _captured(launch: Launch) -> bool:
+    """Whether a graph holds the launch: the script's own are, if nothing has to be compiled."""
+    return launch.place >= 0 and not launch.compile_ns
 
 
 def _inside(item: Item) -> bool:
@@ -57,6 +62,6 @@ def _empty(items: Sequence[Item]) -> set[int]:
                 found |= {start, index}
             elif opened:
                 opened[-1][1] = True
-        elif opened and not (_inside(item) or (isinstance(item, Launch) and item.place >= 0)):
+        elif opened and not (_inside(item) or (isinstance(item, Launch) and _captured(item))):
             opened[-1][1] = True
     return found

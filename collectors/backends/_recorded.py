@@ -62,7 +62,7 @@ def marks_of_910a(job: Job, record: RankRecord) -> RankRecord:
     """
     spans: list[Span] = []
     loose: set[int] = set()
-    tracks = {key: track for key, track in record.tracks.items() if track.kind != "comm_plane" or (track.plane or 0) < 2}
+    tracks = {key: track for key, track in record.tracks.items() if (track.plane or 0) < 2}
     number = max(record.by_id, default=0)
     for span in record.spans:
         detail = span.detail

@@ -134,8 +134,9 @@ def _write_analysis(job: Job, record: RankRecord, output: Path, options: AscendO
     """analysis.db; its times are us for steps and ms for communication."""
     db = Database(output / "analysis.db", analysis_tables(options))
     head: tuple[Value, ...] = () if options.old else (record.device,)
-    rows = [(*head, "" if row.step is None else str(row.step), *(ns / 1000 for ns in row[1:])) for row in db_step_times(record)]
-    db.insert("StepTraceTime", rows)
+    for row in db_step_times(record):
+        step = "" if row.step is None else str(row.step)
+        db.insert("StepTraceTime", [(*head, step, *(ns / 1000 for ns in row[1:]))])
     if "CommAnalyzerTime" in db:
         steps = by_step(analyse(record, {group.name: group.hash for group in job.groups}))
         for step, mine in steps.items():

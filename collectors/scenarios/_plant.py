@@ -16,7 +16,7 @@ from typing import Any
 
 import collectors.scenarios
 from collectors.backends._ascend import AscendOptions
-from collectors.backends._dialect import DIALECTS, Dialect
+from collectors.backends._dialect import ALL, DIALECTS, Dialect
 from collectors.backends._job import Job
 from collectors.backends._kineto import write_kineto
 from collectors.backends._simulate import simulate
@@ -79,6 +79,12 @@ def scenarios() -> dict[str, ModuleType]:
     """Every file of this package that plants a fault."""
     names = sorted(m.name for m in pkgutil.iter_modules(collectors.scenarios.__path__) if not m.name.startswith("_"))
     return {name: importlib.import_module(f"collectors.scenarios.{name}") for name in names}
+
+
+def possible(names: Sequence[str], dialect: str) -> bool:
+    """Whether some format shows all these faults in that dialect."""
+    limits = [set(getattr(scenario, "FORMATS", ALL)) for name, scenario in scenarios().items() if name in names]
+    return bool(set(DIALECTS[dialect].formats).intersection(*limits))
 
 
 def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
@@ -195,6 +201,7 @@ def truth_of(case: Case) -> dict[str, Any]:
     return {
         "seed": case.seed,
         "step_ns": case.step_ns,
+        "steps": case.config.steps,
         "faults": [_as_dict(truth, origin) for truth in case.truths],
         "capture": {"format": case.capture.format, "level": case.capture.level, "ranks": list(case.capture.ranks)},
         "dialect": case.config.dialect,

@@ -87,6 +87,7 @@ class SimConfig:
     gc_threshold_ms: float | None = _later(None)  # garbage collections that are recorded
     pipeline: int = _later(1)  # stages that pass micro batches on; layers are split among them
     micro_batches: int = _later(1)  # of a step, per pipeline
+    stage_layers: tuple[int, ...] = _later(())  # by stage; as many on each where left out
     l2_cache: bool = _later(True)  # the profiler reads the counters of the L2 cache after each kernel
 
     def __post_init__(self) -> None:
@@ -97,6 +98,8 @@ class SimConfig:
         if self.pipeline > 1:
             if self.ranks % self.pipeline or self.layers % self.pipeline or self.tensor_parallel > 1:
                 raise ValueError(f"{self.ranks} ranks and {self.layers} layers make no pipeline of {self.pipeline}")
+            if self.stage_layers and (len(self.stage_layers) != self.pipeline or sum(self.stage_layers) != self.layers):
+                raise ValueError(f"{self.stage_layers} does not split {self.layers} layers over {self.pipeline} stages")
             if self.micro_batches < 1 or self.tokens * self.pipeline % self.micro_batches:
                 raise ValueError(f"{self.tokens * self.pipeline} tokens do not divide into {self.micro_batches}")
 

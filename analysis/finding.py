@@ -88,6 +88,8 @@ class Candidate:
     ceiling_ns: int | None = None  # of the whole run: the saving is never more, whatever the replay says
     #: What was seen lost, in the whole run, however little a fix gives back. A large one is never clean: it is masked.
     measured_ns: int | None = None
+    #: False where no replay can tell what a fix gives back: the saving is the ceiling itself.
+    replayed: bool = True
 
 
 @dataclass(frozen=True)

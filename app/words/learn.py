@@ -25,6 +25,7 @@ TEXT = {
     ),
     "blames": ("It blames: {cause}.", "归因：{cause}。"),
     "outcome_found": ("In this run: found. {reason}", "本次运行：有发现。{reason}"),
+    "outcome_masked": ("In this run: masked. {reason}", "本次运行：被掩盖。{reason}"),
     "outcome_clean": ("In this run: clean, {reason}.", "本次运行：无问题，{reason}。"),
     "outcome_not_measured": ("In this run: not measured. {reason}", "本次运行：无法检查。{reason}"),
     "outcome_failed": ("In this run: failed. {reason}", "本次运行：检查出错。{reason}"),
@@ -249,6 +250,7 @@ TEXT = {
 LIMITS = {
     "share of the step": "占步长的比例",
     "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
+    "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",
     "share of the cores": "占核数的比例",

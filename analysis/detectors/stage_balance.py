@@ -17,7 +17,8 @@ loss over the whole vocabulary: give it fewer layers. More micro-batches make fi
 ## Limits of the method
 Equal means the mean of the captured stages; layers can only be moved as a whole. With few micro-batches
 equal stages alone give less, because the first stage then fills the pipeline later: the text says how
-much. Several chunks of layers on one rank are one stage here.
+much. Where nothing ties the clocks of two stages, that is the saving, because no replay can tell.
+Several chunks of layers on one rank are one stage here.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2; Megatron-LM
@@ -35,6 +36,7 @@ import numpy as np
 
 from analysis import limits as limits_
 from analysis.capability import on_npu
+from analysis.clock import clock
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.limits import limit
 from analysis.run import Run
@@ -50,7 +52,7 @@ TEXT = {
             "Pipeline stages are unequal: stage {slow} computes {slow_ns} of each step, stage {fast} {fast_ns}; "
             "rank {rank} waits {wait_ns} ({wait_share}) in sends and receives",
             "Stages compute {stages}. Move layers from stage {slow} to the others, until each computes about "
-            "{even_ns}. If stage {slow} holds the output layer and the loss over the vocabulary, give it fewer layers "
+            "{even_ns}. The stage with the output layer and the loss over the vocabulary needs fewer layers "
             "(--decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout)[[; {mindspeed} also has "
             "--num-layer-list and --noop-layers]]. [[With {micro_batches} micro-batches, {filling_ns} of the wait is "
             "filling and draining, and equal stages alone give back about {equal_ns}. More micro-batches give back "
@@ -62,7 +64,7 @@ TEXT = {
             "流水线各阶段负载不均：阶段 {slow} 每步计算 {slow_ns}，阶段 {fast} 为 {fast_ns}；"
             "rank {rank} 有 {wait_ns}（{wait_share}）在收发中等待",
             "各阶段的计算时间：{stages}。请把阶段 {slow} 的部分层移到其他阶段，使每个阶段约为 {even_ns}。"
-            "若阶段 {slow} 含输出层和整个词表上的 loss，应少放几层"
+            "含输出层和整个词表上 loss 的阶段应少放几层"
             "（--decoder-last-pipeline-num-layers、--pipeline-model-parallel-layout）"
             "[[；{mindspeed} 还可用 --num-layer-list 和 --noop-layers]]。"
             "[[micro batch 数为 {micro_batches}，等待中有 {filling_ns} 是流水线的填充和排空，仅均衡各阶段约可省 {equal_ns}；"
@@ -103,6 +105,8 @@ def _candidate(
     steps, micro = run.step_count, pipeline.micro_batches
     fast = min(known, key=lambda stage: stage.computing_ns)
     excess = min(slow.computing_ns - mean, wait)
+    tied = all(run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps)
+    equal = None if micro is None else excess * (micro - 1) // micro
     filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
     backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]
     numbers: dict[str, Value] = {
@@ -111,17 +115,17 @@ def _candidate(
         "stages": [duration(stage.computing_ns / steps) for stage in known], "even_ns": mean // steps,
         "rank": rank, "wait_ns": wait // steps, "wait_share": wait / run.wall_ns if run.wall_ns else 0.0,
         "micro_batches": micro, "filling_ns": None if filling is None else filling // steps,
-        "equal_ns": None if micro is None else excess * (micro - 1) // micro // steps,
+        "equal_ns": None if equal is None else equal // steps,
         "mindspeed": "MindSpeed" if on_npu(backend, formats) else None,
     }  # fmt: skip
     change = Change()
     for stage in known:
         for one in stage.ranks:
             change |= _lighter(run, one, 1 - mean / stage.computing_ns if stage.computing_ns > mean else 0.0)
-    whole = len(known) == len(pipeline)
+    ceiling = excess if tied or equal is None else equal  # ranks on clocks that nothing ties cannot be replayed together
     return Candidate(
-        "stage_balance", "found", numbers, _evidence(pipeline, rank), change, "high" if whole else "medium",
-        excess, max(0, wait - (filling or 0)),
+        "stage_balance", "found", numbers, _evidence(pipeline, rank), change,
+        "high" if tied and len(known) == len(pipeline) else "medium", ceiling, max(0, wait - (filling or 0)), tied,
     )  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def _lighter(run: Run, rank: int, share: float) -> Change:
     if share <= 0:
         return Change()
     rows = run.columns("SELECT span_id, dur_ns FROM span WHERE rank = ? AND kind = 'kernel'", [rank])
-    ids, less = np.asarray(rows["span_id"]).astype(np.int64), np.asarray(rows["dur_ns"]) * share
+    ids, less = np.asarray(rows["span_id"]).astype(np.int64), np.rint(np.asarray(rows["dur_ns"]) * share)
     return Change(tasks=ids, task_ns=less.astype(np.int64))
 
 

@@ -63,7 +63,7 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
 
 
 def stages(run: Run) -> tuple[Stage, ...]:
-    """The stages of the job's pipelines in order, those with a captured rank; empty where pipelines differ in length."""
+    """The stages of the job's pipelines in order, those with a captured rank; empty where lengths differ."""
     every = run.get(pipelines)
     if len({len(one) for one in every}) != 1:
         return ()
@@ -144,7 +144,7 @@ def _computing(run: Run) -> dict[int, int]:
     """What each rank computes in the run; of a rank without stamps what the profiler summed up."""
     found = dict(
         run.con.execute(
-            "SELECT rank, sum(computing_ns)::BIGINT FROM profiler_step WHERE computing_ns > 0 GROUP BY rank ORDER BY rank"
+            "SELECT rank, sum(computing_ns)::BIGINT FROM profiler_step WHERE computing_ns > 0 GROUP BY ALL ORDER BY ALL"
         ).fetchall()
     )
     for rank in run.ranks:

@@ -5,12 +5,13 @@ The time of each rank's kernels in its steps, name by name, against the median o
 ranks of its pipeline stage. Unequal work is more of the same: as many kernels with larger shapes, or
 more kernels of most names. Kernels of the same shapes that merely run slower are no imbalance (see
 slow_tail, frequency_drop, late_rank); where shapes were not recorded, most names have to be longer.
+Kernels of experts are left out (expert_imbalance).
 
 ## Why it costs
 Everybody meets in the next collective, so the step takes as long as the busiest rank.
 
 ## What to do
-Give every rank the same: pack samples by their tokens, balance experts.
+Give every rank the same: pack samples by their tokens.
 
 ## Limits of the method
 Ranks that were not captured may be busier still. Stages that differ are another matter (stage_balance),
@@ -18,7 +19,7 @@ so a rank is only compared with its own stage's. The saving brings the busiest r
 others; sharing its work out evenly gives a little less. Never more than others waited for it.
 
 ## References
-Megatron-LM and MindSpeed: sequence packing, --moe-aux-loss-coeff; docs/views.md.
+Megatron-LM and MindSpeed: sequence packing; docs/views.md.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import numpy as np
 
 from analysis import limits as limits_
 from analysis.collectives import POINT_TO_POINT, collectives
+from analysis.experts import of_experts
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from analysis.intervals import Ints
 from analysis.lateness import late_peers, told, waited_less
@@ -47,14 +49,13 @@ TEXT = {
         "found": Words(
             "Rank {rank} computes {more_ns} of each step ({more_share}) longer than the other ranks: unequal work",
             "Most of it is in {kernels}. Give every rank as much to do: pack samples so that ranks get the same number "
-            "of tokens, balance the experts (auxiliary loss, capacity). Shared out evenly over the captured ranks, "
-            "the busiest would have {even_ns} less.",
+            "of tokens. Shared out evenly over the captured ranks, the busiest would have {even_ns} less.",
         ),
     },
     "zh": {
         "found": Words(
             "rank {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
-            "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本、均衡专家（辅助损失、容量）。"
+            "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本。"
             "若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
         ),
     },
@@ -99,6 +100,7 @@ def _stages(run: Run) -> list[list[int]]:
 def _busier(run: Run, found: Work, limits: Limits) -> Iterator[Candidate]:
     for rank in found.ranks:
         more, typical = found.more_ns(rank, limits.broad), int(found.typical_ns(rank).sum())
+        more[[of_experts(name) for name in found.names]] = 0  # tokens of experts: see expert_imbalance
         if typical and more.sum() > limits.least_more * typical:
             yield _candidate(run, found, rank, more)
 

@@ -67,8 +67,8 @@ TEXT = {
             "含输出层和整个词表上 loss 的阶段应少放几层"
             "（--decoder-last-pipeline-num-layers、--pipeline-model-parallel-layout）"
             "[[；{mindspeed} 还可用 --num-layer-list 和 --noop-layers]]。"
-            "[[micro batch 数为 {micro_batches}，等待中有 {filling_ns} 是流水线的填充和排空，仅均衡各阶段约可省 {equal_ns}；"
-            "增加 micro batch 数可省更多。]]",
+            "[[micro batch 数为 {micro_batches}，等待中有 {filling_ns} 是流水线的填充和排空，"
+            "仅均衡各阶段约可省 {equal_ns}；增加 micro batch 数可省更多。]]",
         ),
     },
 }
@@ -122,7 +122,7 @@ def _candidate(
     for stage in known:
         for one in stage.ranks:
             change |= _lighter(run, one, 1 - mean / stage.computing_ns if stage.computing_ns > mean else 0.0)
-    ceiling = excess if tied or equal is None else equal  # ranks on clocks that nothing ties cannot be replayed together
+    ceiling = excess if tied or equal is None else equal  # without a common clock ranks cannot be replayed together
     return Candidate(
         "stage_balance", "found", numbers, _evidence(pipeline, rank), change,
         "high" if tied and len(known) == len(pipeline) else "medium", ceiling, max(0, wait - (filling or 0)), tied,

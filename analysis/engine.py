@@ -44,12 +44,15 @@ from analysis.views import install
 SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
 #: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
 STILL = 0.05
-#: What can hold a run's end: (English, Chinese); {name} and {rank} where they are known.
+#: What can hold a run's end, and what it would have to do, in English and Chinese.
 _LIMITS = {
-    "host": ("the host", "主机"), "launch": ("the launches", "任务下发"), "queue": ("the task queue", "任务队列"),
-    "kernel": ("the computing", "计算"), "copy": ("the copies", "拷贝"), "comm": ("the communication", "通信"),
-    "peer": ("a rank that was not captured", "未采集的卡"), "sync": ("a synchronising call", "同步调用"),
-    "unexplained": ("something that was not recorded", "未采集到的原因"),
+    "host": ("the host{who} is faster", "{who}主机变快"), "launch": ("launches{who} are faster", "{who}任务下发变快"),
+    "queue": ("the task queue{who} is faster", "{who}任务队列变快"),
+    "kernel": ("the computing{who} is faster", "{who}计算变快"), "copy": ("the copies{who} are faster", "{who}拷贝变快"),
+    "comm": ("the communication{who} is faster", "{who}通信变快"),
+    "peer": ("a rank that was not captured comes earlier", "未采集的卡更早到达"),
+    "sync": ("a synchronising call{who} ends earlier", "{who}同步调用更早结束"),
+    "unexplained": ("what was not recorded{who} is known", "{who}未采集到的原因查明"),
 }  # fmt: skip
 
 
@@ -75,7 +78,8 @@ class Finding:
         return {
             "detector": self.detector, "cause": self.cause, "severity": self.severity,
             "title": words.title, "advice": words.advice, "saving_ns": self.saving_ns,
-            "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence, "numbers": self.numbers,
+            "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence,
+            "numbers": self.numbers,
             "evidence": [vars(evidence) for evidence in self.evidence],
         }  # fmt: skip
 
@@ -200,14 +204,14 @@ def _masked(run: Run, detector: Detector, change: Change, lost: int) -> Outcome:
             f"每步因此损失 {ns}（{share}）；去掉它的收益无法判断，因为关键路径的 {stays} 在重放中无法移动",
         )  # fmt: skip
     en, zh = _LIMITS.get(held_.kind, _LIMITS["unexplained"])
-    if held_.rank is not None:
-        en, zh = f"{en} of rank {held_.rank}", f"rank {held_.rank} 的{zh}"
-    if held_.name:
-        en, zh = f"{en}, most of all {held_.name},", f"{zh}（主要是 {held_.name}）"
+    where = f" of rank {held_.rank}" if held_.rank is not None else ""
+    where_zh = f"rank {held_.rank} 的" if held_.rank is not None else ""
+    until = en.replace("{who}", where) + (f" ({held_.name})" if held_.name and held_.kind != "peer" else "")
+    until_zh = zh.replace("{who}", where_zh) + (f"（{held_.name}）" if held_.name and held_.kind != "peer" else "")
     return Outcome(
         detector.name, "masked",
-        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until {en} is faster",
-        f"每步因此损失 {ns}（{share}），但在{zh}变快之前，去掉它没有收益",
+        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until {until}",
+        f"每步因此损失 {ns}（{share}），但在{until_zh}之前，去掉它没有收益",
     )  # fmt: skip
 
 

@@ -48,7 +48,8 @@ STILL = 0.05
 _LIMITS = {
     "host": ("the host{who} is faster", "{who}主机变快"), "launch": ("launches{who} are faster", "{who}任务下发变快"),
     "queue": ("the task queue{who} is faster", "{who}任务队列变快"),
-    "kernel": ("the computing{who} is faster", "{who}计算变快"), "copy": ("the copies{who} are faster", "{who}拷贝变快"),
+    "kernel": ("the computing{who} is faster", "{who}计算变快"),
+    "copy": ("the copies{who} are faster", "{who}拷贝变快"),
     "comm": ("the communication{who} is faster", "{who}通信变快"),
     "peer": ("a rank that was not captured comes earlier", "未采集的卡更早到达"),
     "sync": ("a synchronising call{who} ends earlier", "{who}同步调用更早结束"),

@@ -19,9 +19,12 @@ from analysis.host_spans import NONE, hosts
 from analysis.idle import CODE, Idle, idle
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
+from analysis.say import ONCE
 
 #: Ranks with at least this share of the worst rank's time show a cause alike.
 ALIKE = 0.5
+#: One gap with this share of all the time happened once.
+ONCE_SHARE = 0.9
 #: Evidence: so many gaps, each with its culprit.
 _GAPS = 10
 #: Pieces whose code is looked up: the largest.
@@ -88,12 +91,24 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     mine = mine[np.argsort(-length[mine], kind="stable")]
     worst = max(int(length[mine[found.rank[mine] == rank]].sum()) for rank in ranks)
     code, per_code = _where(run, found, mine[:_LOOKED_UP])
+    once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
-        "ranks": said(ranks), "idle_ns": worst // run.step_count, "idle_share": worst / run.wall_ns,
+        "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count, "idle_share": worst / run.wall_ns,
         "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
-        "code_share": per_code,
+        "code_share": per_code, **({"per": ONCE} if once else {}),
     }  # fmt: skip
     return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, mine[:_GAPS]), worst)
+
+
+def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -> bool:
+    """Whether nearly all of it is one gap on each rank; in a single recorded step that says nothing of other steps."""
+    length = found.end[pieces] - found.start[pieces]
+    for rank in ranks:
+        mine = found.rank[pieces] == rank
+        _, gap = np.unique(found.gap_start[pieces[mine]], return_inverse=True)
+        if len(run.steps[rank]) == 1 or np.bincount(gap, length[mine]).max() < ONCE_SHARE * length[mine].sum():
+            return False
+    return True
 
 
 def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:

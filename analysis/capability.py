@@ -5,13 +5,20 @@ Level0, bytes of copies below Level2). Each entry asks the tables themselves, pe
 the answer is no it says why and which setting records it: of torch_npu's profiler for an NPU, of
 torch.profiler for everything else, which has no setting for some of it. Nothing recorded is never
 "no problem".
+
+Having one row is not having it: what is there holds for a share of the time a detector speaks of
+(`held`), and a detector that found nothing says "clean" only from `COVERED` on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.idle import idle
 from analysis.run import Run
+
+#: "Clean" needs evidence for this share of the time it speaks of.
+COVERED = 0.8
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,8 @@ class Capability:
     npu: str  # the setting of torch_npu.profiler that records it
     torch: str | None  # that of torch.profiler; None: it has none
     level: int = 0  # torch_npu records it from this profiler level on
+    #: Rows of (rank, ns it is known for, ns there are), where a part of the rows may lack it.
+    shares: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,56 @@ class Has:
         return "recorded" if not self.lacking else "partial" if self.ranks else "absent"
 
 
+def held(run: Run, name: str) -> float:
+    """For which share of the time it is about a capability is there, all ranks together; 1 where there is no such time.
+
+    Where the rows themselves do not tell, it is the share of the ranks that have it.
+    """
+    shares: dict[str, float] = run.get(_shares)
+    return shares[name]
+
+
+def _shares(run: Run) -> dict[str, float]:
+    has = run.get(capabilities)
+    return {name: _share(run, one) for name, one in has.items()}
+
+
+def _share(run: Run, has: Has) -> float:
+    if has.capability.shares is None:
+        return len(has.ranks) / max(1, len(run.ranks))
+    rows = run.con.execute(has.capability.shares).fetchall()
+    whole = sum(row[2] for row in rows)
+    return sum(row[1] for row in rows) / whole if whole else len(has.ranks) / max(1, len(run.ranks))
+
+
+def setting(run: Run, name: str) -> str | None:
+    """What would record it, in the profiler that made the capture."""
+    rows = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank LIMIT 1").fetchall()
+    npu = all(on_npu(backend, formats) for backend, formats in rows)
+    return BY_NAME[name].npu if npu else BY_NAME[name].torch
+
+
+#: What tells why a device idles, the most telling first.
+_REASONS = ("launches", "host_ops", "runtime_calls", "python")
+
+
+def explains(run: Run) -> str | None:
+    """The settings that would record why the device idled, of those that this capture lacks; None: it has them all."""
+    lacking = [name for name in _REASONS if held(run, name) < COVERED]
+    wanted = dict.fromkeys(has for name in lacking if (has := setting(run, name)))
+    return ", ".join(wanted) or None
+
+
+def unexplained(run: Run) -> dict[int, tuple[int, int]]:
+    """Per rank whose idle time could be measured: idle ns that nothing recorded explains, and all idle ns."""
+    found = run.get(idle)
+    length, unknown = found.end - found.start, found.pick("unknown")
+    return {
+        rank: (int(length[mine & unknown].sum()), int(length[mine].sum()))
+        for rank in found.ranks for mine in (found.rank == rank,)
+    }  # fmt: skip
+
+
 _LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
 _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
 _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
@@ -53,6 +112,25 @@ _NO_COLLECTIVE = "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FRO
 _FILLED = (
     "SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM {table} {where}) "
     "UNION SELECT rank FROM {table} WHERE {column} IS NOT NULL {and_}"
+)
+
+
+# Kernels whose column is filled, weighed by their time.
+_KERNEL_TIME = (
+    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (k.{column} IS NOT NULL), 0)::BIGINT, sum(s.dur_ns)::BIGINT "
+    "FROM span s LEFT JOIN kernel k USING (span_id) WHERE s.kind = 'kernel' GROUP BY s.rank"
+)
+_OPERATOR_TIME = (
+    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (s.span_id IN (SELECT op_span_id FROM comm WHERE {which})), 0)"
+    "::BIGINT, sum(s.dur_ns)::BIGINT FROM span s WHERE s.kind = 'comm_op' GROUP BY s.rank"
+)
+_LAUNCHED_TIME = (
+    "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"
+    "::BIGINT, sum(dur_ns)::BIGINT FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') GROUP BY rank"
+)
+_COPY_TIME = (
+    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (t.bytes IS NOT NULL), 0)::BIGINT, sum(s.dur_ns)::BIGINT "
+    "FROM span s LEFT JOIN transfer t USING (span_id) WHERE s.kind = 'memcpy' GROUP BY s.rank"
 )
 
 
@@ -67,17 +145,17 @@ CAPABILITIES: tuple[Capability, ...] = (
                "prof.step() after each step", "prof.step() after each step"),
     Capability("kernels", ("what the device computed", "设备上的计算任务"), "kernel", None, _NPU, _CUDA),
     Capability("kernel_types", ("operator types of kernels", "算子类型"), "kernel",
-               _filled("kernel", "op_type"), _LEVEL1, None, 1),
+               _filled("kernel", "op_type"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="op_type")),
     Capability("kernel_cores", ("which core a kernel ran on", "算子所在的核"), "kernel",
-               _filled("kernel", "core"), _LEVEL1, None, 1),
+               _filled("kernel", "core"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="core")),
     Capability("kernel_shapes", ("shapes and types of kernels", "算子的形状与数据类型"), "kernel",
-               _filled("kernel", "input_shapes"), _LEVEL1, None, 1),
+               _filled("kernel", "input_shapes"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="input_shapes")),
     Capability("kernel_blocks", ("how many cores a kernel used", "算子使用的核数"), "kernel",
-               _filled("kernel", "block_num"), _LEVEL1, None, 1),
+               _filled("kernel", "block_num"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="block_num")),
     Capability("kernel_counters", ("counters of the AI cores", "AI Core 计数器"), "pmu", None,
                f"{_LEVEL1}, aic_metrics=PipeUtilization", None, 1),
     Capability("launches", ("which host call launched a task", "主机下发到设备的连线"), "link",
-               "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA),
+               "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
     Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
                _SPANS + "'cpu_op'", _NPU, _CUDA),
     Capability("runtime_calls", ("calls into CANN or CUDA", "CANN 或 CUDA 调用"), "span",
@@ -89,15 +167,17 @@ CAPABILITIES: tuple[Capability, ...] = (
                _RECORDED + "'transfer' "
                "UNION SELECT rank FROM span WHERE kind = 'memcpy'", _NPU, _CUDA),
     Capability("copy_bytes", ("size and direction of copies", "拷贝的大小与方向"), "transfer",
-               _filled("transfer", "bytes"), _LEVEL2, _CUDA, 2),
+               _filled("transfer", "bytes"), _LEVEL2, _CUDA, 2, _COPY_TIME),
     Capability("collectives", ("collective communication", "集合通信"), "comm",
                _RECORDED + "'comm' "
                "UNION SELECT rank FROM span WHERE kind = 'comm_op'", _NPU, _CUDA),
     Capability("comm_tasks", ("the parts of a collective: transfers and waits", "集合通信内部的传输与等待"), "comm",
-               "SELECT rank FROM comm WHERE task_type IS NOT NULL " + _NO_COLLECTIVE, _LEVEL1, None),
+               "SELECT rank FROM comm WHERE task_type IS NOT NULL " + _NO_COLLECTIVE, _LEVEL1, None, 0,
+               _OPERATOR_TIME.format(which="task_type IS NOT NULL")),
     Capability("peer_waits", ("for whom a collective waits", "集合通信在等哪张卡"), "comm",
                "SELECT rank FROM comm WHERE task_type IS NOT NULL AND coalesce(dst_local, dst_rank) IS NOT NULL "
-               + _NO_COLLECTIVE, _LEVEL1, None, 1),
+               + _NO_COLLECTIVE, _LEVEL1, None, 1,
+               _OPERATOR_TIME.format(which="task_type IS NOT NULL AND coalesce(dst_local, dst_rank) IS NOT NULL")),
     Capability("groups", ("which ranks communicate with each other", "通信域的成员"), "parallel_group",
                _RECORDED + "'parallel_group' " + _NO_COLLECTIVE,
                "torch.distributed, initialised before profiling", "torch.distributed, initialised before profiling"),

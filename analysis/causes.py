@@ -61,3 +61,9 @@ GAP_ONLY: dict[str, tuple[str, str]] = {
     "dependency": ("the device waited for work on another of its streams", "设备在等自己另一条流上的任务"),
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }
+
+#: Causes that a piece of idle time can have: what an unexplained gap may hide.
+OF_IDLE = (
+    "host_late", "sync_stall", "launch_overhead", "dataloader", "gc", "compile", "memory_alloc", "profiler_overhead",
+    "first_use", "shape_churn",
+)  # fmt: skip

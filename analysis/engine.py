@@ -1,9 +1,16 @@
 """Runs the detectors over a run and ranks what they find.
 
 One file of analysis/detectors is one judgement; a user's own come from a folder or from installed
-packages (entry points of the group `npulens.detectors`). Each ends in exactly one of four
-outcomes, and all are always said: found, clean (with what it measured), not_measured (with what
-would record it), failed (with the error).
+packages (entry points of the group `npulens.detectors`). Each ends in exactly one of five
+outcomes, and all are always said:
+
+* found: a fix gives back at least the detector's limit;
+* masked: time is lost, but a fix gives nothing back until another limit falls;
+* clean: what it needs covers most of the time it speaks of, and what was measured is small;
+* not_measured: something it needs is missing, or is known for too little of that time;
+* failed: the detector has a defect.
+
+Causes of the vocabulary that no detector looks for are listed beside them.
 
 A saving is never the detector's word: the engine replays the run with the change that a fix would
 make (analysis/whatif.py). In ns of the mean step. The list as a whole never promises more than
@@ -20,13 +27,15 @@ import duckdb
 
 from analysis import whatif
 from analysis.because import joined
-from analysis.capability import capabilities
+from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
+from analysis.causes import CAUSES, OF_IDLE
 from analysis.discovery import Detector, detectors
+from analysis.family import family
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from analysis.limits import Limits, overridden
 from analysis.quality import Quality, quality
 from analysis.run import Run
-from analysis.say import filled, number
+from analysis.say import RECORDED, STEP, filled, number
 from analysis.settings import DEFAULT, Settings
 from analysis.views import install
 
@@ -65,7 +74,7 @@ class Outcome:
     """How one detector ended."""
 
     detector: str
-    outcome: str  # 'found', 'clean', 'not_measured' or 'failed'
+    outcome: str  # 'found', 'masked', 'clean', 'not_measured' or 'failed'
     reason: str
     reason_zh: str
     collect_with: str | None = None
@@ -88,6 +97,7 @@ class Check:
     findings: tuple[Finding, ...]
     together_ns: int  # what all of them give back at once, replayed together
     outcomes: tuple[Outcome, ...]
+    not_looked_for: tuple[str, ...]  # causes that no detector of this check speaks of
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
@@ -95,6 +105,9 @@ class Check:
             "quality": self.quality.as_dict(lang),
             "findings": [finding.as_dict(lang) for finding in self.findings],
             "outcomes": [outcome.as_dict(lang) for outcome in self.outcomes],
+            "not_looked_for": [
+                {"cause": cause, "means": CAUSES[cause][1 if lang == "zh" else 0]} for cause in self.not_looked_for
+            ],
         }  # fmt: skip
 
 
@@ -115,7 +128,11 @@ def check(
     for finding in ranked:
         together = together | finding.change
     saved = min(whatif.saved_ns(run, together), run.wall_ns) // run.step_count if ranked else 0
-    return Check(run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes))
+    unseen = tuple(cause for cause in CAUSES if cause not in {outcome.detector for outcome in outcomes})
+    return Check(
+        run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),
+        unseen if only is None else (),
+    )  # fmt: skip
 
 
 def chosen(known: tuple[Detector, ...], only: Iterable[str] | None) -> tuple[Detector, ...]:
@@ -152,15 +169,51 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     if findings:
         best = findings[0]
         return findings, Outcome(detector.name, "found", best.words["en"].title, best.words["zh"].title)
-    return [], _clean(detector, measured, limits)
+    lost = max([0, *(candidate.measured_ns or 0 for candidate in candidates)])
+    if run.wall_ns and lost >= limits.min_share * run.wall_ns:
+        return [], _masked(run, detector, lost)
+    return [], _too_little(run, detector, limits) or _clean(run, detector, measured, lost, limits)
 
 
-def _clean(detector: Detector, measured: list[Finding], limits: Limits) -> Outcome:
+def _masked(run: Run, detector: Detector, lost: int) -> Outcome:
+    """Time is lost, and the replay gives nothing of it back."""
+    ns, share = number("_ns", lost // run.step_count), number("_share", lost / run.wall_ns)
+    return Outcome(
+        detector.name, "masked",
+        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until another limit falls",
+        f"每步因此损失 {ns}（{share}），但在其他瓶颈消除之前，去掉它没有收益",
+    )  # fmt: skip
+
+
+def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
+    """Why a detector that found nothing may not say clean; None: it may."""
+    of_idle = detector.name in OF_IDLE  # these speak of idle time only, which is asked below
+    for need in detector.needs:
+        has, share = run.get(capabilities)[need], held(run, need)
+        if share < COVERED and not (of_idle and need == "launches"):
+            (en, zh), said = has.capability.means, number("_share", share)
+            return Outcome(
+                detector.name, "not_measured", f"{en}: known for only {said} of the time they are about",
+                f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
+            )  # fmt: skip
+    if of_idle:
+        for rank, (unknown, whole) in run.get(unexplained).items():
+            if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.wall_ns:
+                said = number("_share", unknown / whole)
+                return Outcome(
+                    detector.name, "not_measured",
+                    f"{said} of the idle time of rank {rank} has no recorded reason; it may be this",
+                    f"rank {rank} 空闲时间的 {said} 没有采集到原因，可能就是它", explains(run),
+                )  # fmt: skip
+    return None
+
+
+def _clean(run: Run, detector: Detector, measured: list[Finding], lost: int, limits: Limits) -> Outcome:
     """Clean is said with what was measured."""
     if not measured:
         return Outcome(detector.name, "clean", "nothing of the kind was seen", "未发现此类现象")
-    best, least = measured[0], number("_share", limits.min_share)
-    share, saving = number("_share", best.saving_share), number("_ns", best.saving_ns)
+    least, amount = number("_share", limits.min_share), max(measured[0].saving_ns, lost // run.step_count)
+    share, saving = number("_share", amount / run.step_ns if run.step_ns else 0.0), number("_ns", amount)
     return Outcome(
         detector.name, "clean",
         f"at most {saving} of the step ({share}), below the limit of {least}",
@@ -170,12 +223,13 @@ def _clean(detector: Detector, measured: list[Finding], limits: Limits) -> Outco
 
 def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     """The candidate with its saving and its words."""
-    total = whatif.saved_ns(run, candidate.change)
+    total = whatif.saved_ns(run, candidate.change) if candidate.replayed else run.wall_ns
     if candidate.ceiling_ns is not None:
         total = min(total, candidate.ceiling_ns)
     saving = max(0, min(total, run.wall_ns)) // run.step_count
     share = saving / run.step_ns if run.step_ns else 0.0
-    numbers = {**candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
+    told = {"per": STEP if any(run.steps.values()) else RECORDED, "device": run.get(family)}
+    numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
     return Finding(
         detector.name, candidate.cause, _severity(share),
         {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},

@@ -86,13 +86,16 @@ class Candidate:
 
     cause: str  # of analysis/causes.py
     text: str  # key of the detector's TEXT: which sentences say it
-    numbers: Mapping[str, Value]  # what the sentences mention, and more for those who look closer
+    #: What the sentences mention, and more for those who look closer. "per": ONCE says that it happened once.
+    numbers: Mapping[str, Value]
     evidence: tuple[Evidence, ...]  # the largest first; at least one
     change: Change
     confidence: Confidence = "high"
     ceiling_ns: int | None = None  # of the whole run: the saving is never more, whatever the replay says
     #: What was seen lost, in the whole run, however little a fix gives back. A large one is never clean: it is masked.
     measured_ns: int | None = None
+    #: False where no replay can tell what a fix gives back: the saving is the ceiling itself.
+    replayed: bool = True
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", co
     coalesce(h.thread, -1) AS thread, coalesce(h.how, -1) AS how
 FROM span s JOIN track ON track.track = s.track LEFT JOIN lane ON lane.op_span_id = s.span_id
     LEFT JOIN source h ON h.dst_span_id = s.span_id
-WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'wait')
+WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown', 'wait')
     OR s.kind = 'device_other' AND track.kind = 'stream'
 ORDER BY s.rank, 5, ts, "end", span
 """

@@ -3,9 +3,9 @@
 A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
 that ends it was issued by the host at one moment and launched at a later one (analysis/issue.py):
 
-* before it was issued, the gap is the host's: what it did at each moment says why (garbage
-  collection, compiling, allocating, the profiler, a synchronising call, the data loader), in this
-  order where several overlap, and `host_late` for everything else;
+* before it was issued, the gap is the host's: what it did at each moment says why (first
+  use of an operator or library, garbage collection, compiling, allocating, the profiler, a synchronising
+  call, the data loader), in this order where several overlap, and `host_late` for everything else;
 * calls that read device values in the middle of a step also own what of the gaps after them would
   not be there without them (analysis/lead.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.causes import CAUSES, GAP_ONLY
+from analysis.first_use import FirstUse, first_use
 from analysis.gaps import COUNTS_CACHE, Gaps, between, gaps, held_ns
 from analysis.host_names import ANY_THREAD, PATTERNS, Special, special
 from analysis.host_spans import NONE, Hosts, hosts
@@ -98,6 +99,7 @@ class Pieces:
 def idle(run: Run) -> Idle:
     """Every gap of every rank, apportioned."""
     every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(pace)
+    once = run.get(first_use)
     counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
     parts: list[tuple[Any, ...]] = []
     measured: list[int] = []
@@ -108,8 +110,10 @@ def idle(run: Run) -> Idle:
         measured.append(rank)
         found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
         held = held_ns(every[rank], found) if rank in counting else 0
-        lost = _lost(run, rank, found)
-        pieces = _Rank(rank, every[rank], found, of_rank.get(rank), there, rhythm, run.get(reads), lost, held).pieces()
+        pieces = _Rank(
+            rank, every[rank], found, of_rank.get(rank), once.get(rank), there, rhythm, run.get(reads),
+            _lost(run, rank, found), held,
+        ).pieces()  # fmt: skip
         starts = np.concatenate(pieces.starts)
         order = np.argsort(starts, kind="stable")
         starts = starts[order]
@@ -139,6 +143,7 @@ class _Rank:
     did: Tasks
     gaps: Gaps
     special: Special | None
+    once: FirstUse | None
     hosts: Hosts
     pace: Pace
     reads: Reads
@@ -169,6 +174,10 @@ class _Rank:
 
     def _host(self, found: Pieces, left: Intervals, tracks: list[int], reading: bool) -> None:
         """Apportions time before a launch by what a thread did."""
+        if self.once is not None:
+            part = left & self.once.times
+            found.add(part, "first_use", _culprits((self.once.starts, self.once.ends, self.once.ids), part))
+            left = left - part
         for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
             spans = self._layer(cause, tracks)
             layer = Intervals.union_of(spans[0], spans[1])

@@ -48,13 +48,21 @@ def answer(check: Check, lang: str) -> str:
             "title": plain(top.words[lang].title).rstrip(".。"), "saving": duration(top.saving_ns),
             "step": duration(check.step_ns), "share": share(top.saving_share),
         })  # fmt: skip
-    clean, blind = count(check, "clean"), count(check, "not_measured")
-    if clean:
-        return say(lang, "findings.answer_none", {"step": duration(check.step_ns), "clean": clean, "blind": blind})
+    clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
+    if clean or masked:
+        return say(lang, "findings.answer_none", {
+            "step": duration(check.step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
+        })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
     host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
     return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
+
+
+def _masked(check: Check, lang: str) -> str:
+    """How many are masked, as a part of a sentence; nothing where none is."""
+    masked = count(check, "masked")
+    return say(lang, "findings.masked_count", {"n": masked}) if masked else ""
 
 
 #: Findings overlap worth mentioning from this share of the step on.
@@ -90,9 +98,18 @@ def outcomes(check: Check, lang: str) -> str:
     """How many detectors ended how."""
     failed = count(check, "failed")
     return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
-        "found": count(check, "found"), "clean": count(check, "clean"), "blind": count(check, "not_measured"),
-        "failed": failed, "all": len(check.outcomes),
+        "found": count(check, "found"), "masked": _masked(check, lang), "clean": count(check, "clean"),
+        "blind": count(check, "not_measured"), "failed": failed, "all": len(check.outcomes),
     })  # fmt: skip
+
+
+def not_looked_for(check: Check, lang: str) -> str | None:
+    """The causes that no detector speaks of; nothing where there is none, or where only some detectors were asked."""
+    if not check.not_looked_for:
+        return None
+    named = (f"{of(lang, CAUSES[cause])} ({cause})" for cause in check.not_looked_for)
+    causes = say(lang, "findings.wide_comma").join(named)
+    return say(lang, "findings.not_looked_for_means", {"causes": causes})
 
 
 def as_dict(check: Check, lang: str) -> dict[str, Any]:

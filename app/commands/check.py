@@ -77,8 +77,11 @@ def lines(check: Check, lang: str, name: str) -> Iterator[str]:
         yield from _text(said, 0)
     yield ""
     yield telling.outcomes(check, lang)
-    for outcome in ("clean", "not_measured", "failed"):
+    for outcome in ("masked", "clean", "not_measured", "failed"):
         yield from _outcomes(check, outcome, lang)
+    if unseen := telling.not_looked_for(check, lang):
+        yield ""
+        yield from _text(unseen, 0)
     if check.quality.doubts:
         yield ""
         yield say(lang, "findings.doubts")

@@ -58,6 +58,9 @@ def show(ctx: Context) -> bool:
     for place, (finding, scene) in enumerate(pairs, 1):
         _finding(ctx, place, finding, scene)
     _outcomes(ctx, found.check.outcomes)
+    if unseen := telling.not_looked_for(found.check, ctx.lang):
+        with st.expander(f"{ctx.say('findings.not_looked_for')} · {len(found.check.not_looked_for)}"):
+            st.text(unseen)
     _better(ctx, found)
     return True
 
@@ -162,7 +165,8 @@ def _table(ctx: Context, columns: Sequence[str], rows: Sequence[tuple[str, ...]]
 
 def _outcomes(ctx: Context, outcomes: Sequence[Outcome]) -> None:
     """The detectors that found nothing: those that could not look say what would let them."""
-    for outcome, title in (("not_measured", "not_measured"), ("failed", "broken"), ("clean", "clean")):
+    titles = (("masked", "masked"), ("not_measured", "not_measured"), ("failed", "broken"), ("clean", "clean"))
+    for outcome, title in titles:
         ended = [found for found in outcomes if found.outcome == outcome]
         if not ended:
             continue

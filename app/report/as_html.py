@@ -193,7 +193,8 @@ def _numbers(finding: Finding, tongue: Tongue) -> str:
 
 def _others(check: Check, tongue: Tongue) -> Iterator[str]:
     yield f"<h2>{tongue.say('report.others')}</h2><p>{tongue.of(lambda lang: telling.outcomes(check, lang))}</p>"
-    for outcome, title in (("clean", "clean"), ("not_measured", "not_measured"), ("failed", "broken")):
+    titles = (("masked", "masked"), ("clean", "clean"), ("not_measured", "not_measured"), ("failed", "broken"))
+    for outcome, title in titles:
         ended = [found for found in check.outcomes if found.outcome == outcome]
         if not ended:
             continue
@@ -204,6 +205,9 @@ def _others(check: Check, tongue: Tongue) -> Iterator[str]:
         )
         head = _head(tongue, ("detector", 0), ("reason", 0), words="findings.")
         yield f"<h3>{tongue.say(f'findings.{title}')}</h3><table>{head}{rows}</table>"
+    if check.not_looked_for:
+        unseen = tongue.of(lambda lang: telling.not_looked_for(check, lang) or "")
+        yield f"<h3>{tongue.say('findings.not_looked_for')}</h3><p>{unseen}</p>"
 
 
 def _quality(check: Check, tongue: Tongue) -> Iterator[str]:

@@ -53,7 +53,7 @@ def _findings(check: Check, lang: str) -> Iterator[str]:
 
 
 def _unseen(check: Check, lang: str) -> Iterator[str]:
-    for outcome, title in (("not_measured", "not_measured"), ("failed", "broken")):
+    for outcome, title in (("masked", "masked"), ("not_measured", "not_measured"), ("failed", "broken")):
         ended = [found for found in check.outcomes if found.outcome == outcome]
         if not ended:
             continue
@@ -61,6 +61,8 @@ def _unseen(check: Check, lang: str) -> Iterator[str]:
         yield f"**{text(say(lang, f'findings.{title}'))}**\n"
         yield from (f"- {text(found.detector)}: {text(told(found, lang))}" for found in ended)
         yield ""
+    if unseen := telling.not_looked_for(check, lang):
+        yield f"{text(unseen)}\n"
 
 
 def text(value: str) -> str:

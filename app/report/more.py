@@ -7,7 +7,7 @@ from dataclasses import fields
 from app.report.subject import Subject
 from app.report.tongue import Tongue, text
 
-_TERMS = ("step", "saving", "share", "severity", "evidence", "clean", "unmeasured")
+_TERMS = ("step", "saving", "share", "severity", "evidence", "masked", "clean", "unmeasured")
 
 
 def thresholds(subject: Subject, tongue: Tongue) -> str:

@@ -223,6 +223,7 @@ TEXT = {
     "col_detector": ("Detector", "检查项"),
     "col_saving": ("{side}", "{side}"),
     "col_title": ("In words", "说明"),
+    "outcome_masked": ("masked", "被掩盖"),
     "outcome_clean": ("clean", "无问题"),
     "outcome_not_measured": ("not measured", "无法检查"),
     "outcome_failed": ("failed", "出错"),

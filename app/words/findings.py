@@ -15,6 +15,7 @@ TEXT = {
     "limits_working": ("Judging again…", "正在重新判断……"),
     "limits_same": ("These are the limits in force.", "当前即为生效的门限。"),
     "outcome_found": ("Found", "有发现"),
+    "outcome_masked": ("Masked by another limit", "被其他瓶颈掩盖"),
     "outcome_clean": ("Looked at and clean", "已检查，未发现问题"),
     "outcome_not_measured": ("Could not be measured", "无法检查"),
     "outcome_failed": ("Failed", "检查出错"),
@@ -29,8 +30,8 @@ TEXT = {
     ),
     "answer_none": (
         "Nothing was found that would give back 1 % of the {step} step: {clean} detectors looked and found nothing, "
-        "{blind} could not look.",
-        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{blind} 项无法检查。",
+        "{masked}{blind} could not look.",
+        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
     "answer_blind": (
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
@@ -110,17 +111,24 @@ TEXT = {
     "col_number": ("Number", "数值名"),
     "col_value": ("Value", "值"),
     "numbers": ("Its numbers", "相关数值"),
+    "masked": ("Lost, and masked by another limit", "有损失，但被其他瓶颈掩盖"),
     "clean": ("Looked at and clean", "已检查，未发现问题"),
     "not_measured": ("Could not be measured", "无法检查"),
     "broken": ("Failed", "检查出错"),
     "outcomes_count": (
-        "Of {all} detectors, {found} found something, {clean} looked and found nothing, {blind} could not look.",
-        "共 {all} 项检查：{found} 项有发现，{clean} 项无问题，{blind} 项无法检查。",
+        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, {blind} could not look.",
+        "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查。",
     ),
     "outcomes_failed": (
-        "Of {all} detectors, {found} found something, {clean} looked and found nothing, {blind} could not look, "
+        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, {blind} could not look, "
         "{failed} failed.",
-        "共 {all} 项检查：{found} 项有发现，{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
+        "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
+    ),
+    "masked_count": ("{n} saw a loss that another limit masks, ", "{n} 项被其他瓶颈掩盖，"),
+    "not_looked_for": ("Not looked for", "没有检查"),
+    "not_looked_for_means": (
+        "No detector speaks of these causes: {causes}.",
+        "以下原因没有对应的检查项：{causes}。",
     ),
     "recorded_by": ("To record it: {setting}", "采集方法：{setting}"),
     "no_setting": ("No setting of this profiler records it.", "此 profiler 没有可采集它的设置。"),

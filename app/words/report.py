@@ -62,6 +62,11 @@ TEXT = {
         "A detector had what it needs, looked, and found nothing that reaches its limit.",
         "检查所需的数据齐全，已检查，没有发现达到门限的问题。",
     ),
+    "masked": ("masked", "被掩盖"),
+    "masked_means": (
+        "Time is lost to this cause, but removing it alone gives nothing back: another limit has to fall first.",
+        "该原因确实造成了时间损失，但单独消除它没有收益：须先消除另一处瓶颈（已知时会指出）。",
+    ),
     "unmeasured": ("not measured", "无法检查"),
     "unmeasured_means": (
         "The capture does not hold what the detector needs. This says nothing about whether there is a problem.",

@@ -90,6 +90,7 @@ CREATE TABLE span (
 CREATE TABLE kernel (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
+    op_span_id      BIGINT,            -- the host operator that launched it, where the profiler says so itself (Kineto: External id)
     op_type         VARCHAR,           -- MatMulV2, Conv2D...
     core            VARCHAR,           -- AI_CORE, AI_VECTOR_CORE, MIX_AIV, AI_CPU, DSA_SQE...
     task_type       VARCHAR,           -- hardware task type
@@ -274,7 +275,8 @@ CREATE TABLE step (
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
     device_dur_ns   BIGINT,
-    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
+    phase           VARCHAR,           -- what a serving engine's step did: 'prefill', 'decode' or 'mixed'
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'engine annotation' (vLLM, SGLang), 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
 );
 
 -- The profiler's own split per step, as its file says.

@@ -248,8 +248,19 @@ TEXT = {
 
 #: Units and sources of our detectors' limits, which the detectors say in English.
 LIMITS = {
+    "times as fast as fp32": "倍（相对 fp32 的速度）",
+    "below this the conversion costs what the faster units save": "低于此值，更快单元省下的时间会被类型转换抵消",
     "share of the step": "占步长的比例",
     "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
+    "share of the device's memory": "占设备内存的比例",
+    "above it the next larger batch does not fit": "高于此值，再大一档的 batch 就放不下",
+    "most reserved by most allocated": "最多预留量与最多分配量之比",
+    "below it, rounding of blocks explains the rest": "低于此值，可由内存块取整解释",
+    "steps in a row": "连续的 step 数",
+    "fewer may be a warm-up": "更少可能只是预热",
+    "share of the most allocated": "占最多分配量的比例",
+    "less may be caches that fill up once": "更少可能只是缓存首次填满",
+    "ns between two calls": "两次调用间隔的 ns",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",
@@ -279,5 +290,9 @@ LIMITS = {
     "beyond chance for hundreds of steps": "对数百步而言已不可能是偶然",
     "launches and streams vary by some us; a pause is longer": "下发与流间有若干 us 的波动，停顿比这更长",
     "times usual": "倍（相对平时）",
+    "share of the group's mean": "占通信域平均值的比例",
+    "tiles of 128 tokens: equal shares still differ by some": "按 128 个 token 分块，均分时也会有少量差异",
+    "share of the mean stage": "占各阶段平均值的比例",
+    "stages that differ by less are an even split of layers": "差异小于此值时，层的划分已是均匀的",
     "the median kernel of a healthy step stays within 3 %": "正常训练步的中位算子波动在 3 % 以内",
 }

@@ -78,10 +78,11 @@ def _kernel(draft: Draft, backend: str) -> str:
         told = npu.told(npu.TASK_TYPE)
         task = f", {told} AS task_type, {npu.core(told)} AS core"
         rest = "LEFT JOIN device_rest_raw r ON r.row = t.row"
-    return f"""SELECT t.row AS span_id, t.stream, coalesce(g.text, q.grid) AS grid,
+    return f"""SELECT t.row AS span_id, o.op AS op_span_id, t.stream, coalesce(g.text, q.grid) AS grid,
         coalesce(b.text, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
         t.occupancy AS occupancy_percent{task}
-        FROM task t LEFT JOIN {LISTS} g ON g.code = t.grid LEFT JOIN {LISTS} b ON b.code = t.block {join} {rest}
+        FROM task t LEFT JOIN {LISTS} g ON g.code = t.grid LEFT JOIN {LISTS} b ON b.code = t.block
+        LEFT JOIN of_operator o ON o.row = t.row {join} {rest}
         WHERE t.kind IN ('kernel', 'memset')"""
 
 

@@ -126,7 +126,11 @@ WITH seen AS (
     FROM (SELECT DISTINCT shape FROM ev) JOIN category_raw k ON k.number = {category}
         JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {name}
 ), asked AS (
-    SELECT *, device AND {known} AS known, device AND {fused} AS fused, device AND {suspected} AS suspected FROM seen
+    -- A CASE asks no name of the host; there are many.
+    SELECT *, CASE WHEN device THEN {known} ELSE false END AS known,
+        CASE WHEN device THEN {fused} ELSE false END AS fused,
+        CASE WHEN device THEN {suspected} ELSE false END AS suspected
+    FROM seen
 ), judged AS (
     SELECT *, CASE WHEN device THEN {device_kind} ELSE {host_kind} END AS kind FROM asked
 )

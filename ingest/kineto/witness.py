@@ -94,16 +94,22 @@ FROM below b LEFT JOIN one USING (track, place) LEFT JOIN largest USING (track, 
 WHERE coalesce(one.elements, largest.elements) IS NOT NULL OR one.team IS NOT NULL GROUP BY b.dst
 """
 
+_NOTHING_SAID = """
+CREATE TABLE operator_said (row BIGINT, team VARCHAR, dtype VARCHAR, elements BIGINT, by_shape BOOLEAN)
+"""
+
 
 def witness(draft: Draft) -> None:
     """Tell more communication by launches and streams; ``operator_said`` is what operators say of their launches."""
     facts = comm_facts.facts()
-    draft.keep("called", _CALLED.format(launches=facts.launches("s.text")))
-    draft.keep("below", _BELOW)
-    _tell(draft, "by_launch", _JUDGED.format(computes=facts.computes("text")))
+    called = draft.keep("called", _CALLED.format(launches=facts.launches("s.text")))
+    if called and draft.keep("below", _BELOW):
+        _tell(draft, "by_launch", _JUDGED.format(computes=facts.computes("text")))
+        draft.keep("operator_said", _SAID)
+    else:
+        draft.con.execute(_NOTHING_SAID)
     if count(draft, "SELECT count(*) FROM sort WHERE kind = 'unknown'"):
         _tell(draft, "by_stream", _ALONE)
-    draft.keep("operator_said", _SAID)
 
 
 def _tell(draft: Draft, name: str, judged: str) -> None:

@@ -56,7 +56,8 @@ def test_breakdown_promises_its_keys(where: Path) -> None:
     assert isinstance(rows, list)
     assert set(rows[0]) == {
         "rank", "step", "start_ns", "dur_ns", "computing_ns", "communication_ns", "communication_not_overlapped_ns",
-        "overlapped_ns", "copy_ns", "copy_not_overlapped_ns", "idle_ns", "residual_ns", "profiler",
+        "overlapped_ns", "copy_ns", "copy_not_overlapped_ns", "unknown_ns", "unknown_not_overlapped_ns", "idle_ns",
+        "residual_ns", "profiler",
     }  # fmt: skip
     # 40 kernels of 60.5 us, one every 100 us
     assert (rows[0]["computing_ns"], rows[0]["residual_ns"]) == (40 * 60_500, 0)

@@ -293,7 +293,7 @@ def test_real_captures_add_up_and_agree_with_the_split(
         split = dict(sides[-1].side.parts)
         assert sides[-1].residual_ns == 0
         assert [by_kind.get(kind, 0) for kind in pieces.KINDS] == [
-            split[part] for part in ("computing", "communication", "copy", "idle")
+            split[part] for part in ("computing", "communication", "copy", "unknown", "idle")
         ]  # fmt: skip
     found = change([sides[0]], [sides[1]])
     exact(found)

@@ -85,8 +85,8 @@ def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
     found = con.execute(
         "SELECT rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, "
         "overlapped_ns, copy_ns, copy_not_overlapped_ns, unknown_ns, unknown_not_overlapped_ns, idle_ns, "
-        "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - unknown_not_overlapped_ns "
-        "- idle_ns FROM device_time ORDER BY rank, step IS NOT NULL, ts_ns, step"
+        "dur_ns - computing_ns - coalesce(communication_not_overlapped_ns, 0) - copy_not_overlapped_ns "
+        "- unknown_not_overlapped_ns - idle_ns FROM device_time ORDER BY rank, step IS NOT NULL, ts_ns, step"
     ).fetchall()
     split = [Row(*(*row, said.get((row[0], row[1])))) for row in found]
     known = {(row.rank, row.step) for row in split}
@@ -151,7 +151,7 @@ def rows(
     columns = [within(part) for part in (computing, communication, exposed, both, copy, bare, did.unknown, dark, idle)]
     for i, (step, begin, end) in enumerate(windows):
         comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown, gaps = (column[i] for column in columns)
-        parts = (comp, shown, shown_copy, shown_unknown, gaps)
+        parts = (comp, shown or 0, shown_copy, shown_unknown, gaps)  # untold, it is in the others
         residual = None if None in parts else end - begin - sum(part for part in parts if part is not None)
         yield Row(
             rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown,

@@ -15,11 +15,11 @@ CREATE OR REPLACE VIEW split (
     unknown_ns,       -- work runs that nothing told to compute or to communicate
     unknown_not_overlapped_ns, -- of that, time in which nothing computes, communicates or copies
     idle_ns,          -- nothing runs
-    residual_ns       -- dur less computing, the three parts that are not overlapped, and idle: 0
+    residual_ns       -- dur less computing, the three parts that are not overlapped, and idle: 0; NULL: not all known
 ) AS
 SELECT
     rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, overlapped_ns, copy_ns,
     copy_not_overlapped_ns, unknown_ns, unknown_not_overlapped_ns, idle_ns,
-    dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - unknown_not_overlapped_ns
-    - idle_ns
+    dur_ns - computing_ns - coalesce(communication_not_overlapped_ns, 0) - copy_not_overlapped_ns
+    - unknown_not_overlapped_ns - idle_ns
 FROM device_time;

@@ -177,7 +177,7 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     numbers = {**candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
     return Finding(
         detector.name, candidate.cause, _severity(share),
-        {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},
+        {lang: filled(texts[candidate.text], numbers, run.stepped) for lang, texts in detector.text.items()},
         saving, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
     )  # fmt: skip
 

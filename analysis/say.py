@@ -12,6 +12,19 @@ from analysis.finding import Value, Words
 
 LANGUAGES = ("en", "zh")
 
+_Swaps = tuple[tuple[re.Pattern[str], str], ...]
+#: Sentences speak of each step. What they say instead where a job marked none, in both languages.
+_NO_STEP: _Swaps = (
+    (re.compile(r" kernels of (?:each|every|a) step,"), " kernels,"),
+    (re.compile(r"(?<!out )\b(of|in) (?:each|every|a|the) step\b(?!')"), r"\1 the recorded time"),
+    (re.compile(r"\b(?:each|the) step would\b"), "the recorded time would"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the recorded time"),
+    (re.compile(r"设备每步"), "设备在采集时段内"),
+    (re.compile(r"每步可缩短"), "采集时段可缩短"),
+    (re.compile(r"每步(?:共)?"), "采集时段内"),
+    (re.compile(r"占步长"), "占采集时长"),
+)
+
 
 def number(name: str, value: Value) -> str:
     """A number as people read it: three digits that matter, its unit by the ending of its name."""
@@ -57,8 +70,15 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
 
 
-def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
-    """The sentences with their numbers."""
+def of_steps(text: str, stepped: bool) -> str:
+    """A sentence about each step as it is true of a job, whether it marked steps or not."""
+    for pattern, instead in () if stepped else _NO_STEP:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def filled(words: Words, numbers: Mapping[str, Value], stepped: bool = True) -> Words:
+    """The sentences with their numbers; ``stepped``: the job marked steps."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
     known = {name for name, value in numbers.items() if value is not None}
     several = not spoken.get("ranks", "0").isdigit()
@@ -66,6 +86,7 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     def sentence(template: str) -> str:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
+        template = of_steps(template, stepped)
         return _PART.sub(lambda part: _known_part(part[1], known), template).format_map(spoken)
 
     return Words(sentence(words.title), sentence(words.advice))

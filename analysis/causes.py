@@ -56,11 +56,12 @@ CAUSES: dict[str, tuple[str, str]] = {
     "idle_unexplained": ("the device idles and nothing recorded says why", "设备空闲，已采集的数据说明不了原因"),
 }
 
-#: What a gap can hold besides: it waited for work on another stream; nothing recorded says why.
+#: What a gap can hold besides: it waited for work on another stream; a graph is recorded; nothing recorded says why.
 GAP_ONLY: dict[str, tuple[str, str]] = {
     "dependency": (
         "the device waited for work on another of its streams, or for an earlier node of a graph",
         "设备在等自己另一条流上的任务，或图中靠前的节点",
     ),
+    "graph_capture": ("the host records a graph, nothing is run", "主机正在录制图，不执行任务"),
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }

@@ -3,6 +3,7 @@
 A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
 that ends it was issued by the host at one moment and launched at a later one (analysis/issue.py):
 
+* while the host records a graph, nothing that it asks for is run: `graph_capture`;
 * before it was issued, the gap is the host's: what it did at each moment says why (garbage
   collection, compiling, allocating, the profiler, a synchronising call, the data loader), in this
   order where several overlap, and `host_late` for everything else;
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from analysis.causes import CAUSES, GAP_ONLY
 from analysis.gaps import COUNTS_CACHE, Gaps, between, gaps, held_ns
+from analysis.graph_capture import captures
 from analysis.host_names import ANY_THREAD, PATTERNS, Special, special
 from analysis.host_spans import NONE, Hosts, hosts
 from analysis.intervals import EMPTY, Intervals, Ints
@@ -110,7 +112,9 @@ def idle(run: Run) -> Idle:
         found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
         steps = np.array([(step.ts_ns, step.end_ns) for step in run.steps[rank]], np.int64).reshape(-1, 2)
         held = held_ns(every[rank], found) if rank in counting else 0
-        pieces = _Rank(rank, every[rank], found, of_rank.get(rank), there, rhythm, did.work(), steps, held).pieces()
+        recording = run.get(captures).windows(rank)
+        of = _Rank(rank, every[rank], found, of_rank.get(rank), there, rhythm, did.work(), steps, held, recording)
+        pieces = of.pieces()
         starts = np.concatenate(pieces.starts)
         order = np.argsort(starts, kind="stable")
         starts = starts[order]
@@ -139,6 +143,7 @@ class _Rank:
     work: Intervals
     steps: Ints  # start and end of each
     held_ns: int  # after each kernel the profiler holds the device for so long
+    recording: Intervals  # of graphs
 
     def pieces(self) -> Pieces:
         found = Pieces([], [], [], [])
@@ -149,8 +154,11 @@ class _Rank:
         follow = after_syncs(gaps, self.did, syncs, self.work, self.steps, self.pace.long_ns)
         held = self._held()
         found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
-        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, follow)
-        self._host(found, between(gaps.issued, gaps.launched) - held, queue, None)
+        recorded = between(gaps.starts, gaps.launched) & self.recording
+        found.add(recorded, "graph_capture", np.full(len(recorded.starts), NONE))
+        done = held | recorded
+        self._host(found, between(gaps.starts, gaps.issued) - done, issuing, follow)
+        self._host(found, between(gaps.issued, gaps.launched) - done, queue, None)
         self._device(found, held)
         return found
 

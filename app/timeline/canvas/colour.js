@@ -26,6 +26,7 @@ const CAUSE_COLOURS = {
   host_late: "#d55e00", sync_stall: "#cc79a7", launch_overhead: "#e69f00", dependency: "#56b4e9", unknown: "#a9b1bb",
   copy_exposed: "#9c2f75", dataloader: "#009e73", gc: "#b8a800", compile: "#7468a8", memory_alloc: "#8c5a2b",
   profiler_overhead: "#68757f", late_rank: "#f2bb45", comm_exposed: "#c28200", pipeline_bubble: "#1b5c88",
+  graph_capture: "#4b8f8c",
 };
 const SPARE_CAUSES = ["#4f84a8", "#707d1f", "#b65a94", "#7acab0"];
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.host_spans import NONE, hosts
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
 
@@ -36,12 +37,8 @@ _CALLS = f"""
     WHERE track IN (SELECT track FROM marked WHERE what = 1) ORDER BY track, ts_ns, span_id
 """
 _AROUND = """
-    SELECT c.span_id, first(s.name ORDER BY s.kind = 'annotation', s.ts_ns, s.dur_ns DESC),
-        first(s.ts_ns ORDER BY s.kind = 'annotation', s.ts_ns, s.dur_ns DESC),
-        first(s.ts_ns + s.dur_ns ORDER BY s.kind = 'annotation', s.ts_ns, s.dur_ns DESC)
-    FROM span c JOIN span s ON s.track = c.track AND s.kind IN ('cpu_op', 'annotation') AND s.ts_ns <= c.ts_ns
-        AND s.ts_ns + s.dur_ns >= c.ts_ns + c.dur_ns
-    WHERE list_contains(?, c.span_id) GROUP BY c.span_id
+    SELECT span_id, name, ts_ns, ts_ns + dur_ns, kind = 'cpu_op' FROM span
+    SEMI JOIN (SELECT unnest(?::BIGINT[]) AS span_id) USING (span_id) WHERE kind IN ('cpu_op', 'annotation')
 """
 
 
@@ -79,7 +76,8 @@ def captures(run: Run) -> Captures:
     calls = run.columns(_CALLS)
     begins, ends, what = (calls[name] for name in ("ts_ns", "end_ns", "what"))
     first = np.flatnonzero(what == 1)
-    held = _around(run, [int(span) for span in calls["span_id"][first]])
+    by_rank = {rank: first[calls["rank"][first] == rank] for rank in np.unique(calls["rank"][first]).tolist()}
+    held = {rank: iter(_around(run, rank, calls["track"][at], begins[at])) for rank, at in by_rank.items()}
     found: list[Capture] = []
     for at, following in zip(first.tolist(), np.append(first, len(what))[1:].tolist(), strict=True):
         stop = min(following, int(np.searchsorted(calls["track"], calls["track"][at], side="right")))
@@ -91,7 +89,7 @@ def captures(run: Run) -> Captures:
         begin, until = int(begins[at]), int(ends[last])
         found.append(Capture(
             rank, span, begin, until, int((what[at:end] == 5).sum()),
-            int((ends - begins)[ready[what[ready] == 3]].sum()), *held.get(span, (None, begin, until)),
+            int((ends - begins)[ready[what[ready] == 3]].sum()), *(next(held[rank]) or (None, begin, until)),
         ))  # fmt: skip
     found.sort(key=lambda each: (each.rank, each.begin_ns))
     every = Captures(tuple(found), frozenset())
@@ -115,7 +113,20 @@ def _mostly(run: Run, rank: int, every: Captures) -> bool:
     return bool(recording > MOST * (end - begin))
 
 
-def _around(run: Run, spans: list[int]) -> dict[int, tuple[str | None, int, int]]:
-    """The outermost operator around each call, without one the outermost annotation."""
-    rows = run.con.execute(_AROUND, [spans]).fetchall() if spans else []
-    return {call: (name, begin, end) for call, name, begin, end in rows}
+def _around(run: Run, rank: int, tracks: Ints, begins: Ints) -> list[tuple[str, int, int] | None]:
+    """The outermost operator around each begin, without one the outermost annotation: name, start, end."""
+    spans = run.get(hosts).spans(rank)
+    at = np.array([spans.innermost(int(t), begins[i : i + 1])[0] for i, t in enumerate(tracks)], np.int64)
+    chains: list[list[int]] = [[] for _ in at]  # innermost first
+    for chain, inner in zip(chains, at.tolist(), strict=True):
+        while inner != NONE:
+            chain.append(int(spans.ids[inner]))
+            inner = int(spans.parent[inner])
+    rows = run.con.execute(_AROUND, [sorted({span for chain in chains for span in chain})]).fetchall()
+    known = {span: (name, begin, end, is_op) for span, name, begin, end, is_op in rows}
+    found: list[tuple[str, int, int] | None] = []
+    for chain in chains:
+        held = [known[span] for span in reversed(chain) if span in known]
+        best = next((each for each in held if each[3]), held[0] if held else None)
+        found.append(best and best[:3])
+    return found

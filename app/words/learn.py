@@ -259,6 +259,12 @@ LIMITS = {
     "share of the most allocated": "占最多分配量的比例",
     "less may be caches that fill up once": "更少可能只是缓存首次填满",
     "ns between two calls": "两次调用间隔的 ns",
+    "share of the launches": "占下发次数的比例",
+    "the rest launch graphs or several kernels at once": "其余为整图下发或一次下发多个算子",
+    "launches of long kernels": "长算子的下发次数",
+    "fewer may all be waited for by chance": "更少则可能只是碰巧都在等待",
+    "ns of a kernel": "算子的 ns",
+    "a launch on a slow driver takes as long without waiting": "慢驱动上的下发即使不等待也要这么久",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",

@@ -265,6 +265,13 @@ LIMITS = {
     "fewer may all be waited for by chance": "更少则可能只是碰巧都在等待",
     "ns of a kernel": "算子的 ns",
     "a launch on a slow driver takes as long without waiting": "慢驱动上的下发即使不等待也要这么久",
+    "with 2 nobody knows whether the second is the odd one": "只有 2 个时，无法知道第二个是否只是例外",
+    "new shapes of an operator after its first step": "算子在其首个 step 之后遇到的新形状数",
+    "one may be the last short batch": "一个可能只是最后不满的 batch",
+    "times what the host takes before the operator at known shapes": "与已知形状下该算子之前主机耗时之比",
+    "less is its usual spread": "更小属于正常波动",
+    "ns of a gap": "空隙的 ns",
+    "shorter ones are launches": "更短的是下发本身",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",

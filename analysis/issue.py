@@ -19,7 +19,7 @@ from analysis.intervals import Ints
 from analysis.run import Run
 
 #: Span kinds that are work of the device (analysis/split.py): what ends a gap.
-WORK = ("kernel", "memset", "comm_op", "memcpy")
+WORK = ("kernel", "memset", "comm_op", "memcpy", "unknown")
 #: From launch to start on an idle device where a rank shows too few to tell: the median of the real captures.
 USUAL_LATENCY_NS = 20_000
 #: So many launches to an idle device tell what is usual.
@@ -47,7 +47,8 @@ class Tasks:
 
 _WORK = """
     SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns, track, kind FROM span
-    WHERE kind IN ('kernel', 'memset', 'comm_op', 'memcpy') AND dur_ns > 0 ORDER BY rank, ts_ns, end_ns, span_id
+    WHERE kind IN ('kernel', 'memset', 'comm_op', 'memcpy', 'unknown') AND dur_ns > 0
+    ORDER BY rank, ts_ns, end_ns, span_id
 """
 _LAUNCHES = """
     SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track,

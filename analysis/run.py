@@ -26,6 +26,7 @@ class Step:
     step: int
     ts_ns: int
     dur_ns: int
+    phase: str | None = None  # of a serving engine: prefill, decode or mixed
 
     @property
     def end_ns(self) -> int:
@@ -45,7 +46,7 @@ class Run:
         self.ranks: tuple[int, ...] = tuple(
             rank for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall()
         )
-        rows = con.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
+        rows = con.execute("SELECT rank, step, ts_ns, dur_ns, phase FROM step ORDER BY rank, ts_ns").fetchall()
         steps: dict[int, list[Step]] = {rank: [] for rank in self.ranks}
         for row in rows:
             steps.get(row[0], []).append(Step(*row))

@@ -1,6 +1,9 @@
 """Numbers in sentences: the ending of a number's name is its unit.
 
-A part of a sentence in [[double brackets]] is left out where a number in it is not known.
+A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that
+begins with families of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences
+are written for a job with steps; of what was recorded without steps, and of what happened once, they
+say so instead.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ def _digits(value: float) -> str:
 
 
 def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
-    """The sentences with their numbers."""
+    """The sentences with their numbers, in the language of the device (`device`) and of the time (`per`)."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
     known = {name for name, value in numbers.items() if value is not None}
     several = not spoken.get("ranks", "0").isdigit()
@@ -66,14 +69,43 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     def sentence(template: str) -> str:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
-        return _PART.sub(lambda part: _known_part(part[1], known), template).format_map(spoken)
+        template = per(template, spoken.get("per", STEP))
+        told = _PART.sub(lambda part: _told_part(part, known, spoken.get("device", "")), template)
+        return told.format_map(spoken)
 
     return Words(sentence(words.title), sentence(words.advice))
 
 
-_PART = re.compile(r"\[\[(.*?)\]\]")
+#: What a number is per: a step, the whole recorded time where no step was marked, or it happened once.
+STEP, RECORDED, ONCE = "step", "recorded", "once"
+#: How a sentence says it: of a step, of the recorded time, of what happened once.
+_PER = (
+    ("of each step", "of the recorded time", "once"),
+    ("in each step", "in the recorded time", "once"),
+    ("each step would be", "the recorded time would be", "the recorded time would be"),
+    ("Operators a step", "Operators", "Operators"),
+    (" times a step", " times", " times"),
+    (" receives a step", " receives", " receives"),
+    (" calls in a step", " calls", " calls"),
+    ("out of the step's way", "out of the way", "out of the way"),
+    ("每步", "全程", "单次"),
+)
+
+
+def per(template: str, what: str) -> str:
+    """A template of a job with steps, said of something else."""
+    if what != STEP:
+        for phrases in _PER:
+            template = template.replace(phrases[0], phrases[2 if what == ONCE else 1])
+    return template
+
+
+#: Families of devices that sentences know.
+FAMILIES = ("npu", "cuda", "rocm")
+_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm)(?:\|(?:npu|cuda|rocm))*): ?)?(.*?)\]\]")
 _NAME = re.compile(r"{(\w+)}")
 
 
-def _known_part(part: str, known: set[str]) -> str:
-    return part if known.issuperset(_NAME.findall(part)) else ""
+def _told_part(part: re.Match[str], known: set[str], device: str) -> str:
+    meant = part[1] is None or device in part[1].split("|")
+    return part[2] if meant and known.issuperset(_NAME.findall(part[2])) else ""

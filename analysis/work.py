@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,12 @@ class Work:
     ns: Ints
     shapes: Ints  # a hash over the shapes of all; equal where the work is the same
     shaped: bool  # whether shapes were recorded on every rank
+
+    def of(self, ranks: Sequence[int]) -> Work:
+        """The same of some ranks."""
+        rows = np.array([rank in ranks for rank in self.ranks], np.bool_)
+        kept = tuple(rank for rank in self.ranks if rank in ranks)
+        return Work(kept, self.names, self.count[rows], self.ns[rows], self.shapes[rows], self.shaped)
 
     def typical_ns(self, rank: int) -> Ints:
         """What the kernels of each name take on the other ranks: their median."""

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import duckdb
 
 from analysis import limits as limits_
-from analysis.blame import Blame, blames, moments
+from analysis.blame import Blame, everywhere, moments
 from analysis.culprit import codes
 from analysis.finding import Candidate, Value, Words
 from analysis.host_names import special
@@ -67,12 +67,14 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate for each group of ranks that compile alike."""
-    spans = run.get(special)
-    for found in blames(run, "compile"):
-        calls = max(int(spans[rank].of("compile").sum()) for rank in found.ranks)
-        numbers: dict[str, Value] = {**found.numbers, "calls": calls, "operators": _operators(run, found)}
-        yield Candidate("compile", "found", numbers, found.evidence, found.change)
+    """One candidate: the ranks that lose most."""
+    spans, seen = run.get(special), everywhere(run, "compile")
+    if seen is None:
+        return
+    found, change = seen
+    calls = max(int(spans[rank].of("compile").sum()) for rank in found.ranks)
+    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "operators": _operators(run, found)}
+    yield Candidate("compile", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 
 def _operators(run: Run, found: Blame) -> list[str]:

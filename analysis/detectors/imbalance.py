@@ -2,22 +2,24 @@
 
 ## What it measures
 The time of each rank's kernels in its steps, name by name, against the median of the other captured
-ranks. Unequal work is more of the same: as many kernels with larger shapes, or more kernels of most
-names. Kernels of the same shapes that merely run slower are no imbalance (see slow_tail,
-frequency_drop, late_rank); where shapes were not recorded, most names have to be longer.
+ranks of its pipeline stage. Unequal work is more of the same: as many kernels with larger shapes, or
+more kernels of most names. Kernels of the same shapes that merely run slower are no imbalance (see
+slow_tail, frequency_drop, late_rank); where shapes were not recorded, most names have to be longer.
+Kernels of experts are left out (expert_imbalance).
 
 ## Why it costs
 Everybody meets in the next collective, so the step takes as long as the busiest rank.
 
 ## What to do
-Give every rank the same: pack samples by their tokens, balance experts, move layers between stages.
+Give every rank the same: pack samples by their tokens.
 
 ## Limits of the method
-Ranks that were not captured may be busier still. The saving brings the busiest rank down to the
+Ranks that were not captured may be busier still. Stages that differ are another matter (stage_balance),
+so a rank is only compared with its own stage's. The saving brings the busiest rank down to the
 others; sharing its work out evenly gives a little less. Never more than others waited for it.
 
 ## References
-Megatron-LM and MindSpeed: sequence packing, --moe-aux-loss-coeff; docs/views.md.
+Megatron-LM and MindSpeed: sequence packing; docs/views.md.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ import numpy as np
 
 from analysis import limits as limits_
 from analysis.collectives import POINT_TO_POINT, collectives
+from analysis.experts import of_experts
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from analysis.intervals import Ints
 from analysis.lateness import late_peers, told, waited_less
 from analysis.limits import limit
 from analysis.run import Run
+from analysis.stages import pipelines
 from analysis.work import Work, work
 
 NEEDS = ("kernels",)
@@ -45,15 +49,14 @@ TEXT = {
         "found": Words(
             "Rank {rank} computes {more_ns} of each step ({more_share}) longer than the other ranks: unequal work",
             "Most of it is in {kernels}. Give every rank as much to do: pack samples so that ranks get the same number "
-            "of tokens, balance the experts (auxiliary loss, capacity), spread layers evenly over the stages. Shared "
-            "out evenly over the captured ranks, the busiest would have {even_ns} less.",
+            "of tokens. Shared out evenly over the captured ranks, the busiest would have {even_ns} less.",
         ),
     },
     "zh": {
         "found": Words(
             "rank {rank} 每步比其他卡多计算 {more_ns}（{more_share}）：负载不均",
-            "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本、均衡专家（辅助损失、容量）、"
-            "均匀划分各阶段的层。若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
+            "主要在 {kernels}。请让每张卡的工作量相同：按 token 数打包样本。"
+            "若在已采集的卡之间平均分配，最忙的卡可减少 {even_ns}。",
         ),
     },
 }
@@ -70,14 +73,34 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate per rank that has more to do than the others."""
-    found = run.get(work)
-    if len(found.ranks) < 2:
-        if len(run.get(collectives)) or (run.world_size or 1) > 1:
+    """One candidate per rank that has more to do than the others of its stage."""
+    alike = [found for found in (run.get(work).of(ranks) for ranks in _stages(run)) if len(found.ranks) > 1]
+    if not alike:
+        if len(run.get(work).ranks) > 1:
+            if len(run.get(pipelines)) * len(run.get(pipelines)[0]) < (run.world_size or 0):
+                raise NotMeasured(
+                    "only one rank of each pipeline stage was captured", "每个流水线阶段只采集了一张卡",
+                    "a profile of every rank",
+                )  # fmt: skip
+        elif len(run.get(collectives)) or (run.world_size or 1) > 1:
             raise NotMeasured("only one rank was captured", "只采集了一张卡", "a profile of every rank")
-        return
+    for found in alike:
+        yield from _busier(run, found, limits)
+
+
+def _stages(run: Run) -> list[list[int]]:
+    """Ranks with the same work: those of one stage, where the job is a pipeline."""
+    place = {rank: number for one in run.get(pipelines) for number, rank in enumerate(one.ranks)}
+    stages: dict[int, list[int]] = {}
+    for rank in run.get(work).ranks:
+        stages.setdefault(place.get(rank, -1), []).append(rank)
+    return list(stages.values())
+
+
+def _busier(run: Run, found: Work, limits: Limits) -> Iterator[Candidate]:
     for rank in found.ranks:
         more, typical = found.more_ns(rank, limits.broad), int(found.typical_ns(rank).sum())
+        more[[of_experts(name) for name in found.names]] = 0  # tokens of experts: see expert_imbalance
         if typical and more.sum() > limits.least_more * typical:
             yield _candidate(run, found, rank, more)
 

@@ -75,5 +75,5 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     }  # fmt: skip
     yield Candidate(
         "pipeline_bubble", "found", numbers, found.evidence, found.change,
-        "high", found.longest_ns,
+        "high", found.longest_ns, found.longest_ns,
     )  # fmt: skip

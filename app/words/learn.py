@@ -248,6 +248,8 @@ TEXT = {
 
 #: Units and sources of our detectors' limits, which the detectors say in English.
 LIMITS = {
+    "times as fast as fp32": "倍（相对 fp32 的速度）",
+    "below this the conversion costs what the faster units save": "低于此值，更快单元省下的时间会被类型转换抵消",
     "share of the step": "占步长的比例",
     "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
     "share of the device's memory": "占设备内存的比例",
@@ -301,5 +303,9 @@ LIMITS = {
     "beyond chance for hundreds of steps": "对数百步而言已不可能是偶然",
     "launches and streams vary by some us; a pause is longer": "下发与流间有若干 us 的波动，停顿比这更长",
     "times usual": "倍（相对平时）",
+    "share of the group's mean": "占通信域平均值的比例",
+    "tiles of 128 tokens: equal shares still differ by some": "按 128 个 token 分块，均分时也会有少量差异",
+    "share of the mean stage": "占各阶段平均值的比例",
+    "stages that differ by less are an even split of layers": "差异小于此值时，层的划分已是均匀的",
     "the median kernel of a healthy step stays within 3 %": "正常训练步的中位算子波动在 3 % 以内",
 }

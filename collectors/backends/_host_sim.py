@@ -58,6 +58,8 @@ class HostSim:
     clock: list[tuple[int, int]] = field(default_factory=list)  # (when, MHz) the AI cores changed their clock
     fault: str = ""  # the cause that put the item here that is running
     place: int = -1  # of that item in the step as it was written
+    used: bool = False  # the script has launched something
+    graph: int = 0  # graphs replayed so far
     _touched: list[tuple[str, str]] = field(default_factory=list)  # (fault, thread) of changes yet to be recorded
     _next_id: int = 0
     _connection: int = 900

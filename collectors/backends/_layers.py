@@ -102,7 +102,14 @@ class Layers:
                 pass
             with script.op("aten::addmm", sides, types, key):
                 script.allocate(key, "aten::addmm", BF16 * m * n)
-                script.launch("aclnnAddmm", (matmul("aclnnAddmm", m, k, n),))
+                script.launch("aclnnAddmm", (self._product(key, "aclnnAddmm", m, k, n),))
+
+    def _product(self, key: str, api: str, m: int, k: int, n: int) -> KernelSpec:
+        """A matrix product; those of experts are grouped."""
+        found = matmul(api, m, k, n)
+        if not self.config.experts or ".fc" not in key:
+            return found
+        return replace(found, name="aclnnGroupedMatmulV4_GroupedMatmul_GroupedMatmul", op_type="GroupedMatmul")
 
     def _attention(self, key: str) -> None:
         script, shape = self.script, (self.tokens, self.hidden // self.tp)
@@ -168,7 +175,7 @@ class Layers:
             for a, b, c in ((m, n, k), (k, m, n)):
                 with script.op("aten::mm", dims((a, b), (b, c)), ("c10::BFloat16",) * 2):
                     memset = KernelSpec("aclnnMm_MatMulCommon_MemSet", "MemSet", "AI_VECTOR_CORE", 2_600, EMPTY, EMPTY)
-                    kernels = (matmul("aclnnMm", a, b, c),)
+                    kernels = (self._product(key, "aclnnMm", a, b, c),)
                     script.launch("aclnnMm", (memset, *kernels) if a == k else kernels)
             with script.op("aten::sum", dims((m, n)), ("c10::BFloat16",)):
                 script.launch("aclnnReduceSum", (vector("aclnnReduceSum", "ReduceSum", 1, (m, n), "MIX_AIV"),))

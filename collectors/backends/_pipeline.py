@@ -35,7 +35,8 @@ def build(config: SimConfig, stage: int = 0) -> tuple[Item, ...]:
 class Stage(Net):
     def __init__(self, config: SimConfig, stage: int) -> None:
         stages, micro = config.pipeline, config.micro_batches
-        part = replace(config, layers=config.layers // stages, ranks=config.ranks // stages, pipeline=1)
+        layers = config.stage_layers[stage] if config.stage_layers else config.layers // stages
+        part = replace(config, layers=layers, ranks=config.ranks // stages, pipeline=1, stage_layers=())
         super().__init__(replace(part, tokens=config.tokens * stages // micro, micro_batches=1))
         self.stage, self.stages, self.micro = stage, stages, micro
         self.ends = stage == stages - 1

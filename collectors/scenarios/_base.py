@@ -87,7 +87,7 @@ def fit(
         ranks = [rank for rank in range(config.ranks) if rank not in hidden][:1]
     if skew_ns is not None:
         config = replace(config, clock_offsets_ns=tuple(skew_ns * rank for rank in range(config.ranks)))
-    elif any(fault.changes.get("pipeline", 1) > 1 for fault in faults):
+    elif config.pipeline > 1 or any(fault.changes.get("pipeline", 1) > 1 for fault in faults):
         # Stages that do not talk to each other are one run only where their clocks say so.
         config = replace(config, clock_offsets_ns=tuple(ns % 10**7 for ns in config.clock_offsets_ns))
     return config, replace(capture, ranks=tuple(ranks))

@@ -33,10 +33,11 @@ def suit(draw: random.Random, config: SimConfig) -> SimConfig:
 def plant(draw: random.Random, config: SimConfig) -> Fault:
     stages = draw.choice([number for number in (2, 4) if config.ranks % number == 0])
     changes = {"pipeline": stages, "micro_batches": draw.choice(MICRO[stages])}
-    return Fault(CAUSE, ALSO, changes=changes, find=_bubbles)
+    return Fault(CAUSE, ALSO, changes=changes, find=bubbles)
 
 
-def _bubbles(job: Job, without: Job) -> Sequence[Window]:
+def bubbles(job: Job, without: Job) -> Sequence[Window]:
+    """What each rank waits for its neighbours."""
     return [window for record in job.ranks for window in _waits(record)]
 
 

@@ -55,7 +55,8 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("device_name", _text(_card(header, device_id).get("name")))
     draft.fact("host", _text(header.get("host_name")))
     pid = _first(draft, _BUSIEST)
-    draft.fact("pid", int(pid) if isinstance(pid, str) and re.fullmatch(r"\d{1,18}", pid) else None)
+    number = re.fullmatch(r"(?:\[[^\]]+\] ?)?(\d{1,18})", pid) if isinstance(pid, str) else None
+    draft.fact("pid", int(number[1]) if number else None)
     job = _mapping(header.get("distributedInfo"))
     draft.fact("world_size", head.whole(job.get("world_size")))
     versions = {key: value for key, value in [*header.items(), *job.items()] if _VERSION_KEYS.search(key)}

@@ -1,0 +1,147 @@
+"""The stages of a pipeline have unequal work, and all others wait for the slowest.
+
+## What it measures
+What the captured ranks of each stage compute in a step, and how long they sit in sends and receives
+with nothing computed. Stages come from the groups of kind `pp`, or from who sends to whom. Part of the
+waiting belongs to every schedule: filling and draining take (p - 1) / m of a stage's work, with p stages
+and m micro-batches. The rest comes from stages that are not equal.
+
+## Why it costs
+Every micro-batch passes every stage, so the slowest stage sets the pace. Each other stage waits for it
+once per micro-batch.
+
+## What to do
+Move layers from the slow stage to the others. The last stage often holds the output layer and the
+loss over the whole vocabulary: give it fewer layers. More micro-batches make filling and draining shorter.
+
+## Limits of the method
+Equal means the mean of the captured stages; layers can only be moved as a whole. With few micro-batches
+equal stages alone give less, because the first stage then fills the pipeline later: the text says how
+much. Where nothing ties the clocks of two stages, that is the saving, because no replay can tell.
+Several chunks of layers on one rank are one stage here.
+
+## References
+Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2; Megatron-LM
+--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout;
+MindSpeed --num-layer-list, --noop-layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.capability import on_npu
+from analysis.clock import clock
+from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
+from analysis.limits import limit
+from analysis.run import Run
+from analysis.say import duration
+from analysis.stages import Pipeline, Stage, pipelines, stages
+
+NEEDS = ("collectives", "kernels")
+_MOST = 20
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Pipeline stages are unequal: stage {slow} computes {slow_ns} of each step, stage {fast} {fast_ns}; "
+            "rank {rank} waits {wait_ns} ({wait_share}) in sends and receives",
+            "Stages compute {stages}. Move layers from stage {slow} to the others, until each computes about "
+            "{even_ns}. The stage with the output layer and the loss over the vocabulary needs fewer layers "
+            "(--decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout)[[; {mindspeed} also has "
+            "--num-layer-list and --noop-layers]]. [[With {micro_batches} micro-batches, {filling_ns} of the wait is "
+            "filling and draining, and equal stages alone give back about {equal_ns}. More micro-batches give back "
+            "more.]]",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "流水线各阶段负载不均：阶段 {slow} 每步计算 {slow_ns}，阶段 {fast} 为 {fast_ns}；"
+            "rank {rank} 有 {wait_ns}（{wait_share}）在收发中等待",
+            "各阶段的计算时间：{stages}。请把阶段 {slow} 的部分层移到其他阶段，使每个阶段约为 {even_ns}。"
+            "含输出层和整个词表上 loss 的阶段应少放几层"
+            "（--decoder-last-pipeline-num-layers、--pipeline-model-parallel-layout）"
+            "[[；{mindspeed} 还可用 --num-layer-list 和 --noop-layers]]。"
+            "[[micro batch 数为 {micro_batches}，等待中有 {filling_ns} 是流水线的填充和排空，"
+            "仅均衡各阶段约可省 {equal_ns}；增加 micro batch 数可省更多。]]",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When stages are unequal."""
+
+    least_more: float = limit(0.05, "share of the mean stage", "stages that differ by less are an even split of layers")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate: all stages above the mean come down to it."""
+    every, known = run.get(pipelines), run.get(stages)
+    if not every:
+        return
+    if len(known) < 2:
+        raise NotMeasured(
+            "only one stage of the pipeline was captured", "只采集了流水线的一个阶段",
+            "a profile of one rank of each stage, over the same steps",
+        )  # fmt: skip
+    mean = sum(stage.computing_ns for stage in known) // len(known)
+    slow = max(known, key=lambda stage: stage.computing_ns)
+    waiting = [(found.total(), rank, one) for one in every for rank, found in one.waiting.items()]
+    if slow.computing_ns <= (1 + limits.least_more) * mean or not waiting:
+        return
+    yield _candidate(run, known, slow, mean, *max(waiting, key=lambda found: found[:2]))
+
+
+def _candidate(
+    run: Run, known: tuple[Stage, ...], slow: Stage, mean: int, wait: int, rank: int, pipeline: Pipeline
+) -> Candidate:
+    steps, micro = run.step_count, pipeline.micro_batches
+    fast = min(known, key=lambda stage: stage.computing_ns)
+    excess = min(slow.computing_ns - mean, wait)
+    tied = all(run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps)
+    equal = None if micro is None else excess * (micro - 1) // micro
+    filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
+    backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]
+    numbers: dict[str, Value] = {
+        "slow": slow.number, "slow_ns": slow.computing_ns // steps, "slow_ranks": list(slow.ranks),
+        "fast": fast.number, "fast_ns": fast.computing_ns // steps, "fast_ranks": list(fast.ranks),
+        "stages": [duration(stage.computing_ns / steps) for stage in known], "even_ns": mean // steps,
+        "rank": rank, "wait_ns": wait // steps, "wait_share": wait / run.wall_ns if run.wall_ns else 0.0,
+        "micro_batches": micro, "filling_ns": None if filling is None else filling // steps,
+        "equal_ns": None if equal is None else equal // steps,
+        "mindspeed": "MindSpeed" if on_npu(backend, formats) else None,
+    }  # fmt: skip
+    change = Change()
+    for stage in known:
+        for one in stage.ranks:
+            change |= _lighter(run, one, 1 - mean / stage.computing_ns if stage.computing_ns > mean else 0.0)
+    ceiling = excess if tied or equal is None else equal  # without a common clock ranks cannot be replayed together
+    return Candidate(
+        "stage_balance", "found", numbers, _evidence(pipeline, rank), change,
+        "high" if tied and len(known) == len(pipeline) else "medium", ceiling, max(0, wait - (filling or 0)), tied,
+    )  # fmt: skip
+
+
+def _lighter(run: Run, rank: int, share: float) -> Change:
+    """The rank's kernels, each shorter by this share."""
+    if share <= 0:
+        return Change()
+    rows = run.columns("SELECT span_id, dur_ns FROM span WHERE rank = ? AND kind = 'kernel'", [rank])
+    ids, less = np.asarray(rows["span_id"]).astype(np.int64), np.rint(np.asarray(rows["dur_ns"]) * share)
+    return Change(tasks=ids, task_ns=less.astype(np.int64))
+
+
+def _evidence(pipeline: Pipeline, rank: int) -> tuple[Evidence, ...]:
+    """The longest waits of the rank that waits most."""
+    found = pipeline.waiting[rank]
+    longest = np.argsort(found.starts - found.ends, kind="stable")[:_MOST].tolist()
+    return tuple(
+        Evidence(rank, int(found.starts[i]), int(found.ends[i] - found.starts[i])) for i in longest
+    )  # fmt: skip

@@ -1,0 +1,42 @@
+"""The experts of one rank get more tokens than those of the others, in every layer.
+
+Planted in a job whose two large products of a layer are grouped ones, for the experts of the rank: one rank takes over
+tokens of all others. There they take longer and have other shapes (from Level1 on), and the rank comes late to the next
+collective.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collectors.backends._items import Item, Launch
+from collectors.scenarios._edit import launches
+from collectors.scenarios._fault import Fault, SimConfig
+from collectors.scenarios.imbalance import larger
+
+CAUSE = "expert_imbalance"
+ALSO = ("imbalance", "late_rank")
+RANKS = 2
+
+
+def suit(draw: random.Random, config: SimConfig) -> SimConfig:
+    """A job with experts."""
+    return replace(config, experts=True)
+
+
+def plant(draw: random.Random, config: SimConfig) -> Fault:
+    rank, percent = draw.randrange(config.ranks), draw.randint(20, 60)
+    more = config.tokens * percent // 100
+
+    def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
+        tokens = config.tokens + more if at == rank else config.tokens - more // (config.ranks - 1)
+        return [
+            replace(item, kernels=tuple(larger(kernel, config.tokens, tokens) for kernel in item.kernels))
+            if isinstance(item, Launch) and launches(item, "GroupedMatmul")
+            else item
+            for item in items
+        ]
+
+    return Fault(CAUSE, ALSO, rank, edit=edit)

@@ -1,4 +1,4 @@
-"""Every transfer of a collective operator, what its likes need, and by how much an operator is shorter with faster ones.
+"""Every transfer of a collective operator, what its likes need, and what operators gain from faster ones.
 
 A transfer is a task that moves data over a link: not a notification, not a copy inside the device's own memory. The
 n-th transfers of an operator on all its planes run at once, so the longest of them is what the operator needs for them.
@@ -73,28 +73,22 @@ class Packets:
 def packets(run: Run) -> Packets:
     """The run's transfers."""
     rows = run.columns(_PACKETS)
-    span, rank, op_span, ts, dur, size, dst, src, plane = (
-        np.asarray(rows[name]).astype(np.int64)
-        for name in ("span_id", "rank", "op_span_id", "ts_ns", "dur_ns", "bytes", "dst", "src", "plane")
+    op = run.get(collectives).at(np.asarray(rows["op_span_id"]).astype(np.int64))
+    rows = {name: np.asarray(values)[op >= 0] for name, values in rows.items()}
+    span, rank, ts, dur, size, dst, src, plane = (
+        rows[name].astype(np.int64) for name in ("span_id", "rank", "ts_ns", "dur_ns", "bytes", "dst", "src", "plane")
     )
-    op = run.get(collectives).at(op_span)
-    links, link = _codes(rows["link"])
-    _, what = _codes(np.char.add(np.char.add(rows["what"].astype(str), "/"), rows["link"].astype(str)))
+    op, crossed = op[op >= 0], rows["link"].astype(str)
+    links, link = _codes(crossed)
+    _, what = _codes(np.char.add(np.char.add(rows["what"].astype(str), "/"), crossed))
     bare = dur.copy()
     for one in np.unique(rank).tolist():
         mine, computing = rank == one, run.activity(one).computing or EMPTY
         bare[mine] -= computing.within(ts[mine], ts[mine] + dur[mine])
-    keep = op >= 0
-    rdma = np.char.find(np.char.upper(rows["transport"].astype(str)), "RDMA") >= 0 if len(span) else keep
-    found = Packets(
-        span, rank, op, ts, dur, size, np.where(dst == rank, src, dst), _phases(op, plane), link, what, bare, links, rdma
-    )
-    return found if keep.all() else _some(found, keep)
-
-
-def _some(found: Packets, keep: Bools) -> Packets:
-    rows = {name: value[keep] if isinstance(value, np.ndarray) else value for name, value in vars(found).items()}
-    return Packets(**rows)
+    return Packets(
+        span, rank, op, ts, dur, size, np.where(dst == rank, src, dst), _phases(op, plane), link, what, bare, links,
+        np.char.find(np.char.upper(rows["transport"].astype(str)), "RDMA") >= 0,
+    )  # fmt: skip
 
 
 def _codes(texts: NDArray[Any]) -> tuple[tuple[str, ...], Ints]:

@@ -98,6 +98,15 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if _much(found, odd, limits):
         group = found.what * 64 + found.size
         yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
+    if _much(found, odd, limits):
+        group = found.what * 64 + found.size
+        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
+    if _much(found, odd, limits):
+        group = found.what * 64 + found.size
+        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
+    if _much(found, odd, limits):
+        group = found.what * 64 + found.size
+        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
     if _much(found, small, limits):
         if not np.isnan(unlike[small]).all():
             yield _candidate(run, found, small, unlike, "small")

@@ -114,7 +114,9 @@ def _candidate(
     # Those of the fast stage wait for the slow one; all of them are named, the longest first.
     longest = sorted(waiting, key=lambda each: -each[0])
     waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]
-    tied = run.get(unmovable) <= _STILL and all(run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps)
+    tied = run.get(unmovable) <= _STILL and all(
+        run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps
+    )
     equal = None if micro is None else excess * (micro - 1) // micro
     filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
     backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]

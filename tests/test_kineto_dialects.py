@@ -333,13 +333,21 @@ def test_external_ids_that_rarely_name_an_operator_name_none(tmp_path: Path) -> 
 
 
 def test_without_shapes_name_grid_and_block_tell_the_work(tmp_path: Path) -> None:
-    sizes = [([1, 1, 1], [64, 1, 1]), ([2, 1, 1], [64, 1, 1]), ([1, 1, 1], [128, 1, 1]), ([1, 1, 1], [64, 1, 1])]
+    """Unless they take unlike: then it is not known."""
+    sizes = [
+        ([1, 1, 1], [64, 1, 1], 3),
+        ([2, 1, 1], [64, 1, 1], 3),
+        ([1, 1, 1], [128, 1, 1], 3),
+        ([9, 1, 1], [9, 1, 1], 3),
+    ]
+    sizes += [([1, 1, 1], [64, 1, 1], 3.2), ([9, 1, 1], [9, 1, 1], 9)]
     run = written([
-        event for n, (grid, block) in enumerate(sizes, 1)
-        for event in (launch(10 * n, 2, n), kernel(10 * n + 3, n, grid=grid, block=block))
+        event for n, (grid, block, dur) in enumerate(sizes, 1)
+        for event in (launch(20 * n, 2, n), {**kernel(20 * n + 3, n, grid=grid, block=block), "dur": dur})
     ], tmp_path)  # fmt: skip
-    first, wider, other, again = run.get(identity).tolist()
+    first, wider, other, unlike, again, unlike_too = run.get(identity).tolist()
     assert first == again and len({first, wider, other}) == 3 and first >= 0
+    assert unlike == unlike_too == -1
 
 
 def test_without_anything_the_place_in_the_step_tells_it(tmp_path: Path) -> None:

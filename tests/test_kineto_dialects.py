@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import ingest
+from analysis.culprit import codes
+from analysis.host_spans import hosts
+from analysis.idle import idle
 from analysis.kernels import identity, kernels
 from analysis.run import Run
+from analysis.views import install
 from ingest import store
 from ingest.readers import Facts, kineto, memory_timeline, readers
 from tests.kineto_files import REAL, TRACES, Event, Maker, clipped, length, merged, ns, task, x
@@ -415,3 +420,25 @@ def test_a_device_without_its_host_has_the_steps_of_its_annotations(made: Maker)
     ]  # fmt: skip
     steps = made(device).rows("step", "step, ts_ns, host_dur_ns, device_dur_ns, phase, source")
     assert steps == [(n, ts, None, 5000, "decode", "device annotation") for n, ts in enumerate((10000, 30000))]
+
+
+# --- annotations -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sleep_inside_an_annotation_is_the_hosts_and_is_named(tmp_path: Path) -> None:
+    """Nothing is recorded below the annotation, and the device idles 989 us."""
+    run = written([
+        op("aten::add", 0, 5, 1, [[8]]), launch(1, 2, 1), kernel(5, 1),
+        x("user_annotation", "# running sparse arch", 10, 1000),
+        op("aten::add", 990, 10, 2, [[8]]), launch(992, 2, 2), kernel(998, 2),
+    ], tmp_path)  # fmt: skip
+    spans = run.get(hosts).spans(0)
+    (named,) = run.con.execute("SELECT span_id FROM span WHERE kind = 'annotation'").fetchall()
+    assert spans.ids[spans.latest(list(run.get(hosts).threads[0].of_track), np.array([500_000]))].tolist() == list(
+        named
+    )
+    assert [str(code) for code in codes(run, 0, np.array([500_000]))] == ["# running sparse arch"]
+    install(run.con)
+    found = run.get(idle)
+    late = found.pick("host_late")
+    assert (found.end - found.start)[late].sum() > 900_000 and set(found.host[late].tolist()) == set(named)

@@ -141,10 +141,11 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     peers, least = run.get(late_peers)[:_PEERS], limits.min_share * run.wall_ns
     told = run.get(told_share) >= _TOLD
     shown = [] if told else [late for late in peers if _shown(run, late, least)]
-    if not told and all(late.guessed for late in shown):
-        if hints := [one for one in run.get(orders) if one.late_ns >= least and 2 * one.last > one.count]:
-            yield from (_hint(run, one) for one in hints)  # a rank is better than a guess
-            return
+    vague = not told and all(late.guessed for late in shown)
+    hints = [one for one in run.get(orders) if one.late_ns >= least and 2 * one.last > one.count] if vague else []
+    if hints:  # a rank is better than a guess
+        yield from (_hint(run, one) for one in hints)
+        return
     if not told and not shown:
         raise NotMeasured(
             "waits inside collectives were not recorded, and the starts of the captured ranks do not show them",

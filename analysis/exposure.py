@@ -81,8 +81,9 @@ def _exposed(
     spans_ns = np.zeros(len(rows), np.int64)
     for rank in np.unique(operators.rank[rows]).tolist():
         mine = np.flatnonzero(operators.rank[rows] == rank)
-        at = rows[mine]
-        computing = run.activity(rank).computing or EMPTY
+        at, computing = rows[mine], run.activity(rank).computing
+        if computing is None:  # beside what these run was not recorded
+            continue
         pieces = [(operators.ts[at], before[at]), (after[at], operators.end[at])]
         for starts, ends in pieces:
             spans_ns[mine] += (ends - starts) - computing.within(starts, ends)
@@ -90,8 +91,8 @@ def _exposed(
             np.concatenate([starts for starts, _ in pieces]), np.concatenate([ends for _, ends in pieces])
         )
         whole[rank], totals[rank] = union.total(), (union - computing).total()
-    worst = max(totals, key=lambda rank: totals[rank])
-    if totals[worst] <= 0:
+    worst = max(totals, key=lambda rank: totals[rank], default=None)
+    if worst is None or totals[worst] <= 0:
         return None
     sized = operators.bytes[rows][operators.bytes[rows] >= 0]
     unknown = np.isin(found.how[rows], (UNKNOWN, GUESSED))
@@ -100,11 +101,12 @@ def _exposed(
         collective, group, totals[worst], worst, int((operators.rank[rows] == worst).sum()),
         int(np.median(sized)) if len(sized) else None, 1 - totals[worst] / whole[worst] if whole[worst] else None,
         Change(tasks=operators.span_id[rows][some], task_ns=spans_ns[some]),
-        bool(2 * spans_ns[unknown].sum() > spans_ns.sum()), _evidence(operators, rows, spans_ns),
+        bool(2 * spans_ns[unknown].sum() > spans_ns.sum()), shown(operators, rows, spans_ns),
     )  # fmt: skip
 
 
-def _evidence(operators: Collectives, rows: Ints, spans_ns: Ints) -> tuple[Evidence, ...]:
+def shown(operators: Collectives, rows: Ints, spans_ns: Ints) -> tuple[Evidence, ...]:
+    """The operators that lose most."""
     largest = np.argsort(-spans_ns, kind="stable")[:_MOST]
     return tuple(
         Evidence(

@@ -65,6 +65,8 @@ def _masked(check: Check, lang: str) -> str:
     return say(lang, "findings.masked_count", {"n": masked}) if masked else ""
 
 
+#: An interval is said from this ratio of its ends on.
+_WIDE = 1.25
 #: Findings overlap worth mentioning from this share of the step on.
 _WORTH_SAYING = 0.001
 
@@ -164,6 +166,14 @@ def cause(finding: Finding, lang: str) -> str:
     """What the finding blames, in the words of the vocabulary."""
     meaning = CAUSES.get(finding.cause)
     return say(lang, "findings.cause", {"cause": of(lang, meaning)}) if meaning else finding.cause
+
+
+def interval(finding: Finding, lang: str) -> str | None:
+    """Between what and what a saving lies, where a part of the run cannot move; nothing where that is one figure."""
+    if finding.saving_most_ns <= _WIDE * finding.saving_ns:
+        return None
+    values = {"least": duration(finding.saving_ns), "most": duration(finding.saving_most_ns)}
+    return say(lang, "findings.interval", values)
 
 
 def moment(evidence: Evidence, lang: str) -> str:

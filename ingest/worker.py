@@ -185,8 +185,9 @@ def _commit(
     run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id)
     if not job.request.redact:  # names of files tell of people
-        told = described((p.source.root for p in group), [*job.request.paths, scratch / "unpacked"])
-        _keep(staged, scratch / run_id, ledger.passed_over(files, {p.source.root for p in group}) | told)
+        real = {job.opener.stand_ins.real(p.source.root) for p in group}
+        told = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | told)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)

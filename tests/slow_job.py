@@ -84,7 +84,8 @@ class Job:
     def of(self, rank: int, *parts: str) -> list[Span]:
         return [
             span for span in self.work
-            if span.rank == rank and (WORK[span.kind] in parts or "communication" in parts and span.span_id in self.fused)
+            if span.rank == rank
+            and (WORK[span.kind] in parts or "communication" in parts and span.span_id in self.fused)
         ]  # fmt: skip
 
     def recorded(self, rank: int) -> dict[str, bool]:

@@ -12,7 +12,8 @@ from ingest import store as stores
 
 _WORDS = {
     "en": ("rank", "step", "wall ms", "computing", "exposed comm", "exposed copy", "unknown", "idle", "residual",
-           "profiler free", "whole", "'-' is not measured. computing + exposed comm + exposed copy + unknown + idle + residual = wall."),
+           "profiler free", "whole",
+           "'-' is not measured. computing + exposed comm + exposed copy + unknown + idle + residual = wall."),
     "zh": ("卡", "步", "总时长 ms", "计算", "未掩盖通信", "未掩盖拷贝", "未知", "空闲", "残差", "采集器 Free",
            "全程", "“-” 表示未测得。计算 + 未掩盖通信 + 未掩盖拷贝 + 未知 + 空闲 + 残差 = 总时长。"),
 }  # fmt: skip

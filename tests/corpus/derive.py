@@ -40,6 +40,7 @@ IDLE = "host_late|sync_stall|launch_overhead|dataloader|gc|compile|memory_alloc|
        "shape_churn|idle_unexplained|environment|copy_exposed|late_rank|pipeline_bubble|stage_balance"  # fmt: skip
 ALLOCATES = re.compile(r"(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Malloc))|aclrt(?:Malloc|Free)|MemAlloc|(?:cu|hip)Mem")
 FP32 = re.compile(r"sgemm|simt_\w*gemm|_s884gemm_fp32|f32f32_f32f32_(?!.*tf32)", re.I)
+STEP = re.compile(r"ProfilerStep#|execute_(?:\d+_)?context_|execute_model$|step\[")
 LOADS = re.compile(r"DataLoader|dataloader", re.I)
 
 
@@ -105,7 +106,7 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
                 d2d.append(span)
         else:
             calls[name] += 1
-            if name.startswith("ProfilerStep"):
+            if STEP.match(name) and category != "gpu_user_annotation":
                 marks.append(span)
     if not names:
         return None

@@ -194,7 +194,10 @@ CAPABILITIES: tuple[Capability, ...] = (
                "profile_memory=True", "profile_memory=True"),
 )  # fmt: skip
 
-_NOT_TOLD = ("none of the device's work was told to be communication", "设备上没有任务被识别为通信")
+_NOT_TOLD = (
+    "none of the device's work was told to be communication", "设备上没有任务被识别为通信",
+    "a line for the library in comm_facts.toml",
+)  # fmt: skip
 
 BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
@@ -244,7 +247,7 @@ def _has(
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)
     if capability.table == "comm" and lacking[0] in untold:
-        why, why_zh, collect_with = (*_NOT_TOLD, None)  # no setting would help: it is there, and nobody knows it
+        why, why_zh, collect_with = _NOT_TOLD  # it was recorded, and nobody knows it
     else:
         why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
     return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, why, why_zh, collect_with)

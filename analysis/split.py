@@ -65,6 +65,11 @@ class Activity:
     unknown: Intervals | None  # work that nothing told to compute or to communicate
     complete: bool  # no work is missing, so that gaps between it are idle time
 
+    @property
+    def untold(self) -> bool:
+        """Whether communication is somewhere in the work, and nothing told which of it."""
+        return self.complete and self.communication is None
+
     def work(self) -> Intervals:
         """Everything recorded, together."""
         parts = [part for part in (self.computing, self.communication, self.copy, self.unknown) if part is not None]

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from ingest.sqltext import literal
 
 FILE = Path(__file__).with_suffix(".toml")
+#: SQL: the kind of collective by the letters of a name, in ``word``; longer words first because they contain shorter.
+WORDS = """WHEN word LIKE '%alltoall%' THEN 'alltoall' WHEN word LIKE '%allreduce%' THEN 'allreduce'
+    WHEN word LIKE '%allgather%' THEN 'allgather' WHEN word LIKE '%reducescatter%' THEN 'reducescatter'
+    WHEN word LIKE '%batchsendrecv%' THEN 'batchsendrecv' WHEN word LIKE '%sendrecv%' THEN 'sendrecv'
+    WHEN word LIKE '%broadcast%' THEN 'broadcast' WHEN word LIKE '%barrier%' THEN 'barrier'
+    WHEN word LIKE '%recv%' OR word LIKE '%receive%' THEN 'receive' WHEN word LIKE '%send%' THEN 'send'
+    WHEN word LIKE '%gather%' THEN 'gather' WHEN word LIKE '%scatter%' THEN 'scatter'
+    WHEN word LIKE '%reduce%' THEN 'reduce'"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,12 @@ class Facts:
         cases = " ".join(f"WHEN {_any(name, [fact.match])} THEN {literal(fact.collective or '')}" for fact in told)
         return f"CASE {cases} END"
 
+    def operators(self, tasks: str, name: str) -> str:
+        """SQL: rows of comm for tasks that are operators of their own; ``tasks`` gives span_id, stream and ``name``."""
+        return f"""SELECT span_id, span_id AS op_span_id, coalesce(told, CASE {WORDS} END) AS collective, stream FROM (
+            SELECT span_id, stream, {self.collective(name)} AS told,
+                regexp_replace(lower({name}), '[^a-z]', '', 'g') AS word FROM ({tasks}))"""
+
     def launches(self, name: str) -> str:
         """SQL: whether a host operator of this name launches communication."""
         return _any(name, (fact.match for fact in self.operator))
@@ -73,6 +87,11 @@ def _any(name: str, patterns: Iterable[str]) -> str:
 def facts() -> Facts:
     """The facts of the file."""
     return _read(FILE)
+
+
+def of(*libraries: str) -> Facts:
+    """Those of some libraries only."""
+    return replace(facts(), kernel=tuple(fact for fact in facts().kernel if fact.library in libraries))
 
 
 @cache

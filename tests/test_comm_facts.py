@@ -218,7 +218,7 @@ def test_none_told_in_a_job_of_several_ranks_is_not_measured(name: str, world: i
     assert communication.summary(run.con) is None
     has = capabilities(run)
     assert has["collectives"].lacking == has["comm_tasks"].lacking == has["peer_waits"].lacking == (0,)
-    assert has["collectives"].collect_with is None, "no setting would help"
+    assert has["collectives"].collect_with == "a line for the library in comm_facts.toml", "no setting would help"
     ((status, reason),) = run.con.execute(
         "SELECT status, reason FROM coverage WHERE table_name = 'comm'"
     ).fetchall()

@@ -247,3 +247,18 @@ def test_a_long_text_that_is_repeated_is_cut(maker: Maker, tmp_path: Path) -> No
     run = load(maker.path, tmp_path / "out")
     assert run.one("SELECT max(strlen(name)) FROM span") == 1 << 10 and run.one("SELECT count(*) FROM span") == 2000
     assert "long texts of STRING_IDS that are used often are cut" in run.cover("span")["reason"]
+
+
+def test_kernels_of_mc2_communicate(maker: Maker, tmp_path: Path) -> None:
+    """A fused one computes as well; one that only dispatches is communication."""
+    kinds = ("MatmulAllReduce", "MoeDistributeDispatchV2", "MatMulV2")
+    for number, kind in enumerate(kinds):
+        maker.task(number, "KERNEL_MIX_AIC", 20 * number, 20 * number + 10)
+        maker.table("COMPUTE_TASK_INFO(name, globalTaskId, opType)", (f"{kind}_7", number, kind))
+    run = load(maker.path, tmp_path / "out")
+    assert run.all("SELECT kind FROM span ORDER BY ts_ns") == [("kernel",), ("comm_op",), ("kernel",)]
+    said = "SELECT ts_ns, collective, op_span_id = span_id FROM comm JOIN span USING (span_id) ORDER BY ts_ns"
+    assert run.all(said) == [(0, "allreduce", True), (20, "alltoall", True)]
+    assert run.one("SELECT count(*) FROM kernel") == 2
+    sums = "SELECT computing_ns, communication_ns, communication_not_overlapped_ns, collectives FROM device_time"
+    assert run.all(sums) == [(20, 20, 10, 2)]

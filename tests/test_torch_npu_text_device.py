@@ -220,3 +220,17 @@ def test_the_way_of_a_copy(tmp_path: Path, where: str) -> None:
     ]
 
 
+
+
+def test_kernels_of_mc2_communicate(tmp_path: Path) -> None:
+    """A fused one computes as well; one that only dispatches is communication."""
+    events = [*processes(), task("aclnnMatmulAllReduce_MatmulAllReduce_1", 0, 10, "MIX_AIC"),
+              task("MoeDistributeDispatchV2_2", 20, 10, "AI_VECTOR_CORE"), task("MatMulV2_3", 40, 10, "AI_CORE"),
+              task("hcom_allReduce_AivKernel_4", 60, 10, "AI_VECTOR_CORE")]  # fmt: skip
+    got = load(write(tmp_path / ROOT, events), tmp_path)
+    assert got.all("SELECT kind FROM span ORDER BY ts_ns") == [("kernel",), ("comm_op",), ("kernel",), ("kernel",)]
+    said = "SELECT ts_ns, collective, op_span_id = span_id, stream FROM comm JOIN span USING (span_id) ORDER BY ts_ns"
+    assert got.all(said) == [(0, "allreduce", True, 2), (20, "alltoall", True, 2)]
+    assert got.one("SELECT count(*) FROM kernel") == 3
+    sums = "SELECT computing_ns, communication_ns, communication_not_overlapped_ns, collectives FROM device_time"
+    assert got.all(sums) == [(30, 20, 10, 2)]

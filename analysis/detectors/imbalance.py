@@ -74,6 +74,9 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per rank that has more to do than the others of its stage."""
+    if any(run.activity(rank).untold for rank in run.ranks):
+        raise NotMeasured("what computes cannot be told from what communicates", "计算与通信任务无法区分",
+                          "a line for the library in comm_facts.toml")  # fmt: skip
     alike = [found for found in (run.get(work).of(ranks) for ranks in _stages(run)) if len(found.ranks) > 1]
     if not alike:
         if len(run.get(work).ranks) > 1:

@@ -33,6 +33,7 @@ class Summary:
     busy_ns: int
     exposed_ns: int | None
     only_waiting_ns: int | None  # of exposed_ns
+    fused: int  # of the operators, kernels that compute at the same time
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,10 @@ def summary(con: duckdb.DuckDBPyConnection) -> Summary | None:
     if row is None or not row[0] or not row[5]:
         return None
     ranks, whole, busy, exposed, waiting, operators = row
-    return Summary(ranks, int(operators), round(whole), round(busy), _whole(exposed), _whole(waiting))
+    ((fused,),) = con.execute(
+        "SELECT count(*) FROM comm JOIN span USING (span_id) WHERE kind = 'kernel' AND op_span_id = span_id"
+    ).fetchall()
+    return Summary(ranks, int(operators), round(whole), round(busy), _whole(exposed), _whole(waiting), int(fused))
 
 
 def _whole(value: float | None) -> int | None:

@@ -21,13 +21,15 @@ def sentence(ctx: Context, told: look.Summary) -> None:
         "n": told.ranks, "operators": f"{told.operators:,}", "busy": i18n.duration(told.busy_ns),
         "whole": i18n.duration(told.whole_ns), "share": i18n.share(told.busy_ns, told.whole_ns),
         "exposed": i18n.duration(told.exposed_ns), "exposed_share": i18n.share(told.exposed_ns, told.whole_ns),
-        "waiting": i18n.duration(told.only_waiting_ns),
+        "waiting": i18n.duration(told.only_waiting_ns), "fused": f"{told.fused:,}",
     }  # fmt: skip
     parts = [ctx.say("communication.busy", values)]
     if told.exposed_ns is not None:
         parts.append(ctx.say("communication.exposed", values))
     if told.only_waiting_ns is not None:
         parts.append(ctx.say("communication.of_that_waiting", values))
+    if told.fused:
+        parts.append(ctx.say("communication.fused", values))
     answer(ctx, parts)
 
 

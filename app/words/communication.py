@@ -23,6 +23,11 @@ TEXT = {
         "Nothing computes beside {exposed} of it ({exposed_share} of the time).",
         "其中 {exposed}（占全程 {exposed_share}）没有被计算掩盖。",
     ),
+    "fused": (
+        "{fused} of the operators are kernels that compute at the same time. They count as computing too, so they are "
+        "not exposed.",
+        "其中 {fused} 个是通算融合算子，同时计入计算，因此不算未掩盖通信。",
+    ),
     "of_that_waiting": ("Of that, {waiting} only waits for peers.", "这当中有 {waiting} 只是在等待对端。"),
     "no_tasks": (
         "The tasks inside the operators were not recorded, so transferring cannot be told from waiting. On Ascend, "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ingest import comm_facts
 from ingest.ascend.db_raw import unique
 from ingest.ascend.db_tasks import MSTX, span_id
+from ingest.ascend.device import OWN_KERNELS
 from ingest.ascend.helpers import said
 from ingest.ascend.stage import count
 from ingest.draft import Draft
@@ -101,6 +103,8 @@ def _communication(draft: Draft) -> None:
         FROM (SELECT o.*, a.transit_ns, a.wait_ns, a.synchronization_ns, a.idle_ns
             FROM db_comm_op o LEFT JOIN db_comm_time a ON a.row = o.row WHERE o.end_ns >= o.ts_ns)""",
     )
+    talking = "SELECT span_id, stream, called FROM db_task WHERE talks AND end_ns >= ts_ns"
+    draft.provide("comm", comm_facts.of(*OWN_KERNELS).operators(talking, "called"))
     draft.keep(
         "db_comm_part",
         f"""SELECT t.span_id, t.comm_row, {said("t.type")} AS type, t.helps, t.stream, t.task_id,

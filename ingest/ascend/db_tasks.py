@@ -7,8 +7,10 @@ operator, whatever it does.
 
 from __future__ import annotations
 
+from ingest import comm_facts
 from ingest.ascend import helpers
 from ingest.ascend.db_raw import unique
+from ingest.ascend.device import OWN_KERNELS
 from ingest.ascend.stage import count
 from ingest.draft import Draft
 
@@ -35,6 +37,8 @@ def make(draft: Draft, *, without_compute: bool) -> None:
     """Make the view db_task. Joined in stages, so that no more than one long table is held at a time."""
     _join(draft)
     _helpers(draft)
+    known = comm_facts.of(*OWN_KERNELS)
+    talks, fused = known.known("called"), known.fused("called")
     by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
     draft.keep(
         "db_task",
@@ -43,7 +47,7 @@ def make(draft: Draft, *, without_compute: bool) -> None:
                 WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND {by_type} <> 'memcpy' THEN 'container'
                 WHEN comm_row IS NOT NULL THEN 'comm_task'
                 WHEN core IN {_NOT_COMPUTING} THEN 'device_other'
-                WHEN compute_row IS NOT NULL THEN 'kernel'
+                WHEN compute_row IS NOT NULL THEN CASE WHEN {talks} AND NOT {fused} THEN 'comm_op' ELSE 'kernel' END
                 WHEN planned IS NOT NULL THEN 'device_other'
                 WHEN of_comm_op OR helps THEN 'comm_task' ELSE {by_type} END AS kind
             FROM (SELECT t.*, coalesce(t.taskType, '') AS type, h.row IS NOT NULL AS helps, h.op AS op_row
@@ -54,7 +58,8 @@ def make(draft: Draft, *, without_compute: bool) -> None:
         coalesce(CASE WHEN on_plane THEN plane ELSE streamId END, -1) AS y,
         coalesce(kernel, part, planned, type) AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
         type, globalTaskId, number(connectionId) AS connectionId, number(streamId) AS stream, number(taskId) AS task_id,
-        number(modelId) AS model_id, number(contextId) AS context_id, compute_row, comm_row, opId, helps, op_row
+        number(modelId) AS model_id, number(contextId) AS context_id, compute_row, comm_row, opId, helps, op_row,
+        called, compute_row IS NOT NULL AND kind IN ('kernel', 'comm_op') AND {talks} AS talks
         FROM (SELECT *, kind = 'comm_task' AND plane IS NOT NULL AS on_plane FROM sorted)""",
     )
     if containers := count(draft, "SELECT count(*) FROM db_task WHERE kind = 'container'"):
@@ -77,7 +82,8 @@ def _join(draft: Draft) -> None:
     """Make the view db_task_info: every task with what the tables of its kind say about it."""
     draft.keep(
         "db_task_compute",
-        f"""SELECT t.*, c.row AS compute_row, c.name AS kernel, c.taskType AS core
+        f"""SELECT t.*, c.row AS compute_row, c.name AS kernel, c.taskType AS core,
+            concat_ws(' ', told(c.opType), c.name) AS called
         FROM raw_TASK t LEFT JOIN {unique(draft, "raw_COMPUTE_TASK_INFO", "globalTaskId")} c USING (globalTaskId)""",
     )
     draft.keep(

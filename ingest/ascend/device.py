@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ingest import comm_facts
 from ingest.ascend import helpers
 from ingest.ascend.helpers import nameless
 from ingest.ascend.stage import count
@@ -38,6 +39,8 @@ _COMPUTES = f"({_TYPES} OR {_OTHER})"
 _CARRIES = "regexp_matches(name, '(AicpuKernel|AivKernel)$')"
 _SETS = "regexp_matches(type || ' ' || name, '(^| )MEM_?SET', 'i')"
 _COPIES = "regexp_matches(type || ' ' || name, '(^| )(MEM_?CPY|PCIE_DMA|SDMA)', 'i')"
+#: Libraries whose communication is in kernels of its own, not in operators of HCCL.
+OWN_KERNELS = ("CANN MC2", "LCCL")
 _WAITS = "contains(lower(type || name), 'wait')"
 
 
@@ -67,6 +70,8 @@ def provide(draft: Draft) -> None:
         FROM dev d LEFT JOIN kd k ON k.row = d.kd WHERE d.kind IN ('kernel', 'memset')""",
         apart=True,
     )
+    talking = "SELECT row AS span_id, stream, name FROM talking"
+    draft.provide("comm", comm_facts.of(*OWN_KERNELS).operators(talking, "name"))
     found = draft.con.execute("""
         SELECT 'stream' AS kind, stream, NULL AS group_name,
             (SELECT min(track) FROM lane l WHERE l.kind = 'stream' AND l.stream = d.stream) AS track
@@ -261,7 +266,14 @@ def _sort(draft: Draft) -> None:
                 WHEN {_WAITS} THEN 'wait' ELSE 'device_other' END AS kind
         FROM (SELECT *, coalesce(core, '') AS type FROM kd_left) WHERE row NOT IN (SELECT kd FROM matched)""",
     )
-    draft.con.execute("CREATE VIEW dev AS FROM dev_trace UNION ALL BY NAME FROM dev_csv")
+    known = comm_facts.of(*OWN_KERNELS)
+    text = "concat_ws(' ', k.op_type, x.name)"
+    talks = f"x.kind = 'kernel' AND {known.known(text)}"
+    draft.keep("talking", f"""SELECT x.row, x.stream, {text} AS name, {known.fused(text)} AS fused
+        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x LEFT JOIN kd k ON k.row = x.kd WHERE {talks}""")
+    draft.con.execute("""CREATE VIEW dev AS SELECT x.* EXCLUDE (kind),
+            CASE WHEN x.row IN (SELECT row FROM talking WHERE NOT fused) THEN 'comm_op' ELSE x.kind END AS kind
+        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x""")
 
 
 def _say(draft: Draft) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ingest import comm_facts
 from ingest.draft import Draft
 from ingest.in_order import stretches
 from ingest.kineto import npu, shape
@@ -22,15 +23,8 @@ ELEMENT_BYTES = " ".join(
     f"WHEN lower(dtype) IN ({', '.join(map(literal, names.split()))}) THEN {size}" for size, names in _ELEMENTS.items()
 )
 
-#: The said name where there is one, else the kernel's; longer words first because they contain shorter ones.
-COLLECTIVE = """CASE
-    WHEN word LIKE '%alltoall%' THEN 'alltoall' WHEN word LIKE '%allreduce%' THEN 'allreduce'
-    WHEN word LIKE '%allgather%' THEN 'allgather' WHEN word LIKE '%reducescatter%' THEN 'reducescatter'
-    WHEN word LIKE '%batchsendrecv%' THEN 'batchsendrecv' WHEN word LIKE '%sendrecv%' THEN 'sendrecv'
-    WHEN word LIKE '%broadcast%' THEN 'broadcast' WHEN word LIKE '%barrier%' THEN 'barrier'
-    WHEN word LIKE '%recv%' OR word LIKE '%receive%' THEN 'receive' WHEN word LIKE '%send%' THEN 'send'
-    WHEN word LIKE '%gather%' THEN 'gather' WHEN word LIKE '%scatter%' THEN 'scatter'
-    WHEN word LIKE '%reduce%' THEN 'reduce' ELSE said END"""
+#: The said name where there is one, else the kernel's.
+COLLECTIVE = f"CASE {comm_facts.WORDS} ELSE said END"
 
 #: Lists of shapes, dtypes and launch geometry, written the same however the file was indented.
 LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ', ', ',') AS text

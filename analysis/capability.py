@@ -160,7 +160,7 @@ CAPABILITIES: tuple[Capability, ...] = (
                "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
     Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
                _SPANS + "'cpu_op'", _NPU, _CUDA),
-    Capability("runtime_calls", ("calls into CANN or CUDA", "CANN 或 CUDA 调用"), "span",
+    Capability("runtime_calls", ("calls into the runtime library", "运行时库调用"), "span",
                _SPANS + "'runtime'", _LEVEL1, _CUDA, 1),
     Capability("python", ("Python functions and call stacks", "Python 函数与调用栈"), "stack",
                "SELECT rank FROM stack UNION SELECT rank FROM span WHERE kind = 'python'",

@@ -89,6 +89,7 @@ class SimConfig:
     micro_batches: int = _later(1)  # of a step, per pipeline
     stage_layers: tuple[int, ...] = _later(())  # by stage; as many on each where left out
     experts: bool = _later(False)  # the two large products of a layer are those of its experts, grouped
+    rdma: bool = _later(False)  # every rank on a host of its own: collectives cross the network
     l2_cache: bool = _later(True)  # the profiler reads the counters of the L2 cache after each kernel
 
     def __post_init__(self) -> None:

@@ -93,7 +93,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     odd = ~found.rdma & (found.bytes > limits.aligned_bytes) & (found.bytes % int(limits.aligned_bytes) != 0)
     aligned = medians(found.rate, found.what * 64 + found.size, ~odd)
     known = [
-        (text, some, usual) for text, some, usual in (("unaligned", odd, aligned), ("small", small, _large(found, small)))
+        (text, some, usual)
+        for text, some, usual in (("unaligned", odd, aligned), ("small", small, _large(found, small)))
         if _much(found, some, limits) and not np.isnan(usual[some]).all()
     ]  # fmt: skip
     for text, some, usual in known:

@@ -108,6 +108,8 @@ _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name =
 _SPANS = "SELECT DISTINCT rank FROM span WHERE kind = "
 # A rank that ran no collective has no part of one that could be missing.
 _NO_COLLECTIVE = "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'comm_op')"
+# Ranks whose work is all there, of a job of several, and none of it was told to be communication.
+_UNTOLD = "SELECT rank FROM device_time WHERE step IS NULL AND communication_ns IS NULL AND idle_ns IS NOT NULL"
 # A table that was recorded and is empty has nothing whose column could be missing.
 _FILLED = (
     "SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM {table} {where}) "
@@ -192,6 +194,8 @@ CAPABILITIES: tuple[Capability, ...] = (
                "profile_memory=True", "profile_memory=True"),
 )  # fmt: skip
 
+_NOT_TOLD = ("none of the device's work was told to be communication", "设备上没有任务被识别为通信")
+
 BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
 
@@ -214,7 +218,8 @@ def capabilities(run: Run) -> dict[str, Has]:
     }
     made = {rank: (on_npu(backend, formats), level) for rank, backend, formats, level in run.con.execute(
         "SELECT rank, backend, formats, profiler_level FROM rank").fetchall()}  # fmt: skip
-    return {capability.name: _has(run, capability, coverage, made) for capability in CAPABILITIES}
+    untold = {rank for (rank,) in run.con.execute(_UNTOLD).fetchall()}
+    return {capability.name: _has(run, capability, coverage, made, untold) for capability in CAPABILITIES}
 
 
 def on_npu(backend: str | None, formats: list[str]) -> bool:
@@ -223,8 +228,9 @@ def on_npu(backend: str | None, formats: list[str]) -> bool:
 
 
 def _has(
-    run: Run, capability: Capability, coverage: dict[tuple[int, str], _Said], made: dict[int, tuple[bool, str | None]]
-) -> Has:
+    run: Run, capability: Capability, coverage: dict[tuple[int, str], _Said], made: dict[int, tuple[bool, str | None]],
+    untold: set[int],
+) -> Has:  # fmt: skip
     def said(rank: int) -> _Said:
         return coverage.get((rank, capability.table), _Said())
 
@@ -237,7 +243,10 @@ def _has(
     lacking = tuple(rank for rank in run.ranks if rank not in having)
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)
-    why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
+    if capability.table == "comm" and lacking[0] in untold:
+        why, why_zh, collect_with = (*_NOT_TOLD, None)  # no setting would help: it is there, and nobody knows it
+    else:
+        why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
     return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, why, why_zh, collect_with)
 
 

@@ -4,7 +4,11 @@ Profilers number collectives from the start of each rank's own capture, so neith
 order proves that two ranks mean the same one. Here they are matched per group and step: only
 where ranks ran the same sequence of operators (kind and bytes) in that step, and as many of them.
 The step is that of the host call that launched the operator, because a queue lets the device lag
-behind the host, and on each rank by another time. What does not agree stays unmatched.
+behind the host, and on each rank by another time.
+
+Where that leaves something out, operators are matched from the end: captures stop together, so the
+n-th from the end is the same on every rank, give or take a few. Members leave a collective
+together, so only the right shift lets their ends agree; that proves it, whatever sizes and steps say.
 """
 
 from __future__ import annotations
@@ -25,6 +29,17 @@ MEETING = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "all
 POINT_TO_POINT = frozenset({"send", "receive", "recv", "isend", "irecv", "batchsendrecv"})
 #: Of these every rank may move a different number of bytes.
 _UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv", "sendrecv"}
+#: Operators whose kind the profiler does not tell: they agree with any.
+_UNNAMED = frozenset({"", "sendrecv"})
+#: Captures of one job stop within so many collectives of each other.
+SHIFTS = 4
+#: Ends that scatter by less prove a match: members leave within 12 us of each other (analysis/clock.py), while another
+#: shift compares different collectives, whose distances vary by the work in between.
+PROVED_NS = 100_000
+#: So many pairs at least tell one shift from another, and this share of the shorter sequence has to be matched.
+_ENOUGH, _MOST_SHARE = 3, 0.8
+#: Another shift must scatter so many times more; in a job without any variation none does, and nothing is proved.
+_CLEARLY = 2
 
 _OPERATORS = """
 WITH op AS (
@@ -76,7 +91,7 @@ class Collectives:
 
     def of_kinds(self, kinds: frozenset[str]) -> NDArray[np.bool_]:
         """Which operators are of these kinds."""
-        return np.isin(self.kind, [code for code, kind in enumerate(self.kinds) if kind in kinds])
+        return np.isin(self.kind, _places_of(self.kinds, kinds))
 
     def at(self, span_ids: Ints) -> Ints:
         """Row of each operator; -1 where it is none."""
@@ -94,12 +109,19 @@ def collectives(run: Run) -> Collectives:
     kinds, kind = _codes(rows["collective"])
     teams, team, members = _teams(run, rows["team"], rank)
     ts = _ints(rows["ts_ns"])
-    uneven = np.isin(kind, [code for code, name in enumerate(kinds) if name in _UNEVEN])
+    uneven = np.isin(kind, _places_of(kinds, _UNEVEN))
+    end = ts + _ints(rows["dur_ns"])
     instance = matched(rank, team, step, kind, np.where(uneven, 0, size), _stepped(run))
+    instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, _UNNAMED)), -1, kind), end, instance,
+                            ~np.isin(kind, _places_of(kinds, POINT_TO_POINT)))  # fmt: skip
     return Collectives(
-        _ints(rows["span_id"]), rank, ts, ts + _ints(rows["dur_ns"]), step, size, team, kind, _ints(rows["peer"]),
+        _ints(rows["span_id"]), rank, ts, end, step, size, team, kind, _ints(rows["peer"]),
         rows["name"], instance, teams, kinds, members,
     )  # fmt: skip
+
+
+def _places_of(kinds: tuple[str, ...], some: frozenset[str]) -> list[int]:
+    return [code for code, kind in enumerate(kinds) if kind in some]
 
 
 def _stepped(run: Run) -> bool:
@@ -186,3 +208,66 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def from_the_end(
+    rank: Ints, team: Ints, kind: Ints, end: Ints, instance: Ints, meeting: NDArray[np.bool_]
+) -> Ints:  # fmt: skip
+    """The instances, with groups that were not matched completely matched from their ends where that matches more.
+
+    `kind` is -1 where it is not known; only rows of `meeting` take part.
+    """
+    found, number = instance.copy(), int(instance.max(initial=-1)) + 1
+    for one in np.unique(team[meeting]).tolist():
+        rows = np.flatnonzero((team == one) & meeting)
+        ranks = np.unique(rank[rows])
+        if len(ranks) < 2 or _complete(instance[rows], len(ranks)):
+            continue
+        by_rank = {int(r): rows[rank[rows] == r] for r in ranks}
+        first = max(by_rank, key=lambda r: (len(by_rank[r]), -r))
+        mine = np.full(len(found), -1, np.int64)
+        mine[by_rank[first]] = number + np.arange(len(by_rank[first]))
+        for other, theirs in by_rank.items():
+            if other != first and (shift := _shift(kind, end, by_rank[first], theirs)) is not None:
+                ours, same = _paired(by_rank[first], theirs, shift)
+                mine[same] = mine[ours]
+        if _shared(mine[rows]) > _shared(instance[rows]):
+            found[rows] = mine[rows]
+            number += len(by_rank[first])
+    return found
+
+
+def _complete(instance: Ints, ranks: int) -> bool:
+    """Whether every operator of a group is matched with one of every rank."""
+    known, count = np.unique(instance, return_counts=True)
+    return bool((known >= 0).all() and (count == ranks).all())
+
+
+def _shared(instance: Ints) -> int:
+    """How many operators have a partner on another rank."""
+    _, which, count = np.unique(instance, return_inverse=True, return_counts=True)
+    return int(((count[which] > 1) & (instance >= 0)).sum())
+
+
+def _paired(ours: Ints, theirs: Ints, shift: int) -> tuple[Ints, Ints]:
+    """Rows of two ranks, paired from their ends; with a positive shift the first rank's last ones have no partner."""
+    ours, theirs = ours[: len(ours) - max(shift, 0)], theirs[: len(theirs) - max(-shift, 0)]
+    count = min(len(ours), len(theirs))
+    return ours[len(ours) - count :], theirs[len(theirs) - count :]
+
+
+def _shift(kind: Ints, end: Ints, ours: Ints, theirs: Ints) -> int | None:
+    """By how many operators two ranks stopped apart; None: the ends prove none."""
+    scatter = {}
+    for shift in sorted(range(-SHIFTS, SHIFTS + 1), key=abs):
+        a, b = _paired(ours, theirs, shift)
+        if len(a) < max(_ENOUGH, _MOST_SHARE * min(len(ours), len(theirs))):
+            continue
+        if ((kind[a] != kind[b]) & (kind[a] >= 0) & (kind[b] >= 0)).any():
+            continue
+        apart = end[a] - end[b]
+        scatter[shift] = float(np.median(np.abs(apart - np.median(apart))))
+    best = min(scatter, key=lambda shift: scatter[shift], default=None)
+    if best is None or scatter[best] >= PROVED_NS:
+        return None
+    return best if all(ns > _CLEARLY * scatter[best] for shift, ns in scatter.items() if shift != best) else None

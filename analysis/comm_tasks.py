@@ -27,7 +27,9 @@ SELECT s.span_id, c.op_span_id, s.ts_ns, s.dur_ns,
     coalesce(c.src_local, c.src_rank, -1) AS src, coalesce(c.dst_local, c.dst_rank, -1) AS dst,
     coalesce(CASE WHEN c.dst_rank = s.rank AND c.src_rank <> s.rank THEN c.src_rank ELSE c.dst_rank END, -1) AS peer,
     coalesce(c.bytes, -1) AS bytes
-FROM comm c JOIN span s USING (span_id) WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL
+FROM comm c JOIN span s USING (span_id)
+WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL
+    AND coalesce(c.task_type, s.name) <> 'Other'  -- helpers of old versions: what they do is not recorded
 ORDER BY s.ts_ns, s.span_id
 """
 

@@ -19,6 +19,7 @@ from typing import Any
 from analysis.run import Run
 
 FACTS_FILE = Path(__file__).with_name("device_facts.toml")
+_FACTS = ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes", "memory_bytes_per_s", "links")
 #: Cores that hold the matrix unit, and those that do not. Where one kind of core does both it is called AI_CORE.
 CUBE, VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 #: The largest device known has 72 vector cores; more blocks than this are waves of blocks, not cores.
@@ -43,6 +44,7 @@ class Device:
     vector_cores: int | None = None
     clock_mhz: float | None = None
     flops: Mapping[str, float] = field(default_factory=dict)
+    memory_bytes: int | None = None
     memory_bytes_per_s: float | None = None
     links: Mapping[str, float] = field(default_factory=dict)  # bytes per second and direction
     sources: tuple[str, ...] = ()
@@ -88,11 +90,10 @@ class Model:
 def models() -> tuple[Model, ...]:
     """Every device of the file."""
     found = tomllib.loads(FACTS_FILE.read_text("utf-8"))["device"]
-    known = ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes_per_s", "links")
     return tuple(
         Model(
             entry["model"], re.compile(entry["name"]), entry.get("family"), entry["backend"],
-            {name: entry[name] for name in known if name in entry}, f"{entry['source']} ({entry['date']})",
+            {name: entry[name] for name in _FACTS if name in entry}, f"{entry['source']} ({entry['date']})",
         )
         for entry in found
     )  # fmt: skip
@@ -113,6 +114,17 @@ def devices(run: Run) -> dict[int, Device]:
     return {rank: one for rank, one in found.items() if one is not None}
 
 
+def memory_bytes(run: Run, rank: int) -> int | None:
+    """How much memory the rank's device has: as the capture's own device properties say, else as the facts do."""
+    ((told,),) = run.con.execute(
+        "SELECT try_cast(json_extract_string(settings, '$.totalGlobalMem') AS BIGINT) FROM rank WHERE rank = ?", [rank]
+    ).fetchall()
+    if told:
+        return int(told)
+    found = device(run, rank)
+    return None if found is None else found.memory_bytes
+
+
 def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:
     """The facts on which all models agree that bear the name and fit what the capture shows."""
     if name is None:
@@ -124,7 +136,7 @@ def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:
     left = [model for model in fitting if model.equals(seen) == best]
     if not left or (name is None and not best):
         left = []
-    facts = {key: value for key in ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes_per_s", "links")
+    facts = {key: value for key in _FACTS
              if (value := _common(model.facts.get(key) for model in left)) is not None}  # fmt: skip
     if left and "clock_mhz" not in facts and all("clock_mhz" in model.facts for model in left):
         facts["clock_mhz"] = min(model.facts["clock_mhz"] for model in left)  # no lower than any of them

@@ -26,19 +26,35 @@ from typing import Any
 import duckdb
 
 from analysis import whatif
+from analysis.because import joined
 from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
 from analysis.causes import CAUSES, OF_IDLE
+from analysis.critical import held_by, unmovable
 from analysis.discovery import Detector, detectors
+from analysis.family import family
 from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from analysis.limits import Limits, overridden
 from analysis.quality import Quality, quality
 from analysis.run import Run
-from analysis.say import filled, number
+from analysis.say import RECORDED, STEP, filled, number
 from analysis.settings import DEFAULT, Settings
 from analysis.views import install
 
 #: From which share of the step on a finding is called so.
 SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
+#: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
+STILL = 0.05
+#: What can hold a run's end, and what it would have to do, in English and Chinese.
+_LIMITS = {
+    "host": ("the host{who} is faster", "{who}主机变快"), "launch": ("launches{who} are faster", "{who}任务下发变快"),
+    "queue": ("the task queue{who} is faster", "{who}任务队列变快"),
+    "kernel": ("the computing{who} is faster", "{who}计算变快"),
+    "copy": ("the copies{who} are faster", "{who}拷贝变快"),
+    "comm": ("the communication{who} is faster", "{who}通信变快"),
+    "peer": ("a rank that was not captured comes earlier", "未采集的卡更早到达"),
+    "sync": ("a synchronising call{who} ends earlier", "{who}同步调用更早结束"),
+    "unexplained": ("what was not recorded{who} is known", "{who}未采集到的原因查明"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,7 @@ class Finding:
     severity: str
     words: dict[str, Words]  # by language, with their numbers filled in
     saving_ns: int  # of the mean step, a ceiling
+    saving_most_ns: int  # the same, where part of the run cannot move in the replay: what was seen lost
     saving_share: float
     confidence: Confidence
     numbers: dict[str, Value]
@@ -62,7 +79,8 @@ class Finding:
         return {
             "detector": self.detector, "cause": self.cause, "severity": self.severity,
             "title": words.title, "advice": words.advice, "saving_ns": self.saving_ns,
-            "saving_share": self.saving_share, "confidence": self.confidence, "numbers": self.numbers,
+            "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence,
+            "numbers": self.numbers,
             "evidence": [vars(evidence) for evidence in self.evidence],
         }  # fmt: skip
 
@@ -121,7 +139,7 @@ def check(
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, sorted(found, key=lambda finding: (-finding.saving_ns, finding.detector))))
+    ranked = tuple(_capped(run, joined(run, found)))
     together = Change()
     for finding in ranked:
         together = together | finding.change
@@ -167,33 +185,49 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     if findings:
         best = findings[0]
         return findings, Outcome(detector.name, "found", best.words["en"].title, best.words["zh"].title)
-    lost = max([0, *(candidate.measured_ns or 0 for candidate in candidates)])
-    if run.wall_ns and lost >= limits.min_share * run.wall_ns:
-        return [], _masked(run, detector, lost)
+    most = max(candidates, key=lambda candidate: candidate.measured_ns or 0, default=None)
+    lost = (most.measured_ns or 0) if most else 0
+    if most and run.wall_ns and lost >= limits.min_share * run.wall_ns:
+        return [], _masked(run, detector, most.change, lost)
     return [], _too_little(run, detector, limits) or _clean(run, detector, measured, lost, limits)
 
 
-def _masked(run: Run, detector: Detector, lost: int) -> Outcome:
-    """Time is lost, and the replay gives nothing of it back."""
+def _masked(run: Run, detector: Detector, change: Change, lost: int) -> Outcome:
+    """Time is lost, and the replay gives nothing of it back: what holds the run's end then, where that can be told."""
     ns, share = number("_ns", lost // run.step_count), number("_share", lost / run.wall_ns)
+    still, held_ = run.get(unmovable), held_by(run, change)
+    if still > STILL or held_ is None:
+        stays = number("_share", still)
+        return Outcome(
+            detector.name, "masked",
+            f"{ns} of the step ({share}) is lost to it; what removing it gives back cannot be told, because {stays} of "
+            "the critical path cannot move in the replay",
+            f"每步因此损失 {ns}（{share}）；去掉它的收益无法判断，因为关键路径的 {stays} 在重放中无法移动",
+        )  # fmt: skip
+    en, zh = _LIMITS.get(held_.kind, _LIMITS["unexplained"])
+    where = f" of rank {held_.rank}" if held_.rank is not None else ""
+    where_zh = f"rank {held_.rank} 的" if held_.rank is not None else ""
+    until = en.replace("{who}", where) + (f" ({held_.name})" if held_.name and held_.kind != "peer" else "")
+    until_zh = zh.replace("{who}", where_zh) + (f"（{held_.name}）" if held_.name and held_.kind != "peer" else "")
     return Outcome(
         detector.name, "masked",
-        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until another limit falls",
-        f"每步因此损失 {ns}（{share}），但在其他瓶颈消除之前，去掉它没有收益",
+        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until {until}",
+        f"每步因此损失 {ns}（{share}），但在{until_zh}之前，去掉它没有收益",
     )  # fmt: skip
 
 
 def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
     """Why a detector that found nothing may not say clean; None: it may."""
+    of_idle = detector.name in OF_IDLE  # these speak of idle time only, which is asked below
     for need in detector.needs:
         has, share = run.get(capabilities)[need], held(run, need)
-        if share < COVERED:
+        if share < COVERED and not (of_idle and need == "launches"):
             (en, zh), said = has.capability.means, number("_share", share)
             return Outcome(
                 detector.name, "not_measured", f"{en}: known for only {said} of the time they are about",
                 f"{zh}：只覆盖相关时间的 {said}", has.collect_with or setting(run, need),
             )  # fmt: skip
-    if detector.name in OF_IDLE:
+    if of_idle:
         for rank, (unknown, whole) in run.get(unexplained).items():
             if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.wall_ns:
                 said = number("_share", unknown / whole)
@@ -225,11 +259,16 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         total = min(total, candidate.ceiling_ns)
     saving = max(0, min(total, run.wall_ns)) // run.step_count
     share = saving / run.step_ns if run.step_ns else 0.0
-    numbers = {**candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
+    most = saving
+    if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
+        bounds = [candidate.measured_ns, run.wall_ns, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
+        most = max(saving, min(bounds) // run.step_count)
+    told = {"per": STEP if any(run.steps.values()) else RECORDED, "device": run.get(family)}
+    numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
     return Finding(
         detector.name, candidate.cause, _severity(share),
         {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},
-        saving, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
+        saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
     )  # fmt: skip
 
 
@@ -247,4 +286,7 @@ def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
             yield finding
         elif saving:
             share = saving / run.step_ns
-            yield replace(finding, saving_ns=saving, saving_share=share, severity=_severity(share))
+            most = max(saving, finding.saving_most_ns)
+            yield replace(
+                finding, saving_ns=saving, saving_most_ns=most, saving_share=share, severity=_severity(share)
+            )  # fmt: skip

@@ -81,8 +81,9 @@ def _exposed(
     spans_ns = np.zeros(len(rows), np.int64)
     for rank in np.unique(operators.rank[rows]).tolist():
         mine = np.flatnonzero(operators.rank[rows] == rank)
-        at = rows[mine]
-        computing = run.activity(rank).computing or EMPTY
+        at, computing = rows[mine], run.activity(rank).computing
+        if computing is None:  # beside what these run was not recorded
+            continue
         pieces = [(operators.ts[at], before[at]), (after[at], operators.end[at])]
         for starts, ends in pieces:
             spans_ns[mine] += (ends - starts) - computing.within(starts, ends)
@@ -90,8 +91,8 @@ def _exposed(
             np.concatenate([starts for starts, _ in pieces]), np.concatenate([ends for _, ends in pieces])
         )
         whole[rank], totals[rank] = union.total(), (union - computing).total()
-    worst = max(totals, key=lambda rank: totals[rank])
-    if totals[worst] <= 0:
+    worst = max(totals, key=lambda rank: totals[rank], default=None)
+    if worst is None or totals[worst] <= 0:
         return None
     sized = operators.bytes[rows][operators.bytes[rows] >= 0]
     unknown = np.isin(found.how[rows], (UNKNOWN, GUESSED))

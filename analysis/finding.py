@@ -43,7 +43,8 @@ class Change:
     collectives) and how much shorter each would be. `delays`: device spans and how much earlier
     each could start than its launch latency or its unexplained delay let it. `syncs`: host spans
     that would not wait for the device any more. `peers`: collective operators and how much
-    earlier their latest peer would come.
+    earlier their latest peer would come. `cut`: rank -> time that its whole timeline, host and
+    device alike, would lose, whatever it did then.
     """
 
     host: Mapping[int, Intervals] = field(default_factory=dict)
@@ -54,18 +55,22 @@ class Change:
     syncs: Ints = field(default_factory=_none)
     peers: Ints = field(default_factory=_none)
     peer_ns: Ints = field(default_factory=_none)
+    cut: Mapping[int, Intervals] = field(default_factory=dict)
 
     def __or__(self, other: Change) -> Change:
         """Both fixes at once; where both shorten the same span, the greater counts."""
-        ranks = {**self.host, **other.host}
-        host = {rank: self.host.get(rank, EMPTY) | other.host.get(rank, EMPTY) for rank in ranks}
         return Change(
-            host,
+            _both(self.host, other.host),
             *_greater(self.tasks, self.task_ns, other.tasks, other.task_ns),
             *_greater(self.delays, self.delay_ns, other.delays, other.delay_ns),
             np.union1d(self.syncs, other.syncs),
             *_greater(self.peers, self.peer_ns, other.peers, other.peer_ns),
+            _both(self.cut, other.cut),
         )
+
+
+def _both(one: Mapping[int, Intervals], other: Mapping[int, Intervals]) -> dict[int, Intervals]:
+    return {rank: one.get(rank, EMPTY) | other.get(rank, EMPTY) for rank in {**one, **other}}
 
 
 def _greater(ids: Ints, ns: Ints, more_ids: Ints, more_ns: Ints) -> tuple[Ints, Ints]:
@@ -81,7 +86,8 @@ class Candidate:
 
     cause: str  # of analysis/causes.py
     text: str  # key of the detector's TEXT: which sentences say it
-    numbers: Mapping[str, Value]  # what the sentences mention, and more for those who look closer
+    #: What the sentences mention, and more for those who look closer. "per": ONCE says that it happened once.
+    numbers: Mapping[str, Value]
     evidence: tuple[Evidence, ...]  # the largest first; at least one
     change: Change
     confidence: Confidence = "high"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.graph_draft import ALL, COPY, EVENT, GAP, KERNEL, LAUNCH, OWN, SYNC, Draft
+from analysis.graph_draft import ALL, COPY, EVENT, GAP, HOST, KERNEL, LAUNCH, OWN, SYNC, Draft
 from analysis.graph_host import Host, usual_of
-from analysis.graph_rows import COLLECTIVE, COMPUTE, COPYING, WAITING, Rows, Tasks
+from analysis.graph_rows import COLLECTIVE, COMPUTE, COPYING, OTHER, WAITING, Rows, Tasks
 from analysis.intervals import Ints
 
 _NEVER = np.iinfo(np.int64).min // 4
@@ -24,6 +24,10 @@ _SHORT_NS = 1_000
 _DISPATCH_NS = 5_000
 #: A task that starts this soon after another one's end may have waited for it; real captures show 1 to 5 us.
 _SOON_NS = 10_000
+#: After a long wait it may take this share of it longer, up to so much; marks are stamped up to 26 us late (910A).
+_SOON_SHARE, _MARK_NS = 20, 50_000
+#: A launch that takes longer to arrive was held up by something: 5 to 20 us are usual in real captures.
+_LAUNCH_NS = 200_000
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,9 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
     for kind, of in ((COPY, copying), (EVENT, waiting), (KERNEL, ~copying & ~waiting & (tasks.code != COLLECTIVE))):
         draft.edges(start[of], end[of], takes[of], kind)
     _events(draft, rows, host, start, end)
-    if not waiting.any():
-        _hidden(draft, rows, host, start, end, np.maximum(reached, done + gap))
+    expected = np.maximum(reached, np.where(done > _NEVER, done + gap, _NEVER))
+    explained = _hidden(draft, rows, host, (start, end), expected, not waiting.any())
+    _unlaunched(draft, tasks, host, start, expected, explained)
     return Device(start, end, before)
 
 
@@ -82,10 +87,10 @@ def previous(tasks: Tasks) -> Ints:
     for lane in np.unique(which):
         begin, end = bounds[lane], bounds[lane + 1]
         order = begin + np.argsort(tasks.end[begin:end], kind="stable")
+        order = order[tasks.end[order] > tasks.ts[order]]  # what takes no time never comes before itself
         mine = odd[which == lane]
-        # Strictly before: a task never comes before itself.
-        at = np.searchsorted(tasks.end[order], tasks.ts[mine], "left") - 1
-        before[mine] = np.where(at >= 0, order[np.maximum(at, 0)], -1)
+        at = np.searchsorted(tasks.end[order], tasks.ts[mine], "right") - 1
+        before[mine] = np.where(at >= 0, order[np.maximum(at, 0)], -1) if len(order) else -1
     return before
 
 
@@ -107,7 +112,7 @@ def _launches(tasks: Tasks, host: Host, done: Ints) -> tuple[Ints, Ints]:
     if of.any() and kernel.any():
         limit = (tasks.source_end - tasks.anchor)[of] + int(np.median(usual[kernel]))
         usual[of], most[of] = np.minimum(usual[of], limit), np.minimum(most[of], limit)
-    return usual, most
+    return np.minimum(usual, _LAUNCH_NS), np.minimum(most, _LAUNCH_NS)
 
 
 def _gaps(tasks: Tasks, done: Ints, reached: Ints) -> tuple[Ints, Ints]:
@@ -181,17 +186,43 @@ def _recorded(tasks: Tasks, waits: Ints, host: Host) -> Ints:
     return found
 
 
-def _hidden(draft: Draft, rows: Rows, host: Host, start: Ints, end: Ints, expected: Ints) -> None:
-    """Where the profiler records no waits on the device (CUDA): from the calls that order them, and from starts that
-    nothing else explains but the end of a task on another stream."""
-    tasks = rows.tasks
-    late = np.flatnonzero((tasks.ts - expected > _SHORT_NS) & (expected > _NEVER))
-    of = latest_elsewhere(tasks, tasks.ts[late], tasks.lane[late], tasks.ts[late] - _SOON_NS)
+def _hidden(
+    draft: Draft, rows: Rows, host: Host, nodes: tuple[Ints, Ints], expected: Ints, unrecorded: bool
+) -> Ints:  # fmt: skip
+    """Waits for another stream that no task shows: starts that nothing explains but the end of a task on another stream
+    just before, and, where the profiler records no waits at all (CUDA), the calls that order them.
+
+    A mark that is stamped when its event has come (910A) follows it less closely. Returns the tasks that are explained.
+    """
+    tasks, (start, end) = rows.tasks, nodes
+    held = tasks.ts - expected
+    late = np.flatnonzero((held > _SHORT_NS) & (expected > _NEVER))
+    mark = np.isin(tasks.code[late], (WAITING, OTHER)) & (tasks.end[late] - tasks.ts[late] <= _SHORT_NS)
+    soon = np.where(mark, _MARK_NS, np.clip(held[late] // _SOON_SHARE, _SOON_NS, _MARK_NS))
+    of = latest_elsewhere(tasks, tasks.ts[late], tasks.lane[late], tasks.ts[late] - soon)
     has = of >= 0
     after = tasks.ts[late[has]] - tasks.end[of[has]]
     usual, _ = usual_of(after)
     draft.edges(end[of[has]], start[late[has]], usual, EVENT, after)
-    _ordered_by_calls(draft, rows, host, start, end, usual)
+    if unrecorded:
+        _ordered_by_calls(draft, rows, host, start, end, usual)
+    return late[has]
+
+
+def _unlaunched(draft: Draft, tasks: Tasks, host: Host, start: Ints, expected: Ints, explained: Ints) -> None:
+    """Work whose launch was not recorded and that nothing explains hangs on the host's last known moment.
+
+    Marks and other tasks do not: what they stand for is decided on the device.
+    """
+    if not (host.launch >= 0).any():
+        return
+    late = (host.launch < 0) & np.isin(tasks.code, (COMPUTE, COPYING)) & (expected > _NEVER)
+    late &= tasks.ts - expected > _SOON_NS
+    late[explained] = False
+    of = np.flatnonzero(late)
+    at = np.searchsorted(host.times, tasks.ts[of], "right") - 1
+    of, at = of[at >= 0], at[at >= 0]
+    draft.edges(host.nodes[at], start[of], tasks.ts[of] - host.times[at], HOST)
 
 
 def _ordered_by_calls(draft: Draft, rows: Rows, host: Host, start: Ints, end: Ints, usual: int) -> None:

@@ -47,6 +47,7 @@ class Edit:
         touched |= self._tasks(change.tasks, change.task_ns)
         touched |= self._delays(change.delays, change.delay_ns)
         touched |= self._syncs(change.syncs)
+        touched |= {rank for rank, lost in change.cut.items() if self._cut(rank, lost)}
         self._peers(change.peers, change.peer_ns)
         return touched
 
@@ -103,6 +104,25 @@ class Edit:
         one = left[np.unique(nodes[left], return_index=True)[1]]
         self._ease(nodes[one], unexplained[one])
         return bool(hit.any() or len(one))
+
+    def _cut(self, rank: int, lost: Intervals) -> bool:
+        """A piece of a rank's film is cut out: what its host and its device did then takes so much less."""
+        if rank not in self.graph.ranks or not len(lost.starts):
+            return False
+        settled, index = self.graph.settled, self.graph.ranks.index(rank)
+        lost = Intervals(lost.starts + self.graph.offsets[index], lost.ends + self.graph.offsets[index])
+        began = np.full(len(settled.time), int(min(lost.starts[0], settled.time[0])))
+        after = settled.time - lost.within(began, settled.time)
+        reached = settled.time - settled.rest
+        before = reached - lost.within(np.minimum(began, reached), reached)
+        mine = settled.rank == index
+        target = np.repeat(np.arange(len(mine)), np.diff(settled.first))
+        edges = np.flatnonzero(mine[target] & mine[settled.source])
+        self.lag[edges] = np.minimum(self.lag[edges], before[target[edges]] - after[settled.source[edges]])
+        has = np.flatnonzero(mine & (np.diff(settled.first) > 0))
+        self.rest[has] = np.minimum(self.rest[has], (after - before)[has])
+        self.changed = True
+        return True
 
     def _nodes_of(self, spans: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Places of spans among the device tasks, and which of them are any."""

@@ -17,6 +17,10 @@ from analysis.graph_draft import BUSY, HOST, QUEUE, Draft
 from analysis.graph_rows import BY_CALL, Queued, Rows, Tasks
 from analysis.intervals import EMPTY, Intervals, Ints
 
+#: A host that waits for a task goes on so soon after it: 5 to 50 us in real captures.
+_WOKEN_NS = 100_000
+#: In what is a wait the device works for at least this share.
+_WORKED_SHARE = 0.9
 #: Elements of the queue in a row, each waiting for the one before, that are no accident; and how much longer than usual
 #: one takes that holds the others up.
 _MANY, _LONG = 4, 4
@@ -59,7 +63,7 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
     times = _distinct(np.concatenate((base, begin, end)))
     spans = np.full(len(times), -1, np.int64)
     spans[np.searchsorted(times, anchor[mine])] = tasks.source[mine]
-    spans[np.searchsorted(times, end)] = span
+    spans[np.searchsorted(times, end[span >= 0])] = span[span >= 0]
     nodes = draft.nodes(times, index, spans)
     starts, ends = np.searchsorted(times, begin), np.searchsorted(times, end)
     # The return of a waiting call has its own reasons; what another thread did meanwhile only comes before it.
@@ -131,13 +135,17 @@ def _working(rows: Rows, mine: NDArray[np.bool_], by_queue: NDArray[np.bool_]) -
 
 
 def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
-    """Calls that waited for the device, the outermost of each thread."""
+    """Calls that waited for the device, the outermost of each thread, and waits that no call shows."""
     tasks, syncs = rows.tasks, rows.syncs
     held = tasks.held & (tasks.how == BY_CALL)
+    certain = (syncs.asked == 0) | ended_with(tasks, syncs.ts, syncs.end)
+    unseen, nobody = _unseen(rows, threads), np.full(len(rows.silence.ts), -1, np.int64)
     span, begin, end, thread = (
         np.concatenate(part) for part in (
-            (syncs.span, tasks.source[held]), (syncs.ts, tasks.source_ts[held]), (syncs.end, tasks.source_end[held]),
-            (syncs.thread, tasks.thread[held]),
+            (syncs.span[certain], tasks.source[held], nobody[unseen]),
+            (syncs.ts[certain], tasks.source_ts[held], rows.silence.ts[unseen]),
+            (syncs.end[certain], tasks.source_end[held], rows.silence.end[unseen]),
+            (syncs.thread[certain], tasks.thread[held], np.broadcast_to(threads[:1], (int(unseen.sum()),))),
         )
     )  # fmt: skip
     order = np.lexsort((-end, begin, thread))
@@ -149,6 +157,33 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
         keep[of] = np.concatenate(([True], begin[order[of]][1:] >= reach[:-1]))
     order = order[keep]
     return span[order], begin[order], end[order]
+
+
+def ended_with(tasks: Tasks, begin: Ints, end: Ints) -> NDArray[np.bool_]:
+    """Which of some stretches of the host ended soon after a task did that ran in them."""
+    ends = np.sort(tasks.end)
+    at = np.searchsorted(ends, end, "right") - 1
+    last = ends[np.maximum(at, 0)] if len(ends) else end
+    return np.asarray((at >= 0) & (last > begin) & (end - last <= _WOKEN_NS))
+
+
+def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
+    """Silent stretches that are waits for the device, which no call shows: allocators wait without one.
+
+    The device worked nearly all the time, and the stretch ended with its last task: with nothing running any more, or
+    with a task that makes up most of it. A host that sleeps is none: its device idles meanwhile.
+    """
+    tasks, begin, end = rows.tasks, rows.silence.ts, rows.silence.end
+    if not len(begin) or not len(threads) or not len(tasks.end):
+        return np.zeros(len(begin), np.bool_)
+    work = Intervals.union_of(tasks.ts, tasks.end)
+    ends = np.argsort(tasks.end, kind="stable")
+    last = ends[np.maximum(np.searchsorted(tasks.end[ends], end, "right") - 1, 0)]
+    begun = np.searchsorted(np.sort(tasks.ts), end, "left")
+    over = np.searchsorted(tasks.end[ends], end, "right")
+    filled = np.minimum(tasks.end[last], end) - np.maximum(tasks.ts[last], begin)
+    busy = work.within(begin, end) >= _WORKED_SHARE * (end - begin)
+    return np.asarray(busy & ended_with(tasks, begin, end) & ((begun == over) | (2 * filled >= end - begin)))
 
 
 def _found(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.host_spans import hosts
 from analysis.intervals import Ints
 from analysis.run import Run
 
@@ -17,6 +18,8 @@ BY_CALL, BY_QUEUE, BY_OPERATOR = range(3)
 
 #: How long a launch takes at least to reach an idle device; real captures show 5 to 20 us.
 _ARRIVES_NS = 10_000
+#: A host that launches does something all the time; only a wait keeps it silent for so long.
+_SILENT_NS = 2_000_000
 
 _THREAD = (
     "thread AS (SELECT track, dense_rank() OVER (ORDER BY rank, coalesce(tid, 'track ' || track)) AS thread FROM track)"
@@ -45,7 +48,7 @@ SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", co
     coalesce(h.thread, -1) AS thread, coalesce(h.how, -1) AS how
 FROM span s JOIN track ON track.track = s.track LEFT JOIN lane ON lane.op_span_id = s.span_id
     LEFT JOIN source h ON h.dst_span_id = s.span_id
-WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'wait')
+WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown', 'wait')
     OR s.kind = 'device_other' AND track.kind = 'stream'
 ORDER BY s.rank, 5, ts, "end", span
 """
@@ -63,10 +66,11 @@ WHERE s.kind = 'dequeue' ORDER BY s.rank, thread.thread, ts, "end", span
 """
 
 # A call that returns only when the device is done. aclrtMemcpy and cudaMemcpy are such by definition; where no call
-# is recorded, the operator that reads a value back is one.
+# is recorded, the operator that reads a value back is one. A free may be one: only its end tells.
 _SYNCS = f"""
 WITH {_THREAD}, silent AS (SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'runtime'))
-SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", thread
+SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", thread,
+    regexp_matches(s.name, 'Free$')::INTEGER AS asked
 FROM span s JOIN thread USING (track)
 WHERE s.kind = 'runtime' AND (contains(lower(s.name), 'synchronize')
         OR regexp_matches(s.name, '(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D|Free)$'))
@@ -147,6 +151,15 @@ class Syncs:
     ts: Ints
     end: Ints
     thread: Ints
+    asked: Ints  # 1: it waited only if it ended with a task
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Stretches in which no thread that launches began or ended anything, by start."""
+
+    ts: Ints
+    end: Ints
 
 
 @dataclass(frozen=True)
@@ -165,6 +178,7 @@ class Rows:
     queued: Queued
     syncs: Syncs
     direct: Direct
+    silence: Silence
     stream_waits: Ints
 
 
@@ -178,8 +192,8 @@ def rows(run: Run) -> dict[int, Rows]:
 
     return {
         rank: Rows(
-            _one_lane(Tasks(**of(tables[0], rank))), Queued(**of(tables[1], rank)), Syncs(**of(tables[2], rank)),
-            Direct(**of(tables[3], rank)), of(tables[4], rank)["ts"],
+            _one_lane(_working(Tasks(**of(tables[0], rank)))), Queued(**of(tables[1], rank)),
+            Syncs(**of(tables[2], rank)), Direct(**of(tables[3], rank)), _silence(run, rank), of(tables[4], rank)["ts"],
         )
         for rank in run.ranks
     }  # fmt: skip
@@ -205,6 +219,28 @@ def _direct(run: Run) -> dict[str, Ints]:
     found = {"rank": calls["rank"][order], "ts": calls["ts"][order], "reached": reached[order]}
     again = (np.diff(found["rank"], prepend=-1) == 0) & (np.diff(found["ts"], prepend=-1) == 0)
     return {name: values[~again] for name, values in found.items()}
+
+
+def _silence(run: Run, rank: int) -> Silence:
+    """Where the threads that launch and the queue's are silent for long."""
+    there = run.get(hosts)
+    threads = there.threads[rank]
+    tracks = threads.tracks(threads.issuing | threads.queue)
+    if not tracks:
+        return Silence(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    spans = there.spans(rank)
+    mine = np.isin(spans.tracks, tracks)
+    edges = np.sort(np.concatenate((spans.starts[mine], spans.ends[mine])), kind="stable")
+    long = np.flatnonzero(np.diff(edges) >= _SILENT_NS)
+    return Silence(edges[long], edges[long + 1])
+
+
+def _working(tasks: Tasks) -> Tasks:
+    """Without the streams on which nothing but tasks of unknown kind and launch ran: a collective's helpers, which move
+    with their operator and would stand still on their own."""
+    idle = (tasks.code == OTHER) & (tasks.source < 0)
+    keep = ~np.isin(tasks.lane, np.setdiff1d(tasks.lane[idle], tasks.lane[~idle]))
+    return tasks if keep.all() else Tasks(**{name: values[keep] for name, values in vars(tasks).items()})
 
 
 def _one_lane(tasks: Tasks) -> Tasks:

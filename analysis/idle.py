@@ -3,14 +3,15 @@
 A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
 that ends it was issued by the host at one moment and launched at a later one (analysis/issue.py):
 
-* before it was issued, the gap is the host's: what it did at each moment says why (garbage
-  collection, compiling, allocating, the profiler, a synchronising call, the data loader), in this
-  order where several overlap, and `host_late` for everything else;
-* a synchronising call also owns what the host needs after it until it issues again, as far as the
-  lead goes that the calls cost it (analysis/lead.py);
+* before it was issued, the gap is the host's: what it did at each moment says why (first
+  use of an operator or library, garbage collection, compiling, allocating, the profiler, a synchronising
+  call, the data loader), in this order where several overlap, and `host_late` for everything else;
+* calls that read device values in the middle of a step also own what of the gaps after them would
+  not be there without them (analysis/lead.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
-* after the launch: a wait for another stream is `dependency`; what such launches usually take is
-  `launch_overhead`; what is left is `unknown`;
+* after the launch: a wait for another stream is `dependency`, and so is a wait for an earlier node
+  of the same graph, which nothing launches; what launches usually take is `launch_overhead`; what
+  is left is `unknown`;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
@@ -29,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.causes import CAUSES, GAP_ONLY
+from analysis.first_use import FirstUse, first_use
 from analysis.gaps import COUNTS_CACHE, Gaps, between, gaps, held_ns
 from analysis.host_names import ANY_THREAD, PATTERNS, Special, special
 from analysis.host_spans import NONE, Hosts, hosts
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.issue import Tasks, tasks
-from analysis.lead import after_syncs
+from analysis.lead import Reads, reads
 from analysis.pace import Pace, pace
 from analysis.run import Run
 
@@ -98,6 +100,7 @@ class Pieces:
 def idle(run: Run) -> Idle:
     """Every gap of every rank, apportioned."""
     every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(pace)
+    once = run.get(first_use)
     counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
     parts: list[tuple[Any, ...]] = []
     measured: list[int] = []
@@ -107,9 +110,11 @@ def idle(run: Run) -> Idle:
             continue
         measured.append(rank)
         found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
-        steps = np.array([(step.ts_ns, step.end_ns) for step in run.steps[rank]], np.int64).reshape(-1, 2)
         held = held_ns(every[rank], found) if rank in counting else 0
-        pieces = _Rank(rank, every[rank], found, of_rank.get(rank), there, rhythm, did.work(), steps, held).pieces()
+        pieces = _Rank(
+            rank, every[rank], found, of_rank.get(rank), once.get(rank), there, rhythm, run.get(reads),
+            _lost(run, rank, found), held,
+        ).pieces()  # fmt: skip
         starts = np.concatenate(pieces.starts)
         order = np.argsort(starts, kind="stable")
         starts = starts[order]
@@ -125,6 +130,12 @@ def idle(run: Run) -> Idle:
     return Idle(rank_, gap, start, end, cause, host, task, queued, tuple(measured))
 
 
+def _lost(run: Run, rank: int, found: Gaps) -> Ints:
+    """By how much each gap would be shorter if nothing were read in the middle of the steps."""
+    left = run.get(reads).left_ns(run, rank, found.starts, found.ends, found.task)
+    return found.ends - found.starts - left
+
+
 @dataclass(frozen=True)
 class _Rank:
     """One rank's gaps on their way to pieces."""
@@ -133,10 +144,11 @@ class _Rank:
     did: Tasks
     gaps: Gaps
     special: Special | None
+    once: FirstUse | None
     hosts: Hosts
     pace: Pace
-    work: Intervals
-    steps: Ints  # start and end of each
+    reads: Reads
+    lost: Ints  # how much of each gap reads in the middle of steps cost
     held_ns: int  # after each kernel the profiler holds the device for so long
 
     def pieces(self) -> Pieces:
@@ -144,12 +156,10 @@ class _Rank:
         threads, gaps = self.hosts.threads[self.rank], self.gaps
         issuing = threads.tracks(threads.issuing) or sorted(threads.of_track)
         queue = threads.tracks(threads.queue)
-        syncs = self._layer("sync_stall", issuing)
-        follow = after_syncs(gaps, self.did, syncs, self.work, self.steps, self.pace.long_ns)
         held = self._held()
         found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
-        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, follow)
-        self._host(found, between(gaps.issued, gaps.launched) - held, queue, None)
+        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, True)
+        self._host(found, between(gaps.issued, gaps.launched) - held, queue, False)
         self._device(found, held)
         return found
 
@@ -163,20 +173,25 @@ class _Rank:
         length = np.where(queued, self.held_ns * 3 // 2, self.held_ns) * (after_kernel & (gaps.task != NONE))
         return between(gaps.starts, np.minimum(gaps.ends, gaps.starts + length))
 
-    def _host(self, found: Pieces, left: Intervals, tracks: list[int], follow: tuple[Intervals, Ints] | None) -> None:
+    def _host(self, found: Pieces, left: Intervals, tracks: list[int], reading: bool) -> None:
         """Apportions time before a launch by what a thread did."""
+        if self.once is not None:
+            part = left & self.once.times
+            found.add(part, "first_use", _culprits((self.once.starts, self.once.ends, self.once.ids), part))
+            left = left - part
         for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
             spans = self._layer(cause, tracks)
             layer = Intervals.union_of(spans[0], spans[1])
             part = left & layer
             if cause == "sync_stall":
                 part = part - self._queued_before(layer)
+                inside = part
             found.add(part, cause, _culprits(spans, part))
             left = left - part
-        if follow is not None:
-            part = left & follow[0]
-            found.add(part, "sync_stall", follow[1][np.searchsorted(follow[0].starts, part.starts, side="right") - 1])
-            left = left - follow[0]
+        if reading:
+            part, calls = self._after_reads(left, inside)
+            found.add(part, "sync_stall", calls)
+            left = left - part
         of_gap = np.searchsorted(self.gaps.starts, left.starts, side="right") - 1
         known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & bool(tracks and self.did.linked.any())
         rest = Intervals(left.starts[known], left.ends[known])
@@ -185,6 +200,23 @@ class _Rank:
         found.add(short, "launch_overhead", self._sources(short))
         late = rest - self._in_runs()
         found.add(late, "host_late", self._busiest(late, tracks))
+
+    def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
+        """Of what is left of the gaps, the first that reads in the middle of steps cost, and the read before each
+        piece; what the host spent in calls (`inside`) is counted already."""
+        calls, ends = self.reads.calls.get(self.rank), self.reads.ends.get(self.rank)
+        if calls is None or ends is None or not len(left.starts):
+            return EMPTY, EMPTY.starts
+        gaps = self.gaps
+        of = np.searchsorted(gaps.starts, left.starts, side="right") - 1
+        spent = inside.within(gaps.starts, gaps.ends)
+        length = left.ends - left.starts
+        before = np.cumsum(length) - length
+        before -= before[np.searchsorted(of, of)]  # pieces of the same gap that come first
+        last = np.searchsorted(ends, left.starts, side="right") - 1
+        taken = np.where(last >= 0, np.clip((self.lost - spent)[of] - before, 0, length), 0)
+        keep = taken > 0
+        return Intervals(left.starts[keep], left.starts[keep] + taken[keep]), calls[last[keep]]
 
     def _queued_before(self, layer: Intervals) -> Intervals:
         """Ends of gaps that no call of a layer made: work of unknown launch that begins while the host still sits in
@@ -236,6 +268,10 @@ class _Rank:
         part = left & waits
         found.add(part, "dependency", np.full(len(part.starts), NONE))
         left = left - waits
+        node = np.append(self.did.node, False)[gaps.task]
+        part = left & between(gaps.starts[node], gaps.ends[node])
+        found.add(part, "dependency", np.full(len(part.starts), NONE))
+        left = left - part
         usual = LATENCIES * self.pace.latency_ns[self.rank]
         free = gaps.launched.copy()
         np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))

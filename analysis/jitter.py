@@ -54,14 +54,18 @@ def extras(
     at_row = np.maximum(np.searchsorted(begins, every.ts[mine], side="right") - 1, 0)
     extra = np.bincount(at_piece, found.end[pieces] - found.start[pieces], len(steps)).astype(np.float64)
     extra += np.bincount(at_row, slower[mine], len(steps))
-    middle = np.median(extra)
-    spread = deviations * SIGMA * np.median(np.abs(extra - middle))
-    least = least_extra * np.median([step.dur_ns for step in steps])
-    for number in np.flatnonzero(extra - middle > max(spread, least)):
+    middle, least = np.zeros(len(steps)), np.zeros(len(steps))
+    for phase in {step.phase for step in steps}:  # a prefill is no slow decode
+        of = np.array([step.phase == phase for step in steps])
+        middle[of] = np.median(extra[of])
+        spread = deviations * SIGMA * np.median(np.abs(extra - middle)[of])
+        least[of] = max(spread, least_extra * np.median([step.dur_ns for step in steps if step.phase == phase]))
+    for number in np.flatnonzero(extra - middle > least):
         longest = pieces[at_piece == number]
         longest = longest[np.argsort(found.start[longest] - found.end[longest], kind="stable")]
         lengths = found.end[longest] - found.start[longest]
-        beyond = np.cumsum(lengths) - lengths < extra[number] - middle  # the longest until the excess is reached
+        excess = extra[number] - middle[number]
+        beyond = np.cumsum(lengths) - lengths < excess  # the longest until the excess is reached
         yield Extra(steps[number], longest[beyond], mine[at_row == number])
 
 

@@ -2,7 +2,8 @@
 
 Two kernels are of one kind when they do the same work: the same operator type (or name, where no
 type is recorded) on the same core with the same shapes, types, formats and block count. A CUDA or
-ROCm profiler gives kernels no shapes; there the operator that launched them says them.
+ROCm profiler gives kernels no shapes; there the operator that launched them says them. Where none
+says them, the name with the launch geometry (grid and block) tells the work.
 
 Kinds make durations comparable: `expected` holds what a kernel usually takes, and `pace` how much
 slower than usual all of a rank's kernels ran in one step.
@@ -35,14 +36,18 @@ REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm"
 
 # A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes, so each table hashes its
 # own first and only numbers are joined; the texts are read once for each kind.
-_OWN = "op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid"
-# The operator that launched a kernel says its shapes where the kernel itself carries none (Kineto).
-_LAUNCHED_BY = """
-    SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id FROM link l
-    JOIN (SELECT span_id, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id FROM span) call
-        ON call.span_id = l.src_span_id
-    JOIN (SELECT span_id FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
-    WHERE l.route = 'correlation' GROUP BY 1
+_OWN = """op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid,
+    block"""
+#: The operator that launched each kernel: the one around the launching call, else the one that the profiler says.
+LAUNCHED_BY = """
+    SELECT coalesce(told.span_id, around.span_id) AS span_id, coalesce(around.host_id, told.op_span_id) AS host_id
+    FROM (SELECT span_id, op_span_id FROM kernel WHERE op_span_id IS NOT NULL) told FULL JOIN (
+        SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id FROM link l
+        JOIN (SELECT span_id, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id FROM span) call
+            ON call.span_id = l.src_span_id
+        JOIN (SELECT span_id FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
+        WHERE l.route = 'correlation' GROUP BY 1
+    ) around ON around.span_id = told.span_id
 """
 _CODES = f"""
     SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id,
@@ -55,7 +60,7 @@ _CODES = f"""
                       CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
                       CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM kernel) k
         ON k.span_id = s.span_id
-    LEFT JOIN ({_LAUNCHED_BY}) launched ON launched.span_id = s.span_id
+    LEFT JOIN ({LAUNCHED_BY}) launched ON launched.span_id = s.span_id
     LEFT JOIN (SELECT span_id, hash(name) AS name FROM span WHERE kind = 'cpu_op') o ON o.span_id = launched.host_id
     LEFT JOIN (SELECT span_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
                       CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM host_op) h
@@ -66,7 +71,7 @@ _TEXTS = """
     WITH chosen AS (SELECT unnest(?) AS span_id, unnest(?) AS host_id, unnest(?) AS place)
     SELECT s.name, k.op_type, k.core, o.name AS op, coalesce(k.input_shapes, h.input_shapes) AS input_shapes,
         coalesce(k.input_dtypes, h.input_dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
-        k.output_formats, k.block_num, k.mix_block_num, k.grid, s.kind = 'memset' AS memset
+        k.output_formats, k.block_num, k.mix_block_num, k.grid, k.block, s.kind = 'memset' AS memset
     FROM chosen JOIN span s ON s.span_id = chosen.span_id
     LEFT JOIN (SELECT * FROM kernel SEMI JOIN chosen USING (span_id)) k ON k.span_id = chosen.span_id
     LEFT JOIN (SELECT span_id, name FROM span WHERE span_id IN (SELECT host_id FROM chosen)) o
@@ -94,7 +99,13 @@ class Kind:
     block_num: int | None
     mix_block_num: int | None
     grid: str | None
+    block: str | None
     memset: bool
+
+    @property
+    def known(self) -> bool:
+        """Whether what it holds tells the work: shapes, the geometry of the launch, or bytes set."""
+        return self.input_shapes is not None or (self.grid is not None and self.block is not None) or self.memset
 
     @property
     def type(self) -> str:
@@ -166,16 +177,16 @@ def kernels(run: Run) -> Kernels:
 def identity(run: Run) -> Ints:
     """Which kernels do the same work, per kernel; -1 where that cannot be told.
 
-    Without shapes (Level0) the n-th kernel of a name in every step does, as long as every step of
-    the rank has as many of them.
+    Without shapes and geometry (Level0) the n-th kernel of a name in every step does, as long as
+    every step of the rank has as many of them.
     """
     every = run.get(kernels)
-    shaped = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
-    if shaped.all():
+    known = every.of(kind.known for kind in every.kinds)
+    if known.all():
         return every.kind
     ordinal = ordinals(run)
-    usable = ~shaped & (ordinal >= 0)
-    same = np.where(shaped, every.kind, -1)
+    usable = ~known & (ordinal >= 0)
+    same = np.where(known, every.kind, -1)
     if usable.any():
         _, named = np.unique(np.stack((every.kind[usable], ordinal[usable])), axis=1, return_inverse=True)
         same[usable] = len(every.kinds) + named.ravel()

@@ -20,6 +20,8 @@ from analysis.say import duration
 from analysis.stages import draining
 from analysis.waits import CLOCK, GUESSED, PEERS, TASKS, Waits, complete, waits
 
+#: Windows shown of each kind.
+_SHOWN = 10
 #: A wait that nobody can name is of this peer.
 NOBODY = (-1, -1, -1)
 
@@ -72,7 +74,6 @@ class Excess:
 
     idle_ns: int
     busy_ns: int
-    change: Change
     evidence: tuple[Evidence, ...]
 
 
@@ -113,6 +114,13 @@ def told(run: Run) -> NDArray[np.bool_]:
     return np.asarray(measured[~operators.of_kinds(POINT_TO_POINT)])
 
 
+def told_share(run: Run) -> float:
+    """The share of the time in collectives that `told` speaks of."""
+    operators, known = run.get(collectives), run.get(told)
+    length = (operators.end - operators.ts)[~operators.of_kinds(POINT_TO_POINT)]
+    return float(length[known].sum() / length.sum()) if length.sum() else float(known.all())
+
+
 def bare(late: Late, run: Run, words: str) -> str:
     """Says how much of the wait is bare, where that is clearly less than all of it."""
     ns = late.bare_ns(run)
@@ -120,8 +128,33 @@ def bare(late: Late, run: Run, words: str) -> str:
 
 
 def waited_less(run: Run, late: Late) -> Change:
-    """The late peer comes with the last but one."""
-    return Change(peers=run.get(collectives).span_id[late.rows], peer_ns=run.get(waits).gain_ns[late.rows])
+    """The late peer comes with the last but one. Of a captured one that takes a piece out of its whole timeline,
+    whatever it did then; the others follow it by themselves."""
+    operators, found = run.get(collectives), run.get(waits)
+    came = comings(operators, found, late)
+    absent = late.rows[~np.isin(operators.instance[late.rows], operators.instance[came.rows])]
+    lost = Intervals.union_of(operators.ts[came.rows] - came.late_ns, operators.ts[came.rows])
+    cut = {} if late.rank is None or not len(came.rows) else {late.rank: lost}
+    return Change(peers=operators.span_id[absent], peer_ns=found.gain_ns[absent], cut=cut)
+
+
+@dataclass(frozen=True)
+class Comings:
+    """A captured late rank's own operators in the collectives that it was late for, and by how much."""
+
+    rows: Ints
+    late_ns: Ints
+
+
+def comings(operators: Collectives, found: Waits, late: Late) -> Comings:
+    """The collectives to which a captured rank came last; none where it was not captured or could not be matched."""
+    rows = late.rows[operators.instance[late.rows] >= 0]
+    worst = np.zeros(int(operators.instance.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(worst, operators.instance[rows], found.gain_ns[rows])
+    own = -1 if late.rank is None else late.rank
+    mine = np.flatnonzero((operators.rank == own) & (operators.instance >= 0))
+    mine = mine[worst[operators.instance[mine]] > 0]
+    return Comings(mine, worst[operators.instance[mine]])
 
 
 def witnessed(run: Run, late: Late, most: int) -> tuple[Evidence, ...]:
@@ -160,15 +193,14 @@ def excess(run: Run, late: Late) -> Excess | None:
     idle_more = idle.total() - (theirs - run.activity(waiting).work()).total()
     busy_more = busy.total() - (_busy(run, waiting) & theirs).total()
     gaps = _largest(idle & _ahead(operators, late), max(0, min(idle_more, late.gain_ns)))
-    change = Change({late.rank: gaps} if gaps.total() else {})
-    if busy_more > 0:
-        change |= longer(run, late.rank, own, waiting, theirs)
     evidence = [Evidence(late.rank, start, end - start) for start, end in _longest(gaps)]
+    came = comings(operators, found, late)
+    worst = np.argsort(-came.late_ns, kind="stable")[:_SHOWN]
     evidence += [
-        Evidence(late.rank, at - ns, ns, int(operators.span_id[row]), str(operators.name[row]))
-        for at, ns, row in _before(operators, found, late.rank, late.rows)
+        Evidence(late.rank, int(operators.ts[row]) - ns, ns, int(operators.span_id[row]), str(operators.name[row]))
+        for row, ns in zip(came.rows[worst].tolist(), came.late_ns[worst].tolist(), strict=True)
     ]
-    return Excess(idle_more, busy_more, change, tuple(evidence))
+    return Excess(idle_more, busy_more, tuple(evidence))
 
 
 def _busy(run: Run, rank: int) -> Intervals:
@@ -186,18 +218,7 @@ def _ahead(operators: Collectives, late: Late) -> Intervals:
     return Intervals.union_of(since[came], operators.ts[mine][came])
 
 
-def _before(operators: Collectives, found: Waits, late: int, rows: Ints) -> list[tuple[int, int, int]]:
-    """(when it came, by how much too late, its operator) of the late rank, the latest first, on its own clock."""
-    worst: dict[int, int] = {}
-    for row in rows.tolist():
-        number = int(operators.instance[row])
-        worst[number] = max(worst.get(number, 0), int(found.gain_ns[row]))
-    mine = np.flatnonzero((operators.rank == late) & np.isin(operators.instance, [n for n in worst if n >= 0]))
-    came = [(int(operators.ts[row]), worst[int(operators.instance[row])], int(row)) for row in mine]
-    return sorted(came, key=lambda one: -one[1])[:10]
-
-
-def _longest(some: Intervals, most: int = 10) -> Iterator[tuple[int, int]]:
+def _longest(some: Intervals, most: int = _SHOWN) -> Iterator[tuple[int, int]]:
     for index in np.argsort(some.starts - some.ends)[:most]:
         yield int(some.starts[index]), int(some.ends[index])
 
@@ -208,23 +229,3 @@ def _largest(some: Intervals, total: int) -> Intervals:
     long = (some.ends - some.starts)[order]
     kept = np.clip(total - (np.cumsum(long) - long), 0, long)
     return Intervals.union_of(some.starts[order], some.starts[order] + kept) if len(order) else EMPTY
-
-
-def longer(run: Run, late: int, own: Intervals, waiting: int, other: Intervals) -> Change:
-    """Device tasks of the late rank, shortened to what those of their name took on the other rank."""
-    query = "SELECT span_id, name, ts_ns, dur_ns FROM span WHERE rank = ? AND kind IN ('kernel', 'memset', 'memcpy')"
-
-    def of(rank: int, where: Intervals) -> tuple[Ints, NDArray[np.str_], Ints]:
-        rows = run.columns(query, [rank])
-        ts, ns = np.asarray(rows["ts_ns"]).astype(np.int64), np.asarray(rows["dur_ns"]).astype(np.int64)
-        inside = where.within(ts, ts + 1) > 0
-        return np.asarray(rows["span_id"])[inside].astype(np.int64), rows["name"][inside].astype(str), ns[inside]
-
-    ids, names, ns = of(late, own)
-    _, their_names, their_ns = of(waiting, other)
-    known, codes = np.unique(np.concatenate((names, their_names)), return_inverse=True)
-    mine = np.bincount(codes[: len(ns)], ns, len(known))
-    theirs = np.bincount(codes[len(ns) :], their_ns, len(known))
-    share = np.clip(1 - theirs / np.maximum(mine, 1), 0, 1)
-    less = (ns * share[codes[: len(ns)]]).astype(np.int64)
-    return Change(tasks=ids[less > 0], task_ns=less[less > 0])

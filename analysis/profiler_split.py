@@ -12,6 +12,9 @@ Three definitions of "free" are in use; which one reproduced the file is said:
 * `from first task`: the window begins and ends with any device task that is no kernel (copies, events);
 * `minus copies`: the first, less the copies not hidden in it.
 
+Communication is the union of the communication operators, or, in databases of some versions, of their tasks
+(COMMUNICATION_TASK_INFO): the second is tried where the first does not reproduce the file, and which one did is said.
+
 The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us; stage
 and preparing are reproduced with that rounding where the file is a step_trace_time.csv.
 """
@@ -31,6 +34,13 @@ from analysis.intervals import Intervals, Ints
 TOLERANCE_NS = 2
 _TEXT = "step_trace_time.csv"
 _DEFINITIONS = ("between busy", "from first task", "minus copies")
+OPERATORS, TASKS = "operators", "tasks"
+#: What communicates by each definition: a kind of its own for receives, whose sum is the bubbles.
+_COMMUNICATES = {
+    OPERATORS: "kind = 'comm_op'",
+    TASKS: "(kind = 'comm_op' AND starts_with(name, 'hcom_receive') "
+    "OR kind = 'comm_task' AND span_id IN (SELECT span_id FROM comm WHERE by_stream IS NOT TRUE))",
+}
 #: So much device work is held in memory at a time, and so long may one axis be.
 _AT_ONCE, _LONGEST = 4_000_000, 1 << 62
 _NONE = np.iinfo(np.int64).min
@@ -49,6 +59,7 @@ class Profiler:
     bubble_ns: int | None
     preparing_ns: int | None
     free_definition: str | None
+    communication_definition: str | None  # whose union reproduced the file: operators or tasks
 
 
 @dataclass(frozen=True)
@@ -57,8 +68,10 @@ class _Rank:
 
     rank: int
     as_text: bool
-    steps: tuple[tuple[int, int, int, int | None], ...]  # step, start, host length, device start; by start
+    steps: tuple[tuple[int, int, int, int | None, bool], ...]  # step, start, host length, device start, host mark
     free: dict[int | None, int | None]  # what the profiler's file says
+    communication: dict[int | None, int | None]  # the same of communication
+    preparing: dict[int | None, int | None]  # and of the time before, which needs marks of the host to be made again
     tasks: tuple[int, int] | None  # first and last edge of device tasks that are no kernels
     spans: int
 
@@ -71,18 +84,31 @@ def profiler_split(con: duckdb.DuckDBPyConnection) -> Splits:
     origin = con.execute("SELECT origin_ns FROM run").fetchall()[0][0]
     found: Splits = {}
     for ranks, low, high in _batches(con, list(_ranks(con))):
-        found.update(_Axis(con, ranks, low, high).split(origin))
+        split = _Axis(con, ranks, low, high, OPERATORS).split(origin)
+        others = [one for one in ranks if any(_told(split, one.rank, step) is None for step in one.communication)]
+        if others:
+            by_tasks = _Axis(con, others, low, high, TASKS).split(origin)
+            split |= {window: each for window, each in by_tasks.items() if each.communication_definition}
+        found.update(split)
     return found
 
 
+def _told(split: Splits, rank: int, step: int | None) -> str | None:
+    """Which definition of communication reproduced the file."""
+    return split[rank, step].communication_definition if (rank, step) in split else OPERATORS
+
+
 def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
-    steps: dict[int, list[tuple[int, int, int, int | None]]] = {}
+    steps: dict[int, list[tuple[int, int, int, int | None, bool]]] = {}
     for rank, *step in con.execute(
-        "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns FROM step ORDER BY rank, ts_ns"
+        "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns, "
+        "source IN ('ProfilerStep', 'STEP_TIME') FROM step ORDER BY rank, ts_ns"
     ).fetchall():
         steps.setdefault(rank, []).append(tuple(step))
-    references: dict[int, list[tuple[int | None, int | None, str]]] = {}
-    for rank, *reference in con.execute("SELECT rank, step, free_ns, source FROM profiler_step").fetchall():
+    references: dict[int, list[tuple[int | None, int | None, int | None, int | None, str]]] = {}
+    for rank, *reference in con.execute(
+        "SELECT rank, step, free_ns, communication_ns, preparing_ns, source FROM profiler_step"
+    ).fetchall():
         references.setdefault(rank, []).append(tuple(reference))
     tasks = {
         rank: (begin, end) for rank, begin, end in con.execute(
@@ -97,11 +123,15 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
         if {"torch_npu_text", "torch_npu_db"}.isdisjoint(formats):
             continue
         said = references.get(rank, [])
-        free = {step: ns for step, ns, _ in said}
-        if len(said) == 1:
-            free.setdefault(None, said[0][1])
-        as_text = _TEXT in {source for _, _, source in said} or set(formats) == {"torch_npu_text"}
-        yield _Rank(rank, as_text, tuple(steps.get(rank, ())), free, tasks.get(rank), spans)
+        if len(said) == 1:  # the only step is the whole capture as well
+            said = [*said, (None, *said[0][1:])]
+        free = {step: ns for step, ns, *_ in said}
+        communication: dict[int | None, int | None] = {step: ns for step, _, ns, *_ in said if ns is not None}
+        preparing = {step: ns for step, _, _, ns, _ in said}
+        as_text = _TEXT in {source for *_, source in said} or set(formats) == {"torch_npu_text"}
+        yield _Rank(
+            rank, as_text, tuple(steps.get(rank, ())), free, communication, preparing, tasks.get(rank), spans
+        )  # fmt: skip
 
 
 def _batches(con: duckdb.DuckDBPyConnection, ranks: list[_Rank]) -> Iterator[tuple[list[_Rank], int, int]]:
@@ -151,19 +181,22 @@ class _Windows:
     begin: Ints
     end: Ints
     mark: Ints
+    marked: NDArray[np.bool_]  # the mark is the host's own
 
 
 class _Axis:
     """Several ranks one after the other."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, ranks: list[_Rank], low: int, high: int) -> None:
-        self.ranks, self.stride = ranks, high - low + 2
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, ranks: list[_Rank], low: int, high: int, definition: str
+    ) -> None:
+        self.ranks, self.stride, self.definition = ranks, high - low + 2, definition
         self.shift = np.arange(len(ranks), dtype=np.int64) * self.stride - low + 1
         numbers = np.array([one.rank for one in ranks], np.int64)
         rows = con.execute(
             "SELECT rank, ts_ns, dur_ns, CASE WHEN kind IN ('kernel', 'memset') THEN 0 WHEN kind = 'memcpy' THEN 2 "
             "WHEN starts_with(name, 'hcom_receive') THEN 3 ELSE 1 END::TINYINT AS what FROM span "
-            "WHERE rank BETWEEN ? AND ? AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op')",
+            f"WHERE rank BETWEEN ? AND ? AND (kind IN ('kernel', 'memset', 'memcpy') OR {_COMMUNICATES[definition]})",
             [ranks[0].rank, ranks[-1].rank],
         ).fetchnumpy()
         rank, ts, dur, what = (np.ma.getdata(rows[name]) for name in ("rank", "ts_ns", "dur_ns", "what"))
@@ -175,7 +208,7 @@ class _Axis:
             chosen = np.isin(what, kinds)
             return Intervals.union_of(starts[chosen], ends[chosen])
 
-        computing, communication = of(0), of(1, 3)
+        computing, communication = of(0), of(1, 3) if definition == OPERATORS else of(1)
         busy = computing | communication
         receives = np.flatnonzero(what == 3)
         receives = receives[np.argsort(starts[receives], kind="stable")]
@@ -218,26 +251,36 @@ class _Axis:
             if first[i] != _NONE and stage_end[i] != _NONE:
                 times = (int(first[i]) - shift, int(stage_start[i]) - shift, int(stage_end[i]) - shift)
                 stage = _stage(*times, origin, bool(text[i])) - int(bubble[i])
-            if first[i] != _NONE and w.mark[i] != _NONE:
+            if not w.marked[i]:
+                preparing = self.ranks[at].preparing.get(w.step[i])
+            elif first[i] != _NONE and w.mark[i] != _NONE:
                 preparing = _preparing(int(w.mark[i]) - shift, int(first[i]) - shift, origin, bool(text[i]))
             found[self.ranks[at].rank, w.step[i]] = Profiler(
                 int(computing[i]), int(communication[i]), int(exposed[i]), int(communication[i] - exposed[i]),
                 int(free[i]), stage, int(bubble[i]), preparing, definition[i],
+                self._fitting(at, w.step[i], int(communication[i])),
             )  # fmt: skip
         return found
+
+    def _fitting(self, at: int, step: int | None, communication: int) -> str | None:
+        """The definition of communication, if it reproduces the file."""
+        file = self.ranks[at].communication.get(step)
+        return self.definition if file is not None and abs(communication - file) <= TOLERANCE_NS else None
 
     def _windows(self) -> _Windows:
         """The whole capture, and each step from its first device work to the later of its last and its host end."""
         at: list[int] = []
         step: list[int | None] = []
+        marked: list[bool] = []
         times: list[tuple[int, int, int, int]] = []  # begin, end, the host's mark, its end
         for i, one in enumerate(self.ranks):
             shift, far = int(self.shift[i]), (i + 1) * self.stride
-            begins = [(start if device is None else device) + shift for _, start, _, device in one.steps]
+            begins = [(start if device is None else device) + shift for _, start, _, device, _ in one.steps]
+            marked += [all(own for *_, own in one.steps), *(own for *_, own in one.steps)]
             step += [None, *(number for number, *_ in one.steps)]
             at += [i] * (1 + len(one.steps))
             times.append((i * self.stride, far, one.steps[0][1] + shift if len(one.steps) == 1 else _NONE, _NONE))
-            for (_, mark, length, _), start, following in zip(one.steps, begins, [*begins[1:], far], strict=False):
+            for (_, mark, length, *_), start, following in zip(one.steps, begins, [*begins[1:], far], strict=False):
                 times.append((start, following, mark + shift, mark + length + shift))
         begin, end, marks, host = np.array(times, np.int64).T
         first, _, last = self._edges(begin, end)
@@ -245,7 +288,9 @@ class _Axis:
         keep = whole | (first != _NONE)
         steps = [number for number, kept in zip(step, keep.tolist(), strict=True) if kept]
         begin, end = np.where(whole, begin, first), np.where(whole, end, np.maximum(host, last))
-        return _Windows(np.array(at, np.int64)[keep], steps, begin[keep], end[keep], marks[keep])
+        return _Windows(
+            np.array(at, np.int64)[keep], steps, begin[keep], end[keep], marks[keep], np.array(marked, np.bool_)[keep]
+        )  # fmt: skip
 
     def _edges(self, begin: Ints, end: Ints, with_free: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
         """Per window the first start of what was counted, and start and end of the piece that ends last; or _NONE."""

@@ -26,6 +26,7 @@ class Step:
     step: int
     ts_ns: int
     dur_ns: int
+    phase: str | None = None  # of a serving engine: prefill, decode or mixed
 
     @property
     def end_ns(self) -> int:
@@ -45,7 +46,7 @@ class Run:
         self.ranks: tuple[int, ...] = tuple(
             rank for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall()
         )
-        rows = con.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
+        rows = con.execute("SELECT rank, step, ts_ns, dur_ns, phase FROM step ORDER BY rank, ts_ns").fetchall()
         steps: dict[int, list[Step]] = {rank: [] for rank in self.ranks}
         for row in rows:
             steps.get(row[0], []).append(Step(*row))
@@ -77,6 +78,11 @@ class Run:
             return self.steps[rank][0].ts_ns, self.steps[rank][-1].end_ns
         work = self.activity(rank).work()
         return (int(work.starts[0]), int(work.ends[-1])) if len(work.starts) else None
+
+    @property
+    def stepped(self) -> bool:
+        """Whether the job marked steps at all."""
+        return any(self.steps.values())
 
     @property
     def step_count(self) -> int:

@@ -1,6 +1,9 @@
 """Numbers in sentences: the ending of a number's name is its unit.
 
-A part of a sentence in [[double brackets]] is left out where a number in it is not known.
+A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that
+begins with families of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences
+are written for a job with steps; of what was recorded without steps, and of what happened once, they
+say so instead.
 """
 
 from __future__ import annotations
@@ -11,6 +14,19 @@ from collections.abc import Mapping
 from analysis.finding import Value, Words
 
 LANGUAGES = ("en", "zh")
+
+_Swaps = tuple[tuple[re.Pattern[str], str], ...]
+#: Sentences speak of each step. What they say instead where a job marked none, in both languages.
+_NO_STEP: _Swaps = (
+    (re.compile(r" kernels of (?:each|every|a) step,"), " kernels,"),
+    (re.compile(r"(?<!out )\b(of|in) (?:each|every|a|the) step\b(?!')"), r"\1 the recorded time"),
+    (re.compile(r"\b(?:each|the) step would\b"), "the recorded time would"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the recorded time"),
+    (re.compile(r"设备每步"), "设备在采集时段内"),
+    (re.compile(r"每步可缩短"), "采集时段可缩短"),
+    (re.compile(r"每步(?:共)?"), "采集时段内"),
+    (re.compile(r"占步长"), "占采集时长"),
+)
 
 
 def number(name: str, value: Value) -> str:
@@ -58,7 +74,7 @@ def _digits(value: float) -> str:
 
 
 def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
-    """The sentences with their numbers."""
+    """The sentences with their numbers, in the language of the device (`device`) and of the time (`per`)."""
     spoken = {name: number(name, value) for name, value in numbers.items()}
     known = {name for name, value in numbers.items() if value is not None}
     several = not spoken.get("ranks", "0").isdigit()
@@ -66,14 +82,39 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     def sentence(template: str) -> str:
         if several:
             template = template.replace("Rank {ranks}", "Ranks {ranks}")
-        return _PART.sub(lambda part: _known_part(part[1], known), template).format_map(spoken)
+        template = per(template, spoken.get("per", STEP))
+        told = _PART.sub(lambda part: _told_part(part, known, spoken.get("device", "")), template)
+        return told.format_map(spoken)
 
     return Words(sentence(words.title), sentence(words.advice))
 
 
-_PART = re.compile(r"\[\[(.*?)\]\]")
+#: What a number is per: a step, the whole recorded time where no step was marked, or it happened once.
+STEP, RECORDED, ONCE = "step", "recorded", "once"
+#: How a sentence about each step says that it happened once.
+_ONCE: _Swaps = (
+    (re.compile(r"\b(?:of|in) (?:each|every) step\b"), "once"),
+    (re.compile(r"\beach step would\b"), "the recorded time would"),
+    (re.compile(r"Operators a step"), "Operators"),
+    (re.compile(r" (times|receives|calls)(?: in)? a step"), r" \1"),
+    (re.compile(r"out of the step's way"), "out of the way"),
+    (re.compile(r"每步"), "单次"),
+)
+
+
+def per(template: str, what: str) -> str:
+    """A template of a job with steps, said of a job that marked none, or of what happened once."""
+    for pattern, instead in {STEP: (), RECORDED: _NO_STEP, ONCE: _ONCE}[what]:
+        template = pattern.sub(instead, template)
+    return template
+
+
+#: Families of devices that sentences know.
+FAMILIES = ("npu", "cuda", "rocm")
+_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm)(?:\|(?:npu|cuda|rocm))*): ?)?(.*?)\]\]")
 _NAME = re.compile(r"{(\w+)}")
 
 
-def _known_part(part: str, known: set[str]) -> str:
-    return part if known.issuperset(_NAME.findall(part)) else ""
+def _told_part(part: re.Match[str], known: set[str], device: str) -> str:
+    meant = part[1] is None or device in part[1].split("|")
+    return part[2] if meant and known.issuperset(_NAME.findall(part[2])) else ""

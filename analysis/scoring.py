@@ -7,20 +7,30 @@ each other, and removing one of them alone gives nothing back. recall = faults h
 precision = findings that hit / findings; top1 = cases whose first finding hits the largest fault;
 the saving's error is |saving - gain| / gain, the saving being what the findings of the fault's own
 cause give back together (one fault may be fixed in several places), or else the largest that hits.
+Savings are compared over the whole capture, since a capture need not mark its steps; idle that a
+finding says nobody can explain is right where the capture lost the reason, and has no saving.
+
+False clean: a fault that costs more than the limit of the detector of its cause, and that detector
+ended with `clean`. What every capture of a dialect holds (`present` in the truth) is no wrong finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 from statistics import median
 from typing import Any
+
+from analysis.discovery import detectors
+from analysis.settings import DEFAULT
 
 #: Findings and faults of less than this share of the step are not scored.
 SCORED_SHARE = 0.01
 #: Half-width of the normal distribution's middle 95 %.
 Z95 = 1.959964
+#: A finding without a saving: it says that there is idle time and that its reason was not recorded.
+UNEXPLAINED = "idle_unexplained"
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,12 @@ class Planted:
     first: bool  # the first finding hits it
     largest: bool  # no other fault of the case cost more
     saving_ns: int | None  # of the finding that stands for it
+    outcome: str | None = None  # how the detector of this cause ended; None without such a detector
+    limit: float = 0.0  # the least share of the step that it calls found
+
+    @property
+    def false_clean(self) -> bool:
+        return self.outcome == "clean" and self.gain_ns > self.limit * self.step_ns
 
 
 @dataclass(frozen=True)
@@ -57,23 +73,25 @@ class Case:
     clean: bool  # nothing was planted
     planted: tuple[Planted, ...]
     said: tuple[Said, ...]
+    dialect: str = "plain"
 
 
-def scored(name: str, truth: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> Case:
-    """A case: `truth` as in truth.json, `findings` as `npulens check --json` lists them."""
+def scored(name: str, truth: Mapping[str, Any], check: Mapping[str, Any]) -> Case:
+    """A case: `truth` as in truth.json, `check` as `npulens check --json` prints it."""
     faults = truth["faults"]
-    counted = [finding for finding in findings if finding["saving_share"] >= SCORED_SHARE]
+    counted = [f for f in check["findings"] if f["saving_share"] >= SCORED_SHARE or f["cause"] == UNEXPLAINED]
     largest = max((fault["gain_ns"] for fault in faults), default=0)
     planted = tuple(
-        _planted(name, fault, counted, largest, truth["step_ns"])
+        _planted(name, fault, counted, largest, truth, check)
         for fault in faults
         if fault["gain_ns"] >= SCORED_SHARE * truth["step_ns"]
     )
     said = tuple(
         Said(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
         for f in counted
+        if f["cause"] not in truth.get("present", ())
     )
-    return Case(name, not faults, planted, said)
+    return Case(name, not faults, planted, said, truth.get("dialect", "plain"))
 
 
 def hits(finding: Mapping[str, Any], fault: Mapping[str, Any]) -> bool:
@@ -99,15 +117,24 @@ def _meet(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 
 def _planted(
-    name: str, fault: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], largest: int, step_ns: int
+    name: str,
+    fault: Mapping[str, Any],
+    findings: Sequence[Mapping[str, Any]],
+    largest: int,
+    truth: Mapping[str, Any],
+    check: Mapping[str, Any],
 ) -> Planted:
     hit = [finding for finding in findings if hits(finding, fault)]
     named = [finding for finding in hit if finding["cause"] == fault["cause"]]
-    saving = sum(finding["saving_ns"] for finding in named or hit[:1]) if hit else None
+    priced = named or [finding for finding in hit if finding["cause"] != UNEXPLAINED][:1]
+    steps = check.get("steps", 1)
+    saving = sum(finding["saving_ns"] for finding in priced) * steps // truth.get("steps", steps) if priced else None
     first = bool(findings) and hits(findings[0], fault)
+    outcomes = {outcome["detector"]: outcome["outcome"] for outcome in check.get("outcomes", ())}
+    limits = {detector.name: detector.limits().min_share for detector in detectors(DEFAULT)}
     return Planted(
-        name, fault["cause"], fault["gain_ns"], step_ns, bool(hit), bool(named), first,
-        fault["gain_ns"] == largest, saving,
+        name, fault["cause"], fault["gain_ns"], truth["step_ns"], bool(hit), bool(named), first,
+        fault["gain_ns"] == largest, saving, outcomes.get(fault["cause"]), limits.get(fault["cause"], 0.0),
     )  # fmt: skip
 
 
@@ -141,10 +168,16 @@ class Score:
     quiet: Rate  # clean cases without a scored finding
     errors: tuple[float, ...]  # |saving - gain| / gain of the faults that were hit
     below: Rate  # savings below the gain: a ceiling should rarely be
+    false_clean: Rate  # faults that the detector of their cause calls clean
 
     @property
     def saving_error(self) -> float | None:
         return median(self.errors) if self.errors else None
+
+    @property
+    def saving_error_p90(self) -> float | None:
+        """Nine of ten errors are no larger."""
+        return sorted(self.errors)[ceil(0.9 * len(self.errors)) - 1] if self.errors else None
 
 
 def score(cases: Iterable[Case], cause: str | None = None) -> Score:
@@ -164,4 +197,5 @@ def score(cases: Iterable[Case], cause: str | None = None) -> Score:
         Rate(sum(not case.said for case in clean), len(clean)),
         errors,
         Rate(sum((fault.saving_ns or 0) < fault.gain_ns for fault in priced), len(priced)),
+        Rate(sum(fault.false_clean for fault in planted), len(planted)),
     )

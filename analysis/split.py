@@ -2,9 +2,10 @@
 
 Per rank one row for the whole capture (`step` None: first to last edge of host steps or device
 work), then one per recorded step. Spans are clipped to the window, so work counts where it runs.
-The four parts are found each on its own - exposed communication by taking computing away from
-it, exposed copies by taking both away, idle time as the gaps between everything - and what is
-left of the window is `residual_ns`, which is therefore a check that can fail.
+The five parts are found each on its own - exposed communication by taking computing away from
+it, exposed copies by taking both away, work that nothing told to be either by taking all three
+away, idle time as the gaps between everything - and what is left of the window is `residual_ns`,
+which is therefore a check that can fail. A kernel that communicates as well is in both.
 
 `profiler` is the profiler's own split by its own rule (analysis/profiler_split.py).
 """
@@ -18,12 +19,15 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis.intervals import Intervals
+from analysis.intervals import EMPTY, Intervals
 from analysis.profiler_split import Profiler, profiler_split
 from analysis.profiler_sums import profiler_sums
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
-COMPUTING, COMMUNICATION, COPY = ("kernel", "memset"), ("comm_op",), ("memcpy",)
+COMPUTING = ("kernel", "memset")
+_COMMUNICATION = (
+    "(kind = 'comm_op' OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id))"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Row:
     overlapped_ns: int | None
     copy_ns: int | None
     copy_not_overlapped_ns: int | None
+    unknown_ns: int | None
+    unknown_not_overlapped_ns: int | None
     idle_ns: int | None
     residual_ns: int | None
     profiler: Profiler | None
@@ -56,10 +62,12 @@ class Activity:
     computing: Intervals | None
     communication: Intervals | None
     copy: Intervals | None
+    unknown: Intervals | None  # work that nothing told to compute or to communicate
+    complete: bool  # no work is missing, so that gaps between it are idle time
 
     def work(self) -> Intervals:
         """Everything recorded, together."""
-        parts = [part for part in (self.computing, self.communication, self.copy) if part is not None]
+        parts = [part for part in (self.computing, self.communication, self.copy, self.unknown) if part is not None]
         starts = np.concatenate([part.starts for part in parts]) if parts else np.zeros(0, np.int64)
         ends = np.concatenate([part.ends for part in parts]) if parts else np.zeros(0, np.int64)
         return Intervals.union_of(starts, ends)
@@ -71,9 +79,9 @@ def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
     said = profiler_split(con) | alone
     found = con.execute(
         "SELECT rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, "
-        "overlapped_ns, copy_ns, copy_not_overlapped_ns, idle_ns, "
-        "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - idle_ns FROM device_time "
-        "ORDER BY rank, step IS NOT NULL, ts_ns, step"
+        "overlapped_ns, copy_ns, copy_not_overlapped_ns, unknown_ns, unknown_not_overlapped_ns, idle_ns, "
+        "dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - unknown_not_overlapped_ns "
+        "- idle_ns FROM device_time ORDER BY rank, step IS NOT NULL, ts_ns, step"
     ).fetchall()
     split = [Row(*(*row, said.get((row[0], row[1])))) for row in found]
     known = {(row.rank, row.step) for row in split}
@@ -83,7 +91,7 @@ def breakdown(con: duckdb.DuckDBPyConnection) -> list[Row]:
 
 def _unseen(rank: int, step: int | None, sums: Profiler) -> Row:
     """A step that only the profiler saw."""
-    return Row(rank, step, None, None, None, None, None, None, None, None, None, None, sums)
+    return Row(rank, step, None, None, None, None, None, None, None, None, None, None, None, None, sums)
 
 
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
@@ -94,19 +102,23 @@ def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
         ).fetchall()
     }  # fmt: skip
 
-    def of(kinds: tuple[str, ...], table: str) -> Intervals | None:
+    def of(which: str, table: str) -> Intervals | None:
         found = con.execute(
-            "SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND list_contains(?, kind)",
-            [rank, list(kinds)],
+            f"SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND {which}", [rank]
         ).fetchnumpy()
         if not len(found["ts_ns"]) and table in absent:
             return None
         return Intervals.union_of(_ints(found["ts_ns"]), _ints(found["end_ns"]))
 
-    computing = of(COMPUTING, "kernel")
+    computing = of(f"kind IN {COMPUTING}", "kernel")
     if computing is None:  # no device was recorded: an empty table of copies means nothing either
         absent |= {"comm", "transfer"}
-    return Activity(computing, of(COMMUNICATION, "comm"), of(COPY, "transfer"))
+    communication, copy = of(_COMMUNICATION, "comm"), of("kind = 'memcpy'", "transfer")
+    unknown = None if computing is None else of("kind = 'unknown'", "")
+    ((complete,),) = con.execute(
+        "SELECT coalesce(bool_or(idle_ns IS NOT NULL), false) FROM device_time WHERE rank = ? AND step IS NULL", [rank]
+    ).fetchall()
+    return Activity(computing, communication, copy, unknown, bool(complete))
 
 
 def _ints(values: Any) -> Any:
@@ -126,13 +138,17 @@ def rows(
     computing, communication, copy = did.computing, did.communication, did.copy
     exposed = None if computing is None or communication is None else communication - computing
     both = None if computing is None or communication is None else communication & computing
-    bare = None if exposed is None or copy is None else copy - computing - communication  # type: ignore[operator]
-    idle = None if bare is None else did.work().gaps(int(begins.min()), int(ends.max()))
-    columns = [within(part) for part in (computing, communication, exposed, both, copy, bare, idle)]
+    bare = dark = idle = None
+    if did.complete and computing is not None and copy is not None:
+        told = computing if communication is None else computing | communication
+        bare, idle = copy - told, did.work().gaps(int(begins.min()), int(ends.max()))
+        dark = (did.unknown or EMPTY) - told - copy
+    columns = [within(part) for part in (computing, communication, exposed, both, copy, bare, did.unknown, dark, idle)]
     for i, (step, begin, end) in enumerate(windows):
-        comp, comm, shown, over, copied, shown_copy, gaps = (column[i] for column in columns)
-        parts = (comp, shown, shown_copy, gaps)
+        comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown, gaps = (column[i] for column in columns)
+        parts = (comp, shown, shown_copy, shown_unknown, gaps)
         residual = None if None in parts else end - begin - sum(part for part in parts if part is not None)
         yield Row(
-            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, gaps, residual, None
+            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown,
+            gaps, residual, None,
         )

@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 #: name, what it is, points, share
 Share = tuple[str, Pair, int, float]
 
-_LAUNCHED = "('kernel', 'memset', 'memcpy', 'comm_op')"
+_LAUNCHED = "('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
 #: A first step this many times the median of the others is taken for a warm-up.
 WARM_UP = 1.5
 #: An offset between ranks that is known to less than this share of the step can order their waits.

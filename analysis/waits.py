@@ -1,15 +1,22 @@
 """Who waited for whom inside collectives, how long, and what it would give back if the last came with the second last.
 
-Four ways to know, the best that a capture allows for each operator:
+Five ways to know, the best that a capture allows for each operator:
 
 * PEERS: tasks that wait name their peer (Level1 and above);
 * TASKS: the hardware's waits without their peer (Level0): how long, but not for whom;
 * CLOCK: no tasks (Kineto): starts of the same collective on several captured ranks, on one clock
-  (analysis/clock.py), where the difference is larger than the clocks' uncertainty;
+  (analysis/clock.py), where the difference is larger than the clocks' uncertainty; the same of
+  sends and receives between two captured ranks;
+* SAID: no tasks, but the profiler's own sums of them (communication.json, CommAnalyzerTime);
 * GUESSED: no tasks, and members were not captured: what an operator takes clearly longer than
   the fastest of its kind and size in this capture, it waited, or else its transfer was slow.
 
 Otherwise UNKNOWN: the wait is somewhere inside the operator and nobody can tell.
+
+What several captured ranks saw of one collective is merged before anything follows from it: each
+captured member comes when it is ready, each other one when a captured rank's wait for it ends. The
+two latest of that list tell who is late, and by how much, for every member alike; who waited for
+somebody else before waited for the latest too.
 """
 
 from __future__ import annotations
@@ -22,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.clock import Clock, clock
-from analysis.collectives import MEETING, Collectives, collectives
+from analysis.collectives import MEETING, POINT_TO_POINT, Collectives, collectives
 from analysis.comm_tasks import TRANSFER, CommTasks, comm_tasks
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
 
-UNKNOWN, PEERS, TASKS, CLOCK, GUESSED = 0, 1, 2, 3, 4
+UNKNOWN, PEERS, TASKS, CLOCK, GUESSED, SAID = range(6)
 #: A wait that ends this soon found its peer there already: the hardware's own steps take 20 to 800 ns (real captures).
 HERE_NS = 1_000
 #: More than any rank's number.
@@ -46,7 +53,7 @@ _SLOW = 1.5
 class Waits:
     """One row per operator, as in `collectives(run)`; times on the operator's own rank's clock."""
 
-    how: Ints  # UNKNOWN, PEERS, TASKS, CLOCK or GUESSED
+    how: Ints  # UNKNOWN, PEERS, TASKS, CLOCK, GUESSED or SAID
     wait_ns: Ints  # for peers to come: the union of its waits; -1: unknown
     arrival_ns: Ints  # when the last peer came; when the rank was ready itself, if nobody was waited for
     second_ns: Ints  # when the last but one came, the rank itself included
@@ -121,7 +128,7 @@ def waits(run: Run) -> Waits:
         np.zeros(count, np.int64),
         Pairs(op, peer, local, ts, end),
     )
-    return _by_clock(run, operators, found)
+    return _by_clock(run, operators, found, ready)
 
 
 def _last_two(ready: Ints, op: Ints, end: Ints, who: Ints) -> tuple[Ints, Ints]:
@@ -157,12 +164,12 @@ def _transfers(tasks: CommTasks, count: int) -> Ints:
     return np.where(has, union_by(tasks.op[moving], tasks.ts[moving], tasks.end[moving], count), -1)
 
 
-def _by_clock(run: Run, operators: Collectives, found: Waits) -> Waits:
+def _by_clock(run: Run, operators: Collectives, found: Waits, ready: Ints) -> Waits:
     """What the other captured ranks say: who a wait without a name was for, and waits that no task shows."""
     peers = _rows_of_peers(operators)
-    named = _followed(operators, found, peers)
-    named = _bare(operators, named)
-    return _guessed(run, operators, _from_starts(run.get(clock), operators, named))
+    named = _bare(operators, _followed(operators, found, peers))
+    merged = _merged(run.get(clock), operators, named, ready, peers)
+    return _guessed(run, operators, _said(run, operators, _exchanged(run, operators, merged)))
 
 
 def _rows_of_peers(operators: Collectives) -> tuple[Ints, Ints]:
@@ -215,31 +222,178 @@ def _bare(operators: Collectives, found: Waits) -> Waits:
     return replace(found, peer=peer)
 
 
-def _from_starts(time: Clock, operators: Collectives, found: Waits) -> Waits:
-    """No tasks at all: a rank waits from its own start to that of the last captured one, on one clock."""
-    how, peer, wait = found.how.copy(), found.peer.copy(), found.wait_ns.copy()
-    arrival, second, unsure = found.arrival_ns.copy(), found.second_ns.copy(), found.uncertainty_ns.copy()
-    for rows in _meetings(operators, found, UNKNOWN):
-        ranks = operators.rank[rows].tolist()
-        offset = np.array([time.offset_ns(rank) for rank in ranks])
-        came = operators.ts[rows] + offset
-        last = int(np.argmax(came))
-        between = [time.between_ns(rank, ranks[last]) for rank in ranks]
-        for index, row in enumerate(rows):
-            doubt = between[index]
-            if doubt is None:
-                continue
-            how[row], wait[row], unsure[row] = CLOCK, 0, doubt
-            late = int(came[last] - came[index])
-            if late <= doubt:
-                continue
-            others = [int(came[other]) for other, apart in enumerate(between) if other != last and apart is not None]
-            wait[row] = min(late, int(operators.end[row] - operators.ts[row]))
-            arrival[row] = operators.ts[row] + wait[row]
-            before = int(came[last]) - max(others)
-            second[row] = max(operators.ts[row], arrival[row] - (before if before > doubt else 0))
-            peer[row] = ranks[last]
-    return replace(found, how=how, peer=peer, wait_ns=wait, arrival_ns=arrival, second_ns=second, uncertainty_ns=unsure)
+def _merged(time: Clock, operators: Collectives, found: Waits, ready: Ints, peers: tuple[Ints, Ints]) -> Waits:
+    """The latest and the last but one of each collective that several captured ranks saw, on one clock."""
+    took = _shared_rows(time, operators, found)
+    if not len(took):
+        return found
+    shift = _shifts(time, operators.rank)
+    latest, seen, second = _arrived(operators, found, ready, peers, took, shift)
+    at, rank = operators.instance[took], operators.rank[took]
+    doubt = _between(time, rank, seen[at, 1])
+    told = doubt >= 0
+    took, at, rank, doubt = took[told], at[told], rank[told], doubt[told]
+    own_second = np.maximum(ready[took], second[at] - shift[took])
+    last, who = latest[at] - shift[took], seen[at, 0]
+    bare = found.how[took] == UNKNOWN
+    waited = bare & (last - operators.ts[took] > doubt) & (who != rank)
+    more = ~bare & (last > found.arrival_ns[took] + doubt) & (who != rank)
+    same = ~bare & ~more & (who != rank) & (found.wait_ns[took] > 0)
+    new = {name: getattr(found, name).copy() for name in (
+        "how", "wait_ns", "arrival_ns", "second_ns", "peer", "peer_local", "uncertainty_ns")}  # fmt: skip
+    new["how"][took[bare]], new["wait_ns"][took[bare]] = CLOCK, 0
+    new["uncertainty_ns"][took[bare | more]] = doubt[bare | more]
+    arrival = np.where(bare | more, np.minimum(last, operators.end[took]), found.arrival_ns[took])
+    added = np.where(bare, arrival - operators.ts[took], arrival - np.maximum(found.arrival_ns[took], ready[took]))
+    of = waited | more
+    new["wait_ns"][took[of]] = np.where(bare, 0, found.wait_ns[took])[of] + added[of]
+    of |= same
+    clear = arrival - own_second > np.where(second[at] > latest[at] - doubt, doubt, 0)
+    new["arrival_ns"][took[of]] = arrival[of]
+    new["second_ns"][took[of]] = np.where(clear, np.minimum(own_second, arrival), arrival)[of]
+    new["peer"][took[of]] = who[of]
+    new["peer_local"][took[of & (who != found.peer[took])]] = -1
+    return replace(found, **new)
+
+
+def _shared_rows(time: Clock, operators: Collectives, found: Waits) -> Ints:
+    """Operators of collectives that several ranks with comparable clocks took part in, every peer waited for known."""
+    rows = (operators.instance >= 0) & operators.of_kinds(MEETING) & np.isin(found.how, (UNKNOWN, PEERS))
+    known = np.array([rank for rank in np.unique(operators.rank).tolist() if time.uncertainty_ns(rank) is not None])
+    rows &= np.isin(operators.rank, known)
+    count = np.bincount(operators.instance[rows], minlength=int(operators.instance.max(initial=-1)) + 1)
+    nameless = operators.instance[found.pairs.op[found.pairs.peer < 0]]
+    count[nameless[nameless >= 0]] = 0
+    return np.flatnonzero(rows)[count[operators.instance[rows]] > 1]
+
+
+def _arrived(
+    operators: Collectives, found: Waits, ready: Ints, peers: tuple[Ints, Ints], took: Ints, shift: Ints
+) -> tuple[Ints, Ints, Ints]:  # fmt: skip
+    """Per collective: when the latest came, who that was and who saw it, and when the last but one came."""
+    pairs = found.pairs
+    inside = np.zeros(len(operators), np.bool_)
+    inside[took] = True
+    of = np.flatnonzero(inside[pairs.op] & (_row(peers, operators.instance[pairs.op], pairs.peer) < 0))
+    op = pairs.op[of]
+    instance = np.concatenate((operators.instance[took], operators.instance[op]))
+    who = np.concatenate((operators.rank[took], pairs.peer[of]))
+    saw = np.concatenate((operators.rank[took], operators.rank[op]))
+    when = np.concatenate((ready[took] + shift[took], pairs.end[of] + shift[op]))
+    # A rank that waits for the same peer several times has it there when the last of these waits ends; of several ranks
+    # the first to see it says when it came.
+    order = np.lexsort((-when, saw, who, instance))
+    instance, who, saw, when = (part[order] for part in (instance, who, saw, when))
+    once = _first_of(instance, who, saw)
+    order = np.lexsort((when[once], who[once], instance[once]))
+    instance, who, saw, when = (part[once][order] for part in (instance, who, saw, when))
+    once = _first_of(instance, who)
+    order = np.lexsort((when[once], instance[once]))
+    instance, who, saw, when = (part[once][order] for part in (instance, who, saw, when))
+    numbers = int(operators.instance.max()) + 1
+    last = np.flatnonzero(np.diff(instance, append=-1))
+    latest, second, seen = np.zeros(numbers, np.int64), np.zeros(numbers, np.int64), np.zeros((numbers, 2), np.int64)
+    latest[instance[last]], second[instance[last]] = when[last], when[last - 1]
+    seen[instance[last], 0], seen[instance[last], 1] = who[last], saw[last]
+    return latest, seen, second
+
+
+def _first_of(*keys: Ints) -> NDArray[np.bool_]:
+    """The first of each run of rows with equal keys."""
+    first = np.zeros(len(keys[0]), np.bool_)
+    first[:1] = True
+    for key in keys:
+        first[1:] |= key[1:] != key[:-1]
+    return first
+
+
+def _shifts(time: Clock, rank: Ints) -> Ints:
+    """What to add to each row's stamps to have the common clock."""
+    ranks, which = np.unique(rank, return_inverse=True)
+    return np.array([time.offset_ns(one) for one in ranks.tolist()], np.int64)[which]
+
+
+def _between(time: Clock, one: Ints, other: Ints) -> Ints:
+    """How far off differences between two ranks' stamps may be, row by row; -1: cannot be told."""
+    pairs, which = np.unique(one * _RANKS + other, return_inverse=True)
+    doubts = (time.between_ns(pair // _RANKS, pair % _RANKS) for pair in pairs.tolist())
+    return np.array([-1 if doubt is None else doubt for doubt in doubts], np.int64)[which]
+
+
+def _exchanged(run: Run, operators: Collectives, found: Waits) -> Waits:
+    """Sends and receives between two captured ranks: who came first waited for the other."""
+    number = run.get(exchanges)
+    rows = np.flatnonzero((number >= 0) & (found.how == UNKNOWN))
+    rows = rows[np.argsort(number[rows], kind="stable")]
+    first = np.flatnonzero(np.diff(number[rows]) == 0)
+    one, other = rows[first], rows[first + 1]
+    one, other = np.concatenate((one, other)), np.concatenate((other, one))
+    time = run.get(clock)
+    doubt = _between(time, operators.rank[one], operators.rank[other])
+    one, other, doubt = one[doubt >= 0], other[doubt >= 0], doubt[doubt >= 0]
+    shift = _shifts(time, operators.rank) if len(one) else operators.ts
+    came = operators.ts[other] + shift[other] - shift[one]
+    wait = np.minimum(came, operators.end[one]) - operators.ts[one]
+    wait = np.where(came - operators.ts[one] > doubt, wait, 0)
+    new = {name: getattr(found, name).copy() for name in ("how", "wait_ns", "arrival_ns", "peer", "uncertainty_ns")}
+    new["how"][one], new["wait_ns"][one], new["uncertainty_ns"][one] = CLOCK, wait, doubt
+    new["arrival_ns"][one] = operators.ts[one] + wait
+    new["peer"][one] = np.where(wait > 0, operators.rank[other], -1)
+    return replace(found, **new)
+
+
+_SUMS = "SELECT span_id, wait_ns FROM comm WHERE wait_ns IS NOT NULL AND op_span_id = span_id"
+
+
+def _said(run: Run, operators: Collectives, found: Waits) -> Waits:
+    """Sends and receives whose waits only the profiler's own sums tell; in a sum of a collective, waits for peers to
+    come cannot be told from waits for their parts."""
+    rows = run.columns(_SUMS)
+    at = operators.at(np.asarray(rows["span_id"]).astype(np.int64))
+    mine = at >= 0
+    at, wait = at[mine], np.asarray(rows["wait_ns"]).astype(np.int64)[mine]
+    bare = operators.of_kinds(POINT_TO_POINT)[at] & (found.how[at] == UNKNOWN)
+    at, wait = at[bare], np.clip(wait[bare], 0, (operators.end - operators.ts)[at[bare]])
+    how, waited, arrival = found.how.copy(), found.wait_ns.copy(), found.arrival_ns.copy()
+    how[at], waited[at], arrival[at] = SAID, wait, operators.ts[at] + wait
+    return replace(found, how=how, wait_ns=waited, arrival_ns=arrival)
+
+
+def exchanges(run: Run) -> Ints:
+    """Which send belongs to which receive: the same number for both sides, -1 where the other side is unknown.
+
+    Two ranks exchange in the same order on both sides; where one of them did so more often in a step, nothing tells.
+    """
+    known, tasks = run.get(collectives), run.get(comm_tasks)
+    peer = known.peer.copy()
+    named = tasks.peer >= 0
+    peer[tasks.op[named][::-1]] = tasks.peer[named][::-1]
+    for team, members in known.members.items():
+        if len(members) == 2:
+            of = known.team == team
+            peer[of] = np.where(known.rank[of] == members[0], members[1], members[0])
+    found = np.full(len(peer), -1, np.int64)
+    sides: dict[tuple[int, int, int, int], dict[int, list[int]]] = {}
+    for row in np.flatnonzero(known.of_kinds(POINT_TO_POINT) & (peer >= 0) & (peer != known.rank)):
+        one, other = sorted((int(known.rank[row]), int(peer[row])))
+        pair = (int(known.team[row]), int(known.step[row]), one, other)
+        sides.setdefault(pair, {}).setdefault(int(known.rank[row]), []).append(int(row))
+    number = int(known.instance.max(initial=-1)) + 1
+    for ranks in sides.values():
+        both = list(ranks.values())
+        if len(both) == 2 and len(both[0]) == len(both[1]):
+            for rows in both:
+                found[rows] = number + np.arange(len(rows))
+            number += len(both[0])
+    return found
+
+
+def p2p_waits(run: Run) -> dict[int, Ints]:
+    """Per rank the rows of `collectives(run)` that send or receive and whose wait is known: in tasks, from the starts
+    of both sides, or as the profiler sums it up. `waits(run)` says how long each waited, and for whom."""
+    operators, found = run.get(collectives), run.get(waits)
+    known = operators.of_kinds(POINT_TO_POINT) & np.isin(found.how, (PEERS, TASKS, CLOCK, SAID))
+    return {rank: np.flatnonzero(known & (operators.rank == rank)) for rank in np.unique(operators.rank).tolist()}
 
 
 def complete(run: Run, operators: Collectives) -> NDArray[np.bool_]:
@@ -275,7 +429,8 @@ def needed_ns(operators: Collectives, lasted: Ints) -> Ints:
 
 def _guessed(run: Run, operators: Collectives, found: Waits) -> Waits:
     """Operators whose last member may not have been captured: what they take longer than they need."""
-    bare = (found.how == UNKNOWN) | (found.how == CLOCK) & ~complete(run, operators)
+    both = complete(run, operators) | operators.of_kinds(POINT_TO_POINT)
+    bare = (found.how == UNKNOWN) | (found.how == CLOCK) & ~both
     lasted = operators.end - np.where(found.how == UNKNOWN, operators.ts, found.arrival_ns)
     needed = needed_ns(operators, np.maximum(lasted, 0))
     slow = bare & (operators.bytes >= 0) & (lasted > _SLOW * needed) & (lasted - needed > HERE_NS)

@@ -189,7 +189,7 @@ def _table(found: Compared, lang: str, most: int) -> Iterator[str]:
     yield f"  {signed(change.residual_ns):>10}  {'':<{_SURE + 2 + _BAR}}  {say(lang, 'verdict.residual')}"
     yield "  " + say(lang, "verdict.sums", {"delta": f"{change.delta_ns:+,}"})
     yield "  " + say(lang, "verdict.each_interval" if any(one.interval_ns for one in shown) else "verdict.no_intervals")
-    untold = [kind for kind in ("kernel", "communication", "copy", "gap") if kind not in change.told]
+    untold = [kind for kind in ("kernel", "communication", "copy", "unknown", "gap") if kind not in change.told]
     if untold:
         comma = say(lang, "shell.comma")
         yield "  ◐ " + say(lang, "verdict.untold", {

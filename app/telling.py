@@ -51,7 +51,7 @@ def answer(check: Check, lang: str) -> str:
     clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
     if clean or masked:
         return say(lang, "findings.answer_none", {
-            "step": duration(check.step_ns), "clean": clean, "masked": masked, "blind": blind,
+            "step": duration(check.step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
@@ -59,6 +59,14 @@ def answer(check: Check, lang: str) -> str:
     return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
 
 
+def _masked(check: Check, lang: str) -> str:
+    """How many are masked, as a part of a sentence; nothing where none is."""
+    masked = count(check, "masked")
+    return say(lang, "findings.masked_count", {"n": masked}) if masked else ""
+
+
+#: An interval is said from this ratio of its ends on.
+_WIDE = 1.25
 #: Findings overlap worth mentioning from this share of the step on.
 _WORTH_SAYING = 0.001
 
@@ -92,7 +100,7 @@ def outcomes(check: Check, lang: str) -> str:
     """How many detectors ended how."""
     failed = count(check, "failed")
     return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
-        "found": count(check, "found"), "masked": count(check, "masked"), "clean": count(check, "clean"),
+        "found": count(check, "found"), "masked": _masked(check, lang), "clean": count(check, "clean"),
         "blind": count(check, "not_measured"), "failed": failed, "all": len(check.outcomes),
     })  # fmt: skip
 
@@ -158,6 +166,14 @@ def cause(finding: Finding, lang: str) -> str:
     """What the finding blames, in the words of the vocabulary."""
     meaning = CAUSES.get(finding.cause)
     return say(lang, "findings.cause", {"cause": of(lang, meaning)}) if meaning else finding.cause
+
+
+def interval(finding: Finding, lang: str) -> str | None:
+    """Between what and what a saving lies, where a part of the run cannot move; nothing where that is one figure."""
+    if finding.saving_most_ns <= _WIDE * finding.saving_ns:
+        return None
+    values = {"least": duration(finding.saving_ns), "most": duration(finding.saving_most_ns)}
+    return say(lang, "findings.interval", values)
 
 
 def moment(evidence: Evidence, lang: str) -> str:

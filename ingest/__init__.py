@@ -51,11 +51,13 @@ class LoadedRun:
     coverage: tuple[dict[str, Any], ...]
     error: dict[str, Any] | None = None
     redacted: bool = False
+    warnings: tuple[str, ...] = ()  # where the profiler's own sums disagree with what was read
 
     def as_dict(self) -> dict[str, Any]:
         """The keys that `npulens load --json` promises."""
         row = {name: getattr(self, name) for name in self.__dataclass_fields__}
         row.update(formats=list(self.formats), ranks=list(self.ranks), coverage=list(self.coverage))
+        row["warnings"] = list(self.warnings)
         if self.error is None:
             del row["error"]
         return row
@@ -145,6 +147,5 @@ def _temporary() -> IO[str]:
 
 
 def _loaded(row: dict[str, Any]) -> LoadedRun:
-    return LoadedRun(
-        **{**row, "formats": tuple(row["formats"]), "ranks": tuple(row["ranks"]), "coverage": tuple(row["coverage"])}
-    )
+    several = ("formats", "ranks", "coverage", "warnings")
+    return LoadedRun(**{**row, **{name: tuple(row.get(name, ())) for name in several}})

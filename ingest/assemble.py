@@ -34,10 +34,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Source:
-    """A directory of contract tables whose times count from ``origin_ns``: a part, or a stored run to join."""
+    """A directory of contract tables whose times count from ``origin_ns``: a part, or a stored run to join. What has
+    no times has no origin, and moves that of no other."""
 
     directory: Path
-    origin_ns: int
+    origin_ns: int | None
     movable: bool = True
 
 
@@ -52,14 +53,16 @@ class Assembled:
 
 def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path) -> Assembled:
     """Write every table of the run to ``staged``."""
-    origin = min(source.origin_ns for source in sources)
+    origin = min((source.origin_ns for source in sources if source.origin_ns is not None), default=0)
     staged.mkdir(parents=True)
     tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage")]
     if len(sources) == 1 and sources[0].movable:
         for name in tables:
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:
-        parts = [(source.directory, source.origin_ns - origin) for source in sources]
+        parts = [
+            (source.directory, 0 if source.origin_ns is None else source.origin_ns - origin) for source in sources
+        ]
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda name: concatenate(name, parts, staged / f"{name}.parquet"), tables))
     coverage = [dict(row, rank=piece.part.rank) for piece in pieces for row in piece.part.coverage]
@@ -77,7 +80,7 @@ def _rank_row(piece: Piece, origin: int) -> dict[str, Any]:
     part, facts = piece.part, piece.part.facts
     reasons = part.reasons
     rows = sum(row["rows"] for row in part.coverage)
-    stamped = rows and (part.origin_ns or part.end_ns)  # sums without a single stamp lie nowhere in time
+    stamped = rows and part.stamped
     return {
         "rank": part.rank, "rank_source": piece.rank_source, "path": piece.path, "formats": list(piece.formats),
         "status": "partial" if reasons else "complete", "reason": "; ".join(reasons) or None,
@@ -118,7 +121,7 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
     partial = _by_reason([(row["rank"], row["reason"]) for row in ranks if row["reason"]])
     return {
         "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,
-        "clock": str(pieces[0].part.facts.get("clock", "unix")),
+        "clock": str(next((p for p in pieces if p.part.stamped), pieces[0]).part.facts.get("clock", "unix")),
         "status": "partial" if partial else "complete",
         "reason": ("; ".join(partial) if len(ranks) > 1 else ranks[0]["reason"]) or None,
         "formats": sorted({name for piece in pieces for name in piece.formats}),
@@ -150,6 +153,7 @@ def _manifest(
         "events": sum(row["events"] for row in ranks),
         "bytes": sum(piece.bytes for piece in pieces),
         "coverage": coverage,
+        "warnings": _by_reason((p.part.rank, text) for p in pieces for text in p.part.warnings),
         "pieces": [
             {"rank": p.part.rank, "rank_source": p.rank_source, "path": p.path, "formats": list(p.formats),
              "files": p.files, "bytes": p.bytes, "part": p.part.as_dict() | {"directory": ""}}

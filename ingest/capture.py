@@ -97,7 +97,10 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
             continue
         walk = _Walk(path, claims, refused)
         for entry in walk:
-            found = _claims(entry, refused)
+            asked = opener.stand_ins.of(entry) if opener else entry
+            found = _claims(asked, refused)
+            if found and asked != entry:
+                walk.done.add(entry)
             for claim in found:
                 known = claims.setdefault(claim.root, {})
                 known[claim.format] = claim.with_files(known[claim.format]) if claim.format in known else claim
@@ -112,7 +115,8 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     ]
     if opener:
         refused.extend(opener.losses([source.root for source in sources]))
-    read = {file: source.root for source in sources for file in source.files}
+    real = opener.stand_ins.real if opener else Path
+    read = {real(file): real(source.root) for source in sources for file in source.files}
     files = ledger.write(paths, read, beside, refused, opener)
     return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused), tuple(files))
 
@@ -160,6 +164,7 @@ class _Walk:
     def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]], refused: list[IngestError]) -> None:
         self._path, self._claims, self._refused = path, claims, refused
         self._pending = deque([path])
+        self.done: set[Path] = set()  # directories that were read by way of a stand-in
         self._seen = self._directories = 0
 
     def visit(self, path: Path) -> None:
@@ -176,7 +181,9 @@ class _Walk:
                 self._refused.append(unreadable(entry, error))
                 continue
             yield entry
-            if is_directory and self._claims.keys().isdisjoint((entry, *entry.parents)):
+            if is_directory and (self._claims.keys() | self.done).isdisjoint(
+                (entry, *entry.parents)
+            ):
                 self._directories += 1
                 self._enter(entry)
 

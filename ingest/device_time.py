@@ -19,28 +19,34 @@ from numpy.typing import NDArray
 from ingest.in_order import Spans, in_order
 from ingest.steps import Ints, Steps
 
-#: What can run: kernels and memsets compute, communication operators communicate, memory copies copy, and of the
-#: tasks inside an operator some wait for a peer and some move data.
-_COMPUTING, _COMMUNICATION, _COPY, _WAIT, _TRANSFER = range(5)
+#: What can run: kernels and memsets compute, communication operators communicate, memory copies copy, of some work
+#: nobody knows what it does, and of the tasks inside an operator some wait for a peer and some move data. A kernel that
+#: communicates as well is two of these.
+_COMPUTING, _COMMUNICATION, _COPY, _UNKNOWN, _WAIT, _TRANSFER = range(6)
 _SUMS = (
     "computing_ns", "communication_ns", "communication_not_overlapped_ns", "overlapped_ns", "copy_ns",
-    "copy_not_overlapped_ns", "idle_ns", "only_waiting_ns",
+    "copy_not_overlapped_ns", "unknown_ns", "unknown_not_overlapped_ns", "idle_ns", "only_waiting_ns",
 )  # fmt: skip
-#: Which of them need which of computing, communication and copy to be recorded.
+#: Which of them need which of computing, communication and copy to be recorded. What is there and was not told apart
+#: ("w" without "m") still fills the device.
 _NEEDS = {
     "computing_ns": "c", "communication_ns": "m", "communication_not_overlapped_ns": "cm", "overlapped_ns": "cm",
-    "copy_ns": "y", "copy_not_overlapped_ns": "cmy", "idle_ns": "cmy", "only_waiting_ns": "cm", "kernels": "c",
-    "collectives": "m", "copies": "y",
+    "copy_ns": "y", "copy_not_overlapped_ns": "cwy", "unknown_ns": "c", "unknown_not_overlapped_ns": "cwy",
+    "idle_ns": "cwy", "only_waiting_ns": "cm", "kernels": "c", "collectives": "m", "copies": "y",
 }  # fmt: skip
 _BATCH = 16_384
 
 # The names of a task's part are those of the view comm_task (analysis/sql); a test holds them together.
 _MOMENTS = """
 SELECT ts_ns, ts_ns + dur_ns AS end_ns,
-    CASE kind WHEN 'comm_op' THEN 1 WHEN 'memcpy' THEN 2 ELSE 0 END::TINYINT AS what, 0 AS track
-FROM {span} WHERE rank = {rank} AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op') AND dur_ns > 0
+    CASE kind WHEN 'comm_op' THEN 1 WHEN 'memcpy' THEN 2 WHEN 'unknown' THEN 3 ELSE 0 END::TINYINT AS what, 0 AS track
+FROM {span} WHERE rank = {rank} AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown') AND dur_ns > 0
 UNION ALL
-SELECT s.ts_ns, s.ts_ns + s.dur_ns, CASE WHEN c.task_type ILIKE '%wait%' THEN 3 ELSE 4 END::TINYINT, 0
+SELECT s.ts_ns, s.ts_ns + s.dur_ns, 1::TINYINT, 0
+FROM {comm} c JOIN {span} s USING (span_id)
+WHERE s.rank = {rank} AND s.kind = 'kernel' AND c.op_span_id = span_id AND s.dur_ns > 0
+UNION ALL
+SELECT s.ts_ns, s.ts_ns + s.dur_ns, CASE WHEN c.task_type ILIKE '%wait%' THEN 4 ELSE 5 END::TINYINT, 0
 FROM {comm} c JOIN {span} s USING (span_id)
 WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op' AND s.dur_ns > 0
     AND (c.task_type ILIKE '%wait%'
@@ -48,31 +54,55 @@ WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op' AND s.
 """
 _STARTED = """
 SELECT step, grouping(step) = 1 AS whole, count(*) FILTER (kind IN ('kernel', 'memset')) AS kernels,
-    count(*) FILTER (kind = 'comm_op') AS collectives, count(*) FILTER (kind = 'memcpy') AS copies,
+    count(*) FILTER (kind = 'comm_op' OR talks) AS collectives, count(*) FILTER (kind = 'memcpy') AS copies,
     min(ts_ns) FILTER (dur_ns > 0) AS work_ts_ns, max(ts_ns + dur_ns) FILTER (dur_ns > 0) AS end_ns
-FROM {span} WHERE rank = {rank} AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op')
+FROM (
+    SELECT step, kind, ts_ns, dur_ns, kind = 'kernel' AND span_id IN (
+        SELECT span_id FROM {comm} WHERE op_span_id = span_id
+    ) AS talks
+    FROM {span} WHERE rank = {rank} AND kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')
+)
 GROUP BY GROUPING SETS ((), (step))
 """
 _TASKS = """
 SELECT count(*) > 0 FROM {comm} c JOIN {span} s USING (span_id)
 WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op'
 """
+#: A rank of several whose every kernel was recorded, and of whose work nothing was told to be communication; so too
+#: where some of it speaks of communication. Then an empty table of collectives does not say that there were none.
+_UNTOLD = """
+SELECT count(*) FILTER (kind IN ('kernel', 'memset', 'unknown')) > 0 AND NOT coalesce(bool_or(kind = 'comm_op'), false)
+    AND ({world} > 1 OR coalesce(bool_or(kind = 'unknown'), false))
+    AND NOT EXISTS (FROM {comm} c WHERE c.rank = {rank})
+FROM {span} WHERE rank = {rank}
+"""
+
+
+def untold(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, world: int) -> bool:
+    """Whether communication may have run on a rank and none of its work was told to be it."""
+    asked = _UNTOLD.format(**sources, rank=rank, world=world)
+    return bool(con.execute(asked).fetchall()[0][0])
 
 
 def device_time(
     con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, steps: Steps, absent: Collection[str],
-    kept: Callable[[str], str] = lambda select: f"({select})",
+    kept: Callable[[str], str] = lambda select: f"({select})", *, untold: bool = False,
 ) -> pa.Table:  # fmt: skip
     """The rows of one rank, times as they are in ``steps``: first the whole capture, then its steps.
 
     ``sources`` says in SQL where spans and comm lie, ``absent`` which tables were not recorded; ``kept`` may hold the
-    rows of a SELECT that is asked several times, and says where.
+    rows of a SELECT that is asked several times, and says where. ``untold``: communication is not absent from the
+    spans, but none was told.
     """
     asked = {**sources, "rank": rank}
     started: pa.Table = con.sql(_STARTED.format(**asked)).to_arrow_table()
     whole = started.filter(pc.field("whole")).to_pylist()[0]
     tasks = bool(whole["collectives"]) and con.execute(_TASKS.format(**asked)).fetchall()[0][0]
     known = _known((whole["kernels"], whole["collectives"], whole["copies"]), absent)
+    if untold:
+        known -= {"m"}
+    if untold or "m" in known:
+        known |= {"w"}
     unknown = {name for name, needs in _NEEDS.items() if not set(needs) <= known}
     if whole["collectives"] and not tasks:
         unknown.add("only_waiting_ns")
@@ -150,7 +180,7 @@ class _Sweep:
         self.at_edge = np.zeros((len(edges), len(_SUMS)), np.int64)
         self._total = np.zeros(len(_SUMS), np.int64)
         self._from = int(edges[0])  # up to here everything is summed
-        self._open = np.full(5, self._from, np.int64)  # what runs beyond that ends here
+        self._open = np.full(6, self._from, np.int64)  # what runs beyond that ends here
 
     def add(self, starts: Ints, ends: Ints, what: NDArray[np.int8]) -> None:
         """Spans that begin no earlier than any added before."""
@@ -187,7 +217,7 @@ class _Sweep:
         change = np.repeat(np.array([0, 1, -1], np.int8), [len(edges) + 1, len(what), len(what)])
         order = np.argsort(times, kind="stable")
         times, kind, change = times[order], kind[order], change[order]
-        runs = [np.cumsum(np.where(kind == each, change, 0)) > 0 for each in range(5)]
+        runs = [np.cumsum(np.where(kind == each, change, 0)) > 0 for each in range(6)]
         length = np.diff(times, append=until)
         sums = np.zeros((len(times) + 1, len(_SUMS)), np.int64)
         for column, state in enumerate(_states(runs)):
@@ -199,9 +229,9 @@ class _Sweep:
 
 def _states(runs: list[NDArray[np.bool_]]) -> Iterator[NDArray[np.bool_]]:
     """In the order of `_SUMS`."""
-    computing, communication, copy, wait, transfer = runs
-    bare = communication & ~computing
+    computing, communication, copy, unknown, wait, transfer = runs
+    bare, told = communication & ~computing, computing | communication | copy
     yield from (
         computing, communication, bare, communication & computing, copy, copy & ~computing & ~communication,
-        ~computing & ~communication & ~copy, bare & wait & ~transfer,
+        unknown, unknown & ~told, ~told & ~unknown, bare & wait & ~transfer,
     )  # fmt: skip

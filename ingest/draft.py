@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest import schema
+from ingest.checks import Said
 from ingest.sqltext import literal, quoted
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
@@ -133,6 +134,7 @@ class Draft:
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
         self.broken: list[str] = []
+        self.said: list[Said] = []  # sums of the profiler's own that no table holds
         self._progress = progress
 
     def spool(self, name: str, schema_: pa.Schema) -> Spool:

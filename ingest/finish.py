@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import schema
+from ingest import checks, schema
 from ingest.concatenate import arrow, concatenate
-from ingest.device_time import device_time
+from ingest.device_time import device_time, untold
 from ingest.draft import Draft, columns, copy, give_back, union
 from ingest.errors import one_line
 from ingest.in_order import Spans, in_order, stretches
@@ -31,7 +31,7 @@ from ingest.steps import Steps, tile
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
 SPAN_BITS, TRACK_BITS = 44, 22
 #: Tables that follow from others.
-_DERIVED = ("device_time",)
+_DERIVED = ("device_time", "checked")
 #: Tables that the run, not a rank's draft, provides.
 _OF_RUN = ("run", "rank", "coverage")
 _ORDER = {
@@ -67,9 +67,15 @@ class Part:
     reasons: list[str]
     steps: int = 0
     seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)  # where the profiler's own sums disagree with what was read
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def stamped(self) -> bool:
+        """Whether anything of it has a time: sums alone lie nowhere."""
+        return bool(self.origin_ns or self.end_ns)
 
 
 @dataclass
@@ -96,14 +102,17 @@ def finish(draft: Draft, out: Path) -> Part:
         if table not in (*_OF_RUN, *_DERIVED, "span", "step"):
             _write_table(work, table)
     draft.fact("peers", _peers(work))
+    draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
         draft.partial(None, f"{sum(lost.values())} events are lost: {', '.join(lost)}")
+    hidden = _untold(work)
+    warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
-    _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"})
+    _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"}, hidden)
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
-        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number),
+        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number), warnings=warnings,
     )  # fmt: skip
 
 
@@ -155,16 +164,60 @@ def _write_whole(work: _Writing, name: str, table: pa.Table) -> None:
     work.rows[name] = len(table)
 
 
-def _write_device_time(work: _Writing, absent: set[str]) -> None:
+def _sources(work: _Writing) -> dict[str, str]:
+    """Where spans and comm were written."""
+    return {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
+
+
+def _untold(work: _Writing) -> bool:
+    """Whether the device's work is all there and none of it was told to be communication, which may have run."""
+    draft, world = work.draft, work.draft.facts.get("world_size")
+    ranks = world if isinstance(world, int) else 1
+    if "comm" not in draft.selects or draft.covers["comm"].absent or not untold(
+        draft.con, _sources(work), draft.rank, ranks
+    ):
+        return False
+    if ranks > 1:
+        draft.absent("comm", f"the job has {ranks} ranks, and none of the device's work was told to be communication")
+    else:
+        draft.absent("comm", "some of the device's work speaks of communication, and nothing tells what it is")
+    return True
+
+
+def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
     """Sums over what has been written."""
-    sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in ("span", "comm")}
     draft = work.draft
 
     def kept(select: str) -> str:
         draft.keep("moment", select)
         return "moment"
 
-    _write_whole(work, "device_time", device_time(draft.con, sources, draft.rank, work.steps, absent, kept))
+    _write_whole(work, "device_time", device_time(
+        draft.con, _sources(work), draft.rank, work.steps, absent, kept, untold=untold,
+    ))  # fmt: skip
+
+
+def _write_checked(work: _Writing) -> list[str]:
+    """Compare what the profiler summed with what was written; what disagrees, in sentences."""
+    draft = work.draft
+    tables = ("span", "comm", "kernel", "profiler_step", "summary")
+    sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in tables}
+
+    def kept(select: str) -> str:
+        draft.keep("checked_span", select)
+        return "checked_span"
+
+    told = [*checks.of_tables(draft.con, sources), *draft.said]
+    begins = draft.con.execute(
+        f"SELECT step, coalesce(device_ts_ns, ts_ns) FROM read_parquet({literal(str(work.out / 'step.parquet'))}) "
+        "ORDER BY 2, 1"
+    ).fetchall()
+    found = checks.check(draft.con, sources, draft.rank, told, begins, kept)
+    _write_whole(work, "checked", checks.rows(found, draft.rank, arrow("checked")))
+    warnings = list(checks.sentences(found))
+    for table, unexplained, text in warnings:
+        (draft.partial if unexplained else draft.note)(table, text)
+    return [text for _, _, text in warnings]
 
 
 def _write_spans(work: _Writing) -> None:
@@ -265,6 +318,14 @@ def _peers(work: _Writing) -> int | None:
         if work.rows[table]
     ]
     return max((rank for rank in highest if rank is not None), default=None)
+
+
+def _step_numbers(work: _Writing) -> list[int] | None:
+    """The first and the last number of its steps, by its marks or as the profiler's split has them."""
+    files = ", ".join(literal(str(work.out / f"{table}.parquet")) for table in ("step", "profiler_step"))
+    query = f"SELECT min(step), max(step) FROM read_parquet([{files}], union_by_name = true)"
+    first, last = work.draft.con.execute(query).fetchall()[0]
+    return None if first is None else [first, last]
 
 
 def _with_latency(source: str) -> str:

@@ -58,7 +58,7 @@ _PLAIN = frozenset(
     """.split()  # noqa: SIM905
 )
 #: Spans that a library names and no person.
-_WORK = ("kernel", "memset", "memcpy", "comm_op", "comm_task", "runtime")
+_WORK = ("kernel", "memset", "memcpy", "comm_op", "comm_task", "unknown", "runtime")
 #: Four numbers with dots are a version here.
 _VERSIONS = "versions"
 

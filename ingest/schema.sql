@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 2
+-- schema-version: 3
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -76,7 +76,7 @@ CREATE TABLE span (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
     track           BIGINT NOT NULL,
-    kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
+    kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','unknown' (work that nothing told to compute or to communicate),'wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
     name            VARCHAR NOT NULL,
     ts_ns           BIGINT NOT NULL,   -- start, from run.origin_ns
     dur_ns          BIGINT NOT NULL,   -- never negative; instants have 0
@@ -85,10 +85,12 @@ CREATE TABLE span (
     depth           INTEGER NOT NULL   -- lane within the track: spans of one lane never overlap; children lie below their parent
 );
 
--- A device task that computes (also memsets), keyed by span_id.
+-- A device task that computes (also memsets), keyed by span_id. One that has a row in comm as well communicates at the
+-- same time (Ascend: MatmulAllReduce and its like): it counts as computing and as communication, so it is not exposed.
 CREATE TABLE kernel (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
+    op_span_id      BIGINT,            -- the host operator that launched it, where the profiler says so itself (Kineto: External id)
     op_type         VARCHAR,           -- MatMulV2, Conv2D...
     core            VARCHAR,           -- AI_CORE, AI_VECTOR_CORE, MIX_AIV, AI_CPU, DSA_SQE...
     task_type       VARCHAR,           -- hardware task type
@@ -132,11 +134,11 @@ CREATE TABLE transfer (
     blocking        BOOLEAN            -- the host waited for it
 );
 
--- A communication operator or one of its tasks, keyed by span_id.
+-- A communication operator or one of its tasks, or a kernel that communicates while it computes, keyed by span_id.
 CREATE TABLE comm (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
-    op_span_id      BIGINT,            -- for a task: its operator; for an operator: itself
+    op_span_id      BIGINT,            -- for a task: its operator; for an operator and for a kernel: itself
     collective      VARCHAR,           -- allreduce, allgather, send, receive, batchsendrecv...
     group_name      VARCHAR,           -- group as the profiler names it
     plane           INTEGER,
@@ -160,7 +162,8 @@ CREATE TABLE comm (
     transit_ns      BIGINT,            -- the profiler's own analysis of the operator
     wait_ns         BIGINT,
     synchronization_ns BIGINT,
-    idle_ns         BIGINT
+    idle_ns         BIGINT,
+    by_stream       BOOLEAN            -- true: a task that neither its name nor a launch ties to communication, told by its stream
 );
 
 -- Bandwidth between ranks as the profiler summarised it (communication_matrix.json, CommAnalyzerMatrix).
@@ -272,7 +275,8 @@ CREATE TABLE step (
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
     device_dur_ns   BIGINT,
-    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
+    phase           VARCHAR,           -- what a serving engine's step did: 'prefill', 'decode' or 'mixed'
+    source          VARCHAR NOT NULL   -- 'ProfilerStep', 'engine annotation' (vLLM, SGLang), 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
 );
 
 -- The profiler's own split per step, as its file says.
@@ -289,6 +293,17 @@ CREATE TABLE profiler_step (
     communication_not_overlapped_exclude_receive_ns BIGINT,
     preparing_ns    BIGINT,
     source          VARCHAR NOT NULL   -- 'step_trace_time.csv', 'StepTraceTime', 'cluster_step_trace_time.csv', 'ClusterStepTraceTime'
+);
+
+-- What the profiler summed itself beside the same sum over the spans of this run: a check of what reading decided.
+CREATE TABLE checked (
+    rank            INTEGER NOT NULL,
+    source          VARCHAR NOT NULL,  -- where the sum was read: 'step_trace_time.csv', 'Overlap Analysis', 'op_statistic.csv'...
+    step            BIGINT,            -- NULL: the whole capture
+    quantity        VARCHAR NOT NULL,  -- 'computing', 'communication' (unions), 'kernels', 'operators' (added up)
+    file_ns         BIGINT NOT NULL,   -- as the file says
+    ours_ns         BIGINT NOT NULL,   -- as the spans give it
+    rule            VARCHAR            -- what the file counts, to 1 %: 'kernels', 'operators', 'tasks'...; NULL: no rule in use reproduces it
 );
 
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.
@@ -337,15 +352,17 @@ CREATE TABLE device_time (
     ts_ns           BIGINT,            -- start of the window; NULL: neither steps nor device work were recorded
     dur_ns          BIGINT,            -- its length; NULL: as ts_ns
     computing_ns    BIGINT,            -- kernels and memsets run; NULL: the rank's kernels were not recorded
-    communication_ns BIGINT,           -- communication operators run
+    communication_ns BIGINT,           -- communication operators run, or kernels that communicate as well; NULL: not recorded, or the job has several ranks and none of its work was told to be communication
     communication_not_overlapped_ns BIGINT, -- of that, time in which nothing computes
-    overlapped_ns   BIGINT,            -- of that, time in which something computes
+    overlapped_ns   BIGINT,            -- of communication_ns, time in which something computes
     copy_ns         BIGINT,            -- memory copies run
     copy_not_overlapped_ns BIGINT,     -- of that, time in which nothing computes or communicates
+    unknown_ns      BIGINT,            -- work runs that nothing told to compute or to communicate
+    unknown_not_overlapped_ns BIGINT,  -- of that, time in which nothing computes, communicates or copies
     idle_ns         BIGINT,            -- nothing runs
     only_waiting_ns BIGINT,            -- of communication_not_overlapped_ns, time in which its tasks only wait for peers; NULL: tasks were not recorded
     kernels         BIGINT,            -- kernels and memsets that start in the window
-    collectives     BIGINT,            -- communication operators that start in it
+    collectives     BIGINT,            -- communication operators that start in it, and kernels that communicate as well
     copies          BIGINT,            -- memory copies that start in it
     work_ts_ns      BIGINT             -- start of the first of them that takes time
 );

@@ -19,7 +19,7 @@ from ingest.draft import columns
 Ints = NDArray[np.int64]
 
 #: Device spans that are work: what keeps the device busy (DESIGN "The split").
-WORK = ("kernel", "memset", "memcpy", "comm_op")
+WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
 
 
 @dataclass(frozen=True)

@@ -143,14 +143,20 @@ def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, st
 
 def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
     """Ranks that belong to one session."""
-    members = [
-        Member(
-            i, p.source.facts.rank, frozenset(p.source.facts.groups), p.part.origin_ns, p.part.end_ns,
-            str(p.part.facts.get("clock", "unix")),
-        )
-        for i, p in enumerate(parsed)
-    ]  # fmt: skip
+    members = [_member(i, each) for i, each in enumerate(parsed)]
     return [[parsed[member.key] for member in session] for session in sessions(members)]
+
+
+def _member(key: int, parsed: Parsed) -> Member:
+    """A rank as grouping sees it; one without stamps lies where its profiler says that it collected."""
+    facts, part = parsed.source.facts, parsed.part
+    window = (part.origin_ns, part.end_ns) if part.stamped else (facts.begin_ns, facts.end_ns)
+    begin, end = window if None not in window else (None, None)
+    steps = part.facts.get("steps")
+    return Member(
+        key, facts.rank, frozenset(facts.groups), begin, end, str(part.facts.get("clock", "unix")), facts.world_size,
+        (steps[0], steps[1]) if steps else None,
+    )
 
 
 def _commit(
@@ -161,7 +167,7 @@ def _commit(
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
     pieces = [_piece(p, root, hashes, job) for p in group]
-    sources = [Source(Path(p.part.directory), p.part.origin_ns) for p in group]
+    sources = [Source(Path(p.part.directory), p.part.origin_ns if p.part.stamped else None) for p in group]
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         if joined.schema_version != schema.version():
@@ -174,13 +180,14 @@ def _commit(
                 )
             )
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
-        sources = [Source(where / joined.run_id, old["origin_ns"], movable=False), *sources]
+        sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
     run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id)
     if not job.request.redact:  # names of files tell of people
-        told = described((p.source.root for p in group), [*job.request.paths, scratch / "unpacked"])
-        _keep(staged, scratch / run_id, ledger.passed_over(files, {p.source.root for p in group}) | told)
+        real = {job.opener.stand_ins.real(p.source.root) for p in group}
+        told = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | told)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
@@ -228,6 +235,11 @@ def _with_host(part: Part, own: str, called: str) -> Part:
     return replace(part, facts=part.facts | {"host": real})
 
 
+def _origin(manifest: dict[str, Any]) -> int | None:
+    """Where the times of a stored run begin; None if none of its ranks has any."""
+    return manifest["origin_ns"] if any(Part(**row["part"]).stamped for row in manifest["pieces"]) else None
+
+
 def _stored_piece(row: dict[str, Any]) -> Piece:
     part = Part(**row["part"])
     path = row["path"] or f"rank{row['rank']}"
@@ -240,14 +252,14 @@ def _entry(staged: Assembled, stored: str, seconds: float) -> dict[str, Any]:
         "run_id": staged.run_id, "stored": stored, "label": None, "formats": manifest["formats"],
         "ranks": manifest["ranks"], "status": manifest["status"], "reason": manifest["reason"],
         "events": manifest["events"], "seconds": round(seconds, 3), "coverage": staged.coverage,
-        "redacted": bool(manifest.get("redacted")),
+        "redacted": bool(manifest.get("redacted")), "warnings": manifest["warnings"],
     }  # fmt: skip
 
 
 def _refusal(error: IngestError) -> dict[str, Any]:
     return {
         "run_id": None, "stored": None, "label": None, "formats": [], "ranks": [], "status": "refused",
-        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False,
+        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False, "warnings": [],
         "error": error.as_dict(),
     }  # fmt: skip
 

@@ -52,9 +52,11 @@ def kind(event: dict[str, Any]) -> str | None:
         return None if name == "[memory]" else "host_other"
     if event["ph"] != "X":
         return None
-    if name.startswith("ProfilerStep#") and cat in ("user_annotation", "Operator"):
+    if name.startswith(("ProfilerStep#", "execute_context_")) and cat in ("user_annotation", "Operator"):
         return "step_mark"
-    if cat in ("kernel", "Kernel") and ("nccl" in name.lower() or "Collective name" in event["args"]):
+    if cat in ("kernel", "Kernel") and (
+        "nccl" in name.lower() or "multimem_all_reduce" in name or "Collective name" in event["args"]
+    ):
         return "comm_op"
     if cat == "mtia_ccp_events":
         return MTIA.get(name, "kernel")
@@ -71,6 +73,10 @@ def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             out.append((start, end))
     return out
+
+
+def clipped(intervals: Iterable[tuple[int, int]], begin: int, end: int) -> list[tuple[int, int]]:
+    return [(max(a, begin), min(b, end)) for a, b in intervals if min(b, end) > max(a, begin)]
 
 
 def length(intervals: Iterable[tuple[int, int]]) -> int:

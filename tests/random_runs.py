@@ -24,7 +24,8 @@ HOST_NAMES = {
     "gc": ("GC",),
     "host_other": ("Activity Buffer Request", "PyTorch Profiler (0)"),
 }  # fmt: skip
-DEVICE_KINDS = ("kernel", "kernel", "kernel", "memset", "memcpy", "comm_op", "wait", "device_other", "comm_task")
+DEVICE_KINDS = ("kernel", "kernel", "kernel", "memset", "memcpy", "comm_op", "wait", "device_other", "comm_task",
+                "unknown")  # fmt: skip
 
 
 def empty_connection() -> duckdb.DuckDBPyConnection:
@@ -36,7 +37,9 @@ def empty_connection() -> duckdb.DuckDBPyConnection:
 def fill(con: duckdb.DuckDBPyConnection, seed: int, scale: int = 1_000) -> None:
     """Replaces whatever the connection holds by the run of this seed; `scale` is the grain of its times in ns."""
     draw = random.Random(seed)
-    tables: dict[str, list[dict[str, Any]]] = {"span": [], "link": [], "step": [], "track": [], "transfer": []}
+    tables: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("span", "link", "step", "track", "transfer", "comm")
+    }
     ranks = draw.choice(((0,), (0, 1), (3,), (0, 2, 5)))
     for rank in ranks:
         _rank(draw, rank, tables, scale)
@@ -111,6 +114,8 @@ def _span(
         "span_id": len(spans), "rank": rank, "track": track, "kind": kind, "name": name, "ts_ns": ts, "dur_ns": dur,
         "step": None, "parent_id": around[-1] if around and draw.random() < 0.8 else None, "depth": len(around),
     })  # fmt: skip
+    if kind == "kernel" and draw.random() < 0.1:  # it communicates while it computes
+        tables["comm"].append({"span_id": len(spans) - 1, "rank": rank, "op_span_id": len(spans) - 1})
     if kind == "memcpy":
         tables["transfer"].append({
             "span_id": len(spans) - 1, "rank": rank, "direction": draw.choice((None, "h2d")), "bytes": None,

@@ -13,7 +13,9 @@ from typing import Any
 
 import duckdb
 
-WORK = {"kernel": "computing", "memset": "computing", "comm_op": "communication", "memcpy": "copy"}
+WORK = {
+    "kernel": "computing", "memset": "computing", "comm_op": "communication", "memcpy": "copy", "unknown": "unknown",
+}  # fmt: skip
 DEVICE = {*WORK, "comm_task", "wait", "device_other"}
 HOST = ["runtime", "dequeue", "enqueue", "cpu_op", "python", "annotation", "gc", "host_other", "step_mark"]
 Rows = list[tuple[Any, ...]]
@@ -71,6 +73,7 @@ class Job:
             Task(self.by_id[i], c[3], c[4], PARTS[c[2]], c[5], c[6], c[1])
             for i, c in self.comm.items() if c[2] is not None and self.by_id[i].kind != "comm_op"
         ]  # fmt: skip
+        self.fused = {i for i, c in self.comm.items() if c[3] == i and self.by_id[i].kind == "kernel"}
         self.work = [span for span in self.spans if span.kind in WORK and span.dur > 0]
         self.absent = set(con.execute("SELECT rank, table_name FROM coverage WHERE status = 'absent'").fetchall())
         self.launches = self.nearest()
@@ -79,14 +82,19 @@ class Job:
         return {row[0]: row[1:] for row in self.con.execute(f"SELECT span_id, {columns} FROM {table}").fetchall()}
 
     def of(self, rank: int, *parts: str) -> list[Span]:
-        return [span for span in self.work if span.rank == rank and WORK[span.kind] in parts]
+        return [
+            span for span in self.work
+            if span.rank == rank
+            and (WORK[span.kind] in parts or "communication" in parts and span.span_id in self.fused)
+        ]  # fmt: skip
 
     def recorded(self, rank: int) -> dict[str, bool]:
         kinds = {span.kind for span in self.spans if span.rank == rank}
+        talks = "comm_op" in kinds or any(self.by_id[i].rank == rank for i in self.fused)
         device = bool({"kernel", "memset"} & kinds) or (rank, "kernel") not in self.absent
         return {
             "computing": device,
-            "communication": "comm_op" in kinds or (device and (rank, "comm") not in self.absent),
+            "communication": talks or (device and (rank, "comm") not in self.absent),
             "copy": "memcpy" in kinds or (device and (rank, "transfer") not in self.absent),
         }
 

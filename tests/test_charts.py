@@ -24,7 +24,7 @@ def say(key: str, values: Mapping[str, object]) -> str:
 
 
 def row(**changed: object) -> Row:
-    base = Row(0, 1, 0, 100, 40, 30, 20, 10, 12, 10, 30, 0, None)
+    base = Row(0, 1, 0, 100, 40, 30, 20, 10, 12, 10, 0, 0, 30, 0, None)
     return replace(base, **changed)  # type: ignore[arg-type]
 
 
@@ -44,7 +44,7 @@ def test_bars_show_the_split_of_a_capture_to_the_nanosecond(tmp_path: Path) -> N
 
 
 def test_the_profilers_split_is_drawn_only_where_it_differs() -> None:
-    same = Profiler(40, 30, 20, 10, 30, None, None, None, "between busy")
+    same = Profiler(40, 30, 20, 10, 30, None, None, None, "between busy", "operators")
     other = replace(same, free_ns=25)
     drawn = breakdown.bars([row(profiler=same), row(step=2, profiler=other)], say, profiler=True)
     assert [(bar.step, bar.own) for bar in drawn] == [(1, True), (2, True), (2, False)]
@@ -52,7 +52,8 @@ def test_the_profilers_split_is_drawn_only_where_it_differs() -> None:
 
 
 def test_what_was_not_recorded_is_drawn_as_not_told_apart() -> None:
-    dark = row(communication_not_overlapped_ns=None, copy_not_overlapped_ns=None, idle_ns=None, residual_ns=None)
+    dark = row(communication_not_overlapped_ns=None, copy_not_overlapped_ns=None, unknown_not_overlapped_ns=None,
+               idle_ns=None, residual_ns=None)  # fmt: skip
     assert breakdown.lengths(dark) == {"computing": 40, "unsplit": 60}
 
 
@@ -64,7 +65,7 @@ def test_colours_stay_apart_for_every_kind_of_colour_vision() -> None:
         "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
         "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
     }
-    colours = {part.key: part.colour for part in breakdown.PARTS if part.key in hostile_capture.STEP_1_NS}
+    colours = {part.key: part.colour for part in breakdown.PARTS if part.key in {*hostile_capture.STEP_1_NS, "unknown"}}
     for vision, matrix in seen.items():
         for left, right in combinations(colours, 2):
             assert _distance(colours[left], colours[right], matrix) > 18, f"{left} and {right} for {vision}"

@@ -15,16 +15,18 @@ from ingest import device_time
 from ingest.concatenate import arrow, concatenate
 from ingest.steps import Steps
 
-#: In the order of the columns: which of (computing, communication, copy, wait, transfer) make the state.
+#: In the order of the columns: which of (computing, communication, copy, unknown, wait, transfer) make the state.
 STATES = (
-    lambda c, m, y, w, t: c,
-    lambda c, m, y, w, t: m,
-    lambda c, m, y, w, t: m and not c,
-    lambda c, m, y, w, t: m and c,
-    lambda c, m, y, w, t: y,
-    lambda c, m, y, w, t: y and not c and not m,
-    lambda c, m, y, w, t: not (c or m or y),
-    lambda c, m, y, w, t: m and not c and w and not t,
+    lambda c, m, y, u, w, t: c,
+    lambda c, m, y, u, w, t: m,
+    lambda c, m, y, u, w, t: m and not c,
+    lambda c, m, y, u, w, t: m and c,
+    lambda c, m, y, u, w, t: y,
+    lambda c, m, y, u, w, t: y and not c and not m,
+    lambda c, m, y, u, w, t: u,
+    lambda c, m, y, u, w, t: u and not (c or m or y),
+    lambda c, m, y, u, w, t: not (c or m or y or u),
+    lambda c, m, y, u, w, t: m and not c and w and not t,
 )
 
 
@@ -33,10 +35,10 @@ def test_a_sweep_in_batches_counts_every_nanosecond(seed: int) -> None:
     draw = random.Random(seed)
     length = draw.choice((6, 30, 90))
     spans = sorted(
-        (begin, begin + draw.choice((1, 2, 5, length)), draw.randrange(5))
+        (begin, begin + draw.choice((1, 2, 5, length)), draw.randrange(6))
         for begin in (draw.randrange(length) for _ in range(draw.randrange(1, 25)))
     )
-    work = [span for span in spans if span[2] < 3]  # tasks may also lie outside of every window
+    work = [span for span in spans if span[2] < 4]  # tasks may also lie outside of every window
     edges = [span[0] for span in work] + [span[1] for span in work] + [draw.randrange(length)]
     whole = (min(edges), max(edges))
     windows = [whole, *(tuple(sorted(draw.sample(range(whole[0], whole[1] + 1), 2))) for _ in range(3))] if (
@@ -50,7 +52,7 @@ def test_a_sweep_in_batches_counts_every_nanosecond(seed: int) -> None:
     expected = [
         [
             sum(
-                bool(state(*(any(b <= at < e and what == kind for b, e, what in spans) for kind in range(5))))
+                bool(state(*(any(b <= at < e and what == kind for b, e, what in spans) for kind in range(6))))
                 for at in range(*window)
             )
             for state in STATES

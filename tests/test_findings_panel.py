@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import ingest
+from analysis.causes import CAUSES
 from analysis.finding import Evidence
 from analysis.strip import Strip
 from app import context, i18n, judging
@@ -76,7 +77,7 @@ def test_every_card_and_every_other_outcome(place: Path) -> None:
     labels = [expander.label for expander in page.expander]
     assert labels == [
         "Evidence: 10 moments", "Could not be measured · 1", "Failed · 1", "Looked at and clean · 1",
-        "A better capture",
+        f"Not looked for · {len(CAUSES)}", "A better capture",
     ]  # fmt: skip
     code = next(element.value for element in page.code if "torch.profiler.profile(" in element.value)
     compile(code, "configuration", "exec")

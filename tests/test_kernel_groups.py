@@ -207,7 +207,7 @@ def test_the_backward_rule_waits_for_its_forward() -> None:
 def _kind(op_type: str, inputs: str, output: str) -> Kind:
     count = inputs.count(";") + 1
     return Kind(op_type, op_type, None, None, inputs, ";".join(["FLOAT"] * count), None, output, "FLOAT", None,
-                None, None, None, False)  # fmt: skip
+                None, None, None, None, False)  # fmt: skip
 
 
 def test_traffic_of_a_chain() -> None:
@@ -217,7 +217,7 @@ def test_traffic_of_a_chain() -> None:
     norm = next(rule for rule in rules()[1] if rule.steps[-1].startswith("layernorm"))
     kept = traffic([_kind("Add", "8;8", "8"), _kind("LayerNormV3", "8", "8")], norm)
     assert kept is not None and kept.outside == 128  # the sum is still written
-    assert traffic([_kind("Add", "8;8", "8"), Kind("X", "X", *[None] * 11, False)], None) is None
+    assert traffic([_kind("Add", "8;8", "8"), Kind("X", "X", *[None] * 12, False)], None) is None
 
 
 def test_operations_of_a_product() -> None:

@@ -230,7 +230,7 @@ def test_collectives_say_what_they_moved(real: Load) -> None:
     assert real(NCCL).rows("comm", columns) == expected
     assert len(expected) == 21
     assert real(NCCL).rows("parallel_group", "group_name, kind, ranks") == [("0", "default_group", [0, 1])]
-    assert real(B200).one("comm", "collective, group_name, count, dtype, bytes, algorithm") == (
+    assert real(B200).one("comm", "collective, group_name, count, dtype, bytes, algorithm", "collective <> 'allreduce'") == (
         "allgather", "3", 201088, "BFloat16", 402176, "RING_LL")  # fmt: skip
     assert real(B200).draft.facts["world_size"] == 8
 

@@ -1,6 +1,7 @@
 """The split of real captures against the figures their own files and an independent reader gave.
 
-KNOWN_VALUES.json holds, for each of twelve rank directories, what the profiler wrote of its step.
+KNOWN_VALUES.json of each set holds, for each of twelve rank directories, what the profiler wrote of its step. Where
+parts of a capture are not here, the profiler's own figure stands for what nothing else can tell.
 """
 
 from __future__ import annotations
@@ -28,32 +29,45 @@ NAMES = {
 }  # fmt: skip
 
 
+#: Sets of captures, and how many figures of eight a rank directory they hold.
+SETS = {"traces": 12 * 8, "traces_2": 12 * 8}
+
+
+@pytest.fixture(scope="module", params=SETS)
+def traces(request: pytest.FixtureRequest, shared_traces: Path) -> Path:
+    """A set of real captures."""
+    found = shared_traces.parent / request.param
+    if not found.is_dir():
+        pytest.skip(f"the real captures of {request.param} are not here")
+    return found
+
+
 @pytest.fixture(scope="module")
-def rows(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+def rows(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
     """Each rank directory of the file loaded on its own."""
     where = tmp_path_factory.mktemp("store")
     found = {}
-    for name in known(shared_traces):
-        directory = shared_traces / name.split("/ASCEND_PROFILER_OUTPUT")[0]
+    for name in known(traces):
+        directory = traces / name.split("/ASCEND_PROFILER_OUTPUT")[0]
         run = ingest.load(directory, where).runs[0]
         assert run.run_id, run.reason
         found[name] = breakdown(store.open_run(where, run.run_id))
     return found
 
 
-def known(shared_traces: Path) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads((shared_traces / "KNOWN_VALUES.json").read_text(), parse_float=Decimal)
-    return values
+def known(traces: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((traces / "KNOWN_VALUES.json").read_text(), parse_float=Decimal)
+    return {name: told for name, told in values.items() if name != "_more"}
 
 
 def test_the_profilers_split_is_reproduced_to_a_thousandth_of_a_microsecond(
-    shared_traces: Path, rows: dict[str, list[Row]]
+    traces: Path, rows: dict[str, list[Row]]
 ) -> None:
-    compared, worst = 0, 0
-    for name, values in known(shared_traces).items():
+    compared, worst = 0, Decimal(0)
+    for name, values in known(traces).items():
         said = values.get("step_trace") or values["StepTraceTime"]
         step = next(row for row in rows[name] if row.step == int(said.get("Step", said.get("step"))))
-        assert step.profiler is not None and step.profiler.free_definition == "between busy"
+        assert step.profiler is not None
         for key, field in NAMES.items():
             if key in said:
                 off = abs(Decimal(str(said[key])) * 1000 - getattr(step.profiler, field))
@@ -61,9 +75,11 @@ def test_the_profilers_split_is_reproduced_to_a_thousandth_of_a_microsecond(
                 compared, worst = compared + 1, max(worst, off)
         for lane, us in values.get("overlap_from_trace", {}).items():
             assert abs(us * 1000 - getattr(step.profiler, NAMES[lane])) <= TOLERANCE_NS, f"{name}: lane {lane}"
-    assert compared == 12 * 8
-    print(f"{compared} values of 12 rank directories, worst {worst} ns off")
+    assert compared == SETS[traces.name]
+    print(f"{compared} values of {len(rows)} rank directories, worst {worst} ns off")
 
 
 def test_every_split_closes_to_the_nanosecond(rows: dict[str, list[Row]]) -> None:
-    assert {row.residual_ns for each in rows.values() for row in each} == {0}
+    for row in (row for each in rows.values() for row in each):
+        parts = (row.computing_ns, row.communication_not_overlapped_ns, row.copy_not_overlapped_ns, row.idle_ns)
+        assert row.residual_ns == (None if None in parts else 0)

@@ -145,7 +145,8 @@ def test_a_capture_of_torch_profiler_is_not_told_settings_of_torch_npu() -> None
 
 def finding(cause: str, numbers: Mapping[str, Any]) -> Finding:
     words = Words("t", "a")
-    return Finding("late_rank", cause, "high", {"en": words, "zh": words}, 10, 0.1, "high", dict(numbers), (), Change())
+    both = {"en": words, "zh": words}
+    return Finding("late_rank", cause, "high", both, 10, 10, 0.1, "high", dict(numbers), (), Change())
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,43 @@ def test_several_sessions_of_one_job_each_find_their_own() -> None:
 
 def test_a_rank_nobody_knows_is_alone() -> None:
     assert keys([member(0, None, 100, 110), member(1, 1, 100, 110)]) == [[0], [1]]
+
+
+def unstamped(key: int, rank: int, groups: str, steps: tuple[int, int] | None, world: int | None = 4) -> Member:
+    return Member(key, rank, frozenset(groups.split()), None, None, world_size=world, steps=steps)
+
+
+def stepped(key: int, rank: int, begin: int, groups: str, steps: tuple[int, int], world: int | None = 4) -> Member:
+    return Member(key, rank, frozenset(groups.split()), begin * S, (begin + 10) * S, world_size=world, steps=steps)
+
+
+def test_a_rank_without_stamps_comes_to_the_session_of_its_groups_and_steps() -> None:
+    assert keys([stepped(0, 0, 100, "a", (13, 13)), unstamped(1, 1, "a", (13, 13))]) == [[0, 1]]
+
+
+def test_a_rank_without_stamps_stays_alone_where_nothing_ties_it() -> None:
+    session = stepped(0, 0, 100, "a", (13, 13))
+    for other in (
+        unstamped(1, 1, "b", (13, 13)), unstamped(1, 1, "a", (14, 15)), unstamped(1, 1, "a", None),
+        unstamped(1, 1, "a", (13, 13), world=8), unstamped(1, 0, "a", (13, 13)),
+    ):  # fmt: skip
+        assert keys([session, other]) == [[0], [1]]
+
+
+def test_a_rank_without_stamps_that_fits_two_sessions_joins_neither() -> None:
+    twice = [stepped(0, 0, 100, "a", (13, 13)), stepped(1, 0, 90_000, "a", (13, 13))]
+    assert keys([*twice, unstamped(2, 1, "a", (13, 13))]) == [[0], [1], [2]]
+
+
+def test_ranks_of_which_none_has_stamps_are_one_run() -> None:
+    assert keys([unstamped(0, 0, "a", (1, 2)), unstamped(1, 1, "a", (1, 2))]) == [[0, 1]]
+
+
+def test_worlds_of_other_sizes_are_other_jobs() -> None:
+    assert keys([stepped(0, 0, 100, "a", (1, 2)), stepped(1, 1, 100, "a", (1, 2), world=8)]) == [[0], [1]]
+
+
+def test_other_steps_at_another_time_are_another_session() -> None:
+    """The same group a minute later with later steps: the next cycle of the schedule, of which rank 0 is not here."""
+    assert keys([stepped(0, 0, 100, "a", (10, 12)), stepped(1, 1, 160, "a", (20, 22))]) == [[0], [1]]
+    assert keys([stepped(0, 0, 100, "a", (10, 12)), stepped(1, 1, 105, "a", (20, 22))]) == [[0, 1]]

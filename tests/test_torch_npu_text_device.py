@@ -44,7 +44,8 @@ def metadata(ranks: list[int]) -> str:
         ("EVENT_WAIT", "EVENT_WAIT_SQE", "wait"), ("Notify Wait", "Notify Wait", "wait"),
         ("awaited", "AI_CORE", "kernel"),
         ("EVENT_RECORD", "EVENT_RECORD_SQE", "device_other"), ("PROFILING_ENABLE", "PLACE_HOLDER_SQE", "device_other"),
-        ("Notify_Record", "Other", "device_other"), ("Write Value", "Write Value", "device_other"),
+        ("Notify_Record", "Other", "device_other"), ("Other", "Other", "device_other"),
+        ("Write Value", "Write Value", "device_other"),
     ],
 )  # fmt: skip
 def test_kinds_of_tasks(tmp_path: Path, name: str, kind: str, expected: str) -> None:
@@ -77,7 +78,7 @@ def test_a_task_on_stream_and_plane_is_stored_once(tmp_path: Path, process: str,
         *processes(), named(HCCL, process), *comm_lanes(), comm_op("hcom_allReduce__210_0_1", 100, 900),
         comm_task("Notify_Wait", 110, 50, 0),
         task("Notify Wait", 110, 50, "Notify Wait", 4, 9, **{"Subtask Id": context}),
-        task("Notify Wait", 110, 50, "Notify Wait", 5, 9),
+        task("Notify Wait", 110, 50, "Notify Wait", 5, 9, connection_id=3),  # another stream, launched on its own
         flow("s", "HostToDevice", "1", HOST, 1, 5), flow("f", "HostToDevice", "1", HARDWARE, 4, 110),
         span(HOST, 1, "launch", 5, 3),
     ]  # fmt: skip

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("torch_npu_text", "torch_npu_db", "kineto")
 SPLIT = (
     "rank, step, start_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, overlapped_ns, "
-    "copy_ns, copy_not_overlapped_ns, idle_ns, residual_ns"
+    "copy_ns, copy_not_overlapped_ns, unknown_ns, unknown_not_overlapped_ns, idle_ns, residual_ns"
 )
 Con = duckdb.DuckDBPyConnection
 
@@ -44,7 +44,7 @@ def split_is_breakdown(con: Con) -> None:
     for (rank,) in ask_all(con, "SELECT rank FROM rank"):
         windows = ask_all(con, f"SELECT step, start_ns, start_ns + dur_ns FROM step_window WHERE rank = {rank}")
         if windows == [(None, None, None)]:
-            expected.append((rank, *[None] * 11))
+            expected.append((rank, *[None] * 13))
         else:
             found = split.rows(rank, windows, split.activity(con, rank))
             expected += [tuple(vars(row)[name] for name in SPLIT.split(", ")) for row in found]

@@ -230,21 +230,23 @@ def split(job: Job) -> Rows:
     rows: Rows = []
     for rank, step, begin, end in job.windows():
         kinds = ("computing", "communication", "copy")
-        groups = [job.of(rank, kind) for kind in kinds]
+        groups = [job.of(rank, kind) for kind in (*kinds, "unknown")]
         known = [job.recorded(rank)[kind] for kind in kinds]
         parts = [
             during(begin, end, test, *groups) if all(known[i] for i in needs) else None
             for needs, test in (
-                ((0,), lambda c, m, y: c), ((1,), lambda c, m, y: m), ((0, 1), lambda c, m, y: m and not c),
-                ((0, 1), lambda c, m, y: m and c), ((2,), lambda c, m, y: y),
-                ((0, 1, 2), lambda c, m, y: y and not c and not m), ((0, 1, 2), lambda c, m, y: not (c or m or y)),
+                ((0,), lambda c, m, y, u: c), ((1,), lambda c, m, y, u: m), ((0, 1), lambda c, m, y, u: m and not c),
+                ((0, 1), lambda c, m, y, u: m and c), ((2,), lambda c, m, y, u: y),
+                ((0, 1, 2), lambda c, m, y, u: y and not c and not m), ((0,), lambda c, m, y, u: u),
+                ((0, 1, 2), lambda c, m, y, u: u and not (c or m or y)),
+                ((0, 1, 2), lambda c, m, y, u: not (c or m or y or u)),
             )
         ]  # fmt: skip
         whole = all(known)
-        left = end - begin - sum(parts[i] or 0 for i in (0, 2, 5, 6)) if whole else None
+        left = end - begin - sum(parts[i] or 0 for i in (0, 2, 5, 7, 8)) if whole else None
         rows.append((rank, step, begin, end - begin, *parts, left))
     there = {row[0] for row in rows}
-    return rows + [(rank, *[None] * 11) for rank in job.ranks if rank not in there]
+    return rows + [(rank, *[None] * 13) for rank in job.ranks if rank not in there]
 
 
 def rank_step(job: Job) -> Rows:
@@ -258,7 +260,7 @@ def rank_step(job: Job) -> Rows:
         waits, moves = ([t.span for t in mine if t.part == part] for part in ("wait", "transfer"))
         groups = job.of(rank, "communication"), job.of(rank, "computing"), waits, moves
         waiting: int | None = during(begin, end, lambda c, k, w, m: c and w and not k and not m, *groups)
-        operators = any(span.rank == rank and span.kind == "comm_op" for span in job.spans)
+        operators = any(s.rank == rank and (s.kind == "comm_op" or s.span_id in job.fused) for s in job.spans)
         known = recorded["computing"] and recorded["communication"] and (bool(mine) or not operators)
         if not known or windows.index((rank, step, begin, end)) >= told:
             waiting = None
@@ -266,7 +268,10 @@ def rank_step(job: Job) -> Rows:
         for part, kinds in (
             ("computing", ("kernel", "memset")), ("communication", ("comm_op",)), ("copy", ("memcpy",)),
         ):  # fmt: skip
-            inside = [s for s in job.spans if s.rank == rank and s.kind in kinds and (step is None or s.step == step)]
+            inside = [
+                s for s in job.spans if s.rank == rank and (step is None or s.step == step)
+                and (s.kind in kinds or part == "communication" and s.span_id in job.fused)
+            ]  # fmt: skip
             counts.append(len(inside) if recorded[part] else None)
         rows.append((rank, step, waiting, *counts))
     return rows

@@ -112,5 +112,5 @@ def _candidate(run: Run, found: Exposed) -> Candidate:
     text = "whole" if found.mixed else "reduce" if found.collective in _REDUCING else "other"
     return Candidate(
         "comm_exposed", text, numbers, found.evidence, found.change,
-        "low" if found.mixed else "high", found.longest_ns,
+        "low" if found.mixed else "high", found.longest_ns, found.longest_ns,
     )  # fmt: skip

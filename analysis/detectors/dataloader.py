@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import duckdb
 
 from analysis import limits as limits_
-from analysis.blame import blames
+from analysis.blame import everywhere
 from analysis.finding import Candidate, NotMeasured, Words
 from analysis.host_names import special
 from analysis.run import Run
@@ -61,11 +61,14 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate for each group of ranks that wait for their input alike."""
+    """One candidate: the ranks that wait most for their input."""
     if not any((spans.causes == "dataloader").any() for spans in run.get(special).values()):
         raise NotMeasured(
             "no call of a data loader was recorded", "未采集到数据加载器的调用",
             "torch.utils.data.DataLoader, or torch.profiler.record_function('DataLoader.__next__') around your own",
         )  # fmt: skip
-    for found in blames(run, "dataloader"):
-        yield Candidate("dataloader", "found", found.numbers, found.evidence, found.change)
+    if (seen := everywhere(run, "dataloader")) is not None:
+        found, change = seen
+        yield Candidate(
+            "dataloader", "found", found.numbers, found.evidence, change, measured_ns=found.measured_ns
+        )  # fmt: skip

@@ -29,7 +29,7 @@ import duckdb
 import numpy as np
 
 from analysis import limits as limits_
-from analysis.blame import blames
+from analysis.blame import everywhere
 from analysis.finding import Candidate, Words
 from analysis.host_names import special
 from analysis.run import Run
@@ -62,10 +62,12 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate for each group of ranks that collect alike."""
-    spans = run.get(special)
-    for found in blames(run, "gc"):
-        lengths = np.concatenate([spans[r].ends[spans[r].of("gc")] - spans[r].starts[spans[r].of("gc")]
-                                  for r in found.ranks])  # fmt: skip
-        numbers = {**found.numbers, "collections": len(lengths), "longest_ns": int(lengths.max())}
-        yield Candidate("gc", "found", numbers, found.evidence, found.change)
+    """One candidate: the ranks that lose most."""
+    spans, seen = run.get(special), everywhere(run, "gc")
+    if seen is None:
+        return
+    found, change = seen
+    lengths = np.concatenate([spans[r].ends[spans[r].of("gc")] - spans[r].starts[spans[r].of("gc")]
+                              for r in found.ranks])  # fmt: skip
+    numbers = {**found.numbers, "collections": len(lengths), "longest_ns": int(lengths.max())}
+    yield Candidate("gc", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)

@@ -66,4 +66,6 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose hosts are late alike."""
     for found in blames(run, "host_late"):
-        yield Candidate("host_late", "found", found.numbers, found.evidence, found.change)
+        yield Candidate(
+            "host_late", "found", found.numbers, found.evidence, found.change, measured_ns=found.measured_ns
+        )  # fmt: skip

@@ -39,23 +39,23 @@ NEEDS = ("kernels",)
 TEXT = {
     "en": {
         "lacking": Words(
-            "Rank {ranks} idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
             "Record the reason first: {setting}. The longest such gap lasts {longest_ns}; "
             "look there for what the host did.",
         ),
         "silent": Words(
-            "Rank {ranks} idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) and nothing recorded says why",
             "Host, launches and call stacks were recorded, and they show nothing there. The longest such gap lasts "
             "{longest_ns}: look outside the process, at sleeps, locks, input and output, and other processes.",
         ),
     },
     "zh": {
         "lacking": Words(
-            "rank {ranks} 每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
+            "rank {ranks}：设备每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
             "请先采集原因：{setting}。其中最长的一段空闲为 {longest_ns}，请看主机当时在做什么。",
         ),
         "silent": Words(
-            "rank {ranks} 每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
+            "rank {ranks}：设备每步空闲 {idle_ns}（{idle_share}），已采集的数据说明不了原因",
             "主机、下发和调用栈均已采集，但这些时段没有任何记录。最长的一段为 {longest_ns}："
             "请检查进程之外的因素，如休眠、锁、读写和其他进程。",
         ),

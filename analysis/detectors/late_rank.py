@@ -32,11 +32,13 @@ import duckdb
 from analysis import limits as limits_
 from analysis import whatif
 from analysis.finding import Candidate, NotMeasured, Value, Words
-from analysis.lateness import Late, bare, excess, late_peers, said, told, waited_less, witnessed
+from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from analysis.run import Run
 
 NEEDS = ("collectives",)
 _MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first
+#: Of this share of the collectives' time waits have to be known before nobody is called late.
+_TOLD = 0.8
 
 _HEAD = "{who} {wait_ns} of each step ({wait_share}{bare})"
 _HEAD_ZH = "rank {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
@@ -118,15 +120,19 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per late peer."""
-    peers, known = run.get(late_peers)[:_PEERS], run.get(told)
-    least = limits.min_share * run.wall_ns
-    if not known.all() and not any(whatif.saved_ns(run, waited_less(run, late)) >= least for late in peers):
+    peers, least = run.get(late_peers)[:_PEERS], limits.min_share * run.wall_ns
+    if run.get(told_share) < _TOLD and not any(_shown(run, late, least) for late in peers):
         raise NotMeasured(
             "waits inside collectives were not recorded, and the starts of the captured ranks do not show them",
             "未采集集合通信内部的等待，已采集各卡的起始时间也无法体现",
             "profiler_level=Level1 (on CUDA: a profile of every rank)",
         )
     yield from (_candidate(run, late) for late in peers)
+
+
+def _shown(run: Run, late: Late, least: float) -> bool:
+    """Whether the capture shows a wait that is worth telling; a guess has to give something back."""
+    return late.gain_ns >= least and (not late.guessed or whatif.saved_ns(run, waited_less(run, late)) >= least)
 
 
 def _candidate(run: Run, late: Late) -> Candidate:
@@ -141,9 +147,9 @@ def _candidate(run: Run, late: Late) -> Candidate:
         "idle_ns": more.idle_ns // run.step_count if more else None,
         "busy_ns": more.busy_ns // run.step_count if more else None,
     }  # fmt: skip
-    waited, peers = witnessed(run, late, _MOST), waited_less(run, late)
     return Candidate(
-        "late_rank", late.text(run, more), numbers, waited + (more.evidence[:_MOST] if more else ()),
-        peers | more.change if more else peers,
+        "late_rank", late.text(run, more), numbers,
+        witnessed(run, late, _MOST) + (more.evidence[:_MOST] if more else ()), waited_less(run, late),
         "low" if late.guessed else "medium" if late.clocked or late.rank is None else "high", late.gain_ns,
+        late.gain_ns,
     )  # fmt: skip

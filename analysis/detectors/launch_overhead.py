@@ -15,7 +15,8 @@ Inductor, a captured graph (torch.npu.NPUGraph, CUDA graphs), TASK_QUEUE_ENABLE=
 
 ## Limits of the method
 The saving is what one launch instead of the run's would give back, with what a kernel costs that does nothing: a
-ceiling. What fusing saves in memory traffic is `unfused`.
+ceiling, and never more than the device idles in all. Nodes of a captured graph have no launch of their own and do not
+count. What fusing saves in memory traffic is `unfused`.
 
 ## References
 Launch cost against kernel length: HTA "short kernels"; CUDA graphs and ACL graph documentation.
@@ -41,6 +42,13 @@ from analysis.pace import pace
 from analysis.run import Run
 
 NEEDS = ("kernels", "launches")
+
+#: A call that launches several kernels launches a graph: its nodes cost no launch each.
+_GRAPHS = """
+    SELECT l.src_span_id AS span_id FROM link l JOIN span h ON h.span_id = l.src_span_id AND h.kind = 'runtime'
+    JOIN span k ON k.span_id = l.dst_span_id AND k.kind = 'kernel'
+    GROUP BY 1 HAVING count(DISTINCT l.dst_span_id) > 1
+"""
 
 TEXT = {
     "en": {
@@ -73,7 +81,8 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose kernels are short alike."""
     pieces, every, rhythm = run.get(idle), run.get(tasks), run.get(pace)
-    short = {rank: rhythm.short_run(every[rank]) for rank in pieces.ranks}
+    graphs = np.asarray(run.columns(_GRAPHS)["span_id"]).astype(np.int64)
+    short = {rank: rhythm.short_run(every[rank]) & ~np.isin(every[rank].source, graphs) for rank in pieces.ranks}
     mine = _in_runs(pieces, every, short)
     length = pieces.end - pieces.start
     totals = {rank: ns for rank in pieces.ranks if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
@@ -93,7 +102,17 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             delays=ids,
             delay_ns=np.concatenate([_latency(every[rank], short[rank]) for rank in ranks]),
         )
-        yield Candidate("launch_overhead", "found", numbers, found.evidence, change)
+        ceiling = max(_idle(pieces, rank) for rank in ranks)
+        yield Candidate(
+            "launch_overhead", "found", numbers, found.evidence, change, ceiling_ns=ceiling,
+            measured_ns=found.measured_ns,
+        )  # fmt: skip
+
+
+def _idle(pieces: Idle, rank: int) -> int:
+    """A launch less gives back idle time and nothing else."""
+    mine = pieces.rank == rank
+    return int((pieces.end[mine] - pieces.start[mine]).sum())
 
 
 def _in_runs(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]]) -> NDArray[np.bool_]:

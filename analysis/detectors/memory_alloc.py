@@ -29,7 +29,7 @@ import duckdb
 import numpy as np
 
 from analysis import limits as limits_
-from analysis.blame import blames
+from analysis.blame import everywhere
 from analysis.culprit import names
 from analysis.finding import Candidate, Value, Words
 from analysis.host_names import special
@@ -69,14 +69,15 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate for each group of ranks that allocate alike."""
-    for found in blames(run, "memory_alloc"):
-        calls, retries = 0, 0
-        for rank in found.ranks:
-            more = _calls(run, rank, limits.retry_ns)
-            calls, retries = max(calls, more[0]), max(retries, more[1])
-        numbers: dict[str, Value] = {**found.numbers, "calls": calls, "retries": retries}
-        yield Candidate("memory_alloc", "found", numbers, found.evidence, found.change)
+    """One candidate: the ranks that lose most."""
+    seen = everywhere(run, "memory_alloc")
+    if seen is None:
+        return
+    found, change = seen
+    counted = [_calls(run, rank, limits.retry_ns) for rank in found.ranks]
+    calls, retries = (max(column) for column in zip(*counted, strict=True))
+    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "retries": retries}
+    yield Candidate("memory_alloc", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 
 def _calls(run: Run, rank: int, near_ns: float) -> tuple[int, int]:

@@ -125,8 +125,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 
 def _grown(run: Run, slow_step: Step) -> dict[str, int]:
-    """How much longer the step is than the median of its rank, and by what."""
-    steps = host_steps(run, slow_step.rank)
+    """How much longer the step is than the median of its rank and phase, and by what."""
+    steps = [step for step in host_steps(run, slow_step.rank) if step.phase == slow_step.phase]
     windows: list[tuple[int | None, int, int]] = [(step.step, step.ts_ns, step.end_ns) for step in steps]
     parts = list(split_rows(slow_step.rank, windows, run.activity(slow_step.rank)))
     at = steps.index(slow_step)

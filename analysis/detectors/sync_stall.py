@@ -3,7 +3,8 @@
 ## What it measures
 Gaps of the device that a synchronising call made: `.item()`, stream, device and event synchronise, blocking copies.
 The call's way back (the device is done, the call has not returned), and what the host then needs until it issues
-again, as far as it is no longer than the call blocked and no longer than the host usually takes between launches.
+again, as far as the gap would not be there if nothing were read in the middle of a step: the run is replayed without
+these calls, their copies and the operators around them.
 
 ## Why it costs
 While a call blocks, the host loses the lead that hides its own work. After the call the device has nothing to do until
@@ -16,7 +17,8 @@ CUDA, CUDA_LAUNCH_BLOCKING=0.
 
 ## Limits of the method
 Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and copies that last until they are done
-stand for the calls. A single read of the loss at the end of a step is judged like any other; it usually costs little.
+stand for the calls. The last read of a step is taken for the loss, which is normal, unless half of the step's launches
+follow it. A call around a copy longer than 20 us waits for the copy (see copy_exposed).
 
 ## References
 PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; aclrtSynchronizeStream in CANN.
@@ -35,8 +37,9 @@ from analysis.blame import blames
 from analysis.finding import Candidate, Change, Value, Words
 from analysis.host_names import special
 from analysis.host_spans import NONE
-from analysis.idle import CODE, Idle, idle
+from analysis.idle import idle
 from analysis.intervals import Ints
+from analysis.lead import reads
 from analysis.run import Run
 
 NEEDS = ("kernels", "launches")
@@ -68,15 +71,20 @@ class Limits(limits_.Limits):
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
-    """One candidate for each group of ranks that are drained alike."""
-    pieces = run.get(idle)
-    for found in blames(run, "sync_stall"):
-        calls = np.unique(pieces.host[found.pieces])
-        calls = calls[calls != NONE]
-        per_rank = max(_outermost(run, rank, pieces.host[pieces.pick("sync_stall", rank)]) for rank in found.ranks)
-        numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
-        ceiling = max(_ceiling(pieces, rank, found.pieces) for rank in found.ranks)
-        yield Candidate("sync_stall", "found", numbers, found.evidence, Change(syncs=calls), ceiling_ns=ceiling)
+    """One candidate: the ranks that are drained most."""
+    pieces, midway = run.get(idle), run.get(reads)
+    found = next(blames(run, "sync_stall"), None)
+    if found is None:
+        return
+    calls = np.unique(pieces.host[found.pieces])
+    calls = calls[calls != NONE]
+    per_rank = max(_outermost(run, rank, pieces.host[pieces.pick("sync_stall", rank)]) for rank in found.ranks)
+    numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
+    # Reads at the end of a step are normal; of them only the idle time counts in which the host sat in the call.
+    change, ceiling = (midway.change, None) if midway.calls else (Change(syncs=calls), found.measured_ns)
+    yield Candidate(
+        "sync_stall", "found", numbers, found.evidence, change, ceiling_ns=ceiling, measured_ns=found.measured_ns
+    )  # fmt: skip
 
 
 def _outermost(run: Run, rank: int, calls: Ints) -> int:
@@ -87,14 +95,3 @@ def _outermost(run: Run, rank: int, calls: Ints) -> int:
     order = np.lexsort((-ends, starts))
     reach = np.maximum.accumulate(ends[order])
     return int((ends[order][1:] > reach[:-1]).sum()) + bool(len(order))
-
-
-def _ceiling(pieces: Idle, rank: int, mine: Ints) -> int:
-    """The rank's gaps after these calls: the calls' own part and the launch that had to be waited for.
-
-    What another cause owns of these gaps would be hidden as well, but it is that cause's to mend.
-    """
-    gaps = np.unique(pieces.gap_start[mine[pieces.rank[mine] == rank]])
-    own = np.isin(pieces.cause, (CODE["sync_stall"], CODE["launch_overhead"]))
-    own &= (pieces.rank == rank) & np.isin(pieces.gap_start, gaps)
-    return int((pieces.end[own] - pieces.start[own]).sum())

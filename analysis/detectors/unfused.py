@@ -46,6 +46,7 @@ from analysis.conversion import conversion
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from analysis.fusions import Chain, Priced, chains, priced
 from analysis.intervals import Intervals, Ints
+from analysis.issue import GRAPH_LAUNCH
 from analysis.kernels import Kernels, kernels
 from analysis.origin import origin
 from analysis.run import Run
@@ -141,9 +142,10 @@ def _launches(run: Run, tasks: Ints) -> dict[int, Intervals]:
 
 
 def _calls(run: Run) -> dict[str, Any]:
-    """Every call that launches a kernel."""
+    """Every call that launches a kernel; one that launches a whole graph would stay."""
     return run.columns(
         "SELECT l.dst_span_id AS task, s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns FROM link l "
         "JOIN span s ON s.span_id = l.src_span_id JOIN span k ON k.span_id = l.dst_span_id "
-        "WHERE s.kind IN ('runtime', 'enqueue', 'dequeue') AND k.kind = 'kernel'"
+        "WHERE s.kind IN ('runtime', 'enqueue', 'dequeue') AND k.kind = 'kernel' "
+        f"AND NOT regexp_matches(s.name, '{GRAPH_LAUNCH}')"
     )

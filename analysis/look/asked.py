@@ -48,7 +48,8 @@ GROUP BY ALL
 ORDER BY total_ms DESC
 LIMIT 100"""),
     ("split", """-- The exact split: the parts sum to dur_ns. Where step is NULL, it is that of the whole capture.
-SELECT rank, step, start_ns, dur_ns, computing_ns, communication_not_overlapped_ns, copy_not_overlapped_ns, idle_ns
+SELECT rank, step, start_ns, dur_ns, computing_ns, communication_not_overlapped_ns, copy_not_overlapped_ns,
+    unknown_not_overlapped_ns, idle_ns
 FROM split
 ORDER BY rank, step"""),
     ("gaps", """-- The longest gaps in which a device did nothing.

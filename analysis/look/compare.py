@@ -26,7 +26,8 @@ from analysis.split import breakdown
 #: The parts of the split: what people call it, the field of a row of the split.
 PARTS = (
     ("computing", "computing_ns"), ("communication", "communication_not_overlapped_ns"),
-    ("copy", "copy_not_overlapped_ns"), ("idle", "idle_ns"), ("residual", "residual_ns"),
+    ("copy", "copy_not_overlapped_ns"), ("unknown", "unknown_not_overlapped_ns"), ("idle", "idle_ns"),
+    ("residual", "residual_ns"),
 )  # fmt: skip
 #: Host calls of more names than this are cut, the ones that take least first.
 MOST_NAMES = 20_000

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.kernels import kernels, usual
+from analysis.kernels import LAUNCHED_BY, kernels, usual
 from analysis.run import Run
 from analysis.tail import usual_tail
 
@@ -66,16 +66,11 @@ class Table:
 
 def task_sql() -> str:
     """Every kernel and memset with what it is grouped by; NULL is not recorded."""
-    return """
+    return f"""
         launched AS (
-            SELECT
-                l.dst_span_id AS span_id, min(host.name) AS host_op, min(h.input_shapes) AS shapes,
-                min(h.input_dtypes) AS dtypes
-            FROM link l JOIN span call ON call.span_id = l.src_span_id
-            JOIN span host ON host.kind = 'cpu_op'
-                AND host.span_id = CASE WHEN call.kind = 'cpu_op' THEN call.span_id ELSE call.parent_id END
-            LEFT JOIN host_op h ON h.span_id = host.span_id
-            WHERE l.route = 'correlation' GROUP BY 1
+            SELECT l.span_id, host.name AS host_op, h.input_shapes AS shapes, h.input_dtypes AS dtypes
+            FROM ({LAUNCHED_BY}) l JOIN span host ON host.span_id = l.host_id
+            LEFT JOIN host_op h ON h.span_id = l.host_id
         ), task AS (
             SELECT
                 s.span_id, s.rank, s.track, s.step, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.dur_ns, s.name,

@@ -54,7 +54,7 @@ def _headline(run: Run, behind: Late) -> Headline:
     tasks, launched, median, p99, negative, before = con.execute(
         "SELECT count(*), count(launch_id), quantile_disc(latency_ns, 0.5), quantile_disc(latency_ns, 0.99), "
         "count(*) FILTER (negative), coalesce(-min(latency_ns) FILTER (negative), 0) "
-        "FROM launch WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op')"
+        "FROM launch WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
     ).fetchall()[0]
     led = con.execute("SELECT count(lead_ns) FROM host_lead").fetchall()[0][0]
     kernels, short = con.execute(f"SELECT count(*), count(*) FILTER (dur_ns < call_ns) FROM ({_SHORT})").fetchall()[0]

@@ -34,7 +34,7 @@ from analysis.regression.windows import blocks_of, cut, first_come, middling
 from analysis.run import Run
 
 #: What time is given to, in this order; each needs the ones before it.
-KINDS = ("kernel", "communication", "copy", "gap")
+KINDS = ("kernel", "communication", "copy", "unknown", "gap")
 #: Idle time of a whole capture before its first step and after its last.
 BEYOND = "beyond"
 #: What tells one row from another.
@@ -80,6 +80,10 @@ _OTHERS = {
             AS code
         FROM span s LEFT JOIN (SELECT span_id, direction FROM transfer) t USING (span_id)
         WHERE s.kind = 'memcpy' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
+    """,
+    "unknown": """
+        SELECT s.rank, s.track, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.span_id, hash(s.name) AS code
+        FROM span s WHERE s.kind = 'unknown' ORDER BY s.rank, s.ts_ns, end_ns DESC, s.span_id
     """,
 }
 _TEXTS = """
@@ -136,7 +140,8 @@ class _Pieces:
     def __init__(self, run: Run, found: Side) -> None:
         self._run, self._windows = run, found.windows
         self._whole = found.whole
-        self.told = KINDS[: next((place for place, part in enumerate(("computing", "communication", "copy", "idle"))
+        parts = ("computing", "communication", "copy", "unknown", "idle")
+        self.told = KINDS[: next((place for place, part in enumerate(parts)
                                   if dict(found.parts)[part] is None), len(KINDS))]  # fmt: skip
         self._work = {"kernel": run.columns(_KERNELS)} | {kind: run.columns(sql) for kind, sql in _OTHERS.items()}
         self._codes: list[Ints] = []

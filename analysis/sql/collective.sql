@@ -40,7 +40,7 @@ WITH moment AS (
         span_id, kind, max(ts_ns + dur_ns) OVER (
             PARTITION BY rank ORDER BY ts_ns, span_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS until_ns
-    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op')
+    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')
 ), op AS (
     SELECT
         s.span_id, s.rank, s.step, s.name, c.collective, c.group_name, c.bytes, s.ts_ns, s.dur_ns,

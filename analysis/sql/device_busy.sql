@@ -29,7 +29,7 @@ WITH edge AS (
     -- No track stands for all of them.
     SELECT rank, NULL, ts_ns, coalesce(busy_ns, 0)
     FROM edge LEFT JOIN (
-        SELECT rank, edge_ns AS ts_ns, sum(dur_ns) FILTER (computing OR communication OR copy) AS busy_ns
+        SELECT rank, edge_ns AS ts_ns, sum(dur_ns) FILTER (computing OR communication OR copy OR unknown) AS busy_ns
         FROM device_state GROUP BY ALL
     ) USING (rank, ts_ns)
 ), before AS (

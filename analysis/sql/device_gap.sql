@@ -23,7 +23,7 @@ WITH busy AS (
         max(end_ns) OVER (PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS ts_ns
     FROM busy
 ), gap AS (
-    SELECT r.rank, r.ts_ns, r.end_ns, c.communication AND c.copy AS complete
+    SELECT r.rank, r.ts_ns, r.end_ns, c.complete
     FROM reached r JOIN device_coverage c USING (rank) WHERE r.end_ns > r.ts_ns AND c.computing
 ), previous AS (
     SELECT rank, end_ns, min(span_id) AS span_id, arg_min(name, span_id) AS name

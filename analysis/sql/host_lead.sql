@@ -14,7 +14,7 @@ CREATE OR REPLACE VIEW host_lead (
 ) AS
 WITH task AS (
     SELECT span_id, track, ts_ns, ts_ns + dur_ns AS end_ns
-    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'wait', 'device_other')
+    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown', 'wait', 'device_other')
 ), before AS (
     SELECT
         span_id, max(end_ns) OVER (

@@ -14,7 +14,7 @@ WITH task AS (
         s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns,
         CASE WHEN s.kind = 'kernel' THEN coalesce(k.op_type, s.name) END AS op
     FROM span s LEFT JOIN kernel k USING (span_id)
-    WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op') OR (s.kind = 'wait' AND s.dur_ns > 0)
+    WHERE s.kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown') OR (s.kind = 'wait' AND s.dur_ns > 0)
 ), neighbour AS (
     SELECT
         rank, op AS last, lag(op) OVER before AS middle, lag(op, 2) OVER before AS first, dur_ns,

@@ -26,7 +26,7 @@ WITH host AS (
     WHERE kind IN ('runtime', 'dequeue', 'enqueue', 'cpu_op', 'python', 'annotation', 'gc', 'host_other', 'step_mark')
 ), task AS NOT MATERIALIZED (
     SELECT span_id, rank, step, track, kind, name, ts_ns, dur_ns
-    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'wait', 'device_other')
+    FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown', 'wait', 'device_other')
 ), call AS (
     -- The kind is repeated so that asking for one kind of task reads the links of no other.
     SELECT task.span_id, task.kind, min((host.distance, -host.ts_ns, host.span_id)) AS nearest
@@ -42,4 +42,4 @@ WITH host AS (
 SELECT
     span_id, rank, step, track, kind, name, ts_ns, dur_ns, launch_id, launch_kind, launch_ns, ts_ns - launch_ns,
     ts_ns < launch_ns
-FROM launched WHERE launch_id IS NOT NULL OR kind IN ('kernel', 'memset', 'memcpy', 'comm_op');
+FROM launched WHERE launch_id IS NOT NULL OR kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown');

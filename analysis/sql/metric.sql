@@ -10,7 +10,7 @@ CREATE OR REPLACE VIEW metric (
 ) AS
 WITH latency AS (
     SELECT rank, unnest([false, true]) AS whole, CASE WHEN NOT whole THEN step END AS step, launch_id, latency_ns
-    FROM launch WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op')
+    FROM launch WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')
 ), launched AS (
     SELECT
         rank, whole, step, quantile_disc(latency_ns, 0.5) AS median_ns, count(launch_id) AS launches
@@ -24,8 +24,9 @@ WITH latency AS (
 ), wide AS (
     SELECT
         r.rank, r.step, r.dur_ns AS step_ns, r.computing_ns, r.communication_ns, r.communication_not_overlapped_ns,
-        r.only_waiting_ns, r.copy_ns, r.copy_not_overlapped_ns, r.idle_ns, r.kernels AS kernel_count,
-        r.collectives AS collective_count, r.copies AS copy_count, l.median_ns AS launch_latency_median_ns,
+        r.only_waiting_ns, r.copy_ns, r.copy_not_overlapped_ns,
+        r.unknown_not_overlapped_ns, r.idle_ns, r.kernels AS kernel_count, r.collectives AS collective_count,
+        r.copies AS copy_count, l.median_ns AS launch_latency_median_ns,
         CASE WHEN k.recorded THEN coalesce(l.launches, 0) END AS launch_count,
         CASE WHEN r.copies = 0 THEN 0 ELSE m.copied END AS copied_bytes
     FROM rank_step r
@@ -38,6 +39,7 @@ SELECT
     CASE WHEN name LIKE '%\_ns' ESCAPE '\' THEN 'ns' WHEN name LIKE '%\_bytes' ESCAPE '\' THEN 'bytes' ELSE 'count' END
 FROM wide UNPIVOT INCLUDE NULLS (value FOR name IN (
     step_ns, computing_ns, communication_ns, communication_not_overlapped_ns, only_waiting_ns, copy_ns,
-    copy_not_overlapped_ns, idle_ns, kernel_count, collective_count, copy_count, launch_latency_median_ns, launch_count,
+    copy_not_overlapped_ns, unknown_not_overlapped_ns, idle_ns, kernel_count, collective_count, copy_count,
+    launch_latency_median_ns, launch_count,
     copied_bytes
 ));

@@ -12,6 +12,7 @@ CREATE OR REPLACE VIEW rank_step (
     only_waiting_ns,  -- of that, time in which they only wait for peers; NULL: their tasks were not recorded
     copy_ns,          -- memory copies run
     copy_not_overlapped_ns, -- of that, time in which nothing computes or communicates
+    unknown_not_overlapped_ns, -- work runs of which nobody knows what it does, and nothing else does
     idle_ns,          -- nothing runs
     kernels,          -- kernels and memsets that start in the window; NULL: not recorded
     collectives,      -- communication operators that start in it; NULL: not recorded
@@ -19,5 +20,5 @@ CREATE OR REPLACE VIEW rank_step (
 ) AS
 SELECT
     rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, only_waiting_ns,
-    copy_ns, copy_not_overlapped_ns, idle_ns, kernels, collectives, copies
+    copy_ns, copy_not_overlapped_ns, unknown_not_overlapped_ns, idle_ns, kernels, collectives, copies
 FROM device_time;

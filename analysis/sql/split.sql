@@ -12,11 +12,14 @@ CREATE OR REPLACE VIEW split (
     overlapped_ns,    -- of that, time in which something computes
     copy_ns,          -- memory copies run
     copy_not_overlapped_ns, -- of that, time in which nothing computes or communicates
+    unknown_ns,       -- work runs that nothing told to compute or to communicate
+    unknown_not_overlapped_ns, -- of that, time in which nothing computes, communicates or copies
     idle_ns,          -- nothing runs
-    residual_ns       -- dur - computing - communication_not_overlapped - copy_not_overlapped - idle: 0
+    residual_ns       -- dur less computing, the three parts that are not overlapped, and idle: 0
 ) AS
 SELECT
     rank, step, ts_ns, dur_ns, computing_ns, communication_ns, communication_not_overlapped_ns, overlapped_ns, copy_ns,
-    copy_not_overlapped_ns, idle_ns,
-    dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - idle_ns
+    copy_not_overlapped_ns, unknown_ns, unknown_not_overlapped_ns, idle_ns,
+    dur_ns - computing_ns - communication_not_overlapped_ns - copy_not_overlapped_ns - unknown_not_overlapped_ns
+    - idle_ns
 FROM device_time;

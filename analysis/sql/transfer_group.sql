@@ -47,8 +47,8 @@ WITH copy AS (
 SELECT
     g.rank, g.direction, g.from_bytes, g.count, g.bytes, coalesce(t.busy_ns, 0),
     CASE WHEN t.busy_ns > 0 THEN g.bytes * 1e9 / t.busy_ns END,
-    CASE WHEN c.computing AND c.communication THEN coalesce(t.overlapped_ns, 0) END,
-    CASE WHEN c.computing AND c.communication THEN coalesce(t.busy_ns - t.overlapped_ns, 0) END
+    CASE WHEN c.computing AND (c.communication OR c.complete) THEN coalesce(t.overlapped_ns, 0) END,
+    CASE WHEN c.computing AND (c.communication OR c.complete) THEN coalesce(t.busy_ns - t.overlapped_ns, 0) END
 FROM grouped g
 JOIN device_coverage c USING (rank)
 LEFT JOIN timed t

@@ -14,7 +14,7 @@ _DESCRIBES = {
     "comm": ("comm_op", "comm_task"),
     "host_op": ("cpu_op",),
     "stack": ("cpu_op",),
-    "link": ("kernel", "memset", "memcpy", "comm_op", "enqueue", "dequeue", "runtime"),
+    "link": ("kernel", "memset", "memcpy", "comm_op", "unknown", "enqueue", "dequeue", "runtime"),
 }
 _FACTS = ("kernel", "transfer", "comm", "host_op", "l2_cache")
 #: Arrows of one span that are drawn.

@@ -25,6 +25,7 @@ PARTS = (
     Part("communication", "communication_not_overlapped_ns", "communication_not_overlapped_ns",
          style.COMMUNICATION, style.DARK_TEXT),
     Part("copy", "copy_not_overlapped_ns", None, style.COPY, style.LIGHT_TEXT),
+    Part("unknown", "unknown_not_overlapped_ns", None, style.UNKNOWN, style.LIGHT_TEXT),
     Part("idle", "idle_ns", "free_ns", style.IDLE, style.DARK_TEXT),
     Part("unsplit", "", None, style.FAINT, ""),
     Part("residual", "residual_ns", None, style.RESIDUAL, style.DARK_TEXT),

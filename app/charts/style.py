@@ -11,6 +11,7 @@ import textwrap
 COMPUTING = "#0072b2"
 COMMUNICATION = "#e69f00"
 COPY = "#9c2f75"
+UNKNOWN = "#7a5230"
 IDLE = "#a9b1bb"
 RESIDUAL = "#d55e00"
 INK = {"light": "#1d2733", "dark": "#e4e9ef"}  # text, as in .streamlit/config.toml

@@ -11,10 +11,11 @@ from app.console import json_option, lang_option, milliseconds, print_json, stor
 from ingest import store as stores
 
 _WORDS = {
-    "en": ("rank", "step", "wall ms", "computing", "exposed comm", "exposed copy", "idle", "residual", "profiler free",
-           "whole", "'-' is not recorded. computing + exposed comm + exposed copy + idle + residual = wall."),
-    "zh": ("卡", "步", "总时长 ms", "计算", "未掩盖通信", "未掩盖拷贝", "空闲", "残差", "采集器 Free",
-           "全程", "“-” 表示未采集。计算 + 未掩盖通信 + 未掩盖拷贝 + 空闲 + 残差 = 总时长。"),
+    "en": ("rank", "step", "wall ms", "computing", "exposed comm", "exposed copy", "unknown", "idle", "residual",
+           "profiler free", "whole",
+           "'-' is not measured. computing + exposed comm + exposed copy + unknown + idle + residual = wall."),
+    "zh": ("卡", "步", "总时长 ms", "计算", "未掩盖通信", "未掩盖拷贝", "未知", "空闲", "残差", "采集器 Free",
+           "全程", "“-” 表示未测得。计算 + 未掩盖通信 + 未掩盖拷贝 + 未知 + 空闲 + 残差 = 总时长。"),
 }  # fmt: skip
 
 
@@ -24,7 +25,7 @@ _WORDS = {
 @json_option
 @lang_option
 def command(run: str, store: Path, as_json: bool, lang: str) -> None:
-    """Split every step of RUN: computing, exposed communication, exposed copies, idle.
+    """Split every step of RUN: computing, exposed communication, exposed copies, unknown work, idle.
 
     RUN is a run id, a unique beginning of one, or a label.
     """
@@ -46,6 +47,7 @@ def _cells(row: Row, whole: str) -> list[str]:
     free = None if row.profiler is None else row.profiler.free_ns
     return [
         str(row.rank), whole if row.step is None else str(row.step), milliseconds(row.dur_ns), part(row.computing_ns),
-        part(row.communication_not_overlapped_ns), part(row.copy_not_overlapped_ns), part(row.idle_ns),
+        part(row.communication_not_overlapped_ns), part(row.copy_not_overlapped_ns),
+        part(row.unknown_not_overlapped_ns), part(row.idle_ns),
         "-" if row.residual_ns is None else str(row.residual_ns), milliseconds(free),
     ]  # fmt: skip

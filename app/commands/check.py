@@ -100,6 +100,8 @@ def _finding(place: int, finding: Finding, lang: str) -> Iterator[str]:
     yield f"{click.style(head, bold=True)}  {severity}  {finding.detector}  {sure}"
     yield from _text(telling.plain(words.title), 3)
     yield from _text(say(lang, "findings.advice_is", {"advice": telling.plain(words.advice)}), 3)
+    if between := telling.interval(finding, lang):
+        yield from _text(between, 3)
     if finding.evidence:
         yield from _text(telling.first_moment(finding, lang), 3)
 

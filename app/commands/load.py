@@ -45,6 +45,7 @@ def command(
       OPPROF_*                CSV files of msprof op
       manifest.json           a benchmark of npulens bench, with its samples.json
       *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
+      *memory-timeline.json(.gz) what torch.profiler's export_memory_timeline wrote
       .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another
 
     Loading the same files again changes nothing, and a capture has one id however it is packed.
@@ -77,6 +78,8 @@ def show(report: ingest.LoadReport) -> None:
     for run in kept:
         if run.reason:
             click.echo(f"{run.run_id} is partial: {run.reason}")
+        for warning in run.warnings:
+            click.echo(f"{run.run_id} warns: {warning}")
     for run in report.runs:
         if run.run_id is None:
             click.echo(f"refused: {run.reason}", err=True)

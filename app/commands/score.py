@@ -40,12 +40,19 @@ def command(dirs: tuple[Path, ...], jobs: int, as_json: bool) -> None:
         print_json(as_dict(cases))
         return
     causes = sorted({fault.cause for case in cases for fault in case.planted})
+    dialects = sorted({case.dialect for case in cases})
     rows = [_cells("all", score(cases)), *(_cells(cause, score(cases, cause)) for cause in causes)]
-    click.echo(table(["cause", "cases", "recall", "precision", "top1", "saving error", "below gain", "quiet"], rows, 1))
+    columns = ["cases", "recall", "precision", "top1", "saving error", "p90", "below gain", "quiet", "false clean"]
+    click.echo(table(["cause", *columns], rows, 1))
+    if dialects != ["plain"]:
+        per = [_cells(name, score(case for case in cases if case.dialect == name)) for name in dialects]
+        click.echo(table(["dialect", *columns], per, 1))
     for case in cases:
         for fault in case.planted:
             if not fault.hit:
                 click.echo(f"missed: {fault.cause} of {share(fault.gain_ns / fault.step_ns)} in {case.name}")
+            if fault.false_clean:
+                click.echo(f"called clean: {fault.cause} of {share(fault.gain_ns / fault.step_ns)} in {case.name}")
         for said in case.said:
             if not said.hits:
                 click.echo(f"wrong: {said.detector} says {said.cause} of {share(said.saving_share)} in {case.name}")
@@ -69,7 +76,7 @@ def scored_case(directory: Path) -> Case:
         if len(runs) != 1:
             raise IngestError("bad_case", f"{len(runs)} runs were loaded, one was expected", str(directory))
         said = check(stores.open_run(Path(store), str(runs[0].run_id))).as_dict()
-    return scored(directory.name, truth, said["findings"])
+    return scored(directory.name, truth, said)
 
 
 def as_dict(cases: list[Case]) -> dict[str, Any]:
@@ -78,7 +85,8 @@ def as_dict(cases: list[Case]) -> dict[str, Any]:
     return {
         "cases": len(cases), "recall": total.recall.share, "precision": total.precision.share,
         "top1": total.top1.share, "saving_error": total.saving_error, "savings_below_gain": total.below.share,
-        "quiet": total.quiet.share, "rows": [asdict(case) for case in cases],
+        "quiet": total.quiet.share, "saving_error_p90": total.saving_error_p90,
+        "false_clean": total.false_clean.good, "rows": [asdict(case) for case in cases],
     }  # fmt: skip
 
 
@@ -86,7 +94,8 @@ def _cells(name: str, of: Score) -> list[str]:
     def rate(value: Rate) -> str:
         return "-" if value.share is None else f"{value.share:.3f} ({value.good}/{value.of})"
 
-    error = "-" if of.saving_error is None else f"{of.saving_error:.3f}"
+    errors = ("-" if error is None else f"{error:.3f}" for error in (of.saving_error, of.saving_error_p90))
     return [
-        name, str(of.cases), rate(of.recall), rate(of.precision), rate(of.top1), error, rate(of.below), rate(of.quiet),
+        name, str(of.cases), rate(of.recall), rate(of.precision), rate(of.top1), *errors, rate(of.below),
+        rate(of.quiet), rate(of.false_clean),
     ]  # fmt: skip

@@ -28,13 +28,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 @click.option("--format", "kind", type=click.Choice(["text", "db", "kineto"]), help="What the profiler writes.")
 @click.option("--missing-ranks", type=click.IntRange(0, 63), help="Ranks that are not captured.")
 @click.option("--skew", type=click.IntRange(0), help="Difference between the clocks of two ranks, in us.")
+@click.option("--dialect", help="The kind of capture, e.g. 910a; --list says which there are.")
 @click.option("--replicate", type=click.IntRange(1), help="The steps, so many times over: text and kineto only.")
-@click.option("--list", "listed", is_flag=True, help="What can be planted.")
+@click.option("--list", "listed", is_flag=True, help="What can be planted, and in which dialects.")
 @json_option
 def command(
     scenario: str | None, output: Path | None, seed: int, clean: bool, ranks: int | None, steps: int | None,
-    level: int | None, kind: str | None, missing_ranks: int | None, skew: int | None, replicate: int | None,
-    listed: bool, as_json: bool,
+    level: int | None, kind: str | None, missing_ranks: int | None, skew: int | None, dialect: str | None,
+    replicate: int | None, listed: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a capture with the faults SCENARIO[,SCENARIO...] planted in it, and the truth beside it.
 
@@ -42,7 +43,8 @@ def command(
     """
     named: dict[str, Any] = {
         "--ranks": ranks, "--steps": steps, "--level": level, "--format": kind, "--missing-ranks": missing_ranks,
-        "--skew": skew, "--replicate": replicate, "--output": None if output is None else output.absolute(),
+        "--skew": skew, "--dialect": dialect, "--replicate": replicate,
+        "--output": None if output is None else output.absolute(),
     }  # fmt: skip
     arguments = [scenario or "clean", "--seed", str(seed), *(["--clean"] if clean else [])]
     for option, value in named.items():
@@ -51,8 +53,11 @@ def command(
     if as_json:
         print_json(answer)
     elif listed:
-        width = max(len(row["name"]) for row in answer["scenarios"])
+        width = max(len(row["name"]) for kind in answer.values() for row in kind)
         for row in answer["scenarios"]:
+            click.echo(f"{row['name']:{width}}  {row['what']}")
+        click.echo("\nDialects, of any scenario:")
+        for row in answer["dialects"]:
             click.echo(f"{row['name']:{width}}  {row['what']}")
     else:
         faults = ", ".join(f"{f['cause']} {share(f['gain_ns'] / answer['step_ns'])}" for f in answer["faults"])

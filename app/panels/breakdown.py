@@ -17,8 +17,9 @@ _MOST_BARS = 40
 _FEW_BARS = 12  # up to here the profiler's own bars are shown without being asked for
 _NUMBERS = (
     ("start", "start_ns"), ("dur", "dur_ns"), ("computing", "computing_ns"),
-    ("communication", "communication_not_overlapped_ns"), ("copy", "copy_not_overlapped_ns"), ("idle", "idle_ns"),
-    ("communication_all", "communication_ns"), ("overlapped", "overlapped_ns"), ("copy_all", "copy_ns"),
+    ("communication", "communication_not_overlapped_ns"), ("copy", "copy_not_overlapped_ns"),
+    ("unknown", "unknown_not_overlapped_ns"), ("idle", "idle_ns"), ("communication_all", "communication_ns"),
+    ("overlapped", "overlapped_ns"), ("copy_all", "copy_ns"), ("unknown_all", "unknown_ns"),
     ("residual", "residual_ns"),
 )  # fmt: skip
 
@@ -46,6 +47,7 @@ def show(ctx: Context) -> None:
     st.plotly_chart(picture, key=f"breakdown_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}",
                     config={"displayModeBar": False, "scrollZoom": False}, alt=ctx.say("breakdown.title"))  # fmt: skip
     _unsplit(ctx, rows)
+    _untold(ctx, rows)
     _cut_short(ctx)
     _beside(ctx, choice)
     with st.expander(ctx.say("breakdown.numbers")):
@@ -124,6 +126,15 @@ def _unsplit(ctx: Context, rows: Sequence[Row]) -> None:
     dark = {row.rank for row in rows if row.step is None and row.computing_ns is None}
     if dark:
         st.text(ctx.say("breakdown.not_split", {"ranks": i18n.ranges(dark)}))
+
+
+def _untold(ctx: Context, rows: Sequence[Row]) -> None:
+    """Ranks whose communication is somewhere in what is drawn, and what nobody knows."""
+    hidden = {row.rank for row in rows if row.communication_ns is None and row.idle_ns is not None}
+    if hidden:
+        st.text(ctx.say("breakdown.untold", {"ranks": i18n.ranges(hidden)}))
+    if any(row.unknown_ns for row in rows):
+        st.text(ctx.say("breakdown.unknown_note"))
 
 
 def _cut_short(ctx: Context) -> None:

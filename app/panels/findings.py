@@ -124,6 +124,8 @@ def _finding(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
         words = finding.words[ctx.lang]
         st.text(telling.plain(words.title))
         st.text(ctx.say("findings.advice_is", {"advice": telling.plain(words.advice)}))
+        if between := telling.interval(finding, ctx.lang):
+            st.text(between)
         _folded(ctx, place, finding, scene)
 
 

@@ -156,6 +156,8 @@ def _finding(place: int, finding: Finding, scene: Scene, tongue: Tongue) -> Iter
     yield f"<h3>{tongue.of(lambda lang: finding.words[lang].title)}</h3>"
     yield f'<p class="quiet">{tongue.of(lambda lang: telling.cause(finding, lang))}</p>'
     yield f"<h4>{tongue.say('findings.advice')}</h4><p>{tongue.of(lambda lang: finding.words[lang].advice)}</p>"
+    if telling.interval(finding, "en"):
+        yield f"<p>{tongue.of(lambda lang: telling.interval(finding, lang) or '')}</p>"
     yield f"<h4>{tongue.say('findings.evidence', {'n': len(finding.evidence)})}</h4>"
     if scene.whole:
         yield _figure(drawing.timeline(scene.whole, finding.evidence, tongue), tongue.say("report.whole_run"))

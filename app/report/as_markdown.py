@@ -47,6 +47,8 @@ def _findings(check: Check, lang: str) -> Iterator[str]:
         yield f"{text(said)}\n"
     for place, finding in enumerate(check.findings, 1):
         yield f"{place}. {text(finding.words[lang].advice)}"
+        if between := telling.interval(finding, lang):
+            yield f"   {text(between)}"
         if finding.evidence:
             yield f"   {text(telling.first_moment(finding, lang))}"
     yield ""

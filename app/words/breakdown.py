@@ -5,6 +5,21 @@ TEXT = {
     "computing": ("Computing", "计算"),
     "communication": ("Exposed communication", "未掩盖的通信"),
     "copy": ("Exposed copies", "未掩盖的拷贝"),
+    "unknown": ("Unknown work", "未知任务"),
+    "unknown_means": (
+        "Work runs of which nothing tells whether it computes or communicates, and nothing else runs. Its name speaks "
+        "of communication, but no known library has it and no communication operator launched it.",
+        "有任务在执行，但无法判断是计算还是通信，同时没有其他工作。其名称与通信有关，但不属于已知通信库，也不由通信算子下发。",
+    ),
+    "unknown_note": (
+        "Unknown work counts neither as computing nor as communication. Its kind in the table span is 'unknown'.",
+        "未知任务既不计入计算也不计入通信。相应任务在 span 表中的 kind 为 'unknown'。",
+    ),
+    "untold": (
+        "Rank {ranks}: the job communicates, but none of the device's work was told to be communication. Communication "
+        "is not measured, and computing may hold some of it.",
+        "rank {ranks}：任务包含通信，但设备上没有任务被识别为通信。因此通信未测得，计算中可能包含通信时间。",
+    ),
     "idle": ("Idle", "空闲"),
     "unsplit": ("Not told apart", "无法区分"),
     "unsplit_means": (
@@ -141,6 +156,8 @@ TEXT = {
     "col_overlapped": ("Hidden communication, ms", "被掩盖通信，ms"),
     "col_copy": ("Exposed copies, ms", "未掩盖拷贝，ms"),
     "col_copy_all": ("All copies, ms", "全部拷贝，ms"),
+    "col_unknown": ("Unknown, ms", "未知，ms"),
+    "col_unknown_all": ("All unknown work, ms", "全部未知任务，ms"),
     "col_idle": ("Idle, ms", "空闲，ms"),
     "col_residual": ("Unexplained, ms", "未解释，ms"),
     "whole": ("all", "全程"),

@@ -30,9 +30,8 @@ TEXT = {
     ),
     "answer_none": (
         "Nothing was found that would give back 1 % of the {step} step: {clean} detectors looked and found nothing, "
-        "{masked} saw a loss that another limit masks, {blind} could not look.",
-        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked} 项被其他瓶颈掩盖，"
-        "{blind} 项无法检查。",
+        "{masked}{blind} could not look.",
+        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
     "answer_blind": (
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
@@ -73,6 +72,10 @@ TEXT = {
     ),
     "and_more": ("{what} and {n} more", "{what}等另外 {n} 项"),
     "gives_back": ("{saving} · {share} of the step", "{saving} · 占步长 {share}"),
+    "interval": (
+        "Part of this run cannot move in the replay: a fix gives back between {least} and {most} of each step.",
+        "本次运行有一部分在重放中无法移动：修复后每步可省 {least} 至 {most}。",
+    ),
     "severity_high": ("high", "高"),
     "severity_medium": ("medium", "中"),
     "severity_low": ("low", "低"),
@@ -117,16 +120,16 @@ TEXT = {
     "not_measured": ("Could not be measured", "无法检查"),
     "broken": ("Failed", "检查出错"),
     "outcomes_count": (
-        "Of {all} detectors, {found} found something, {masked} saw a loss that another limit masks, {clean} looked and "
-        "found nothing, {blind} could not look.",
-        "共 {all} 项检查：{found} 项有发现，{masked} 项被其他瓶颈掩盖，{clean} 项无问题，{blind} 项无法检查。",
+        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, "
+        "{blind} could not look.",
+        "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查。",
     ),
     "outcomes_failed": (
-        "Of {all} detectors, {found} found something, {masked} saw a loss that another limit masks, {clean} looked and "
-        "found nothing, {blind} could not look, {failed} failed.",
-        "共 {all} 项检查：{found} 项有发现，{masked} 项被其他瓶颈掩盖，{clean} 项无问题，{blind} 项无法检查，"
-        "{failed} 项出错。",
+        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, "
+        "{blind} could not look, {failed} failed.",
+        "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
     ),
+    "masked_count": ("{n} saw a loss that another limit masks, ", "{n} 项被其他瓶颈掩盖，"),
     "not_looked_for": ("Not looked for", "没有检查"),
     "not_looked_for_means": (
         "No detector speaks of these causes: {causes}.",

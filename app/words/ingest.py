@@ -124,6 +124,35 @@ MESSAGES = (
         "{n} 个任务同时出现在 stream 与 plane 上，只在 plane 上保存一次",
     ),
     (
+        "{n} tasks that nothing launches run on streams of their own while operators communicate: they are taken for "
+        "parts of these operators",
+        "{n} 个没有下发记录的任务在通信算子执行期间运行于独立的 stream：视为这些通信算子的一部分",
+    ),
+    (
+        "{source} says {file} ms of computing{step}, the kernels read here make {ours} ms",
+        "{source} 中的计算时间为 {file} ms{step}，按读入的 kernel 计为 {ours} ms",
+    ),
+    (
+        "{source} says {file} ms of communication{step}, the operators read here make {ours} ms",
+        "{source} 中的通信时间为 {file} ms{step}，按读入的通信算子计为 {ours} ms",
+    ),
+    (
+        "{source} lists kernels of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的 kernel 合计 {file} ms，读入的 kernel 合计 {ours} ms",
+    ),
+    (
+        "{source} lists operators of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的通信算子合计 {file} ms，读入的通信算子合计 {ours} ms",
+    ),
+    (
+        "{n} operators come from communication.json alone, whose stamps are exact to 1 us",
+        "{n} 个通信算子只见于 communication.json，其时间戳精确到 1 us",
+    ),
+    ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
+    ("the file counts the union of their tasks", "该文件取通信任务的并集"),
+    ("the file counts communication operators as well", "该文件把通信算子也计入"),
+    ("the file counts no kernels of the AI CPU", "该文件不计 AI CPU 上的 kernel"),
+    (
         "{n} tasks come from kernel_details alone: the trace does not show them",
         "{n} 个任务只见于 kernel_details，trace 中没有",
     ),
@@ -191,6 +220,18 @@ MESSAGES = (
         "{n} 个非区间的内存或元数据事件带有其他参数",
     ),
     ("no communication ran on the device", "设备上没有通信"),
+    (
+        "the job has {ranks} ranks, and none of the device's work was told to be communication",
+        "任务有 {ranks} 个 rank，但设备上没有任务被识别为通信",
+    ),
+    (
+        "some of the device's work speaks of communication, and nothing tells what it is",
+        "设备上有名称与通信有关的任务，但无法判断其类别",
+    ),
+    (
+        "{suspected} device tasks speak of communication, and nothing tells what they are",
+        "有 {suspected} 个设备任务的名称与通信有关，但无法判断其类别",
+    ),
     ("the file names no process groups", "文件没有给出 process group"),
     (
         "{lost} of {n} device spans have no launching call in the file",

@@ -144,6 +144,19 @@ MESSAGES = (
         "mindspore.Profiler, then load its ascend_ms directory or keep the derived files together",
         "用 mindspore.Profiler 采集，再加载其 ascend_ms 目录，或保持解析结果在同一目录",
     ),
+    # torch.profiler: memory timelines, several ranks in one file.
+    ("a memory timeline without an entry", "内存时间线中没有任何记录"),
+    ("a memory timeline with something else among its numbers", "内存时间线的数字中混有其他内容"),
+    ("a memory timeline is of one device, which it does not name", "内存时间线只含一个设备，且未注明是哪一个"),
+    (
+        "a memory timeline holds no events: load the trace of the same recording as well",
+        "内存时间线不含事件：请同时加载同一次采集的 trace",
+    ),
+    ("it names more than {n} ranks; load a part of it", "其中的 rank 超过 {n} 个，请加载其中一部分"),
+    (
+        "the host records a graph {n} times: what it launches meanwhile is not run",
+        "主机录制了 {n} 次图：其间下发的任务不会执行",
+    ),
     # msprof op.
     ("no OpBasicInfo.csv, which names the operator and its duration", "没有 OpBasicInfo.csv，无法得知算子及其时长"),
     ("OpBasicInfo.csv holds no operator with a name and a duration", "OpBasicInfo.csv 中没有同时带名称与时长的算子"),

@@ -49,6 +49,7 @@ TEXT = {
     "kind_memset": ("memset", "memset"),
     "kind_memcpy": ("copy", "拷贝"),
     "kind_comm_op": ("communication", "通信"),
+    "kind_unknown": ("unknown work", "未知任务"),
     "kind_comm_task": ("communication task", "通信任务"),
     "kind_wait": ("event wait", "事件等待"),
     "kind_device_other": ("other", "其他"),

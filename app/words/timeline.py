@@ -131,6 +131,7 @@ TEXT = {
     "family_compute": ("Kernels, memsets", "算子、memset"),
     "family_comm": ("Communication", "通信"),
     "family_copy": ("Memory copies; garbage collection", "内存拷贝；垃圾回收"),
+    "family_unknown": ("Unknown work", "未知任务"),
     "family_wait": ("Waits", "等待"),
     "family_host": ("Framework operators", "框架算子"),
     "family_python": ("Python functions", "Python 函数"),

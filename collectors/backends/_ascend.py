@@ -8,7 +8,7 @@ from typing import Literal
 from collectors.backends._job import Copy, Kernel, RankRecord, Runtime, Span, Task
 
 Level = Literal["Level0", "Level1", "Level2"]
-Generation = Literal["current", "2025-01"]
+Generation = Literal["current", "2025-01", "2024-09"]
 
 MODULES = {0: "SLOG", 3: "HCCL", 4: "FMK", 7: "RUNTIME", 31: "PROFILING", 33: "APP", 36: "AICPU", 45: "GE"}
 DIRECTIONS = {"h2d": "host to device", "d2h": "device to host", "d2d": "device to device"}
@@ -29,7 +29,12 @@ class AscendOptions:
 
     @property
     def old(self) -> bool:
-        return self.generation == "2025-01"
+        return self.generation != "current"
+
+    @property
+    def first(self) -> bool:
+        """The one for 910A: a task has a name, but no type."""
+        return self.generation == "2024-09"
 
     @property
     def api(self) -> bool:
@@ -43,6 +48,15 @@ class AscendOptions:
     def transfers(self) -> bool:
         """Sizes and directions of copies need Level2."""
         return self.level == "Level2"
+
+
+#: What those tasks are called where their type is not told.
+UNTYPED = {
+    "Memcpy": "MEMCPY_ASYNC",
+    "Reduce_Inline": "REDUCE_ASYNC_V2",
+    "Notify_Record": "NOTIFY_RECORD",
+    "Notify_Wait": "NOTIFY_WAIT",
+}
 
 
 def hardware_task_type(span: Span) -> str:

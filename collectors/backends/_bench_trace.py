@@ -16,7 +16,7 @@ from collectors.backends._ascend import AscendOptions
 from collectors.backends._job import Job, RankRecord, SimConfig
 from collectors.backends._kineto import base_time, footer, header, open_text, trace_events
 from collectors.backends._kineto_events import KinetoView
-from collectors.backends._kineto_names import Dialect
+from collectors.backends._kineto_names import Spelling
 from collectors.backends._simulate import simulate
 from collectors.backends._torch_npu_text import trace_events as ascend_events
 from collectors.backends._trace_device import DeviceView
@@ -93,11 +93,11 @@ def replicate_text(path: Path, job: Job, record: RankRecord, options: AscendOpti
 
 def replicate_kineto(path: Path, job: Job, record: RankRecord, laps: Laps) -> int:
     """A Kineto trace of one rank's events, ``laps(names, events of one lap)`` times over."""
-    dialect = Dialect("cuda")
-    texts = list(trace_events(job, record, dialect))
-    names = list(KinetoView(job, record, dialect, base_time(job)).metadata())
+    spelling = Spelling("cuda")
+    texts = list(trace_events(job, record, spelling))
+    names = list(KinetoView(job, record, spelling, base_time(job)).metadata())
     with open_text(path, path.suffix == ".gz") as file:
-        file.write(header(job, record, dialect) + ",\n".join(names))
+        file.write(header(job, record, spelling) + ",\n".join(names))
         count = _fill(file, texts, laps(len(names), len(texts)), ",\n", lambda kept: _lap(kept, _KINETO, job, ",\n"))
         file.write(footer(job, record))
     return count + len(names)

@@ -32,6 +32,7 @@ class Analysis(NamedTuple):
     link_ns: int
     sizes: dict[int, tuple[int, int]]
     links: dict[tuple[int, int], tuple[int, int]]  # (source, target) in the group -> (bytes, ns)
+    whole: bool  # nothing marks the steps
 
     @property
     def key(self) -> str:
@@ -49,7 +50,7 @@ class Analysis(NamedTuple):
 
 def analyse(record: RankRecord, hashes: dict[str, int]) -> list[Analysis]:
     tasks: dict[int, list[Span]] = {}
-    for span in record.of("comm_task"):
+    for span in record.of("comm_task", "unseen"):
         assert isinstance(span.detail, CommTask)
         tasks.setdefault(span.detail.op, []).append(span)
     ranges = text_ranges(record)
@@ -57,11 +58,11 @@ def analyse(record: RankRecord, hashes: dict[str, int]) -> list[Analysis]:
     for span in record.of("comm_op"):
         assert isinstance(span.detail, CommOp)
         step = next((item.step for item in ranges if item.start <= span.ts_ns <= item.end), None)
-        found.append(_analyse(span, step, hashes[span.detail.group], tasks[span.id]))
+        found.append(_analyse(span, step, hashes[span.detail.group], tasks[span.id], not record.steps))
     return found
 
 
-def _analyse(span: Span, step: int | None, number: int, tasks: list[Span]) -> Analysis:
+def _analyse(span: Span, step: int | None, number: int, tasks: list[Span], whole: bool) -> Analysis:
     transit = wait = synchronization = total_bytes = link_ns = 0
     sizes: dict[int, tuple[int, int]] = {}
     links: dict[tuple[int, int], tuple[int, int]] = {}
@@ -81,7 +82,7 @@ def _analyse(span: Span, step: int | None, number: int, tasks: list[Span]) -> An
             sizes[detail.bytes] = (packets + 1, ns + task.dur_ns)
     idle = span.dur_ns - transit - wait
     return Analysis(
-        span, step, number, span.dur_ns, transit, wait, synchronization, idle, total_bytes, link_ns, sizes, links
+        span, step, number, span.dur_ns, transit, wait, synchronization, idle, total_bytes, link_ns, sizes, links, whole
     )
 
 
@@ -153,8 +154,8 @@ def _operators(mine: list[Analysis]) -> dict[str, Any]:
 def by_step(analyses: Iterable[Analysis]) -> dict[str, list[Analysis]]:
     steps: dict[str, list[Analysis]] = {}
     for one in analyses:
-        if one.step is not None:
-            steps.setdefault(f"step{one.step}", []).append(one)
+        if one.step is not None or one.whole:
+            steps.setdefault("step" if one.step is None else f"step{one.step}", []).append(one)
     return steps
 
 

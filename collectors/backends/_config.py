@@ -87,10 +87,18 @@ class SimConfig:
     gc_threshold_ms: float | None = _later(None)  # garbage collections that are recorded
     pipeline: int = _later(1)  # stages that pass micro batches on; layers are split among them
     micro_batches: int = _later(1)  # of a step, per pipeline
+    held_bytes: int = _later(900 << 20)  # of device memory, before the first step
+    reserved_bytes: int = _later(0)  # by the allocator at that time; less than is held: as much as that
+    environment: tuple[tuple[str, str], ...] = _later(())  # variables that differ from those of a usual job
     stage_layers: tuple[int, ...] = _later(())  # by stage; as many on each where left out
     experts: bool = _later(False)  # the two large products of a layer are those of its experts, grouped
     rdma: bool = _later(False)  # every rank on a host of its own: collectives cross the network
     l2_cache: bool = _later(True)  # the profiler reads the counters of the L2 cache after each kernel
+    dialect: str = _later("plain")  # the kind of capture that is written: a name of _dialect.py
+    graphs: bool = _later(False)  # the script's kernels are nodes of graphs that are replayed
+    paired: bool = _later(False)  # two ranks send and receive what an all-reduce would carry
+    ragged: bool = _later(False)  # the profiler starts within a step, on every other rank one collective later
+    first_use_ns: int = _later(0)  # the first launch of the first step loads a library
 
     def __post_init__(self) -> None:
         if min(self.ranks, self.steps, self.layers, self.tensor_parallel, self.bucket_layers) < 1:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from collectors.backends._config import SimConfig
+from collectors.backends._graphs import graphed
 from collectors.backends._items import (
     Allocate,
     Call,
@@ -24,6 +25,7 @@ from collectors.backends._items import (
     Launch,
     Open,
     Release,
+    Replay,
     Signal,
     Switch,
     Sync,
@@ -35,7 +37,7 @@ from collectors.backends._rank_sim import Pending, RankSim
 def course(sim: RankSim, script: Sequence[Item]) -> Iterator[Pending]:
     """Runs all steps of one rank; stops where its peers must be there, and goes on when they have been."""
     config = sim.config
-    for step in range(config.first_step, config.first_step + config.steps):
+    for step in range(config.first_step - config.ragged, config.first_step + config.steps):
         sim.step = step
         draw_from(sim, "begin")
         sim.now += sim.cost("python", "train", 9_000)
@@ -46,6 +48,8 @@ def course(sim: RankSim, script: Sequence[Item]) -> Iterator[Pending]:
             sim.fault, sim.place, begun = fault, item.place, sim.now
             if isinstance(item, Collect | Exchange):
                 yield sim.collect(item)
+            elif isinstance(item, Replay):
+                sim.replay(item, lambda place: draw_from(sim, f"{place}"))
             else:
                 run(sim, item)
             if fault:
@@ -70,7 +74,19 @@ def edited(config: SimConfig, rank: int, step: int, items: Sequence[Item]) -> li
             versions.append(fault.edit(rank, step, versions[-1]))
             for item in versions[-1]:
                 owners.setdefault(id(item), fault.cause)
-    return [(item, owners[id(item)]) for item in versions[-1]]
+    owned = [(_paired(item) if config.paired else item, owners[id(item)]) for item in versions[-1]]
+    return graphed(owned) if config.graphs else owned
+
+
+def _paired(item: Item) -> Item:
+    """An all-reduce of two ranks as what each sends the other."""
+    if isinstance(item, Collect):
+        return Exchange(item.kind, item.count, item.count, item.item_bytes, item.dtype, item.stack, place=item.place)
+    if isinstance(item, Open) and item.call is not None:
+        return replace(item, call=item.call._replace(collective="batchsendrecv"))
+    if isinstance(item, Open) and item.name == "c10d::allreduce_":
+        return replace(item, name="c10d::batch_isend_irecv")
+    return item
 
 
 def draw_from(sim: RankSim, what: str) -> None:

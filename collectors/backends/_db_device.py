@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collectors.backends._ascend import HARDWARE, AscendOptions
+from collectors.backends._ascend import HARDWARE, UNTYPED, AscendOptions
 from collectors.backends._db_schema import DATA_TYPES, LINK_TYPES, TRANSPORTS, Database, Value
 from collectors.backends._db_strings import Strings
 from collectors.backends._job import (
     NONE_ID,
+    UNKNOWN,
     CommOp,
     CommTask,
     Copy,
@@ -82,21 +83,21 @@ class _Tasks:
             if "MEMCPY_INFO" in self.db:
                 self.put("MEMCPY_INFO", number, detail.bytes, _OPERATIONS[detail.direction])
         elif isinstance(detail, CommTask):
-            kind, context = HARDWARE[detail.task_type], detail.context
+            kind, context = (UNTYPED if self.options.first else HARDWARE)[detail.task_type], detail.context
             self._comm_task(span, detail, number)
         self.put(
             "TASK",
             span.ts_ns,
             span.end_ns,
             self.record.device,
-            detail.connection,
+            NONE_ID if detail.connection == UNKNOWN else detail.connection,
             number,
             self.record.pid,
             self.strings[kind],
             context,
             detail.stream,
             detail.task,
-            NONE_ID,
+            (isinstance(detail, Kernel) and detail.graph) or NONE_ID,
         )
 
     def _kernel(self, span: Span, kernel: Kernel, number: int) -> None:
@@ -124,7 +125,8 @@ class _Tasks:
         number = self.ops[span.id] = len(self.ops) + 1
         kind = span.name.split("__")[0] + "_"
         tail = () if self.options.old else (self.record.device, op.ranks)
-        head = (ids[span.name], span.ts_ns, span.end_ns, op.connection, ids[op.group], number, 0, 0)
+        connection = NONE_ID if op.connection == UNKNOWN else op.connection
+        head = (ids[span.name], span.ts_ns, span.end_ns, connection, ids[op.group], number, 0, 0)
         data = (_code(DATA_TYPES, op.dtype), ids[op.algorithm], op.elements, ids[kind])
         self.put("COMMUNICATION_OP", *head, *data, *tail)
 

@@ -58,6 +58,8 @@ class HostSim:
     clock: list[tuple[int, int]] = field(default_factory=list)  # (when, MHz) the AI cores changed their clock
     fault: str = ""  # the cause that put the item here that is running
     place: int = -1  # of that item in the step as it was written
+    used: bool = False  # the script has launched something
+    graph: int = 0  # graphs replayed so far
     _touched: list[tuple[str, str]] = field(default_factory=list)  # (fault, thread) of changes yet to be recorded
     _next_id: int = 0
     _connection: int = 900
@@ -75,7 +77,8 @@ class HostSim:
         self.tids = {"main": self.pid, "backward": self.pid + 912, "queue": self.pid + 305}
         numbers = {"marks": 0, "compute": 2, "random": 3, **{kind: group.stream for kind, group in self.groups.items()}}
         self.streams = {name: Stream(number) for name, number in numbers.items()}
-        self.memory = Allocator(self.offset)
+        held = self.config.held_bytes
+        self.memory = Allocator(self.offset, held, max(held, self.config.reserved_bytes))
         self._jitter = self.config.jitter
         for tid in self.tids.values():
             self.tracks[f"thread {tid}"] = Track(f"thread {tid}", "host_thread", tid)

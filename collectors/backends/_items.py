@@ -68,6 +68,13 @@ class Launch(Item):
 
 
 @dataclass(frozen=True)
+class Replay(Item):
+    """One call hands the kernels of these launches to the device: a graph that was captured before."""
+
+    launches: tuple[tuple[Launch, str], ...]  # each with the fault that changed it
+
+
+@dataclass(frozen=True)
 class CopyData(Item):
     direction: str
     bytes: int

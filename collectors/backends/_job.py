@@ -13,6 +13,7 @@ from typing import NamedTuple
 from collectors.backends._config import SimConfig
 
 NONE_ID = 4294967295  # what CANN writes for "no such id"
+UNKNOWN = -1  # connection of a device task whose launch nobody knows
 
 
 class Tensors(NamedTuple):
@@ -78,6 +79,7 @@ class Kernel(NamedTuple):
     pmu: tuple[tuple[str, float], ...]  # metric name and value as the database spells them; () where none
     l2_hit: float
     context: int
+    graph: int = 0  # the replayed graph it is a node of; 0 where it was launched by itself
 
 
 class Copy(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from collectors.backends._job import (
+    UNKNOWN,
     CommOp,
     Copy,
     HostOp,
@@ -19,8 +20,9 @@ from collectors.backends._job import (
     Span,
 )
 from collectors.backends._json_text import quoted
-from collectors.backends._kineto_names import Dialect
+from collectors.backends._kineto_names import Spelling
 
+_UNMATCHED = 10_000_000  # from here on correlations that no call has
 _COLLECTIVES = {"receive": "recv", "batchsendrecv": "coalesced"}
 
 
@@ -40,8 +42,8 @@ def _strings(texts: tuple[str, ...]) -> str:
 
 
 class KinetoView:
-    def __init__(self, job: Job, record: RankRecord, dialect: Dialect, zero: int) -> None:
-        self.job, self.record, self.dialect, self.zero = job, record, dialect, zero
+    def __init__(self, job: Job, record: RankRecord, spelling: Spelling, zero: int) -> None:
+        self.job, self.record, self.spelling, self.zero = job, record, spelling, zero
         self._at = {
             key: f'"pid": {record.pid}, "tid": {track.tid}'
             for key, track in record.tracks.items()
@@ -59,7 +61,7 @@ class KinetoView:
             stack = above.setdefault(span.track, [])
             while stack and stack[-1].end_ns <= span.ts_ns:
                 stack.pop()
-            shown = self.dialect.shows(span) or not stack
+            shown = self.spelling.shows(span) or not stack
             ids[span.id] = len(ids) + 1 if shown else ids[stack[-1].id]
             stack.append(span)
         return ids
@@ -82,7 +84,7 @@ class KinetoView:
     def events(self) -> Iterator[str]:
         for span in self.record.spans:
             if span.kind in ("cpu_op", "annotation", "step_mark"):
-                if self.dialect.shows(span):
+                if self.spelling.shows(span):
                     yield self._operator(span)
             elif span.kind == "python":
                 yield self._frame(span)
@@ -96,7 +98,7 @@ class KinetoView:
             if link.route == "fwdbwd":
                 yield from self._fwdbwd(self.record.by_id[link.src], self.record.by_id[link.dst])
         for start, end, name, external in device_annotations(self.record):
-            stream = self.dialect.stream(2)
+            stream = self.spelling.stream(2)
             head = self._event("gpu_user_annotation", name, f'"pid": {self.record.device}, "tid": {stream}', start)
             yield f'{head}, "dur": {number(end - start)}, "args": {{"External id": {self._external[external]}}}}}'
         yield from self._memory()
@@ -144,13 +146,13 @@ class KinetoView:
     def _call(self, span: Span) -> Iterator[str]:
         call = span.detail
         assert isinstance(call, Runtime)
-        found = self.dialect.call(call)
+        found = self.spelling.call(call)
         if found is None:
             return
-        targets = [target for target in self._targets.get(span.id, []) if self.dialect.task(target) is not None]
+        targets = [target for target in self._targets.get(span.id, []) if self.spelling.task(target) is not None]
         caller = next((self._caller[target.id] for target in targets if target.id in self._caller), None)
         external = "" if caller is None else f'"External id": {self._external[caller]}, '
-        head = self._event(self.dialect.runtime_category, found[0], self._at[span.track], span.ts_ns)
+        head = self._event(self.spelling.runtime_category, found[0], self._at[span.track], span.ts_ns)
         yield (
             f'{head}, "dur": {number(span.dur_ns)}, '
             f'"args": {{{external}"cbid": {found[1]}, "correlation": {call.connection}}}}}'
@@ -173,13 +175,17 @@ class KinetoView:
     def _task(self, span: Span) -> Iterator[str]:
         detail = span.detail
         assert isinstance(detail, Kernel | Copy | CommOp)
-        found = self.dialect.task(span)
+        found = self.spelling.task(span)
         assert found is not None
-        stream, device = self.dialect.stream(detail.stream), self.record.device
+        stream, device = self.spelling.stream(detail.stream), self.record.device
         place = f'"pid": {device}, "tid": {stream}'
-        external = self._external[self._caller[span.id]]
-        args = f'"External id": {external}, "device": {device}, "context": 1, "stream": {stream}, '
-        args += f'"correlation": {detail.connection}'
+        known = detail.connection != UNKNOWN
+        number_ = detail.connection if known else _UNMATCHED + span.id
+        external = self._external.get(self._caller.get(span.id, 0), 0)
+        node = isinstance(detail, Kernel) and detail.graph
+        args = "" if node else f'"External id": {external}, '
+        args += f'"device": {device}, "context": 1, "stream": {stream}, '
+        args += f'"correlation": {number_}'
         if found[0] == "kernel":
             args += ", " + self._kernel(detail)
         else:
@@ -187,7 +193,8 @@ class KinetoView:
             args += f', "bytes": {size}, "memory bandwidth (GB/s)": {size / span.dur_ns}'
         head = self._event(found[0], found[1], place, span.ts_ns)
         yield f'{head}, "dur": {number(span.dur_ns)}, "args": {{{args}}}}}'
-        yield self._arrow("ac2g", "f", detail.connection, place, span.ts_ns)
+        if known:
+            yield self._arrow("ac2g", "f", detail.connection, place, span.ts_ns)
 
     def _kernel(self, detail: Kernel | Copy | CommOp) -> str:
         if isinstance(detail, CommOp):
@@ -237,7 +244,7 @@ class KinetoView:
             if track.kind == "host_thread":
                 place, name = (str(record.pid), str(track.tid)), f"thread {track.tid} (python3)"
             elif track.kind == "stream" and track.tid:
-                stream = self.dialect.stream(track.tid)
+                stream = self.spelling.stream(track.tid)
                 place, name = (device, str(stream)), f"stream {stream} "
             else:
                 continue

@@ -18,6 +18,7 @@ _CALLS = {
     "aclrtSynchronizeDevice": ("DeviceSynchronize", 165),
     "aclrtMallocAlign32": ("Malloc", 20),
     "aclrtFree": ("Free", 22),
+    "aclmdlRIExecuteAsync": ("GraphLaunch", 311),
 }
 _COPIES = {
     "h2d": "Memcpy HtoD (Pageable -> Device)",
@@ -37,7 +38,7 @@ _ON_NPU_ONLY = ("acl", "Hccl", "record_event", "wait_event")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class Spelling:
     device: Device
 
     @property
@@ -85,8 +86,13 @@ class Dialect:
     def _kernel(self, span: Span, kernel: Kernel) -> str:
         if self.device == "npu":
             return span.name
+        if kernel.op_type == span.name:
+            return span.name
         if kernel.op_type == "MatMulV2":
             return _GEMM[self.device]
+        if kernel.op_type == "TensorMove":
+            functor = "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda>"
+            return f"void at::native::elementwise_kernel<128, 4, {functor}>(int, {functor})"
         functor = f"at::native::{kernel.op_type}Functor<c10::BFloat16>"
         return f"void at::native::vectorized_elementwise_kernel<8, {functor}, std::array<char*, 2ul> >(int, {functor})"
 

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from collectors.backends._job import MemoryBlock, MemoryState
 
 MIB = 1 << 20
-_WEIGHTS = 900 * MIB
 _SEGMENT = 20 * MIB  # reserved memory grows by whole segments and is kept
 
 
 @dataclass
 class Allocator:
     offset: int
+    _allocated: int
+    _reserved: int
     blocks: list[MemoryBlock] = field(default_factory=list)
     states: list[MemoryState] = field(default_factory=list)
     _live: dict[str, int] = field(default_factory=dict)  # slot -> index of its block
-    _allocated: int = _WEIGHTS
-    _reserved: int = _WEIGHTS
 
     def allocate(self, slot: str, name: str, size: int, now: int) -> None:
         size = -(-size // 512) * 512

@@ -25,7 +25,7 @@ class Lanes(NamedTuple):
 
 
 class Range(NamedTuple):
-    step: int
+    step: int | None  # None where nothing marks the steps: then there is one range
     start: int
     end: int
     host_start: int
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 class StepTime(NamedTuple):
     """One row of step_trace_time, in ns."""
 
-    step: int
+    step: int | None
     computing: int
     not_overlapped: int
     overlapped: int
@@ -97,6 +97,8 @@ def lanes(record: RankRecord) -> Lanes:
 
 def text_ranges(record: RankRecord) -> list[Range]:
     """Text: from the first to the last operator that the step put into the task queue and that launched something."""
+    if not record.steps:
+        return _whole(record)
     targets: dict[int, list[Span]] = {}
     for link in record.links:
         if link.route == "torch_to_npu":
@@ -115,6 +117,8 @@ def text_ranges(record: RankRecord) -> list[Range]:
 
 def db_ranges(record: RankRecord) -> list[Range]:
     """Db: all tasks whose node-level launch lies within the step's host window."""
+    if not record.steps:
+        return _whole(record)
     launched: list[tuple[int, int, Span]] = []
     for link in record.links:
         source = record.by_id[link.src]
@@ -130,6 +134,12 @@ def db_ranges(record: RankRecord) -> list[Range]:
         end = max((span.end_ns for span in spans), default=0)
         ranges.append(Range(mark.step, start, max(end, mark.end_ns), mark.ts_ns))
     return ranges
+
+
+def _whole(record: RankRecord) -> list[Range]:
+    tasks = record.of("kernel", "memset", "comm_op")
+    start = min((span.ts_ns for span in tasks), default=record.begin_ns)
+    return [Range(None, start, max((span.end_ns for span in tasks), default=start), start)]
 
 
 def _length(intervals: Iterable[Interval]) -> int:

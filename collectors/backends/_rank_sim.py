@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from collectors.backends._config import RATED_MHZ
 from collectors.backends._host_sim import TICK, HostSim, Stream
-from collectors.backends._items import Collect, CopyData, Exchange, KernelSpec, Launch, Signal
+from collectors.backends._items import Collect, CopyData, Exchange, KernelSpec, Launch, Replay, Signal
 from collectors.backends._job import NONE_ID, Copy, Kernel, Link, Task
 from collectors.backends._pmu import block_num, measure
 
@@ -16,6 +17,7 @@ _HCCL = {
     "receive": "HcclRecv",
     "batchSendRecv": "HcclBatchSendRecv",
 }
+GRAPH_LAUNCH = "aclmdlRIExecuteAsync"
 COPY_BYTES_PER_NS = {"h2d": 24, "d2h": 22, "d2d": 600}
 
 
@@ -52,6 +54,7 @@ class RankSim(HostSim):
             self.runtime(self.thread, "acl", "ACL_NN", f"{item.api}GetWorkspaceSize", self.now, query)
         self.now += query + 200
         costs = [self.cost("runtime", "launch", 4_200, "queue") for _ in item.kernels]
+        costs[0] += self._first_use()
         body = sum(costs) + 700 * len(costs) + 2_000 + item.compile_ns
         start = self.now
         number, thread, entered = self.leaf(item.api, item.stack, body)
@@ -69,6 +72,30 @@ class RankSim(HostSim):
             at += ns + 700
         self.leaf_end(item.api, item.stack, number, start, entered + body)
 
+    def _first_use(self) -> int:
+        """What the first launch of the script takes longer: once, in the first step."""
+        if self.used or self.place < 0 or self.step != self.config.first_step:
+            return 0
+        self.used = True
+        return self.config.first_use_ns
+
+    def replay(self, item: Replay, draw: Callable[[int], None]) -> None:
+        """One call for all kernels of a graph; ``draw(place)`` names the noise of each as if it were launched."""
+        start = self.now
+        self.now += self.cost("runtime", GRAPH_LAUNCH, 9_000 + 40 * len(item.launches)) + self._first_use()
+        source, connection = self.runtime(self.thread, "acl", "ACL_RTS", GRAPH_LAUNCH, start, self.now - start)
+        stream = self.streams["compute"]
+        begin = self.begin(stream, start + (self.now - start) // 2)
+        self.graph += 1
+        for launch, fault in item.launches:
+            draw(launch.place)
+            self.place, self.fault = launch.place, fault
+            for kernel in launch.kernels:
+                begin = self.pause(kernel.op_type, stream.free + self.config.gap_ns, begin)
+                device = self._kernel(kernel, stream, begin, connection, self.graph)
+                self.links.append(Link(source, device, "host_to_device"))
+        self.fault = ""
+
     def _compile(self, ns: int, thread: str, entered: int, body: int) -> None:
         """An operator that CANN does not have ready is compiled in the call that launches it."""
         self.runtime(thread, "acl", "ACL_OP", "aclopCompileAndExecute", entered, body)
@@ -76,7 +103,7 @@ class RankSim(HostSim):
         if self.fault:
             self.acted(self.fault, entered + 1_000, entered + 1_000 + ns)
 
-    def _kernel(self, spec: KernelSpec, stream: Stream, start: int, connection: int) -> int:
+    def _kernel(self, spec: KernelSpec, stream: Stream, start: int, connection: int, graph: int = 0) -> int:
         ns = self.cost("kernel", spec.op_type, spec.base_ns, "device")
         stream.free = start + ns
         core, mixed = block_num(spec.core, spec.blocks)
@@ -95,6 +122,7 @@ class RankSim(HostSim):
             measure(spec.core, ns, core, self.random(), mhz),
             round(0.5 + 0.4 * self.random(), 6),
             0 if spec.core.startswith("MIX") else NONE_ID,
+            graph,
         )
         kind = "memset" if spec.op_type == "MemSet" else "kernel"
         return self.record(f"stream {stream.number}", kind, spec.name, start, stream.free, detail)

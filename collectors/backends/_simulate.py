@@ -9,7 +9,7 @@ from collectors.backends._config import RATED_MHZ, SimConfig
 from collectors.backends._course import course, numbered
 from collectors.backends._exchange import exchange
 from collectors.backends._items import Close, Exchange, Open
-from collectors.backends._job import Group, Job, MemoryState, RankRecord, Sample, Span
+from collectors.backends._job import CommTask, Group, Job, MemoryState, RankRecord, Sample, Span
 from collectors.backends._pipeline import build
 from collectors.backends._rank_sim import Pending, RankSim
 from collectors.backends._script import OUTER
@@ -91,7 +91,7 @@ def _finish(sim: RankSim) -> RankRecord:
     sim.mark("PROFILING_DISABLE")
     offset, config = sim.offset, sim.config
     sim.rows.sort(key=lambda row: (row[4], -row[5], row[0]))
-    marks = [(mark.ts_ns, mark.step) for mark in sim.steps]
+    marks = [(mark.ts_ns, mark.step) for mark in sim.steps[config.ragged :]]
     work = (row for row in sim.rows if not row[1].startswith("thread") and row[2] != "device_other")
     device_end = max(row[4] + row[5] for row in work)
     last = max(sim.steps[-1].end_ns, device_end)
@@ -102,6 +102,14 @@ def _finish(sim: RankSim) -> RankRecord:
             following += 1
         spans.append(Span(number, track, kind, name, start, ns, step if start <= last else None, detail))
     begin, end = config.start_ns + offset, sim.now + offset + 500_000
+    links = sim.links
+    if config.ragged:
+        begin = _window(sim)
+        spans = [kept for span in spans if (kept := _recorded(span, begin)) is not None]
+        there = {span.id for span in spans}
+        spans = [span for span in spans if not isinstance(span.detail, CommTask) or span.detail.op in there]
+        spans.sort(key=lambda span: (span.ts_ns, -span.dur_ns, span.id))
+        links = [link for link in links if link.src in there and link.dst in there]
     samples = tuple(_samples(sim, begin, end))
     return RankRecord(
         rank=sim.rank,
@@ -115,15 +123,39 @@ def _finish(sim: RankSim) -> RankRecord:
         end_ns=end,
         tracks=sim.tracks,
         spans=tuple(spans),
-        links=tuple(sim.links),
-        steps=tuple(sim.steps),
+        links=tuple(links),
+        steps=tuple(sim.steps[config.ragged :]),
         samples=samples,
-        memory=tuple(sim.memory.blocks),
-        memory_states=tuple(sorted([*sim.memory.states, *_app_states(samples)], key=lambda state: state.ts_ns)),
+        memory=tuple(block for block in sim.memory.blocks if block.ts_ns >= begin),
+        memory_states=tuple(
+            sorted(
+                [state for state in (*sim.memory.states, *_app_states(samples)) if state.ts_ns >= begin],
+                key=lambda state: state.ts_ns,
+            )
+        ),
         module_states=tuple(_module_states(begin, end)),
         by_id={span.id: span for span in spans},
-        acts=tuple(sorted(sim.acts)),
+        acts=tuple(sorted(act for act in sim.acts if act.ts_ns >= begin)),
     )
+
+
+def _window(sim: RankSim) -> int:
+    """Where the profiler starts: at the last collective before the first step, on every other rank right behind it.
+
+    So ranks start one collective apart, and what was launched before is on the device without its launch.
+    """
+    first = sim.steps[1].ts_ns
+    before = [row[4] for row in sim.rows if row[2] == "comm_op" and row[4] < first]
+    at = max(before, default=first - 1_000_000)
+    return at + 1_000 if sim.rank % 2 else at - 1_000
+
+
+def _recorded(span: Span, begin: int) -> Span | None:
+    """What of a span is in the window: the frames that are open when it begins count from there."""
+    if span.ts_ns >= begin:
+        return span
+    open_frame = span.kind == "python" and span.end_ns > begin
+    return span._replace(ts_ns=begin, dur_ns=span.end_ns - begin) if open_frame else None
 
 
 def _samples(sim: RankSim, begin: int, end: int) -> Iterator[Sample]:
@@ -132,7 +164,7 @@ def _samples(sim: RankSim, begin: int, end: int) -> Iterator[Sample]:
     for ts, mhz in ((begin, RATED_MHZ), *sim.clock, (end, last)):
         yield Sample("AI Core Freq", "MHz", ts, mhz)
     for ts in range(begin + 70_000, end, SAMPLE_NS):
-        used = (sim.memory.states[-1].totals[1] if sim.memory.states else 900 * MIB) // 1024
+        used = (sim.memory.states[-1].totals[1] if sim.memory.states else sim.config.held_bytes) // 1024
         for owner, extra in (("APP", 0), ("Device", 242_000)):
             yield Sample(f"{owner}/DDR", "KB", ts, 0)
             yield Sample(f"{owner}/HBM", "KB", ts, used + extra)

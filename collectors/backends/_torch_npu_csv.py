@@ -21,6 +21,11 @@ _PMU = (
     "aic_icache_miss_rate,aiv_time(us),aiv_total_cycles,aiv_vec_time(us),aiv_vec_ratio,aiv_scalar_time(us),"
     "aiv_scalar_ratio,aiv_mte2_time(us),aiv_mte2_ratio,aiv_mte3_time(us),aiv_mte3_ratio,aiv_icache_miss_rate"
 )
+_OLD_PMU = (
+    "aicore_time(us),total_cycles,vec_time(us),vec_ratio,mac_time(us),mac_ratio,scalar_time(us),scalar_ratio,"
+    "mte1_time(us),mte1_ratio,mte2_time(us),mte2_ratio,mte3_time(us),mte3_ratio,icache_miss_rate,memory_bound,"
+    "cube_utilization(%)"
+)
 _TENSORS = "Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats"
 _MEMORY = (
     "Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Duration(us),Active Duration(us),"
@@ -51,6 +56,9 @@ def write_tables(record: RankRecord, out: Path, options: AscendOptions) -> None:
     header = "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
     header += "Communication(Not Overlapped and Exclude Receive),Preparing"
     write_csv(out / "step_trace_time.csv", extra + header, steps)
+    if options.first:
+        _write_memory(record, out, options)
+        return
     header = "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us),"
     header += "Device Total Duration(us),Device Self Duration With AICore(us),Device Total Duration With AICore(us)"
     write_csv(out / "operator_details.csv", header, operators(record), crlf=False)
@@ -75,6 +83,9 @@ def write_kernels(
         header = f"Step Id,{device}Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),"
         header += f"Duration(us),Wait Time(us),{block},Mix {block},HF32 Eligible,{_TENSORS},Context ID,{_PMU},"
         header += "cube_utilization(%)"
+        if options.first:
+            header = header.replace(f"Mix {block},", "").replace(f",Context ID,{_PMU},cube_utilization(%)", "")
+            header += f",{_OLD_PMU}"
     first = [(row.span.ts_ns, _kernel(row, record, options)) for row in kernel_rows(record)]
     column = header.split(",").index("Start Time(us)")
 
@@ -96,7 +107,7 @@ def _kernel(row: KernelRow, record: RankRecord, options: AscendOptions) -> list[
         if not options.api:
             return [*head, row.span.name, kind, communication, *times, 0]
         ids: list[Cell] = [NONE_ID, "N/A", "N/A", row.span.name, kind, "N/A", communication]
-        return [*head, *ids, *times, 0, *["N/A"] * 34]
+        return [*head, *ids, *times, 0, *["N/A"] * (7 + len(_OLD_PMU.split(",")) if options.first else 34)]
     assert isinstance(detail, Kernel)
     if not options.api:
         return [*head, row.span.name, "N/A", "N/A", *times, 0]
@@ -104,7 +115,10 @@ def _kernel(row: KernelRow, record: RankRecord, options: AscendOptions) -> list[
     for side in (detail.inputs, detail.outputs):
         tensors += [f'"{side.shapes}"' if side.shapes else "N/A", side.dtypes or "N/A", side.formats or "N/A"]
     context = "N/A" if detail.context == NONE_ID else detail.context
-    ids = [NONE_ID, detail.task, detail.stream, row.span.name, detail.op_type, "dynamic", detail.core]
+    model, state = (detail.graph, "static") if detail.graph else (NONE_ID, "dynamic")
+    ids = [model, detail.task, detail.stream, row.span.name, detail.op_type, state, detail.core]
+    if options.first:
+        return [*head, *ids, *times, detail.block_num, detail.hf32, *tensors, *_old_counters(row.span, detail)]
     blocks: list[Cell] = [detail.block_num, detail.mix_block_num, detail.hf32]
     return [*head, *ids, *times, *blocks, *tensors, context, *_counters(row.span, detail)]
 
@@ -116,6 +130,20 @@ def _counters(span: Span, kernel: Kernel) -> list[Cell]:
     cells: list[Cell] = [value / 1000 if name.endswith("_time") else value for name, value in kernel.pmu]
     cycles = dict(kernel.pmu)["aic_total_cycles"]
     return [*cells, round(100 * cycles / (1.8 * 24 * span.dur_ns), 3)]
+
+
+def _old_counters(span: Span, kernel: Kernel) -> list[Cell]:
+    """One side of the core where there is but one kind of core."""
+    counters = {name.partition("_")[2]: value for name, value in kernel.pmu if value}
+    if not counters:
+        return ["N/A"] * len(_OLD_PMU.split(","))
+    counters["aicore_time"] = counters.get("total_time", 0)
+    counters["total_cycles"] = int(counters["aicore_time"]) * kernel.block_num  # at 1,000 MHz
+    cells: list[Cell] = []
+    for column in _OLD_PMU.split(","):
+        value = counters.get(column.removesuffix("(us)"), 0)
+        cells.append(value / 1000 if column.endswith("(us)") else value)
+    return cells
 
 
 def _l2(record: RankRecord) -> Iterator[Row]:

@@ -66,7 +66,7 @@ def _write_rank(
 
 def _facts(job: Job, record: RankRecord, db: Database, options: AscendOptions) -> None:
     db.insert("SESSION_TIME_INFO", [(record.begin_ns, record.end_ns)])
-    db.insert("NPU_INFO", [(record.device, "Ascend910B3")])
+    db.insert("NPU_INFO", [(record.device, "Ascend910A" if options.first else "Ascend910B3")])
     db.insert("HOST_INFO", [("3517662419847701523", record.host)])
     for table, names in enums(options).items():
         db.insert(table, names.items())
@@ -78,7 +78,8 @@ def _facts(job: Job, record: RankRecord, db: Database, options: AscendOptions) -
         ("SCHEMA_VERSION_MAJOR", version[0]),
         ("SCHEMA_VERSION", ".".join(version)),
     ]
-    rows += [(name, json.dumps(value)) for name, value in metadata(job, record).items()]
+    known = metadata(job, record).items()
+    rows += [(name, json.dumps(value)) for name, value in known if not options.first or name == "ENV_VARIABLES"]
     db.insert("META_DATA", rows)
     db.insert("RANK_DEVICE_MAP", [(record.rank, record.device)])
     db.insert("STEP_TIME", [(mark.step, mark.ts_ns, mark.end_ns) for mark in record.steps])
@@ -133,8 +134,9 @@ def _write_analysis(job: Job, record: RankRecord, output: Path, options: AscendO
     """analysis.db; its times are us for steps and ms for communication."""
     db = Database(output / "analysis.db", analysis_tables(options))
     head: tuple[Value, ...] = () if options.old else (record.device,)
-    rows = [(*head, str(row.step), *(ns / 1000 for ns in row[1:])) for row in db_step_times(record)]
-    db.insert("StepTraceTime", rows)
+    for row in db_step_times(record):
+        step = "" if row.step is None else str(row.step)
+        db.insert("StepTraceTime", [(*head, step, *(ns / 1000 for ns in row[1:]))])
     if "CommAnalyzerTime" in db:
         steps = by_step(analyse(record, {group.name: group.hash for group in job.groups}))
         for step, mine in steps.items():

@@ -47,7 +47,8 @@ def rank_directory(
     output = root / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True, exist_ok=True)
     dump(root / f"profiler_info_{record.rank}.json", _info(job, record, options, list(exports)), indent=4)
-    dump(root / "profiler_metadata.json", metadata(job, record), indent=4)
+    if not options.first:
+        dump(root / "profiler_metadata.json", metadata(job, record), indent=4)
     return output
 
 
@@ -69,9 +70,16 @@ def metadata(job: Job, record: RankRecord) -> dict[str, Any]:
             "data_parallel_size": job.config.ranks // (job.config.tensor_parallel * job.config.pipeline),
             "rank": record.rank,
         },
-        "parallel_group_info": {group.name: _group(group, record.rank) for group in job.groups_of(record.rank)},
-        "ENV_VARIABLES": _VARIABLES,
+        "parallel_group_info": {group.name: _group(group, record.rank) for group in told(job, record)},
+        "ENV_VARIABLES": {**_VARIABLES, **dict(job.config.environment)},
     }
+
+
+def told(job: Job, record: RankRecord) -> list[Group]:
+    """The groups of a rank that the profiler knows of: those that operators of theirs were recorded of."""
+    known = {track.group for track in record.tracks.values()}
+    mine = job.groups_of(record.rank)
+    return [group for group in mine if group.name in known] if job.config.dialect == "custom_comm" else mine
 
 
 def _group(group: Group, rank: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.backends._ascend import DIRECTIONS, AscendOptions, flow_sources, hardware_task_type
+from collectors.backends._ascend import DIRECTIONS, UNTYPED, AscendOptions, flow_sources, hardware_task_type
 from collectors.backends._job import (
     NONE_ID,
     CommOp,
@@ -83,7 +83,7 @@ class DeviceView:
 
     def metadata(self) -> Iterator[str]:
         for process, (old, new) in _LAYERS.items():
-            if process == "CANN" and not self.options.api:
+            if (process == "CANN" and not self.options.api) or (process == "AI Core Freq" and self.options.first):
                 continue
             pid = self.layer(process)
 
@@ -194,8 +194,11 @@ class DeviceView:
         )
 
     def _hardware(self, span: Span, task: Kernel | Copy | Task | CommTask, context: int) -> str:
-        kind = hardware_task_type(span)
-        name = kind if isinstance(task, CommTask) else span.name
+        kind = "Other" if self.options.first else hardware_task_type(span)
+        name = span.name
+        if isinstance(task, CommTask):
+            name = UNTYPED[name] if self.options.first else kind
+        model = task.graph if isinstance(task, Kernel) and task.graph else NONE_ID
         track = f"stream {task.stream}"
         extra = ""
         if isinstance(task, Copy) and self.options.transfers:
@@ -206,7 +209,7 @@ class DeviceView:
                 extra = f', "size(B)": {task.bytes}, "bandwidth(GB/s)": {rate}, "operation": "{where}"'
         return (
             f'{{"name": {quoted(name)}, {self._at[track]}, "ts": "{us(span.ts_ns)}", "dur": {span.dur_ns / 1000}, '
-            f'"args": {{"Model Id": {NONE_ID}, "Task Type": "{kind}", "Physic Stream Id": {task.stream}, '
+            f'"args": {{"Model Id": {model}, "Task Type": "{kind}", "Physic Stream Id": {task.stream}, '
             f'"Task Id": {task.task}, "Batch Id": 0, "Subtask Id": {context}, '
             f'"connection_id": {task.connection}{extra}}}, "ph": "X"}}'
         )

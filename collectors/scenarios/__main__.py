@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from collectors.backends._dialect import DIALECTS
 from collectors.scenarios._plant import Options, plan, scenarios, write
 from collectors.scenarios._replicate import replicate
 
@@ -15,18 +16,23 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     known = scenarios()
     if asked.list:
-        print(json.dumps({"scenarios": [{"name": name, "what": _what(known[name].__doc__)} for name in known]}))
+        listed = {"scenarios": [{"name": name, "what": _what(known[name].__doc__)} for name in known]}
+        print(json.dumps(listed | {"dialects": [{"name": name, "what": d.what} for name, d in DIALECTS.items()]}))
         return 0
     names = [name for name in asked.scenario.split(",") if name and name != "clean"]
     unknown = [name for name in names if name not in known]
     if unknown:
         return _refuse("no_scenario", f"no scenario {unknown[0]}: there are {', '.join(known)}")
+    if asked.dialect not in DIALECTS:
+        return _refuse("no_dialect", f"no dialect {asked.dialect}: there are {', '.join(DIALECTS)}")
     if len(set(names)) < len(names):
         return _refuse("twice", "a scenario can be planted once")
     if asked.output is None:
         return _refuse("no_output", "say with -o where the capture goes")
     skew = None if asked.skew is None else asked.skew * 1000
-    options = Options(asked.ranks, asked.steps, asked.level, asked.format, asked.missing_ranks, skew, asked.clean)
+    options = Options(
+        asked.ranks, asked.steps, asked.level, asked.format, asked.missing_ranks, skew, asked.clean, asked.dialect
+    )
     try:
         case = plan(names, asked.seed, options)
         truth = replicate(case, asked.output, asked.replicate) if asked.replicate else write(case, asked.output)
@@ -48,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=("text", "db", "kineto"))
     parser.add_argument("--missing-ranks", type=int)
     parser.add_argument("--skew", type=int)
+    parser.add_argument("--dialect", default="plain")
     parser.add_argument("--replicate", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
     return parser

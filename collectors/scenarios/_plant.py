@@ -9,12 +9,14 @@ import random
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import collectors.scenarios
 from collectors.backends._ascend import AscendOptions
+from collectors.backends._dialect import ALL, DIALECTS, Dialect
 from collectors.backends._job import Job
 from collectors.backends._kineto import write_kineto
 from collectors.backends._simulate import simulate
@@ -27,6 +29,11 @@ from collectors.scenarios._truth import Truth, configured, truths, wall
 LEVELS = ("Level0", "Level1", "Level2")
 LEAST_SHARE = 0.02  # of the step: what costs less is not worth finding
 ATTEMPTS = 8
+#: What leaves the device idle by something that the host does or does not do.
+OF_HOST = frozenset((
+    "host_late", "sync_stall", "launch_overhead", "dataloader", "gc", "compile", "memory_alloc", "profiler_overhead",
+    "step_jitter", "shape_churn", "environment", "memory_pressure",
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Options:
     missing_ranks: int | None = None
     skew_ns: int | None = None
     clean: bool = False  # the same job without its faults
+    dialect: str = "plain"
 
 
 DRAWN = Options()
@@ -55,8 +63,16 @@ class Case:
     truths: tuple[Truth, ...]
 
     @property
+    def dialect(self) -> Dialect:
+        return DIALECTS[self.config.dialect]
+
+    @cached_property
     def step_ns(self) -> int:
-        return wall(self.job, self.capture.ranks) // self.config.steps
+        """Of the mean step, without what happens once in the process."""
+        job = self.job
+        if self.config.first_use_ns:
+            job = simulate(replace(job.config, first_use_ns=0))
+        return wall(job, self.capture.ranks) // self.config.steps
 
 
 def scenarios() -> dict[str, ModuleType]:
@@ -65,13 +81,20 @@ def scenarios() -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"collectors.scenarios.{name}") for name in names}
 
 
+def possible(names: Sequence[str], dialect: str) -> bool:
+    """Whether some format shows all these faults in that dialect."""
+    limits = [set(getattr(scenario, "FORMATS", ALL)) for name, scenario in scenarios().items() if name in names]
+    shown = not set(names) & set(DIALECTS[dialect].hides)
+    return shown and bool(set(DIALECTS[dialect].formats).intersection(*limits))
+
+
 def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
     """The job with these faults and what they cost; ``clean`` leaves the faults out and nothing else.
 
     Base job, capture and each fault draw from numbers of their own, so that one can change without the others. A fault
     that another one hides (on a rank that is not the last to come) is drawn again.
     """
-    known = scenarios()
+    known, dialect = scenarios(), DIALECTS[options.dialect]
     chosen = sorted((known[name] for name in names), key=lambda scenario: not getattr(scenario, "FIRST", False))
     config = base_config(random.Random(f"{seed}/base"))
     config = replace(config, **{key: value for key in ("ranks", "steps") if (value := getattr(options, key))})
@@ -79,6 +102,8 @@ def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
         config = replace(config, ranks=max(config.ranks, getattr(scenario, "RANKS", 1)))
         if hasattr(scenario, "suit"):
             config = scenario.suit(random.Random(f"{seed}/{scenario.CAUSE}/suit"), config)
+    if options.dialect != "plain":
+        config = dialect.configured(options.dialect, config)
     config, capture = capture_of(random.Random(f"{seed}/capture"), config, _allowed(chosen, options))
     for attempt in range(ATTEMPTS):
         made = _planted(chosen, seed, attempt, config, capture, options)
@@ -99,17 +124,24 @@ def _planted(
         faults.append(scenario.plant(draw, job_so_far))
     config, capture = fit(config, capture, faults, options.missing_ranks, options.skew_ns)
     job = simulate(configured(config, faults))
-    found = tuple(_as_seen(truth, capture) for truth in truths(config, faults, job, capture))
+    dialect = DIALECTS[config.dialect]
+    found = tuple(_as_seen(truth, capture, dialect) for truth in truths(config, faults, job, capture))
     return Case(seed, config, tuple(faults), capture, job, found)
 
 
 def _allowed(chosen: Sequence[ModuleType], options: Options) -> dict[str, tuple[Any, ...]]:
     """Formats and levels of captures that show all of them; what is asked for is not argued with."""
-    allowed: dict[str, tuple[Any, ...]] = {"formats": ("text", "db", "kineto"), "levels": (0, 1, 2)}
+    written = DIALECTS[options.dialect].formats
+    if options.format and options.format not in written:
+        raise ValueError(f"the dialect {options.dialect} is written as {', '.join(written)} only")
+    allowed: dict[str, tuple[Any, ...]] = {"formats": written, "levels": (0, 1, 2)}
     for scenario in chosen:
         for key in allowed:
             limits = getattr(scenario, key.upper(), allowed[key])
             allowed[key] = tuple(value for value in allowed[key] if value in limits)
+    names = [scenario.CAUSE for scenario in chosen]
+    if not possible(names, options.dialect):
+        raise ValueError(f"no capture in the dialect {options.dialect} shows {', '.join(names)}")
     if options.format:
         allowed["formats"] = (options.format,)
     if options.level is not None:
@@ -117,28 +149,39 @@ def _allowed(chosen: Sequence[ModuleType], options: Options) -> dict[str, tuple[
     return allowed
 
 
-def _as_seen(truth: Truth, capture: Capture) -> Truth:
+def _as_seen(truth: Truth, capture: Capture, dialect: Dialect) -> Truth:
     """A cause that the capture cannot show has another name there: what it looks like."""
     fault = truth.fault
     cause = fault.cause if fault.seen is None else fault.seen(capture)
     if fault.rank is not None and fault.rank not in capture.ranks:
         cause = "late_rank"
-    also = tuple(name for name in truth.also if name != cause)
+    instead = dialect.instead if cause in OF_HOST else ()
+    also = tuple(name for name in (*truth.also, *instead) if name != cause)
     return replace(truth, fault=replace(fault, cause=cause), also=also)
 
 
 def write(case: Case, directory: Path) -> dict[str, Any]:
     """DIR/capture and DIR/truth.json, whatever lay there before."""
     home, capture = emptied(directory), case.capture
-    options = AscendOptions(LEVELS[capture.level])  # type: ignore[arg-type]
+    job = case.dialect.written(case.job, capture.format)
+    options = AscendOptions(LEVELS[capture.level], "2024-09" if case.config.dialect == "910a" else "current")  # type: ignore[arg-type]
     if capture.format == "kineto":
-        write_kineto(case.job, home, "cuda", gz=True, ranks=capture.ranks)
+        write_kineto(job, home, "cuda", gz=True, ranks=capture.ranks)
     else:
-        (write_text if capture.format == "text" else write_db)(case.job, home, options, capture.ranks)
+        (write_text if capture.format == "text" else write_db)(job, home, options, capture.ranks)
     for name in capture.dropped:
         for path in home.rglob(name):
             path.unlink()
+    if case.config.dialect == "renamed":
+        _rename(home, random.Random(f"{case.seed}/names"))
     return say(directory, truth_of(case))
+
+
+def _rename(home: Path, draw: random.Random) -> None:
+    """Every file and directory gets a name that says nothing; what kind of file it is stays."""
+    for path in sorted(home.rglob("*"), reverse=True):  # what lies deeper comes first
+        ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]) if path.is_file() else ""
+        path.rename(path.with_name(f"{draw.randrange(1 << 40):010x}{ending}"))
 
 
 def emptied(directory: Path) -> Path:
@@ -159,8 +202,11 @@ def truth_of(case: Case) -> dict[str, Any]:
     return {
         "seed": case.seed,
         "step_ns": case.step_ns,
+        "steps": case.config.steps,
         "faults": [_as_dict(truth, origin) for truth in case.truths],
         "capture": {"format": case.capture.format, "level": case.capture.level, "ranks": list(case.capture.ranks)},
+        "dialect": case.config.dialect,
+        "present": list(case.dialect.present),
     }
 
 

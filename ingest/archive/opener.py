@@ -13,6 +13,7 @@ from ingest.archive.kinds import Kind, stem
 from ingest.archive.tree import Unpacked
 from ingest.errors import IngestError
 from ingest.quota import OverQuota, Quota, Watch
+from ingest.told import StandIns
 
 #: Archives within archives are opened this deep; a .tar.gz is one.
 MOST_DEEP = 2
@@ -41,6 +42,7 @@ class Opener:
         self.opened: dict[Path, Opened] = {}
         self._near: dict[Path, list[Opened]] = {}  # directory -> the archives it lies in: files come by the thousand
         self._count = self._packed = 0
+        self.stand_ins = StandIns(scratch / "told")
 
     def open(self, path: Path, kind: Kind) -> Path:
         """Unpack an archive; the directory its content lies in. Raises IngestError with the archive's path."""
@@ -73,7 +75,8 @@ class Opener:
         return root
 
     def origin(self, path: Path) -> PurePath:
-        """What a file is called outside: archives count as directories."""
+        """What a file is called outside: archives count as directories, and stand-ins are what they stand for."""
+        path = self.stand_ins.real(path)
         for each in self._around(path):
             within, parts = path.relative_to(each.root), []
             for length in range(1, len(within.parts) + 1):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from ingest.ascend.helpers import said
 from ingest.ascend.lanes import group_name
 from ingest.ascend.stage import count
 from ingest.draft import Draft
@@ -149,8 +150,10 @@ def _tasks(draft: Draft) -> None:
     draft.provide(
         "comm",
         f"""SELECT t.row AS span_id, t.op AS op_span_id, {_collective("o.name")} AS collective, g.group_name,
-            t.type AS task_type, t.stream, t.task AS task_id
-        FROM dev t JOIN op_lane o ON o.row = t.op JOIN op_group g ON g.row = t.op WHERE t.kind = 'comm_task'""",
+            {said("t.type", "t.name")} AS task_type, t.stream, t.task AS task_id,
+            CASE WHEN h.row IS NOT NULL THEN true END AS by_stream
+        FROM dev t LEFT JOIN helped h ON h.row = t.row LEFT JOIN op_lane o ON o.row = t.op
+        LEFT JOIN op_group g ON g.row = t.op WHERE t.kind = 'comm_task'""",
     )
     draft.provide(
         "span", "SELECT row AS span_id, track, 'comm_task' AS kind, name, ts AS ts_ns, dur AS dur_ns FROM plane"

@@ -22,6 +22,7 @@ _TIMES = {
     "wait_ns": "Wait Time(ms)",
     "synchronization_ns": "Synchronization Time(ms)",
     "idle_ns": "Idle Time(ms)",
+    "elapsed_ns": "Elapse Time(ms)",
 }
 _ANALYSED = pa.schema(
     [

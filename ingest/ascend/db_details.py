@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ingest.ascend.db_raw import unique
 from ingest.ascend.db_tasks import MSTX, span_id
+from ingest.ascend.helpers import said
 from ingest.ascend.stage import count
 from ingest.draft import Draft
 
@@ -102,9 +103,11 @@ def _communication(draft: Draft) -> None:
     )
     draft.keep(
         "db_comm_part",
-        f"""SELECT t.span_id, t.comm_row, t.type, t.stream, t.task_id, o.span_id AS op_span_id, o.op_type,
-        o.name AS op_name, o.group_name FROM (SELECT * FROM db_task WHERE kind = 'comm_task' AND end_ns >= ts_ns) t
-        LEFT JOIN {unique(draft, "db_comm_op", "opId")} o USING (opId)""",
+        f"""SELECT t.span_id, t.comm_row, {said("t.type")} AS type, t.helps, t.stream, t.task_id,
+        coalesce(o.span_id, h.span_id) AS op_span_id, coalesce(o.op_type, h.op_type) AS op_type,
+        coalesce(o.name, h.name) AS op_name, coalesce(o.group_name, h.group_name) AS group_name
+        FROM (SELECT * FROM db_task WHERE kind = 'comm_task' AND end_ns >= ts_ns) t
+        LEFT JOIN {unique(draft, "db_comm_op", "opId")} o USING (opId) LEFT JOIN db_comm_op h ON h.row = t.op_row""",
     )
     draft.provide(
         "comm",
@@ -115,7 +118,7 @@ def _communication(draft: Draft) -> None:
         CASE WHEN m.size >= 0 THEN m.size END AS bytes, told(m.dataType) AS dtype, told(m.transportType) AS transport,
         told(m.linkType) AS link_type, CASE WHEN m.bandwidth >= 0 THEN m.bandwidth END AS bandwidth_bytes_per_s,
         CASE WHEN m.notifyId BETWEEN 0 AND 9223372036854775806 THEN nullif(m.notifyId, 4294967295) END AS notify_id,
-        t.stream, t.task_id
+        t.stream, t.task_id, CASE WHEN t.helps THEN true END AS by_stream
         FROM db_comm_part t LEFT JOIN raw_COMMUNICATION_TASK_INFO m ON m.row = t.comm_row
         LEFT JOIN db_peers g ON g.id = m.groupId""",
     )

@@ -171,7 +171,7 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
 def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
     """Tables that are there without some of their columns."""
     counts = draft.con.execute(
-        "SELECT (SELECT count(*) FROM db_task WHERE kind = 'comm_task' AND source = 2), "
+        "SELECT (SELECT count(*) FROM db_task WHERE kind = 'comm_task' AND source = 2 AND NOT helps), "
         "(SELECT count(*) FROM db_task WHERE kind = 'memcpy'), "
         "(SELECT count(*) FROM db_api WHERE kind = 'cpu_op'), "
         "(SELECT count(*) FROM raw_PYTORCH_API WHERE inputShapes IS NOT NULL), "

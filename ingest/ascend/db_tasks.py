@@ -7,6 +7,7 @@ operator, whatever it does.
 
 from __future__ import annotations
 
+from ingest.ascend import helpers
 from ingest.ascend.db_raw import unique
 from ingest.ascend.stage import count
 from ingest.draft import Draft
@@ -33,6 +34,7 @@ def span_id(source: int | str, row: str = "row") -> str:
 def make(draft: Draft, *, without_compute: bool) -> None:
     """Make the view db_task. Joined in stages, so that no more than one long table is held at a time."""
     _join(draft)
+    _helpers(draft)
     by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
     draft.keep(
         "db_task",
@@ -43,19 +45,32 @@ def make(draft: Draft, *, without_compute: bool) -> None:
                 WHEN core IN {_NOT_COMPUTING} THEN 'device_other'
                 WHEN compute_row IS NOT NULL THEN 'kernel'
                 WHEN planned IS NOT NULL THEN 'device_other'
-                WHEN of_comm_op THEN 'comm_task' ELSE {by_type} END AS kind
-            FROM (SELECT *, coalesce(taskType, '') AS type FROM db_task_info))
+                WHEN of_comm_op OR helps THEN 'comm_task' ELSE {by_type} END AS kind
+            FROM (SELECT t.*, coalesce(t.taskType, '') AS type, h.row IS NOT NULL AS helps, h.op AS op_row
+                FROM db_task_info t LEFT JOIN helped h USING (row)))
         SELECT row, {span_id(TASK)} AS span_id, kind,
         CASE WHEN on_plane THEN {PLANE} ELSE {TASK} END AS source,
         coalesce(CASE WHEN on_plane THEN groupId ELSE deviceId END, -1) AS x,
         coalesce(CASE WHEN on_plane THEN plane ELSE streamId END, -1) AS y,
         coalesce(kernel, part, planned, type) AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
         type, globalTaskId, number(connectionId) AS connectionId, number(streamId) AS stream, number(taskId) AS task_id,
-        number(modelId) AS model_id, number(contextId) AS context_id, compute_row, comm_row, opId
+        number(modelId) AS model_id, number(contextId) AS context_id, compute_row, comm_row, opId, helps, op_row
         FROM (SELECT *, kind = 'comm_task' AND plane IS NOT NULL AS on_plane FROM sorted)""",
     )
     if containers := count(draft, "SELECT count(*) FROM db_task WHERE kind = 'container'"):
         draft.note("span", f"{containers} FFTS+ tasks are shown by their sub-tasks only")
+
+
+def _helpers(draft: Draft) -> None:
+    """The view helped: tasks of the streams that help communication operators."""
+    helpers.find(
+        draft,
+        """SELECT row, streamId AS stream, stamp(startNs) AS ts, stamp(endNs) AS till, coalesce(taskType, '') AS says,
+            coalesce(compute_row, comm_row) IS NOT NULL OR planned IS NOT NULL OR of_comm_op
+            OR number(connectionId) IS NOT NULL AS own FROM db_task_info WHERE stamp(endNs) >= stamp(startNs)""",
+        """SELECT row, stamp(startNs) AS ts, stamp(endNs) AS till, coalesce(groupId, -1) AS named
+        FROM raw_COMMUNICATION_OP WHERE stamp(endNs) >= stamp(startNs)""",
+    )
 
 
 def _join(draft: Draft) -> None:

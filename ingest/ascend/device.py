@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ingest.ascend import helpers
+from ingest.ascend.helpers import nameless
 from ingest.ascend.stage import count
+from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
 
 #: Ids of spans that only kernel_details has lie above those of any event.
 _FROM_CSV = 1 << 38
+#: The same of those that only communication.json has.
+_FROM_JSON = 3 << 37
 #: Two files stamp the same task at most this far apart: one of them rounds.
 _NEAR_NS = 1000
 #: Tracks of spans that no lane shows.
@@ -23,7 +28,10 @@ _CSV_TRACK = pa.schema(
 )  # fmt: skip
 
 #: Old versions file what is no other type under Other; of those, operators have small letters in their name.
-_OTHER = "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)')"
+_OTHER = (
+    "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)') "
+    f"AND NOT {nameless('name')}"
+)
 _TYPES = "regexp_matches(type, '^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)', 'i')"
 _COMPUTES = f"({_TYPES} OR {_OTHER})"
 #: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.
@@ -66,7 +74,7 @@ def provide(draft: Draft) -> None:
         UNION ALL
         SELECT 'comm_group', NULL, g.group_name,
             (SELECT min(track) FROM lane l WHERE l.kind = 'comm_group' AND l.group_name = g.group_name)
-        FROM op_csv JOIN op_group g USING (row) GROUP BY g.group_name ORDER BY ALL""").fetchall()
+        FROM op_apart JOIN op_group g USING (row) GROUP BY g.group_name ORDER BY ALL""").fetchall()
     draft.table("csv_track", [_csv_track(at, *row) for at, row in enumerate(found)], _CSV_TRACK)
     draft.provide("track", f"SELECT * FROM csv_track WHERE track >= {_FIRST_TRACK}")
 
@@ -176,7 +184,8 @@ def _match_kernels(draft: Draft) -> None:
 
 
 def _operators(draft: Draft) -> None:
-    """The view op: operators of the lanes, and those that only kernel_details lists."""
+    """The view op: operators of the lanes, those that only kernel_details lists, and where there is neither those of
+    communication.json, whose stamps are floats of microseconds."""
     draft.keep(
         "op_kd",
         f"""SELECT k.row AS kd, o.row AS op FROM (SELECT * FROM kd WHERE comm) k
@@ -189,22 +198,45 @@ def _operators(draft: Draft) -> None:
             NULL::VARCHAR AS relay, NULL::VARCHAR AS retry
         FROM kd WHERE comm AND row NOT IN (SELECT kd FROM op_kd)""",
     )
-    draft.con.execute("CREATE VIEW op AS FROM op_lane UNION ALL FROM op_csv")
+    draft.keep(
+        "op_json",
+        f"""SELECT {_FROM_JSON} + row_number() OVER (ORDER BY start_ns, name) AS row, NULL::BIGINT AS track,
+            NULL::VARCHAR AS group_name, start_ns AS ts, elapsed_ns AS dur, name, NULL::BIGINT AS connection,
+            NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count, NULL::VARCHAR AS relay,
+            NULL::VARCHAR AS retry
+        FROM (SELECT DISTINCT name, start_ns, elapsed_ns FROM analysed
+            WHERE start_ns BETWEEN 0 AND {LATEST} AND elapsed_ns BETWEEN 0 AND {LATEST})
+        WHERE NOT EXISTS (FROM op_lane) AND NOT EXISTS (FROM kd) AND NOT EXISTS (FROM hw)""",
+    )
+    draft.con.execute("CREATE VIEW op_apart AS FROM op_csv UNION ALL FROM op_json")
+    draft.con.execute("CREATE VIEW op AS FROM op_lane UNION ALL FROM op_apart")
+
+
+def _helpers(draft: Draft) -> None:
+    """The view helped: tasks of the streams that help communication operators."""
+    helpers.find(
+        draft,
+        f"""SELECT h.row, h.stream, h.ts, h.ts + h.dur AS till, trim(type || ' ' || name) AS says,
+            m.kd IS NOT NULL OR g.hw IS NOT NULL OR {_COMPUTES} OR coalesce(connection, -1) >= 0 AS own
+        FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN merged g ON g.hw = h.row""",
+        "SELECT row, ts, ts + dur AS till, coalesce(group_name, '') AS named FROM op_lane",
+    )
 
 
 def _sort(draft: Draft) -> None:
     """The view dev: every task that is not shown on a plane, with its kind and the operator it belongs to."""
+    _helpers(draft)
     draft.keep(
         "in_op",
         """SELECT h.row AS hw, o.row AS op FROM
         (SELECT * FROM hw WHERE connection IN (SELECT connection FROM op_lane) AND row NOT IN (SELECT hw FROM merged)) h
         ASOF JOIN (SELECT * FROM op_lane WHERE connection IS NOT NULL) o ON o.connection = h.connection AND h.ts >= o.ts
-        WHERE h.ts <= o.ts + o.dur""",
+        WHERE h.ts <= o.ts + o.dur AND h.row NOT IN (SELECT row FROM helped) UNION ALL FROM helped""",
     )
     draft.keep(
         "dev_kind",
         f"""SELECT h.*, m.kd, i.op, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
-            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.op IS NOT NULL THEN 'comm_task'
+            WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.hw IS NOT NULL THEN 'comm_task'
             WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
             ELSE 'device_other' END AS kind
         FROM hw h LEFT JOIN matched m ON m.hw = h.row LEFT JOIN in_op i ON i.hw = h.row
@@ -238,6 +270,8 @@ def _say(draft: Draft) -> None:
     only_csv = count(draft, "SELECT (SELECT count(*) FROM dev_csv) + (SELECT count(*) FROM op_csv)")
     if only_csv and count(draft, "SELECT count(*) FROM hw"):
         draft.note("span", f"{only_csv} tasks come from kernel_details alone: the trace does not show them")
+    if only_json := count(draft, "SELECT count(*) FROM op_json"):
+        draft.note("comm", f"{only_json} operators come from communication.json alone, whose stamps are exact to 1 us")
     alone = count(draft, "SELECT count(*) FROM dev WHERE kind = 'kernel' AND kd IS NULL")
     if alone and count(draft, "SELECT count(*) FROM kd"):
         draft.note("kernel", f"{alone} kernels of the trace are not in kernel_details: told by their task type")

@@ -25,7 +25,7 @@ _DEVICE = "activities=[CPU, NPU]"
 
 def facts(root: Path, draft: Draft) -> None:
     """Columns of ``rank`` that only the files themselves can tell."""
-    both = "SELECT min(ts) AS ts FROM x UNION ALL SELECT min(ts) FROM kd"
+    both = "SELECT min(ts) AS ts FROM x UNION ALL SELECT min(ts) FROM kd UNION ALL SELECT min(ts) FROM op_json"
     first = draft.con.execute(f"SELECT min(ts) FROM ({both})").fetchall()[0][0]
     if first is not None:
         draft.fact("clock", "unix" if first >= _WALL_CLOCK_NS else "monotonic")

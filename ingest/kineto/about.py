@@ -52,16 +52,20 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("backend", backend)
     device_id = _first(draft, _MOST_USED)
     draft.fact("device_id", head.whole(device_id))
-    draft.fact("device_name", _device_name(header, device_id))
+    draft.fact("device_name", _text(_card(header, device_id).get("name")))
     draft.fact("host", _text(header.get("host_name")))
     pid = _first(draft, _BUSIEST)
-    draft.fact("pid", int(pid) if isinstance(pid, str) and re.fullmatch(r"\d{1,18}", pid) else None)
+    number = re.fullmatch(r"(?:\[[^\]]+\] ?)?(\d{1,18})", pid) if isinstance(pid, str) else None
+    draft.fact("pid", int(number[1]) if number else None)
     job = _mapping(header.get("distributedInfo"))
     draft.fact("world_size", head.whole(job.get("world_size")))
     versions = {key: value for key, value in [*header.items(), *job.items()] if _VERSION_KEYS.search(key)}
     settings = {key: value for key, value in header.items() if key not in _OWN_KEYS and key not in versions}
     if job:
         settings["distributedInfo"] = {k: v for k, v in job.items() if k != "pg_config" and k not in versions}
+    memory = _card(header, device_id).get("totalGlobalMem")
+    if isinstance(memory, int) and 0 < memory < 2**53:
+        settings["totalGlobalMem"] = memory  # of the device that the rank ran on
     draft.fact("versions", json.dumps(versions, ensure_ascii=False) if versions else None)
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
@@ -93,9 +97,10 @@ def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
 
 
-def _device_name(header: Mapping[str, Any], device_id: object) -> str | None:
-    names = {head.whole(card.get("id")): _text(card.get("name")) for card in _cards(header)}
-    return names.get(head.whole(device_id)) or (names.popitem()[1] if len(names) == 1 else None)
+def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
+    """What the header says of a device; nothing where it does not tell which of several is meant."""
+    cards = {head.whole(card.get("id")): card for card in _cards(header)}
+    return cards.get(head.whole(device_id)) or (cards.popitem()[1] if len(cards) == 1 else {})
 
 
 def _groups(draft: Draft, job: Mapping[str, Any]) -> None:

@@ -14,7 +14,12 @@ _METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profiler_metrics
 
 #: What only torch_npu's own profiler records of an NPU.
 _ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
+_SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
 _SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
+
+#: Calls that begin the capture of a graph, of CUDA, ROCm and CANN.
+_CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
+    AND regexp_matches(s.text, '^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$')"""
 
 Lack = tuple[str, str, str | None]
 
@@ -24,16 +29,27 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
     for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
         draft.absent(table, why, setting)
+    _graphs(draft)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
         draft.absent(table, "torch.profiler does not write it")
     if spools.rows["memory_raw"] and "Addr" not in spools.seen:
         draft.note("memory_event", "the file gives no addresses: allocations and releases are told apart, not paired")
     if spools.unheld:
         draft.note("arg", f"{spools.unheld} memory and metadata events, which are no spans, had further arguments")
+    suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
+    if suspected:
+        draft.note("comm", f"{suspected} device tasks speak of communication, and nothing tells what they are")
     for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
         cover = draft.covers[table]
         if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
             draft.partial(table, cover.absent)
+
+
+def _graphs(draft: Draft) -> None:
+    """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
+    times = count(draft, _CAPTURES)
+    if times:
+        draft.note("kernel", f"the host records a graph {times} times: what it launches meanwhile is not run")
 
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
@@ -41,8 +57,9 @@ def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterato
         yield from ((table, "no device activity in the file", activities) for table in ("kernel", "transfer", "comm"))
         if not spools.rows["flow_raw"]:
             yield "link", "no device activity in the file", activities
-    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
-        draft.note("comm", "no communication ran on the device")  # recorded, and none
+    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
+        if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
+            draft.note("comm", "no communication ran on the device")  # recorded, and none
     elif "Collective name" not in spools.seen and not (
         npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
     ):

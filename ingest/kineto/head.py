@@ -31,6 +31,9 @@ _CATEGORY = re.compile(
     rb'|mtia_\w+|xpu_\w+|privateuse1_\w+|npu_\w+|collective_comm|hccl)"'
 )
 _TEXT_STAMP = re.compile(rb'"ts"\s*:\s*"')
+#: What a bare list of events must hold beside a category, and what no trace of torch.profiler holds.
+_TORCH = re.compile(rb'(?i)"(?:external id|correlation|ev idx|python id|record function id)"|"name"\s*:\s*"aten::')
+_ASCEND = re.compile(rb'Ascend Hardware|HostToDevice|"async_(?:npu|task_queue)"')
 _FIRST_STAMP = re.compile(r'"ts"\s*:\s*(\d{1,19})(?:\.(\d+))?')
 _BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,19})')
 _RANK_IN_NAME = re.compile(r"(?i)(?<![a-z0-9])(?<!local_)(?<!local-)rank[-_]?(\d{1,6})(?![0-9])")
@@ -69,11 +72,15 @@ def _unpacked(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def is_kineto(head: bytes) -> bool:
-    """Whether a file that starts like this is an object of trace events with Kineto's header keys or categories.
+    """Whether a file that starts like this holds trace events with Kineto's header keys or categories.
 
-    Ascend's trace_view.json shares some categories but is a bare array with stamps written as text.
+    The first versions (2020) wrote a bare list of events, and so do scripts that keep nothing else. Ascend's
+    trace_view.json shares some categories but is a bare list with stamps written as text.
     """
     text = head.lstrip(BLANK)
+    if text.startswith(b"["):
+        named = _CATEGORY.search(text) is not None and _TORCH.search(text) is not None
+        return named and _TEXT_STAMP.search(text) is None and _ASCEND.search(text) is None
     if not text.startswith(b"{"):
         return False
     if b'"traceEvents"' not in text:  # a long header: the metadata of a large job before the first event

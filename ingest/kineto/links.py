@@ -11,7 +11,8 @@ from ingest.kineto.raw import count
 from ingest.kineto.shape import LAUNCHED
 
 _TASK = f"""
-CREATE VIEW task AS SELECT d.*, s.text, s.kind FROM device_raw d JOIN sort s USING (shape)
+CREATE VIEW task AS SELECT d.*, s.text, s.kind, s.fused, s.collective AS told
+FROM device_raw d JOIN sort s USING (shape)
 WHERE s.kind IN {LAUNCHED} AND s.cat <> 'cuda_profiler_range'
 """
 
@@ -49,13 +50,23 @@ SELECT min(s.row) AS src, f.row AS dst, arg_min(s.call, s.row) AS call, 'ac2g' A
 FROM s JOIN f USING (id) GROUP BY f.row
 """
 
-_BY_OPERATOR = """
+#: The operator of each task by its External id: it holds also where the launching call ends after the operator.
+#: Some versions number tasks apart from operators, and few ids meet by chance: then none is believed. The nodes of a
+#: graph are of the graph: the operator around its launch did not ask for each of them.
+_OPERATOR = """
 WITH op AS (
-    SELECT h.external_id, max(h.row) AS row FROM host_raw h JOIN sort s USING (shape)
+    SELECT h.external_id, max(h.row) AS op FROM host_raw h JOIN sort s USING (shape)
     WHERE s.kind = 'cpu_op' AND h.external_id IS NOT NULL GROUP BY h.external_id
+), told AS (
+    SELECT t.row, o.op, c.text LIKE '%GraphLaunch%' AS node FROM task t LEFT JOIN op o USING (external_id)
+    LEFT JOIN linked_1 l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1 WHERE t.external_id <> 0
 )
-SELECT o.row AS src, u.row AS dst, NULL::BIGINT AS call, 'external_id' AS route
-FROM unlinked u JOIN op o USING (external_id) ANTI JOIN linked_2 ON linked_2.dst = u.row WHERE u.external_id <> 0
+SELECT row, op FROM told WHERE op IS NOT NULL AND node IS NOT TRUE AND (SELECT 2 * count(op) >= count(*) FROM told)
+"""
+
+_BY_OPERATOR = """
+SELECT o.op AS src, u.row AS dst, NULL::BIGINT AS call, 'external_id' AS route
+FROM unlinked u JOIN of_operator o ON o.row = u.row ANTI JOIN linked_2 ON linked_2.dst = u.row
 """
 
 #: An autograd flow leaves the forward operator and ends at the backward one, each known by thread and start.
@@ -75,7 +86,7 @@ FROM chosen s JOIN chosen f ON f.id = s.id AND s.ph = 115 AND f.ph = 102 WHERE s
 
 
 def link(draft: Draft, *, flows: bool) -> int:
-    """Make ``task`` (device spans a call asked for) and ``linked``, and provide the links.
+    """Make ``task`` (device spans a call asked for), ``of_operator`` and ``linked``, and provide the links.
 
     Returns the number of tasks that no call shares a correlation with.
     """
@@ -86,6 +97,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
         draft.keep("linked_0", _EARLIEST)
         con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
+    draft.keep("of_operator", _OPERATOR)
     con.execute("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
     tasks = count(draft, "SELECT count(*) FROM task")
     missing = tasks - count(draft, "SELECT count(*) FROM linked_1")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from ingest import comm_facts
 from ingest.draft import Draft
 from ingest.kineto import npu
 from ingest.kineto.lanes import CATEGORY, DEVICE, NAME, SAID
 from ingest.sqltext import literal
 
-#: Names of communication kernels: NCCL and RCCL (same prefix), HCCL.
-COMMUNICATION = r"(?i)nccl|rccl|hccl|^hcom_"
-STEP_MARK = r"^ProfilerStep#\d+$"
+PROFILER_STEP = r"^ProfilerStep#\d+$"
+#: What serving engines put around each step of theirs: vLLM and vllm-ascend, SGLang, vLLM's older versions.
+ENGINE_STEP = r"^execute_(\d+_)?context_\d+\(|^step\[[A-Z_]+[ \]]|^execute_model$"
+STEP_MARK = f"{PROFILER_STEP}|{ENGINE_STEP}"
 #: Device spans that are work or that a host call asked for; annotations and profiler ranges are neither.
-LAUNCHED = ("kernel", "memset", "memcpy", "comm_op", "wait", "device_other")
+LAUNCHED = ("kernel", "memset", "memcpy", "comm_op", "unknown", "wait", "device_other")
 
 
 def _named(cats: tuple[str, ...]) -> str:
@@ -32,7 +34,7 @@ _DEVICE_KIND = f"""CASE
     WHEN cat IN ('kernel', 'concurrent_kernel', 'hpu_op', {_named(npu.KERNELS)}) THEN
         CASE WHEN regexp_matches(name, '{npu.WAITS}') THEN 'wait'
         WHEN regexp_matches(name, '{npu.MARKS}') THEN 'device_other'
-        WHEN regexp_matches(name, '{COMMUNICATION}') THEN 'comm_op' ELSE 'kernel' END
+        WHEN fused THEN 'kernel' WHEN known THEN 'comm_op' WHEN suspected THEN 'unknown' ELSE 'kernel' END
     ELSE 'device_other' END"""
 
 _HOST_KIND = f"""CASE
@@ -116,19 +118,32 @@ FROM named
 """
 
 
-_SORT = f"""
+#: Kind and name of each shape; ``collective`` is the kind of collective that the facts give for its name.
+_SORT = """
 CREATE TABLE sort AS
 WITH seen AS (
-    SELECT shape, {DEVICE} AS device, {SAID} AS said, lower(c.text) AS cat, n.text AS name
-    FROM (SELECT DISTINCT shape FROM ev) JOIN category_raw k ON k.number = {CATEGORY}
-        JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {NAME}
+    SELECT shape, {device} AS device, {said} AS said, lower(c.text) AS cat, n.text AS name
+    FROM (SELECT DISTINCT shape FROM ev) JOIN category_raw k ON k.number = {category}
+        JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {name}
+), asked AS (
+    SELECT *, device AND {known} AS known, device AND {fused} AS fused, device AND {suspected} AS suspected FROM seen
 ), judged AS (
-    SELECT *, CASE WHEN device THEN {_DEVICE_KIND} ELSE {_HOST_KIND} END AS kind FROM seen
+    SELECT *, CASE WHEN device THEN {device_kind} ELSE {host_kind} END AS kind FROM asked
 )
 SELECT shape, device, cat, name AS text,
-    CASE WHEN said AND kind IN ('kernel', 'device_other') THEN 'comm_op' ELSE kind END AS kind
+    CASE WHEN said AND NOT fused AND kind IN ('kernel', 'unknown', 'device_other') THEN 'comm_op' ELSE kind END AS kind,
+    fused AND kind = 'kernel' AS fused, CASE WHEN known THEN {collective} END AS collective
 FROM judged
 """
+
+
+def _sort() -> str:
+    facts = comm_facts.facts()
+    return _SORT.format(
+        device=DEVICE, said=SAID, category=CATEGORY, name=NAME, device_kind=_DEVICE_KIND, host_kind=_HOST_KIND,
+        known=facts.known("name"), fused=facts.fused("name"), suspected=facts.suspected("name"),
+        collective=facts.collective("name"),
+    )  # fmt: skip
 
 
 def shape(draft: Draft, *, paired: bool) -> None:
@@ -143,7 +158,7 @@ def shape(draft: Draft, *, paired: bool) -> None:
     con.execute(_META)
     con.execute(_LANE)
     con.execute(_TRACK)
-    con.execute(_SORT)
+    con.execute(_sort())
     draft.provide("track", "SELECT track, kind, name, process, pid, tid, stream, sort FROM track_made")
 
 

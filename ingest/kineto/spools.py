@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ingest.draft import Draft, Spool
 from ingest.events import NULL, Batch
+from ingest.kineto import merged
 from ingest.kineto.columns import (
     DEVICE_ARGS,
     DEVICE_CATEGORIES,
@@ -41,6 +42,8 @@ _SORTS = np.zeros(256, np.uint8)
 for _sort, _letters in enumerate(("X", "iI", "stf", "BE", "C", "M"), 1):
     _SORTS[[ord(letter) for letter in _letters]] = _sort
 _META = 6
+#: Events of another rank of the file.
+_OTHERS = 7
 #: Stamps and durations beyond these (of 1933, 2116 and 36 years) are damage, and sums with them would not fit 64 bits.
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**60), 2**62, 2**60
 _HOST_KEYS = [key for group in (SPAN_ARGS, HOST_ARGS) for keys, _ in group.values() for key in keys]
@@ -49,11 +52,13 @@ _HOST_KEYS = [key for group in (SPAN_ARGS, HOST_ARGS) for keys, _ in group.value
 class Spools:
     """The raw tables of one trace while its batches come in."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, draft: Draft, device: int | None = None) -> None:
+        """``device``: which of several ranks of the file is meant (ingest/kineto/merged.py)."""
+        self._draft, self._device = draft, device
         self._spools: dict[str, Spool] = {name: draft.spool(name, schema) for name, schema in SCHEMAS.items()}
         self._sides: NDArray[np.uint8] = np.zeros(1, np.uint8)  # by code + 1: on which side a category is
         self._used: NDArray[np.uint8] = np.ones(1, np.uint8)  # by code + 1: met as more than the id of a flow
+        self._mine: NDArray[np.bool_] = np.zeros(1, bool)  # by code + 1: the process is one of the rank that is meant
         self.lanes = Lanes()
         self.lost: Counter[str] = Counter()
         self.seen: set[str] = set()  # argument keys met
@@ -92,12 +97,20 @@ class Spools:
         """On which side each category is; 0 if unknown."""
         return self._sides[cat + 1]
 
+    def others(self, pid: NDArray[np.int32]) -> Mask | None:
+        """Which processes are another rank's; None if the file is of one."""
+        return None if self._device is None else ~self._mine[pid + 1]
+
     def _learn(self, first: int, texts: pa.Array) -> None:
         self.write("strings_raw", {"code": np.arange(first, first + len(texts), dtype=np.int32), "text": texts})
         side = np.where(_is_in(texts, HOST_CATEGORIES), _HOST, np.where(_is_in(texts, DEVICE_CATEGORIES), _DEVICE, 0))
         self._sides = grown(self._sides, first + 1 + len(texts))
         self._sides[first + 1 : first + 1 + len(texts)] = side
         self._used = grown(self._used, first + 1 + len(texts))
+        if self._device is not None:
+            self._mine = grown(self._mine, first + 1 + len(texts))
+            for at in np.flatnonzero(pc.match_substring_regex(texts, merged.LABELLED).to_numpy(False)):
+                self._mine[first + 1 + at] = merged.device(texts[int(at)].as_py()) == self._device
 
     def write(self, table: str, columns: Mapping[str, Any]) -> None:
         """Append columns to a raw table."""
@@ -119,6 +132,8 @@ class _Parting:
 
     def write(self) -> None:
         batch, sort = self._batch, _SORTS[self._batch.ph]
+        if (others := self._to.others(batch.pid)) is not None:
+            sort = np.where(others, _OTHERS, sort)
         complete, instant, flow, edge, count, meta = (sort == i for i in range(1, 7))
         timed = (batch.ts >= _EARLIEST_NS) & (batch.ts <= _LATEST_NS)
         self._count_losses(sort, complete, timed)

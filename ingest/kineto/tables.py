@@ -18,12 +18,12 @@ _ELEMENTS = {
     8: "double long float64 int64 uint64 complexfloat fp64",
     16: "complexdouble",
 }
-_ELEMENT_BYTES = " ".join(
+ELEMENT_BYTES = " ".join(
     f"WHEN lower(dtype) IN ({', '.join(map(literal, names.split()))}) THEN {size}" for size, names in _ELEMENTS.items()
 )
 
 #: The said name where there is one, else the kernel's; longer words first because they contain shorter ones.
-_COLLECTIVE = """CASE
+COLLECTIVE = """CASE
     WHEN word LIKE '%alltoall%' THEN 'alltoall' WHEN word LIKE '%allreduce%' THEN 'allreduce'
     WHEN word LIKE '%allgather%' THEN 'allgather' WHEN word LIKE '%reducescatter%' THEN 'reducescatter'
     WHEN word LIKE '%batchsendrecv%' THEN 'batchsendrecv' WHEN word LIKE '%sendrecv%' THEN 'sendrecv'
@@ -33,7 +33,7 @@ _COLLECTIVE = """CASE
     WHEN word LIKE '%reduce%' THEN 'reduce' ELSE said END"""
 
 #: Lists of shapes, dtypes and launch geometry, written the same however the file was indented.
-_LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ', ', ',') AS text
+LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ', ', ',') AS text
     FROM strings WHERE text[1] = '[')"""
 
 _ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
@@ -65,7 +65,7 @@ def _host_op(seen: Collection[str]) -> str:
     if not {"Input Dims", "Input dims", "Input type"} & set(seen):
         return f"{plain} FROM host_raw h"
     return f"""{plain}, d.text AS input_shapes, t.text AS input_dtypes
-        FROM host_raw h LEFT JOIN {_LISTS} d ON d.code = h.shapes LEFT JOIN {_LISTS} t ON t.code = h.dtypes"""
+        FROM host_raw h LEFT JOIN {LISTS} d ON d.code = h.shapes LEFT JOIN {LISTS} t ON t.code = h.dtypes"""
 
 
 def _kernel(draft: Draft, backend: str) -> str:
@@ -73,8 +73,8 @@ def _kernel(draft: Draft, backend: str) -> str:
     said = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
     geometry = f"""SELECT l.dst, max(g.text) AS grid, max(b.text) AS block,
             max(try_cast(s.value AS BIGINT)) AS shared_bytes
-        FROM linked l JOIN stray_raw s ON s.row = l.src LEFT JOIN {_LISTS} g ON g.code = s.code AND s.key = 'grid'
-        LEFT JOIN {_LISTS} b ON b.code = s.code AND s.key = 'block'
+        FROM linked l JOIN stray_raw s ON s.row = l.src LEFT JOIN {LISTS} g ON g.code = s.code AND s.key = 'grid'
+        LEFT JOIN {LISTS} b ON b.code = s.code AND s.key = 'block'
         WHERE s.key IN ('grid', 'block', 'shared memory') AND s.row IN ({said}) GROUP BY l.dst"""
     lent = count(draft, f"SELECT count(*) FROM ({said})") > 0
     nothing = "CROSS JOIN (SELECT NULL AS grid, NULL AS block, NULL AS shared_bytes) q"
@@ -84,10 +84,11 @@ def _kernel(draft: Draft, backend: str) -> str:
         told = npu.told(npu.TASK_TYPE)
         task = f", {told} AS task_type, {npu.core(told)} AS core"
         rest = "LEFT JOIN device_rest_raw r ON r.row = t.row"
-    return f"""SELECT t.row AS span_id, t.stream, coalesce(g.text, q.grid) AS grid,
+    return f"""SELECT t.row AS span_id, o.op AS op_span_id, t.stream, coalesce(g.text, q.grid) AS grid,
         coalesce(b.text, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
         t.occupancy AS occupancy_percent{task}
-        FROM task t LEFT JOIN {_LISTS} g ON g.code = t.grid LEFT JOIN {_LISTS} b ON b.code = t.block {join} {rest}
+        FROM task t LEFT JOIN {LISTS} g ON g.code = t.grid LEFT JOIN {LISTS} b ON b.code = t.block
+        LEFT JOIN of_operator o ON o.row = t.row {join} {rest}
         WHERE t.kind IN ('kernel', 'memset')"""
 
 
@@ -112,23 +113,33 @@ def _transfer() -> str:
 
 
 def _comm() -> str:
+    """The event's own words, else the operator's: of an all-reduce alone its shapes tell what it moves."""
     return f"""WITH m AS (
-        SELECT t.row, t.text, t.stream, c.text AS said, {npu.told(npu.DTYPE)} AS dtype,
+        SELECT t.row, t.text, t.stream, c.text AS said, t.told, o.team AS of_team, o.dtype AS of_dtype,
+            o.elements AS of_elements, o.by_shape, {npu.told(npu.DTYPE)} AS own_dtype,
             {npu.told(npu.GROUP)} AS team, {npu.told(npu.ALGORITHM)} AS plan,
             try_cast({_arg("count")} AS BIGINT) AS counted,
             try_cast({_arg("In msg nelems")} AS BIGINT) AS sent,
             try_cast({_arg("Out msg nelems")} AS BIGINT) AS received,
             try_cast({_arg("Src Rank")} AS INTEGER) AS src_rank, try_cast({_arg("Dst Rank")} AS INTEGER) AS dst_rank
         FROM task t LEFT JOIN strings c ON c.code = t.collective LEFT JOIN device_rest_raw r ON r.row = t.row
-        WHERE t.kind = 'comm_op'
+            LEFT JOIN operator_said o ON o.row = t.row
+        WHERE t.kind = 'comm_op' OR t.fused
     ), w AS (
-        SELECT *, coalesce(greatest(sent, received), counted) AS elements,
-            regexp_replace(lower(coalesce(said, text)), '[^a-z]', '', 'g') AS word FROM m
+        SELECT *, regexp_replace(lower(coalesce(said, told, text)), '[^a-z]', '', 'g') AS word FROM m
+    ), k AS (
+        SELECT *, {COLLECTIVE} AS kind, coalesce(greatest(sent, received), counted) AS own_elements FROM w
+    ), e AS (
+        SELECT *, own_elements IS NULL AND (NOT by_shape OR kind = 'allreduce') AS lent FROM k
+    ), d AS (
+        SELECT *, CASE WHEN lent THEN of_elements ELSE own_elements END AS elements,
+            coalesce(own_dtype, CASE WHEN lent THEN of_dtype END) AS dtype FROM e
     )
-    SELECT row AS span_id, row AS op_span_id, {_COLLECTIVE} AS collective, team AS group_name, src_rank, dst_rank,
-        elements AS count, dtype, try_cast(elements::HUGEINT * CASE {_ELEMENT_BYTES} END AS BIGINT) AS bytes,
+    SELECT row AS span_id, row AS op_span_id, kind AS collective, coalesce(team, of_team) AS group_name,
+        src_rank, dst_rank, elements AS count, dtype,
+        try_cast(elements::HUGEINT * CASE {ELEMENT_BYTES} END AS BIGINT) AS bytes,
         coalesce(nullif(regexp_extract(text, '{_ALGORITHM}', 1), ''), plan) AS algorithm, stream
-    FROM w"""
+    FROM d"""
 
 
 #: What device spans had taken into columns of a table that their kind has no row in.

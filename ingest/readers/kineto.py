@@ -1,4 +1,4 @@
-"""Chrome traces of torch.profiler (Kineto), plain or gzipped, 2021 to 2026.
+"""Chrome traces of torch.profiler (Kineto), plain or gzipped, 2020 to 2026.
 
 CUDA, ROCm, MTIA, XPU, CPU, and torch_npu through PrivateUse1 (ingest/kineto/npu.py).
 
@@ -14,7 +14,7 @@ from ingest import peek
 from ingest.draft import Draft, give_back
 from ingest.errors import IngestError
 from ingest.events import Scan, scan
-from ingest.kineto import head
+from ingest.kineto import head, merged
 from ingest.kineto.about import about
 from ingest.kineto.columns import COLUMNS
 from ingest.kineto.coverage import cover
@@ -24,6 +24,7 @@ from ingest.kineto.series import series
 from ingest.kineto.shape import shape
 from ingest.kineto.spools import Spools
 from ingest.kineto.tables import provide
+from ingest.kineto.witness import witness
 from ingest.readers import Claim
 
 TITLE = "torch.profiler trace (Kineto)"
@@ -33,18 +34,19 @@ def sniff(path: Path) -> Claim | None:
     """A file whose first bytes look like Kineto's."""
     begin = peek.head(path)
     text = begin.lstrip(head.BLANK)
-    if not begin or (text and not text.startswith((b"{", head.GZIP))):
+    if not begin or (text and not text.startswith((b"{", b"[", head.GZIP))):
         return None
     first, last = head.peek(path)
     if not head.is_kineto(first):
         return None
-    return Claim("kineto", path, (path,), head.facts(path, first, last))
+    facts = head.facts(path, first, last)
+    return Claim("kineto", path, (path,), facts, merged.ranks(path, first, facts))
 
 
 def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft from one trace file."""
     path = claim.files[0]
-    trace, spools = scan(path, COLUMNS), Spools(draft)
+    trace, spools = scan(path, COLUMNS), Spools(draft, claim.device)
     done, batch = 0, None
     for batch in trace:
         spools.add(batch)
@@ -60,7 +62,10 @@ def read(claim: Claim, draft: Draft) -> None:
     rows = spools.rows
     shape(draft, paired=rows["edge_raw"] > 0)
     unlinked = link(draft, flows=rows["flow_raw"] > 0)
+    witness(draft)
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
+    if claim.device is not None:  # the header is of the first rank alone
+        draft.fact("world_size", claim.facts.world_size)
     backend = about(draft, trace.header)
     provide(draft, shift, spools.seen, unlinked, backend)
     cover(draft, spools, backend)

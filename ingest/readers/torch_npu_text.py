@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest import peek
+from ingest import checks, peek
 from ingest.ascend import (
     cells,
     comm,
@@ -76,8 +76,8 @@ def _read(claim: Claim, draft: Draft) -> None:
     if one is not None:
         trace_parts.say_shared(draft, one, claim.beside, claim.root)
     lane_rows = lanes.name_lanes(draft, groups)
-    device.make(draft)
     comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
+    device.make(draft)
     comm.provide(draft, groups, dict(known.values()))
     comm_json.read_matrix(_find(claim, exports.COMMUNICATION[1]), draft, groups)
     device.provide(draft)
@@ -88,6 +88,7 @@ def _read(claim: Claim, draft: Draft) -> None:
     draft.con.execute("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
     if metrics:
         draft.provide("pmu", pmu(metrics, "kernel_span"))
+    _said(draft)
     text_cover.facts(claim.root, draft)
     text_cover.tell(claim, draft, done, lane_rows)
     text_cover.unread(claim, chosen.unread, draft)
@@ -116,6 +117,17 @@ def _claim(root: Path, files: list[Path]) -> Claim | None:
 
 def _find(claim: Claim, name: str) -> Path | None:
     return next((path for path in claim.files if path.name == name), None)
+
+
+def _said(draft: Draft) -> None:
+    """Sums that follow from whole files and that no table keeps."""
+    for source, quantity, table, query in (
+        ("kernel_details.csv", checks.KERNELS, "kernel", "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task"),
+        ("communication.json", checks.OPERATORS, "comm", "SELECT sum(elapsed_ns) FROM op_analysed"),
+    ):
+        total = draft.con.execute(f"SELECT ({query})::BIGINT").fetchall()[0][0]
+        if total is not None:
+            draft.said.append(checks.Said(source, table, quantity, None, total))
 
 
 def _samples(draft: Draft) -> None:

@@ -35,7 +35,8 @@ def _lines(runs: list[Said]) -> list[str]:
         said = run.check
         lines.append(f"  run of ranks {run.ranks}, step {said['step_ns'] / 1e6:.3f} ms")
         for number, finding in enumerate(said["findings"], 1):
-            lines.append(f"    {number}. {100 * finding['saving_share']:5.1f} % {finding['detector']}: {finding['title']}")
+            share = 100 * finding["saving_share"]
+            lines.append(f"    {number}. {share:5.1f} % {finding['detector']}: {finding['title']}")
         for outcome in ("masked", "clean", "not_measured", "failed"):
             names = [each["detector"] for each in said["outcomes"] if each["outcome"] == outcome]
             if names:

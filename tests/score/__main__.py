@@ -1,9 +1,10 @@
 """Detectors against planted faults: makes captures from fresh seeds, checks them, writes docs/accuracy.md.
 
-    python -m tests.score [--cases 100] [--seed N] [--full] [--rivals 60] [--write] [--keep DIR]
+    python -m tests.score [--cases 150] [--dialect NAME,NAME] [--seed N] [--full] [--rivals 60] [--write] [--keep DIR]
 
---cases are spread over single faults of every cause, combinations of two or three, and clean jobs;
---full is 10 single cases per cause, 100 combined and 100 clean. The seed is printed, and drawn from
+--cases are spread over all dialects of captures and, in each, over single faults of every cause,
+combinations of two or three, and clean jobs; --full is 10 single cases per cause, 100 combined and
+100 clean in the plain dialect, and 40 cases in each other one. The seed is printed, and drawn from
 the clock unless given: nobody can tune to it. --rivals scores other tools on a fixed set of cases.
 """
 
@@ -14,19 +15,24 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.scoring import Case
 from app.commands.score import scored_case
-from collectors.scenarios._plant import plan, scenarios, write
+from collectors.backends._dialect import DIALECTS
+from collectors.scenarios._plant import Options, plan, possible, scenarios, write
 from ingest.errors import IngestError
 from tests.score.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "accuracy.md"
+FULL = 40  # cases of each dialect but the plain one
+STEPS = 3  # of a capture in such a dialect: enough for what comes and goes
+#: Causes that dialects are about: each comes up in every one of them, the others in turn.
+CORE = ("late_rank", "sync_stall", "host_late", "comm_exposed")
 
 
 @dataclass(frozen=True)
@@ -36,23 +42,43 @@ class Task:
     kind: str  # 'single', 'combined' or 'clean'
     names: tuple[str, ...]
     seed: int
+    dialect: str = "plain"
 
     @property
     def name(self) -> str:
-        return f"{'+'.join(self.names) or 'clean'}-{self.seed}"
+        return f"{self.dialect}-{'+'.join(self.names) or 'clean'}-{self.seed}"
+
+    @property
+    def options(self) -> Options:
+        return Options() if self.dialect == "plain" else Options(steps=STEPS, dialect=self.dialect)
 
 
-def tasks(cases: int, seed: int, full: bool) -> list[Task]:
+def tasks(cases: int, seed: int, full: bool, dialects: Sequence[str]) -> list[Task]:
     """Three fifths single faults (every cause as often as the others), one fifth combined, one fifth clean."""
     draw, known = random.Random(seed), sorted(scenarios())
-    counts = (10 * len(known), 100, 100) if full else (cases - 2 * (cases // 5), cases // 5, cases // 5)
+    found: list[Task] = []
+    for number, dialect in enumerate(dialects):
+        count = FULL if full else cases // len(dialects) + (number < cases % len(dialects))
+        counts = (count - 2 * (count // 5), count // 5, count // 5)
+        if full and dialect == "plain":
+            counts = (10 * len(known), 100, 100)
+        found += _of_dialect(draw, known, dialect, counts)
+    return found
+
+
+def _of_dialect(draw: random.Random, known: Sequence[str], dialect: str, counts: tuple[int, int, int]) -> list[Task]:
+    shown = [name for name in known if possible([name], dialect)]
+    order = draw.sample(shown, len(shown))
+    if dialect != "plain":
+        order = [*(name for name in CORE if name in shown), *(name for name in order if name not in CORE)]
     single, combined, clean = counts
-    order = draw.sample(known, len(known))
-    found = [Task("single", (order[i % len(order)],), draw.randrange(1 << 31)) for i in range(single)]
-    for _ in range(combined):
-        names = tuple(draw.sample(known, draw.choice((2, 2, 3))))
-        found.append(Task("combined", names, draw.randrange(1 << 31)))
-    return found + [Task("clean", (), draw.randrange(1 << 31)) for _ in range(clean)]
+    found = [Task("single", (order[i % len(order)],), draw.randrange(1 << 31), dialect) for i in range(single)]
+    while combined:
+        names = tuple(draw.sample(shown, draw.choice((2, 2, 3))))
+        if possible(names, dialect):
+            found.append(Task("combined", names, draw.randrange(1 << 31), dialect))
+            combined -= 1
+    return found + [Task("clean", (), draw.randrange(1 << 31), dialect) for _ in range(clean)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +95,7 @@ def done(task: Task, keep: Path | None) -> Result:
         home = (keep or Path(scratch)) / task.name
         home.mkdir(parents=True, exist_ok=True)
         try:
-            truth = write(plan(task.names, task.seed), home)
+            truth = write(plan(task.names, task.seed, task.options), home)
         except ValueError as error:
             return Result(task, None, "", f"cannot be planted: {error}")
         about = truth["capture"]
@@ -92,7 +118,8 @@ def results(todo: list[Task], jobs: int, keep: Path | None) -> Iterator[Result]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--cases", type=int, default=150)
+    parser.add_argument("--dialect", default=",".join(DIALECTS), help="these dialects only, with commas")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rivals", type=int, default=0, metavar="N", help="score other tools on N fixed cases too")
@@ -101,7 +128,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     parser.add_argument("--only", help="these causes only, with commas")
     options = parser.parse_args()
-    todo = tasks(options.cases, options.seed, options.full)
+    dialects = options.dialect.split(",")
+    if unknown := set(dialects) - set(DIALECTS):
+        parser.error(f"no dialect {', '.join(sorted(unknown))}: there are {', '.join(DIALECTS)}")
+    todo = tasks(options.cases, options.seed, options.full, dialects)
     if options.only:
         wanted = set(options.only.split(","))
         todo = [task for task in todo if wanted & set(task.names)]
@@ -129,6 +159,8 @@ def complaints(result: Result) -> Iterator[str]:
         return
     for fault in result.case.planted:
         share = fault.gain_ns / fault.step_ns
+        if fault.false_clean:
+            yield f"called clean: {fault.cause} {share:.1%} in {where}"
         if not fault.hit:
             yield f"missed: {fault.cause} {share:.1%} in {where}"
         elif fault.saving_ns is not None and abs(fault.saving_ns - fault.gain_ns) > 0.2 * fault.gain_ns:

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis.scoring import Case, Rate, Score, score
+from collectors.backends._dialect import DIALECTS
 
 if TYPE_CHECKING:
     from tests.score.__main__ import Result
     from tests.score.beside import Beside
 
-HEADER = "| | cases | recall | precision | top 1 | saving error, median | savings below the gain |"
+HEADER = (
+    "| | cases | recall | top 1 | precision | saving error, median | p90 | savings below the gain | clean without "
+    "alarm | false clean |"
+)
+RULE = "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 
 
 def page(found: Sequence[Result], beside: Beside | None, seed: int, seconds: float) -> str:
@@ -22,6 +27,8 @@ def page(found: Sequence[Result], beside: Beside | None, seed: int, seconds: flo
             kinds[result.task.kind].append(result.case)
     singles = kinds["single"]
     causes = sorted({fault.cause for case in cases for fault in case.planted})
+    dialects = list(dict.fromkeys(result.task.dialect for result in found))
+    dialects.sort(key=list(DIALECTS).index)
     total, clean = score(cases), score(kinds["clean"])
     out = [
         "# Accuracy", "",
@@ -30,12 +37,18 @@ def page(found: Sequence[Result], beside: Beside | None, seed: int, seconds: flo
         "share is Wilson's at 95 %. Simulated jobs are not real ones: this measures the detectors, not the world.", "",
         f"Seed {seed}: {len(cases)} captures ({len(singles)} with one fault, {len(kinds['combined'])} with two or "
         f"three, {len(kinds['clean'])} clean) in {seconds:.0f} s.", "",
-        HEADER, "|---|--:|--:|--:|--:|--:|--:|",
+        HEADER, RULE,
         _row("**all**", total), _row("one fault", score(singles)), _row("two or three", score(kinds["combined"])), "",
-        f"Clean captures without a finding at or above 1 % of the step: {_rate(clean.quiet)}.", "",
+        f"Clean captures without a finding at or above 1 % of the step: {_rate(clean.quiet)}. False clean: faults "
+        "above the limit of the detector of their cause, which ended with `clean`.", "",
+        "## By dialect", "",
+        "The kinds of captures that the same jobs are written as; a capture that cannot be read counts as failed.", "",
+        HEADER.replace("| | cases", "| | failed | cases"), RULE + "--:|",
+        *(_of_dialect(dialect, found) for dialect in dialects), "",
+        *(f"- `{dialect}`: {DIALECTS[dialect].what}" for dialect in dialects), "",
         "## By cause", "",
         "Faults of this cause as the capture shows it, single and combined; precision of the findings that blame it.",
-        "", HEADER, "|---|--:|--:|--:|--:|--:|--:|",
+        "", HEADER, RULE,
         *(_row(f"`{cause}`", score(cases, cause)) for cause in causes),
     ]  # fmt: skip
     wrong = _wrong(cases)
@@ -47,9 +60,18 @@ def page(found: Sequence[Result], beside: Beside | None, seed: int, seconds: flo
     return "\n".join(out) + "\n"
 
 
+def _of_dialect(dialect: str, found: Sequence[Result]) -> str:
+    mine = [result for result in found if result.task.dialect == dialect]
+    cases = [result.case for result in mine if result.case is not None]
+    row = _row(f"`{dialect}`", score(cases)).split("|")
+    row.insert(2, f" {len(mine) - len(cases)} ")
+    return "|".join(row)
+
+
 def _row(name: str, of: Score) -> str:
-    error = "" if of.saving_error is None else f"{of.saving_error:.1%}"
-    cells = [name, str(of.cases), _rate(of.recall), _rate(of.precision), _rate(of.top1), error, _rate(of.below)]
+    errors = ("" if error is None else f"{error:.1%}" for error in (of.saving_error, of.saving_error_p90))
+    cells = [name, str(of.cases), _rate(of.recall), _rate(of.top1), _rate(of.precision), *errors, _rate(of.below)]
+    cells += [_rate(of.quiet), f"{of.false_clean.good}" if of.false_clean.of else ""]
     return "| " + " | ".join(cells) + " |"
 
 

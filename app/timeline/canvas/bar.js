@@ -118,7 +118,7 @@ function causesShown(tile) {
 function legendMenu(tl, box) {
   const line = (colour, text) => { const one = make("div", "line", box); make("i", "swatch", one).style.background = colour; make("span", "", one, text); };
   make("h4", "", box, tl.say("legend_kinds"));
-  for (const family of ["compute", "comm", "copy", "wait", "host", "python", "runtime", "mark"]) line(FAMILIES[family][0], tl.say(`family_${family}`));
+  for (const family of ["compute", "comm", "copy", "unknown", "wait", "host", "python", "runtime", "mark"]) line(FAMILIES[family][0], tl.say(`family_${family}`));
   const shown = causesShown(tl.tiles.whole_capture);
   if (shown.size) make("h4", "", box, tl.say("legend_gaps"));
   for (const cause of shown) line(causeColour(cause), tl.cause(cause));

@@ -9,13 +9,14 @@ const FAMILIES = {
   host: ["#1b9e77", "#46b593", "#7acab0", "#0f7a5a", "#5f9f8b"],
   python: ["#8f9a5b", "#a6af78", "#bcc497", "#757f45"],
   runtime: ["#7468a8", "#9188be", "#b0a9d3", "#594e8c"],
+  unknown: ["#7a5230", "#95704d", "#5f3d20"],
   wait: ["#a9b1bb", "#bcc3cb", "#98a2ad"],
   mark: ["#7d8b99", "#95a1ad", "#68757f"],
 };
 
 const FAMILY_OF = {
   kernel: "compute", memset: "compute", device_other: "compute", device_annotation: "mark",
-  comm_op: "comm", comm_task: "comm", memcpy: "copy", wait: "wait",
+  comm_op: "comm", comm_task: "comm", memcpy: "copy", unknown: "unknown", wait: "wait",
   cpu_op: "host", host_other: "host", python: "python", annotation: "mark", step_mark: "mark",
   runtime: "runtime", enqueue: "runtime", dequeue: "runtime", gc: "copy", profiler_split: "mark",
 };

@@ -1,0 +1,47 @@
+"""A late rank and what makes it late are one finding: the cause says what to do, and it carries the whole saving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from analysis import whatif
+from analysis.run import Run
+
+if TYPE_CHECKING:
+    from analysis.engine import Finding
+
+#: What ranks do together makes none of them late.
+_SHARED = frozenset({
+    "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
+})  # fmt: skip
+#: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs, and without the
+#: cause no more than this share of it is left.
+MOST = 0.5
+
+
+def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, each captured late rank told once: by its own cause where another finding is that."""
+    kept = list(findings)
+    for late in [one for one in findings if one.cause == "late_rank" and one.numbers.get("peer") in run.ranks]:
+        own = [one for one in kept if one.cause not in _SHARED and _explains(run, one, late)]
+        if not own:
+            continue
+        cause = max(own, key=lambda one: one.saving_ns)
+        kept.remove(late)
+        if cause.saving_ns < late.saving_ns:
+            kept[kept.index(cause)] = replace(
+                cause, saving_ns=late.saving_ns, saving_share=late.saving_share, severity=late.severity,
+                numbers={**cause.numbers, "saving_ns": late.saving_ns, "saving_share": late.saving_share},
+                change=cause.change | late.change,
+            )  # fmt: skip
+    return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))
+
+
+def _explains(run: Run, cause: Finding, late: Finding) -> bool:
+    """Whether the rank is late because of it."""
+    if cause.saving_ns < MOST * late.saving_ns or all(e.rank != late.numbers["peer"] for e in cause.evidence):
+        return False
+    left = whatif.saved_ns(run, cause.change | late.change) // run.step_count - cause.saving_ns
+    return left <= MOST * late.saving_ns

@@ -1,0 +1,171 @@
+"""Data is copied from device memory to device memory.
+
+## What it measures
+
+Copies within the device: memory copies from device to device, and kernels that write what they read in the same type
+(TensorMove, ViewCopy, aclnnInplaceCopy, `copy_`); of each what runs while the rank does nothing else, neither another
+kernel nor a collective nor a copy from or to the host. Which operator and line launch most of them. What changes the
+type or format on the way is layout_conversion's.
+
+## Why it costs
+
+A copy reads and writes every byte and computes nothing. Many small ones cost a launch each as well.
+
+## What to do
+
+Write results where they are needed (`out=`, slices of one buffer) instead of copying them there; use views; leave out
+`.clone()` and `.contiguous()` that nothing needs; `DistributedDataParallel(gradient_as_bucket_view=True)`; `torch.cat`
+or `torch._foreach_copy_` once instead of many copies.
+
+## Limits of the method
+
+The saving is what the replay gives back without the exposed part; some copies are needed (a transposed tensor for a
+kernel that wants it so). Without the types of a kernel's operator a copy cannot be told from a cast, so it is left
+out.
+
+## References
+
+PyTorch: DistributedDataParallel, gradient_as_bucket_view; tensor views. CANN: aclnnInplaceCopy, TensorMove.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from analysis import limits
+from analysis.blame import said
+from analysis.by_rank import by_rank
+from analysis.conversion import conversion
+from analysis.finding import Candidate, Change, Evidence, Words
+from analysis.intervals import EMPTY, Intervals, Ints
+from analysis.kernels import Kind, kernels
+from analysis.origin import origin
+from analysis.run import Run
+
+NEEDS = ("kernels",)
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {count} copies within the device take {copied_ns} of each step, {exposed_ns} "
+            "({exposed_share}) with nothing beside them; {origin_share} of that from {origin}",
+            "Write results where they are needed (out=, slices of one buffer), use views, leave out .clone() and "
+            ".contiguous() that nothing needs; one torch.cat or torch._foreach_copy_ instead of many copies. "
+            "With DistributedDataParallel: gradient_as_bucket_view=True.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "rank {ranks}：每步在设备内拷贝 {count} 次，共 {copied_ns}，其中 {exposed_ns}（{exposed_share}）"
+            "没有被掩盖；"
+            "有 {origin_share} 来自 {origin}",
+            "请把结果直接写到需要的位置（out=、同一缓冲区的切片），多用视图，去掉不必要的 .clone() 与 .contiguous()；"
+            "用一次 torch.cat 或 torch._foreach_copy_ 代替多次拷贝。"
+            "使用 DistributedDataParallel 时设置 gradient_as_bucket_view=True。",
+        )
+    },
+}
+
+#: Operator types and kernel names of Ascend that only move data.
+_MOVES = re.compile(r"(?:^|_)(?:TensorMove|ViewCopy|(?:aclnn)?InplaceCopy)(?:AiCore)?(?:_|$)", re.I)
+#: Operators of the framework that only move data, where their kernel copies and both types are one.
+_COPIES = re.compile(r"^aten::(?:copy_|clone|contiguous|_foreach_copy_)$")
+#: Launching operator by copy: names for grouping, one row a copy.
+_BY = """
+    SELECT c.span_id, coalesce(any_value(h.name ORDER BY h.ts_ns DESC), '?') AS name
+    FROM (SELECT unnest(?) AS span_id) c
+    LEFT JOIN link l ON l.dst_span_id = c.span_id AND l.route <> 'fwdbwd'
+    LEFT JOIN span s ON s.span_id = l.src_span_id
+    LEFT JOIN span h ON h.span_id = CASE WHEN s.kind = 'runtime' THEN s.parent_id ELSE s.span_id END
+    GROUP BY 1 ORDER BY 1
+"""
+
+
+@dataclass(frozen=True)
+class Limits(limits.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def copies(kind: Kind) -> bool:
+    """Whether a kernel writes what it reads, in the same type."""
+    if kind.memset or conversion(kind) is not None:
+        return False
+    if kind.op is None or _MOVES.search(kind.name):
+        return _MOVES.search(kind.op_type or kind.name) is not None
+    types = re.findall(r'"([^"]+)"', kind.input_dtypes or "")[:2]
+    return bool(_COPIES.match(kind.op)) and "copy" in kind.name.lower() and len(types) == 2 and types[0] == types[1]
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    found = _found(run)
+    shown = _exposed(run, found)
+    for ranks, rows in by_rank(found["rank"], shown):
+        yield _candidate(run, found, shown, ranks, rows)
+
+
+def _found(run: Run) -> dict[str, Any]:
+    """Every copy within a device."""
+    moved = run.columns(
+        "SELECT s.span_id, s.rank, s.ts_ns, s.dur_ns FROM span s LEFT JOIN transfer t ON t.span_id = s.span_id "
+        "WHERE s.kind = 'memcpy' AND (t.direction = 'd2d' OR (t.direction IS NULL AND s.name ILIKE '%DtoD%'))"
+    )
+    every = run.get(kernels)
+    mine = every.of(copies(kind) for kind in every.kinds)
+    both = zip(("span_id", "rank", "ts_ns", "dur_ns"), (every.span_id, every.rank, every.ts, every.dur), strict=True)
+    columns = {name: np.concatenate((moved[name].astype(np.int64), values[mine])) for name, values in both}
+    order = np.argsort(columns["span_id"], kind="stable")
+    return {name: values[order] for name, values in columns.items()}
+
+
+def _exposed(run: Run, found: dict[str, Any]) -> Ints:
+    """What of each copy runs while the rank does nothing else."""
+    shown = np.zeros(len(found["span_id"]), np.int64)
+    every = run.get(kernels)
+    others = run.columns("SELECT span_id, rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE kind = 'memcpy'")
+    for rank in run.ranks:
+        mine = found["rank"] == rank
+        if not mine.any():
+            continue
+        kernel = (every.rank == rank) & ~np.isin(every.span_id, found["span_id"])
+        copy = (others["rank"] == rank) & ~np.isin(others["span_id"], found["span_id"])
+        busy = (
+            Intervals.union_of(every.ts[kernel], every.end[kernel]) | (run.activity(rank).communication or EMPTY)
+            | Intervals.union_of(others["ts_ns"][copy].astype(np.int64), others["end_ns"][copy].astype(np.int64))
+        )
+        begins = found["ts_ns"][mine]
+        shown[mine] = found["dur_ns"][mine] - busy.within(begins, begins + found["dur_ns"][mine])
+    return shown
+
+
+def _candidate(run: Run, found: dict[str, Any], shown: Ints, ranks: tuple[int, ...], rows: Ints) -> Candidate:
+    ids = found["span_id"][rows]
+    names = run.columns(_BY, [ids.tolist()])["name"].astype(np.str_)
+    known, place = np.unique(names, return_inverse=True)
+    spent = np.zeros(len(known), np.int64)
+    np.add.at(spent, place.ravel(), shown[rows])
+    most = rows[place.ravel() == np.argmax(spent)]
+    rest = rows[place.ravel() != np.argmax(spent)]
+    first = np.concatenate([part[np.argsort(-shown[part], kind="stable")] for part in (most, rest)])
+    worst = max(int(shown[rows[found["rank"][rows] == rank]].sum()) for rank in ranks)
+    per = run.step_count * len(ranks)
+    return Candidate(
+        "device_copies", "found",
+        {
+            "ranks": said(ranks), "count": -(-len(rows) // per), "copied_ns": int(found["dur_ns"][rows].sum()) // per,
+            "exposed_ns": int(shown[rows].sum()) // per, "exposed_share": worst / run.wall_ns if run.wall_ns else 0.0,
+            "origin": str(origin(run, int(found["span_id"][first[0]]))) or "a call that was not recorded",
+            "origin_share": int(spent.max()) / max(1, int(spent.sum())),
+        },
+        tuple(
+            Evidence(int(found["rank"][row]), int(found["ts_ns"][row]), int(found["dur_ns"][row]),
+                     int(found["span_id"][row]), str(known[np.argmax(spent)]) if row in most[:20] else "")
+            for row in first[:20]
+        ),
+        Change(tasks=ids, task_ns=shown[rows]), ceiling_ns=int(shown[rows].sum()), measured_ns=worst,
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""An operator or a library is used for the first time in the process; that does not come back.
+
+## What it measures
+Gaps of the device during what a process does once (analysis/first_use.py): a runtime call that takes at least 20
+times its like in the first run of an operator, the first run of an operator that launches kernels and takes at least
+20 times the later ones, a stretch in which the host records nothing before something new, and the recording of a
+graph (CUDA, HIP or ACL). The first three only in runs without steps, or in the first recorded step of a job that has
+just begun.
+
+## Why it costs
+A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.
+Later steps do not pay it. In a short capture it hides everything else, so it is taken out of the other findings.
+
+## What to do
+Record later steps: `schedule(wait=5, warmup=1, active=5)`, or run the model a few times before. Where starting up
+itself matters (serving, tests), run every shape once before the first request.
+
+## Limits of the method
+The saving is a share of the recorded time; that of later steps is 0. Of a stretch in which nothing was recorded only
+its place says what it was, so it is told with less confidence. What was first used before the capture is not seen.
+
+## References
+CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.graph; torch_npu NPUGraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.blame import alike, evidence, said, windows
+from analysis.culprit import codes, names
+from analysis.finding import Candidate, Change, Value, Words
+from analysis.first_use import first_use
+from analysis.idle import Idle, idle
+from analysis.intervals import Ints
+from analysis.run import Run
+from analysis.say import ONCE
+
+NEEDS = ("kernels", "host_ops")
+
+_LATER = (
+    " Later steps do not pay it: judge the job by them. Record after some steps, schedule(wait=5, warmup=1, active=5), "
+    "or run the model a few times first."
+)
+_LATER_ZH = "后续步不再付出此开销，应以后续步评判：先跑若干步再采集，如 schedule(wait=5, warmup=1, active=5)。"
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time is first use of an operator or library, "
+            "which happens once: {longest_ns} in {what}",
+            "The device waits while kernels are loaded, a context is built or an algorithm is picked." + _LATER +
+            "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
+            "[[npu:  Keep the cache of compiled operators (ACL_OP_COMPILER_CACHE_DIR) on a local disk.]]",
+        ),
+        "unseen": Words(
+            "Rank {ranks}: for {first_ns} ({first_share}) the host records nothing until {what} runs for the first "
+            "time; this happens once",
+            "Nothing says what the host did; with_stack=True would. First use looks like this: loading a library, or "
+            "compiling at the first or second call (TorchScript, torch.compile)." + _LATER,
+        ),
+        "graph": Words(
+            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time records a graph, {count} times, the longest "
+            "{longest_ns} in {what}",
+            "While a graph is recorded the device does none of its work; this is warm-up." + _LATER + " If recording "
+            "goes on there, shapes or addresses of the inputs change: pad them, and keep the inputs in place.",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）是算子或库的首次使用，只发生一次："
+            "{what} 用了 {longest_ns}",
+            "设备在等待加载算子、建立上下文或选择算法。" + _LATER_ZH +
+            "[[cuda: CUDA_MODULE_LOADING=EAGER 可把加载提前到进程启动时。]]"
+            "[[npu: 请把算子编译缓存（ACL_OP_COMPILER_CACHE_DIR）放在本地盘。]]",
+        ),
+        "unseen": Words(
+            "rank {ranks}：在 {what} 首次运行之前，主机有 {first_ns}（{first_share}）没有任何记录；只发生一次",
+            "现有数据说明不了主机在做什么，with_stack=True 可以。首次使用就是这样：加载库，"
+            "或在第一、二次调用时编译（TorchScript、torch.compile）。" + _LATER_ZH,
+        ),
+        "graph": Words(
+            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）在录制图，共 {count} 次，"
+            "最长 {longest_ns}，在 {what}",
+            "录制图时设备不执行图中的任务，属于预热。" + _LATER_ZH + "若之后仍在录制，说明输入的形状或地址在变："
+            "请填充到固定形状，并让输入留在原处。",
+        ),
+    },
+}
+
+#: Which sentences say which sign of first use.
+SAYS = {"found": ("call", "operator"), "unseen": ("unseen",), "graph": ("graph",)}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """Only the share of the step that every detector has."""
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each sign and group of ranks that show it alike."""
+    pieces, once = run.get(idle), run.get(first_use)
+    mine = np.flatnonzero(pieces.pick("first_use"))
+    way = {int(span): str(way) for found in once.values() for span, way in zip(found.ids, found.ways, strict=True)}
+    of = np.array([way.get(int(span), "") for span in pieces.host[mine]], np.str_)
+    length = pieces.end - pieces.start
+    for text, ways in SAYS.items():
+        here = mine[np.isin(of, ways)]
+        here = here[np.argsort(-length[here], kind="stable")]
+        totals = {rank: ns for rank in pieces.ranks if (ns := int(length[here[pieces.rank[here] == rank]].sum()))}
+        for ranks in alike(totals):
+            yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)])
+
+
+def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: Ints) -> Candidate:
+    length = (pieces.end - pieces.start)[mine]
+    spans, place = np.unique(pieces.host[mine], return_inverse=True)
+    per_span = np.zeros(len(spans), np.int64)
+    np.add.at(per_span, place.ravel(), length)
+    longest = int(spans[np.argmax(per_span)])
+    worst = max(int(length[pieces.rank[mine] == rank].sum()) for rank in ranks)
+    took = {int(span): int(end - start) for rank in ranks for start, end, span in _stretches(run, rank)}
+    numbers: dict[str, Value] = {
+        "ranks": said(ranks), "first_ns": worst, "first_share": worst / run.wall_ns if run.wall_ns else 0.0,
+        "longest_ns": min(int(per_span.max()), took[longest]), "what": _what(run, pieces, int(mine[0]), longest),
+        "count": max(1, len(spans) // len(ranks)), "per": ONCE,
+    }  # fmt: skip
+    first = np.concatenate((mine[place.ravel() == np.argmax(per_span)], mine[place.ravel() != np.argmax(per_span)]))
+    return Candidate(
+        "first_use", text, numbers, evidence(run, pieces, first[:10]), Change(host=windows(pieces, ranks, mine)),
+        "medium" if text == "unseen" else "high", measured_ns=worst,
+    )  # fmt: skip
+
+
+def _stretches(run: Run, rank: int) -> Iterator[tuple[int, int, int]]:
+    found = run.get(first_use)[rank]
+    return zip(found.starts.tolist(), found.ends.tolist(), found.ids.tolist(), strict=True)
+
+
+def _what(run: Run, pieces: Idle, piece: int, span: int) -> str:
+    """The call or operator, and the operator and line that it belongs to."""
+    known = names(run, np.array([span], np.int64))
+    if span not in known:
+        return names(run, pieces.task[[piece]]).get(int(pieces.task[piece]), "?")
+    name = known[span].rsplit("@", 1)[-1]
+    (rank, begin), = run.con.execute("SELECT rank, ts_ns FROM span WHERE span_id = ?", [span]).fetchall()
+    code = codes(run, rank, np.array([begin], np.int64))[0]
+    where = ", ".join(part for part in (code.frame, code.op) if part and part != name)
+    return f"{name} in {where}" if where else name

@@ -1,0 +1,179 @@
+"""Matrix work runs in full precision where the device has a faster one.
+
+## What it measures
+
+Matrix products and convolutions in fp32 that use none of the faster units: on CUDA and ROCm kernels whose name says so
+(sgemm, scudnn, simt, SB of Tensile), on Ascend matrix operators with FLOAT inputs that are not marked as HF32. How
+much faster the device's lower precisions are comes from analysis/device_facts.toml: TF32 where it is faster than fp32,
+else bf16; on Ascend, where the files give no peak for fp32, twice as fast: half the passes, and in bf16 half the bytes.
+
+## Why it costs
+
+Tensor cores and cubes multiply TF32, HF32, bf16 and fp16 2 to 16 times as fast as fp32, and 16 bit values need half
+the memory traffic.
+
+## What to do
+
+CUDA: `torch.set_float32_matmul_precision("high")` and `torch.backends.cudnn.allow_tf32 = True`, or bf16 by
+`torch.autocast`. Ascend: `torch.npu.matmul.allow_hf32 = True`, `torch.npu.conv.allow_hf32 = True`, or bf16 by
+`torch.autocast("npu", dtype=torch.bfloat16)`. Compare accuracy before and after.
+
+## Limits of the method
+
+A ceiling: the kernel is taken to reach the same share of the higher peak, and no less time than its tensors need at
+the memory's bandwidth, where both are known. Fused attention in fp32 is not counted. Devices of which no faster
+precision is known are not judged.
+
+## References
+
+PyTorch: "TensorFloat-32 on Ampere (and later) devices"; torch_npu: torch.npu.matmul.allow_hf32.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.blame import said
+from analysis.by_rank import by_rank
+from analysis.device import Device, device
+from analysis.family import family
+from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from analysis.intervals import Ints
+from analysis.kernels import Kernels, Kind, kernels
+from analysis.limits import limit
+from analysis.origin import origin
+from analysis.run import Run
+
+NEEDS = ("kernels",)
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
+            "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}); most on {type}",
+            "[[cuda: Allow TF32: torch.set_float32_matmul_precision('high'), torch.backends.cudnn.allow_tf32 = True; "
+            "or bf16 by torch.autocast('cuda', dtype=torch.bfloat16).]][[rocm: Use bf16: "
+            "torch.autocast('cuda', dtype=torch.bfloat16).]][[npu: Allow HF32: torch.npu.matmul.allow_hf32 = True, "
+            "torch.npu.conv.allow_hf32 = True; or bf16 by torch.autocast('npu', dtype=torch.bfloat16).]] On this "
+            "device {faster} is {times} times as fast as fp32. Compare accuracy. Launched by {origin}.",
+        )
+    },
+    "zh": {
+        "found": Words(
+            "rank {ranks}：每步有 {count} 个矩阵算子使用全精度（fp32）[[cuda|rocm:，没有用到 tensor core]]，"
+            "每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
+            "[[cuda: 启用 TF32：torch.set_float32_matmul_precision('high')、torch.backends.cudnn.allow_tf32 = True；"
+            "或用 torch.autocast('cuda', dtype=torch.bfloat16) 转为 bf16。]][[rocm: 改用 bf16："
+            "torch.autocast('cuda', dtype=torch.bfloat16)。]][[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、"
+            "torch.npu.conv.allow_hf32 = True；或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
+            "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin} 下发。",
+        )
+    },
+}
+
+#: Names of kernels that multiply in fp32 on ordinary cores.
+_NAMED = re.compile(
+    r"(?:^|_)(?:volta|turing|ampere|maxwell|pascal|hopper|blackwell|cudnn)\w*_(?:sgemm|scudnn)_|simt_sgemm|"
+    r"xmma_\w*_f32f32_f32f32_f32_(?!\w*tf32)|implicit_convolve_sgemm<float|"
+    r"cudnn::\w+::(?:dgrad|wgrad)\w*_engine<float|^Cijk_[A-Z][a-z]+_[A-Z][a-z]+_SB?_"
+)
+#: Operator types of Ascend that run on the cube.
+_CUBE = re.compile(r"matmul|^conv[23]d|^gemm|batchmatmul|depthwiseconv", re.I)
+#: On Ascend: half the passes of fp32.
+HALF = 2.0
+#: A kernel takes this long whatever it multiplies.
+LEAST_NS = 2_000
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """How much faster another precision must be."""
+
+    times: float = limit(1.3, "times as fast as fp32", "below this the conversion costs what the faster units save")
+
+
+@dataclass(frozen=True)
+class _Faster:
+    name: str
+    times: float
+    bytes_share: float  # of what fp32 moves
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    every = run.get(kernels)
+    mine = np.flatnonzero(every.of(full(kind) for kind in every.kinds) & ~np.isin(every.span_id, _hf32(run)))
+    least = limits.min_share * run.wall_ns
+    for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
+        here = device(run, ranks[0])
+        faster = _faster(here, family(run), limits.times)
+        if faster is not None:
+            yield _candidate(run, every, ranks, mine[rows], here, faster)
+        elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
+            name = here.name if here else "this device"
+            raise NotMeasured(
+                f"fp32 matrix kernels run; no faster precision of {name} (TF32, bf16, HF32) is known",
+                f"有 fp32 矩阵算子在运行，但不知道 {name} 有没有更快的精度（TF32、bf16、HF32）",
+                "flops of the device in analysis/device_facts.toml",
+            )
+
+
+def full(kind: Kind) -> bool:
+    """Whether a kernel multiplies in fp32, as far as its name or its type and inputs say."""
+    if kind.memset:
+        return False
+    if kind.op is None and kind.core is not None:
+        types = (kind.input_dtypes or "").strip('"').split(";")
+        return _CUBE.search(kind.op_type or "") is not None and types[0] == "FLOAT" and "AI_CPU" not in kind.core
+    return _NAMED.search(kind.name) is not None
+
+
+def _hf32(run: Run) -> Ints:
+    """Kernels that the profiler marks as HF32."""
+    found: Ints = run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].astype(np.int64)
+    return found
+
+
+def _faster(here: Device | None, of: str, least: float) -> _Faster | None:
+    """The first of the device's faster precisions that keeps most digits."""
+    peak = dict(here.flops) if here else {}
+    if of == "npu":
+        return _Faster("HF32 or bf16", HALF, 0.5) if here is None or "fp16" in peak or not peak else None
+    for name, share in (("tf32", 1.0), ("bf16", 0.5)):
+        if peak.get(name, 0.0) >= least * peak.get("fp32", float("inf")):
+            return _Faster("TF32" if name == "tf32" else name, peak[name] / peak["fp32"], share)
+    return None
+
+
+def _candidate(
+    run: Run, every: Kernels, ranks: tuple[int, ...], rows: Ints, here: Device | None, faster: _Faster
+) -> Candidate:
+    bandwidth = here.memory_bytes_per_s if here else None
+    roof = np.array([(kind.bytes or 0) * faster.bytes_share * 1e9 / bandwidth if bandwidth else 0.0
+                     for kind in every.kinds])[every.kind[rows]]  # fmt: skip
+    spent = every.dur[rows]
+    left = np.maximum(np.maximum(spent / faster.times, roof), LEAST_NS).astype(np.int64)
+    cut = np.maximum(spent - left, 0)
+    order = rows[np.argsort(-spent, kind="stable")]
+    per_kind = np.bincount(every.kind[rows], spent)
+    most = every.kinds[int(np.argmax(per_kind))]
+    biggest = order[every.kind[order] == np.argmax(per_kind)]
+    first = np.concatenate((biggest, order[every.kind[order] != np.argmax(per_kind)]))[:20]
+    per, worst = run.step_count * len(ranks), max(int(spent[every.rank[rows] == rank].sum()) for rank in ranks)
+    return Candidate(
+        "full_precision", "found",
+        {
+            "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(spent.sum()) // per,
+            "kernel_share": worst / run.wall_ns if run.wall_ns else 0.0, "type": most.type, "faster": faster.name,
+            "times": round(faster.times, 1),
+            "origin": str(origin(run, int(every.span_id[first[0]]))) or "a call that was not recorded",
+        },
+        tuple(Evidence(int(every.rank[row]), int(every.ts[row]), int(every.dur[row]), int(every.span_id[row]),
+                       every.kinds[every.kind[row]].name) for row in first),
+        Change(tasks=every.span_id[rows], task_ns=cut), "medium", measured_ns=worst,
+    )  # fmt: skip

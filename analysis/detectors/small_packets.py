@@ -126,7 +126,10 @@ def _large(found: Packets, small: Bools) -> Floats:
 def _candidate(run: Run, found: Packets, some: Bools, usual: Floats, text: str) -> Candidate:
     less = np.zeros(len(found), np.int64)
     rows = np.flatnonzero(some & ~np.isnan(usual))
-    less[rows] = np.maximum(0, found.dur[rows] - found.bytes[rows] / usual[rows]).astype(np.int64)
+    # No more than its likes: what one packet takes above the median of its size has another cause (a slow link).
+    like = medians(found.rate, found.what * 64 + found.size, some)
+    takes = np.minimum(found.dur[rows], found.bytes[rows] / like[rows])
+    less[rows] = np.maximum(0, takes - found.bytes[rows] / usual[rows]).astype(np.int64)
     gain, steps = faster(run, found, less), run.step_count
     mine = rows[found.rank[rows] == gain.rank] if (found.rank[rows] == gain.rank).any() else rows
     numbers: dict[str, Value] = {

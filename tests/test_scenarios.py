@@ -35,6 +35,12 @@ from tests.test_scenarios_device import DEVICE
 NAMES = sorted(scenarios())
 FORMATS = {"text": TORCH_NPU_TEXT, "db": TORCH_NPU_DB, "kineto": KINETO}
 SMALL = Options(ranks=2, steps=2)
+#: Causes of the vocabulary that nothing plants.
+WITHOUT_SCENARIO = {
+    "pipe_stall", "low_efficiency", "idle_unexplained", "full_precision", "device_copies", "shape_churn", "first_use",
+    "slow_link", "retransmission", "small_packets", "contention", "stage_balance", "expert_imbalance",
+    "memory_pressure", "environment",
+}  # fmt: skip
 
 
 @cache
@@ -68,8 +74,7 @@ def test_every_scenario_plants_a_cause_of_its_name() -> None:
     for name, scenario in scenarios().items():
         assert name == scenario.CAUSE and {name, *scenario.ALSO} <= set(CAUSES)
         assert scenario.__doc__ and "\nPlanted " in scenario.__doc__
-    missing = {"pipe_stall", "low_efficiency"}
-    assert set(NAMES) | missing == set(CAUSES)
+    assert set(CAUSES) - set(NAMES) <= WITHOUT_SCENARIO
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*DEVICE}))

@@ -250,6 +250,18 @@ def test_the_command_lists_writes_and_refuses(tmp_path: Path) -> None:
     assert refused.exit_code == 2 and refused.stderr.startswith("npulens: no scenario no_such: there are aicpu, ")
 
 
+def test_the_command_writes_any_scenario_in_a_dialect(tmp_path: Path) -> None:
+    run = CliRunner()
+    listed = json.loads(run.invoke(main, ["simulate", "--list", "--json"]).stdout)["dialects"]
+    assert {"plain", "910a", "merged"} <= {row["name"] for row in listed} and all(row["what"] for row in listed)
+    words = ["simulate", "late_rank", "--ranks", "2", "--steps", "2", "--dialect"]
+    assert run.invoke(main, [*words, "merged", "-o", str(tmp_path)]).exit_code == 0
+    assert json.loads((tmp_path / "truth.json").read_text())["dialect"] == "merged"
+    assert [path.name[:6] for path in (tmp_path / "capture").iterdir()] == ["merged"]
+    refused = run.invoke(main, [*words, "klingon", "-o", str(tmp_path)])
+    assert refused.exit_code == 2 and refused.stderr.startswith("npulens: no dialect klingon: there are plain, 910a, ")
+
+
 def test_options_decide_instead_of_the_seed(tmp_path: Path) -> None:
     made = plan(["host_late"], 1, Options(4, 3, 2, "db", 2, 5_000_000))
     assert (made.config.ranks, made.config.steps, made.capture.format, made.capture.level) == (4, 3, "db", 2)

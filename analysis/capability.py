@@ -246,11 +246,9 @@ def _has(
     lacking = tuple(rank for rank in run.ranks if rank not in having)
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)
-    if capability.table == "comm" and lacking[0] in untold:
-        why, why_zh, collect_with = _NOT_TOLD  # it was recorded, and nobody knows it
-    else:
-        why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
-    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, why, why_zh, collect_with)
+    unknown = capability.table == "comm" and lacking[0] in untold  # it was recorded, and nobody knows it
+    why = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
+    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, *why)
 
 
 def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> tuple[str, str, str | None]:

@@ -6,13 +6,13 @@ What the detectors of host causes have in common. Ranks that show a cause alike 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.culprit import codes, names
+from analysis.culprit import Code, codes, names, told
 from analysis.finding import Change, Evidence, Value
 from analysis.host_names import ANY_THREAD, special
 from analysis.host_spans import NONE, hosts
@@ -90,14 +90,15 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     length = found.end - found.start
     mine = mine[np.argsort(-length[mine], kind="stable")]
     worst = max(int(length[mine[found.rank[mine] == rank]].sum()) for rank in ranks)
-    code, per_code = _where(run, found, mine[:_LOOKED_UP])
+    code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
+    shown = np.concatenate((mine[:_LOOKED_UP][there], mine[:_LOOKED_UP][~there]))[:_GAPS]
     once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count, "idle_share": worst / run.wall_ns,
         "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
         "code_share": per_code, **({"per": ONCE} if once else {}),
     }  # fmt: skip
-    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, mine[:_GAPS]), worst)
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, shown), worst)
 
 
 def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -> bool:
@@ -126,18 +127,46 @@ def said(ranks: tuple[int, ...]) -> str:
     return ", ".join(parts)
 
 
-def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float]:
-    """The code with most of the time of these pieces, and its share of it."""
-    spent: Counter[str] = Counter()
+def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float, NDArray[np.bool_]]:
+    """The innermost code with most of the time of these pieces, its share of it, and the pieces in it.
+
+    Where no single line has half of the time, one further out may: a function whose calls share it."""
+    known: list[Code] = []
     moment = moments(run, found, pieces)
+    order: list[int] = []
     for rank in np.unique(found.rank[pieces]):
-        mine = pieces[found.rank[pieces] == rank]
-        for piece, code in zip(mine, codes(run, int(rank), moment[found.rank[pieces] == rank]), strict=True):
-            spent[str(code)] += int(found.end[piece] - found.start[piece])
-    if not spent:
-        return "", 0.0
-    most, ns = min(spent.items(), key=lambda item: (-item[1], item[0]))
-    return most, ns / max(1, sum(spent.values()))
+        mine = np.flatnonzero(found.rank[pieces] == rank)
+        order += mine.tolist()
+        known += codes(run, int(rank), moment[mine])
+    length = (found.end - found.start)[pieces][order]
+    if not len(length) or not any(str(code) for code in known):
+        return "", 0.0, np.zeros(len(pieces), np.bool_)
+    total = max(1, int(length.sum()))
+    held, depth = Counter[str](), Counter[str]()
+    for code, ns in zip(known, length.tolist(), strict=True):
+        for place, frame in enumerate(code.around):
+            held[frame] += ns
+            depth[frame] = max(depth[frame], place)
+    most = [frame for frame, ns in held.items() if 2 * ns >= total]
+    if most:
+        frame = min(most, key=lambda one: (depth[one], held[one], one))
+        inside = np.array([frame in code.around for code in known])
+        op, share = _heaviest((code.op or "" for code in known), length * inside)
+        name = told(frame, op if 2 * share >= int((length * inside).sum()) else None)
+    else:
+        name, _ = _heaviest((str(code) for code in known), length)
+        inside = np.array([str(code) == name for code in known])
+    there = np.zeros(len(pieces), np.bool_)
+    there[np.array(order)[inside]] = True
+    return name, int((length * inside).sum()) / total, there
+
+
+def _heaviest(names_: Iterable[str], length: Ints) -> tuple[str, int]:
+    """The name with most time, and how much."""
+    spent = Counter[str]()
+    for name, ns in zip(names_, length.tolist(), strict=True):
+        spent[name] += ns
+    return min(((name, ns) for name, ns in spent.items() if name), key=lambda one: (-one[1], one[0]), default=("", 0))
 
 
 def moments(run: Run, found: Idle, pieces: Ints) -> Ints:

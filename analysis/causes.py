@@ -58,7 +58,10 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 #: What a gap can hold besides: it waited for work on another stream; nothing recorded says why.
 GAP_ONLY: dict[str, tuple[str, str]] = {
-    "dependency": ("the device waited for work on another of its streams", "设备在等自己另一条流上的任务"),
+    "dependency": (
+        "the device waited for work on another of its streams, or for an earlier node of a graph",
+        "设备在等自己另一条流上的任务，或图中靠前的节点",
+    ),
     "unknown": ("nothing recorded says why", "已采集的数据说明不了原因"),
 }
 

@@ -30,7 +30,7 @@ POINT_TO_POINT = frozenset({"send", "receive", "recv", "isend", "irecv", "batchs
 #: Of these every rank may move a different number of bytes.
 _UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv", "sendrecv"}
 #: Operators whose kind the profiler does not tell: they agree with any.
-_UNNAMED = frozenset({"", "sendrecv"})
+UNNAMED = frozenset({"", "sendrecv"})
 #: Captures of one job stop within so many collectives of each other.
 SHIFTS = 4
 #: Ends that scatter by less prove a match: members leave within 12 us of each other (analysis/clock.py), while another
@@ -112,7 +112,7 @@ def collectives(run: Run) -> Collectives:
     uneven = np.isin(kind, _places_of(kinds, _UNEVEN))
     end = ts + _ints(rows["dur_ns"])
     instance = matched(rank, team, step, kind, np.where(uneven, 0, size), _stepped(run))
-    instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, _UNNAMED)), -1, kind), end, instance,
+    instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, UNNAMED)), -1, kind), end, instance,
                             ~np.isin(kind, _places_of(kinds, POINT_TO_POINT)))  # fmt: skip
     return Collectives(
         _ints(rows["span_id"]), rank, ts, end, step, size, team, kind, _ints(rows["peer"]),

@@ -101,11 +101,12 @@ def _exposed(
         collective, group, totals[worst], worst, int((operators.rank[rows] == worst).sum()),
         int(np.median(sized)) if len(sized) else None, 1 - totals[worst] / whole[worst] if whole[worst] else None,
         Change(tasks=operators.span_id[rows][some], task_ns=spans_ns[some]),
-        bool(2 * spans_ns[unknown].sum() > spans_ns.sum()), _evidence(operators, rows, spans_ns),
+        bool(2 * spans_ns[unknown].sum() > spans_ns.sum()), shown(operators, rows, spans_ns),
     )  # fmt: skip
 
 
-def _evidence(operators: Collectives, rows: Ints, spans_ns: Ints) -> tuple[Evidence, ...]:
+def shown(operators: Collectives, rows: Ints, spans_ns: Ints) -> tuple[Evidence, ...]:
+    """The operators that lose most."""
     largest = np.argsort(-spans_ns, kind="stable")[:_MOST]
     return tuple(
         Evidence(

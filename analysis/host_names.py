@@ -25,12 +25,20 @@ _COMPILE_CALLS = (
     r"opCompile|aclopCompile(?:AndExecute(?:V2)?)?|aclGenGraphAndDumpForOp|aclopUpdateParams|BuildGraph|CompileGraph|"
     r"cu(?:ModuleLoad|LibraryLoad|Link)\w*|nvrtcCompileProgram|hipModuleLoad\w*|hiprtcCompileProgram"
 )
+#: Functions that compile. The same files hold the wrappers that run finished code (`run`, `__call__`, `call`,
+#: `copy_misaligned_inputs`, `__getattribute__`): those are on the path of every compiled call and compile nothing.
 _COMPILE_FRAMES = (
-    r"torch/_dynamo/convert_frame\.py\(\d+\): (?:_?compile\w*|__call__)|torch/_inductor/compile_fx\.py\(\d+\): \w+|"
-    r"torch/_inductor/(?:codecache|async_compile)\.py\(\d+\): \w+|"
+    r"torch/_dynamo/convert_frame\.py\(\d+\): (?:_?compile\w*|__call__)|"
+    r"torch/_inductor/compile_fx\.py\(\d+\): \w*(?:compile|codegen|partition|freez)\w*|"
+    r"torch/_inductor/codecache\.py\(\d+\): \w*(?:load|compile|write|lookup|save|build)\w*|"
+    r"torch/_inductor/async_compile\.py\(\d+\): \w+|"
+    r"torch/_inductor/(?:graph|scheduler|lowering|codegen/\w+)\.py\(\d+\): \w+|"
     r"torch/_inductor/runtime/\w+\.py\(\d+\): (?:precompile|autotune\w*|benchmark\w*)|"
-    r"triton/compiler/\w+\.py\(\d+\): \w+|triton/runtime/(?:autotuner\.py\(\d+\): (?:_bench|benchmark)|"
-    r"jit\.py\(\d+\): _do_compile)|tilelang/\S*\.py\(\d+\): compile\w*|torchair/\S*\.py\(\d+\): compile\w*"
+    r"triton/compiler/(?:code_generator|semantic|make_launcher)\.py\(\d+\): \w+|"
+    r"triton/compiler/compiler\.py\(\d+\): (?:compile|parse\w*|make_\w+|\w+_to_\w+|_init_handles)|"
+    r"triton/runtime/(?:autotuner\.py\(\d+\): (?:_bench|benchmark)|jit\.py\(\d+\): _do_compile)|"
+    r"tilelang/\S*\.py\(\d+\): (?:jit_)?compile(?:_\w+|r_?\w*)?|"
+    r"torchair/\S*\.py\(\d+\): _?compile(?:_\w+|r_?\w*)?"
 )
 _ALLOC_CALLS = (
     r"aclrt(?:Malloc|Free|MapMem|UnmapMem|ReserveMem|ReleaseMem)\w*|(?:rt|Dev|Host)(?:Malloc|Free)\w*|"

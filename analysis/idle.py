@@ -9,8 +9,9 @@ that ends it was issued by the host at one moment and launched at a later one (a
 * calls that read device values in the middle of a step also own what of the gaps after them would
   not be there without them (analysis/lead.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
-* after the launch: a wait for another stream is `dependency`; what such launches usually take is
-  `launch_overhead`; what is left is `unknown`;
+* after the launch: a wait for another stream is `dependency`, and so is a wait for an earlier node
+  of the same graph, which nothing launches; what launches usually take is `launch_overhead`; what
+  is left is `unknown`;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
@@ -267,6 +268,10 @@ class _Rank:
         part = left & waits
         found.add(part, "dependency", np.full(len(part.starts), NONE))
         left = left - waits
+        node = np.append(self.did.node, False)[gaps.task]
+        part = left & between(gaps.starts[node], gaps.ends[node])
+        found.add(part, "dependency", np.full(len(part.starts), NONE))
+        left = left - part
         usual = LATENCIES * self.pace.latency_ns[self.rank]
         free = gaps.launched.copy()
         np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))

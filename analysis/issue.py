@@ -1,10 +1,12 @@
 """When the host issued each device task: on which thread, and when it reached the device's door.
 
 A task can have several launch arrows; the most specific one counts (a runtime call before a
-dequeue before an operator of the framework). With a task queue the work is handed over twice: the
-main thread enqueues it, the queue thread launches it. `issued` is the first, `launched` the second;
-without a queue they are one. A launch call can take long itself (loading code, a full queue), so the
-launch is placed as late within the call as a usual launch latency allows.
+dequeue before an operator of the framework). The nodes of a graph have no launch of their own: one
+call launches the graph, and all but its first node follow within the device (`node`). With a task
+queue the work is handed over twice: the main thread enqueues it, the queue thread launches it.
+`issued` is the first, `launched` the second; without a queue they are one. A launch call can take
+long itself (loading code, a full queue), so the launch is placed as late within the call as a usual
+launch latency allows.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Tasks:
     issued: Ints  # start of the enqueue, else of the launch
     issue_track: Ints
     queued: NDArray[np.bool_]  # it went through the task queue
+    node: NDArray[np.bool_]  # of a graph launched by one call, and not its first: nothing launches it
 
 
 _WORK = """
@@ -50,8 +53,11 @@ _WORK = """
     WHERE kind IN ('kernel', 'memset', 'comm_op', 'memcpy', 'unknown') AND dur_ns > 0
     ORDER BY rank, ts_ns, end_ns, span_id
 """
-_LAUNCHES = """
+#: Calls that launch a whole graph, of CUDA, ROCm and CANN.
+GRAPH_LAUNCH = r"^(?:\w+@)?(?:(?:cuda|hip|cu)GraphLaunch\w*|aclmdl(?:RI)?Execute\w*|(?:rt)?ModelExecute\w*)$"
+_LAUNCHES = f"""
     SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track,
+        regexp_matches(h.name, '{GRAPH_LAUNCH}') AS graph,
         CASE h.kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 WHEN 'enqueue' THEN 1 WHEN 'cpu_op' THEN 2 ELSE 3 END
             AS vague
     FROM link l JOIN span h ON h.span_id = l.src_span_id WHERE l.route NOT IN ('fwdbwd', 'task_queue')
@@ -91,6 +97,10 @@ def _launched(work: dict[str, Any], links: dict[str, Any]) -> dict[str, Any]:
         column = np.full(len(linked), missing, np.int64)
         column[linked] = links[theirs][best[at[linked]]]
         columns[ours] = column
+    columns["node"] = np.zeros(len(linked), bool)
+    columns["node"][linked] = links["graph"][best[at[linked]]].astype(bool)
+    _, firsts = np.unique(columns["source"], return_index=True)  # tasks lie by rank and start
+    columns["node"][firsts] = False
     return columns
 
 
@@ -122,5 +132,5 @@ def _rank(rows: dict[str, NDArray[np.generic]], queue: dict[str, NDArray[np.gene
     return Tasks(
         ints("span_id"), ints("ts_ns"), ints("end_ns"), ints("track"), rows["kind"].astype(np.str_),
         linked, ints("source"), source_start, ints("source_end"), source_track,
-        np.minimum(issued, source_start), issue_track, queued,
+        np.minimum(issued, source_start), issue_track, queued, rows["node"].astype(np.bool_),
     )  # fmt: skip

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.culprit import GENERATED, OWN, whose
 from analysis.run import Run
 
-#: Frames of libraries: people want the line of their own that led there.
-LIBRARIES = ("torch/", "torch_npu/", "site-packages/", "dist-packages/", "lib/python", "<built-in", "nn.Module:",
-             "<string>", "threading.py", "_ops.py", "contextlib.py")  # fmt: skip
 #: Deeper than any program nests its calls in a capture; a broken parent chain must end.
 DEEPEST = 200
 
@@ -43,9 +41,9 @@ def origin(run: Run, span_id: int) -> Origin:
         op = op or next((name for kind, name, _, _ in rows if kind == "cpu_op"), None)
         frames = [frame.strip() for _, _, _, found in rows for frame in (found or "").split("\n") if frame.strip()]
         frames += [name for kind, name, _, _ in rows if kind == "python"]
-        mine = next((frame for frame in frames if not any(part in frame for part in LIBRARIES)), None)
+        mine = next((frame for frame in frames if whose(frame) == OWN), None)
         if mine is not None:
             return Origin(op, mine)
-        outer = outer or (frames[0] if frames else None)
+        outer = outer or next((frame for frame in frames if whose(frame) != GENERATED), None)
         wanted = [parent for _, _, parent, _ in rows if parent is not None]
     return Origin(op, outer)

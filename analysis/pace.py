@@ -43,10 +43,14 @@ class Pace:
     _runs: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def short_run(self, did: Tasks) -> NDArray[np.bool_]:
-        """Which tasks belong to a run of kernels shorter than the fastest launches, the first of each left out."""
+        """Which tasks belong to a run of kernels shorter than the fastest launches, the first of each left out.
+
+        Nodes of a graph are launched by nobody, so that none is shorter than its launch.
+        """
         key = id(did)
         if key not in self._runs:
-            short = (did.ends - did.starts < self.fast_ns) & np.isin(did.kinds, ("kernel", "memset")) & did.linked
+            short = (did.ends - did.starts < self.fast_ns) & np.isin(did.kinds, ("kernel", "memset"))
+            short &= did.linked & ~did.node
             edges = np.flatnonzero(np.diff(np.concatenate(([0], short.view(np.int8), [0]))))
             first, last = edges[::2], edges[1::2]
             inside = np.zeros(len(short), bool)

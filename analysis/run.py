@@ -80,6 +80,11 @@ class Run:
         return (int(work.starts[0]), int(work.ends[-1])) if len(work.starts) else None
 
     @property
+    def stepped(self) -> bool:
+        """Whether the job marked steps at all."""
+        return any(self.steps.values())
+
+    @property
     def step_count(self) -> int:
         """Steps of the rank that has most; a run without steps counts as one."""
         return max([1, *(len(steps) for steps in self.steps.values())])

@@ -15,6 +15,19 @@ from analysis.finding import Value, Words
 
 LANGUAGES = ("en", "zh")
 
+_Swaps = tuple[tuple[re.Pattern[str], str], ...]
+#: Sentences speak of each step. What they say instead where a job marked none, in both languages.
+_NO_STEP: _Swaps = (
+    (re.compile(r" kernels of (?:each|every|a) step,"), " kernels,"),
+    (re.compile(r"(?<!out )\b(of|in) (?:each|every|a|the) step\b(?!')"), r"\1 the recorded time"),
+    (re.compile(r"\b(?:each|the) step would\b"), "the recorded time would"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the recorded time"),
+    (re.compile(r"设备每步"), "设备在采集时段内"),
+    (re.compile(r"每步可缩短"), "采集时段可缩短"),
+    (re.compile(r"每步(?:共)?"), "采集时段内"),
+    (re.compile(r"占步长"), "占采集时长"),
+)
+
 
 def number(name: str, value: Value) -> str:
     """A number as people read it: three digits that matter, its unit by the ending of its name."""
@@ -78,25 +91,21 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
 
 #: What a number is per: a step, the whole recorded time where no step was marked, or it happened once.
 STEP, RECORDED, ONCE = "step", "recorded", "once"
-#: How a sentence says it: of a step, of the recorded time, of what happened once.
-_PER = (
-    ("of each step", "of the recorded time", "once"),
-    ("in each step", "in the recorded time", "once"),
-    ("each step would be", "the recorded time would be", "the recorded time would be"),
-    ("Operators a step", "Operators", "Operators"),
-    (" times a step", " times", " times"),
-    (" receives a step", " receives", " receives"),
-    (" calls in a step", " calls", " calls"),
-    ("out of the step's way", "out of the way", "out of the way"),
-    ("每步", "全程", "单次"),
+#: How a sentence about each step says that it happened once.
+_ONCE: _Swaps = (
+    (re.compile(r"\b(?:of|in) (?:each|every) step\b"), "once"),
+    (re.compile(r"\beach step would\b"), "the recorded time would"),
+    (re.compile(r"Operators a step"), "Operators"),
+    (re.compile(r" (times|receives|calls)(?: in)? a step"), r" \1"),
+    (re.compile(r"out of the step's way"), "out of the way"),
+    (re.compile(r"每步"), "单次"),
 )
 
 
 def per(template: str, what: str) -> str:
-    """A template of a job with steps, said of something else."""
-    if what != STEP:
-        for phrases in _PER:
-            template = template.replace(phrases[0], phrases[2 if what == ONCE else 1])
+    """A template of a job with steps, said of a job that marked none, or of what happened once."""
+    for pattern, instead in {STEP: (), RECORDED: _NO_STEP, ONCE: _ONCE}[what]:
+        template = pattern.sub(instead, template)
     return template
 
 
@@ -104,6 +113,11 @@ def per(template: str, what: str) -> str:
 FAMILIES = ("npu", "cuda", "rocm")
 _PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm)(?:\|(?:npu|cuda|rocm))*): ?)?(.*?)\]\]")
 _NAME = re.compile(r"{(\w+)}")
+
+
+def on_device(text: str, device: str) -> str:
+    """A text without numbers, as it is said on a family of devices."""
+    return _PART.sub(lambda part: _told_part(part, set(), device), text)
 
 
 def _told_part(part: re.Match[str], known: set[str], device: str) -> str:

@@ -86,6 +86,7 @@ def test_faults_cost_time_where_the_job_is_another_one(dialect: str, scenario: s
 
 
 def test_dialects_and_scenarios_that_share_no_format_are_refused() -> None:
+    assert not possible(["frequency_drop"], "910a"), "it has no samples of the clock"
     assert not possible(["aicpu"], "external_id") and possible(["aicpu"], "910a")
     assert all(possible([name], "plain") for name in scenarios())
     with pytest.raises(ValueError, match="no capture in the dialect external_id shows aicpu"):
@@ -126,7 +127,8 @@ def test_910a_waits_are_marks_and_tasks_have_no_type(tmp_path: Path) -> None:
     header = list(table(output / "kernel_details.csv")[0])
     assert {"Block Dim", "total_cycles", "mac_ratio", "memory_bound"} <= set(header)
     assert not {"Mix Block Dim", "Device_id", "aic_total_cycles", "Context ID"} & set(header)
-    assert {row["Accelerator Core"] for row in table(output / "kernel_details.csv")} == {"AI_CORE", "HCCL"}
+    kernels = table(output / "kernel_details.csv")
+    assert {(r["Accelerator Core"], r["Block Dim"]) for r in kernels} == {("AI_CORE", "32"), ("HCCL", "0")}
 
 
 def test_910a_columns_are_those_of_the_real_files(shared_traces: Path, tmp_path: Path) -> None:

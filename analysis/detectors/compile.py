@@ -32,7 +32,7 @@ import duckdb
 
 from analysis import limits as limits_
 from analysis.blame import Blame, everywhere, moments
-from analysis.culprit import codes
+from analysis.culprit import codes, names
 from analysis.finding import Candidate, Value, Words
 from analysis.host_names import special
 from analysis.idle import idle
@@ -40,22 +40,24 @@ from analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls")
 _NAMED = 5  # operators that a sentence can hold
+_LOOKED_UP = 200  # the longest pieces
 
 TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: operators are compiled while the job runs, the device idles {idle_ns} of each step "
-            "({idle_share}); {calls} calls, for {operators}",
-            "Ascend: torch.npu.set_compile_mode(jit_compile=False), shapes that repeat, and operators with an aclnn "
-            "form instead of {operators}. torch.compile: padded or marked-dynamic shapes (TORCH_LOGS=recompiles). "
+            "({idle_share}); {calls} calls[[, for {operators}]]",
+            "[[npu: torch.npu.set_compile_mode(jit_compile=False), shapes that repeat, and operators with an aclnn "
+            "form. ]]torch.compile: padded or marked-dynamic shapes (TORCH_LOGS=recompiles). "
             "Warm up every shape before the steps that count.",
         )
     },
     "zh": {
         "found": Words(
-            "rank {ranks}：运行中编译算子，设备每步空闲 {idle_ns}（{idle_share}）；共 {calls} 次调用，涉及 {operators}",
-            "昇腾：torch.npu.set_compile_mode(jit_compile=False)，固定或分档形状，用有 aclnn 形式的算子替换 "
-            "{operators}。torch.compile：填充形状或标记动态维（TORCH_LOGS=recompiles）。正式步之前预热所有形状。",
+            "rank {ranks}：运行中编译算子，设备每步空闲 {idle_ns}（{idle_share}）；共 {calls} 次调用"
+            "[[，涉及 {operators}]]",
+            "[[npu: torch.npu.set_compile_mode(jit_compile=False)，固定或分档形状，改用有 aclnn 形式的算子。]]"
+            "torch.compile：填充形状或标记动态维（TORCH_LOGS=recompiles）。正式步之前预热所有形状。",
         )
     },
 }
@@ -73,15 +75,18 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         return
     found, change = seen
     calls = max(int(spans[rank].of("compile").sum()) for rank in found.ranks)
-    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "operators": _operators(run, found)}
+    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "operators": _operators(run, found) or None}
     yield Candidate("compile", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 
 def _operators(run: Run, found: Blame) -> list[str]:
-    """The operators that were compiled, most time first."""
+    """The operators that were compiled, most time first: the framework's, else what ran when they were ready."""
     pieces, spent = run.get(idle), Counter[str]()
+    tasks = names(run, pieces.task[found.pieces[:_LOOKED_UP]])
     for rank in found.ranks:
-        mine = found.pieces[pieces.rank[found.pieces] == rank][:100]
+        mine = found.pieces[:_LOOKED_UP][pieces.rank[found.pieces[:_LOOKED_UP]] == rank]
         for piece, code in zip(mine, codes(run, rank, moments(run, pieces, mine)), strict=True):
-            spent[code.op or "?"] += int(pieces.end[piece] - pieces.start[piece])
-    return [name for name, _ in spent.most_common(_NAMED)] or ["?"]
+            op = code.op if code.op and " -> " not in code.op else tasks.get(int(pieces.task[piece]))
+            if op:
+                spent[op] += int(pieces.end[piece] - pieces.start[piece])
+    return [name for name, _ in spent.most_common(_NAMED)]

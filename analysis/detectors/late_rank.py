@@ -4,7 +4,8 @@
 Each collective waits until its last member has come. From Level1 on, its parts that wait
 (`Notify_Wait`) name the peer, so that the last one is known from any captured rank. Level0 shows
 the waits without the peer; without tasks (Kineto) several ranks' starts are compared on one clock,
-and only differences beyond the clocks' uncertainty count. Each late peer is one finding.
+and only differences beyond the clocks' uncertainty count. What several captured ranks saw of one collective is merged
+first. Each late peer is one finding. Where nothing proves which calls are the same collective, their order is told.
 
 ## Why it costs
 Everybody waits for the last, and has nothing else to do.
@@ -15,8 +16,9 @@ on its host, more tokens than the others, a lower clock.
 
 ## Limits of the method
 The saving is what is left when the late peer comes together with the last but one: if more ranks
-come late, the rest shows when the first is mended. A slow link before the first meeting looks like
-a late peer. Sends and receives are not counted (see pipeline_bubble).
+come late, the rest shows when the first is mended. A captured late rank whose own cause is found is
+told by that. A slow link before the first meeting looks like a late peer. Sends and receives are
+not counted (see pipeline_bubble).
 
 ## References
 HCCL's `Notify_Wait` and `Notify_Record` tasks (CANN profiling guide: COMMUNICATION_TASK_INFO).
@@ -31,7 +33,10 @@ import duckdb
 
 from analysis import limits as limits_
 from analysis import whatif
-from analysis.finding import Candidate, NotMeasured, Value, Words
+from analysis.arrival_order import Order, orders
+from analysis.collectives import collectives
+from analysis.family import family
+from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from analysis.run import Run
 
@@ -51,9 +56,9 @@ TEXT = {
         "uncaptured": Words(
             _HEAD + " for rank {peer}, which was not captured",
             "Nothing recorded here says why rank {peer} is late. Profile rank {peer} together with rank {witness} over "
-            "the same 5 steps: activities=[CPU, NPU], profiler_level=Level1, with_stack=True, gc_detect_threshold=0. "
-            "On its host look at the input pipeline, garbage collection, core binding, other processes and the clock "
-            "of its AI cores. " + _SAVES,
+            "the same 5 steps: [[npu: activities=[CPU, NPU], profiler_level=Level1, gc_detect_threshold=0, ]]"
+            "with_stack=True. On its host look at the input pipeline, garbage collection, core binding, other "
+            "processes and the clock of its device. " + _SAVES,
         ),
         "idle": Words(
             _HEAD + " for rank {peer}: its device idles {idle_ns} longer than theirs",
@@ -67,13 +72,22 @@ TEXT = {
         "clocked": Words(_HEAD + " for rank {peer} (clocks compared to +-{uncertainty_ns})", _SEE),
         "unnamed": Words(
             _HEAD + " in collectives for another rank; this capture does not say for which",
-            "Record it again with profiler_level=Level1: each wait then names the rank it is for. " + _SAVES,
+            "Record every rank over the same steps[[npu: , or this one with profiler_level=Level1]]: then it is known "
+            "which one comes late. " + _SAVES,
         ),
         "guessed": Words(
             "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size: "
             "a rank comes late, or a link is slow",
-            "Profile every rank of the group over the same steps (on Ascend: profiler_level=Level1 on this one is "
-            "enough), then it is known which. " + _SAVES,
+            "Profile every rank of the group over the same steps[[npu:  (profiler_level=Level1 on this one is "
+            "enough)]], "
+            "then it is known which. " + _SAVES,
+        ),
+        "ordered": Words(
+            "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls; rank {witness} "
+            "waits {wait_ns} of each step ({wait_share}) for it",
+            "Nothing proves which calls of the ranks are the same collective, so this is a hint. Record every rank "
+            "over the same steps, with names of groups and members (torch.distributed initialised before profiling), "
+            "and look at the host and the input of rank {peer} first. " + _SAVES,
         ),
         "local": Words(
             _HEAD + " for member {member} of group {group}",
@@ -84,8 +98,8 @@ TEXT = {
         "uncaptured": Words(
             _HEAD_ZH + "在等未采集的 rank {peer}",
             "现有数据说明不了 rank {peer} 为何迟到。请在相同的 5 个步上同时采集 rank {peer} 和 rank {witness}："
-            "activities=[CPU, NPU]、profiler_level=Level1、with_stack=True、gc_detect_threshold=0，"
-            "并检查其主机的数据输入、垃圾回收、绑核、其他进程和 AI Core 频率。" + _SAVES_ZH,
+            "[[npu: activities=[CPU, NPU]、profiler_level=Level1、gc_detect_threshold=0、]]with_stack=True，"
+            "并检查其主机的数据输入、垃圾回收、绑核、其他进程和设备频率。" + _SAVES_ZH,
         ),
         "idle": Words(
             _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多空闲 {idle_ns}",
@@ -99,11 +113,20 @@ TEXT = {
         "clocked": Words(_HEAD_ZH + "在等 rank {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
         "unnamed": Words(
             _HEAD_ZH + "在集合通信中等其他卡，数据未说明在等哪张卡",
-            "请用 profiler_level=Level1 重新采集：之后每次等待都会标明对端。" + _SAVES_ZH,
+            "请在相同的步上采集所有卡[[npu: ，或用 profiler_level=Level1 重新采集本卡]]，"
+            "便可知是哪张卡迟到。" + _SAVES_ZH,
         ),
         "guessed": Words(
             "集合通信每步比同规模最快者多用 {wait_ns}（{wait_share}）：有卡迟到或链路偏慢",
-            "请在相同的步上采集该通信域的所有卡（昇腾上本卡用 profiler_level=Level1 即可），便可知是哪张。" + _SAVES_ZH,
+            "请在相同的步上采集该通信域的所有卡[[npu: （本卡用 profiler_level=Level1 即可）]]，"
+            "便可知是哪张。" + _SAVES_ZH,
+        ),
+        "ordered": Words(
+            "按调用顺序，{count} 次集合通信中有 {last_share} 由 rank {peer} 最后到达；"
+            "rank {witness} 每步为此等待 {wait_ns}（{wait_share}）",
+            "没有数据能证明各卡的哪些调用是同一次集合通信，因此仅供参考。请在相同的步上采集所有卡，"
+            "并带上通信域名称与成员（先初始化 torch.distributed 再采集），先检查 rank {peer} 的主机和数据输入。"
+            + _SAVES_ZH,
         ),
         "local": Words(
             _HEAD_ZH + "在等通信域 {group} 的成员 {member}",
@@ -121,11 +144,18 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per late peer."""
     peers, least = run.get(late_peers)[:_PEERS], limits.min_share * run.wall_ns
-    if run.get(told_share) < _TOLD and not any(_shown(run, late, least) for late in peers):
+    told = run.get(told_share) >= _TOLD
+    shown = [] if told else [late for late in peers if _shown(run, late, least)]
+    vague = not told and all(late.guessed for late in shown)
+    hints = [one for one in run.get(orders) if one.late_ns >= least and 2 * one.last > one.count] if vague else []
+    if hints:  # a rank is better than a guess
+        yield from (_hint(run, one) for one in hints)
+        return
+    if not told and not shown:
         raise NotMeasured(
             "waits inside collectives were not recorded, and the starts of the captured ranks do not show them",
             "未采集集合通信内部的等待，已采集各卡的起始时间也无法体现",
-            "profiler_level=Level1 (on CUDA: a profile of every rank)",
+            "profiler_level=Level1" if run.get(family) == "npu" else "a profile of every rank over the same steps",
         )
     yield from (_candidate(run, late) for late in peers)
 
@@ -133,6 +163,22 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 def _shown(run: Run, late: Late, least: float) -> bool:
     """Whether the capture shows a wait that is worth telling; a guess has to give something back."""
     return late.gain_ns >= least and (not late.guessed or whatif.saved_ns(run, waited_less(run, late)) >= least)
+
+
+def _hint(run: Run, order: Order) -> Candidate:
+    """The order of calls says who comes last; the replay cannot move what is not matched."""
+    operators, wait = run.get(collectives), order.wait_ns // run.step_count
+    numbers: dict[str, Value] = {
+        "peer": order.rank, "witness": order.waiting, "count": order.count, "last_share": order.last / order.count,
+        "wait_ns": wait, "wait_share": wait / run.step_ns if run.step_ns else 0.0,
+    }  # fmt: skip
+    evidence = tuple(
+        Evidence(order.waiting, int(operators.ts[row]), ns, int(operators.span_id[row]), str(operators.name[row]))
+        for row, ns in zip(order.rows[:_MOST].tolist(), order.row_wait_ns[:_MOST].tolist(), strict=True)
+    )
+    return Candidate(
+        "late_rank", "ordered", numbers, evidence, Change(), "low", order.late_ns, order.wait_ns, replayed=False
+    )
 
 
 def _candidate(run: Run, late: Late) -> Candidate:

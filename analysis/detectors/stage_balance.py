@@ -37,20 +37,24 @@ import numpy as np
 from analysis import limits as limits_
 from analysis.capability import on_npu
 from analysis.clock import clock
+from analysis.critical import unmovable
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.limits import limit
 from analysis.run import Run
 from analysis.say import duration
+from analysis.say import share as said_share
 from analysis.stages import Pipeline, Stage, pipelines, stages
 
 NEEDS = ("collectives", "kernels")
-_MOST = 20
+_MOST, _NAMED = 20, 4
+#: Where more of the critical path than this cannot move, no replay tells what equal stages give back.
+_STILL = 0.05
 
 TEXT = {
     "en": {
         "found": Words(
             "Pipeline stages are unequal: stage {slow} computes {slow_ns} of each step, stage {fast} {fast_ns}; "
-            "rank {rank} waits {wait_ns} ({wait_share}) in sends and receives",
+            "{waits} in sends and receives",
             "Stages compute {stages}. Move layers from stage {slow} to the others, until each computes about "
             "{even_ns}. The stage with the output layer and the loss over the vocabulary needs fewer layers "
             "(--decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout)[[; {mindspeed} also has "
@@ -62,7 +66,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "流水线各阶段负载不均：阶段 {slow} 每步计算 {slow_ns}，阶段 {fast} 为 {fast_ns}；"
-            "rank {rank} 有 {wait_ns}（{wait_share}）在收发中等待",
+            "在收发中等待：{waits_zh}",
             "各阶段的计算时间：{stages}。请把阶段 {slow} 的部分层移到其他阶段，使每个阶段约为 {even_ns}。"
             "含输出层和整个词表上 loss 的阶段应少放几层"
             "（--decoder-last-pipeline-num-layers、--pipeline-model-parallel-layout）"
@@ -96,16 +100,23 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     waiting = [(found.total(), rank, one) for one in every for rank, found in one.waiting.items()]
     if slow.computing_ns <= (1 + limits.least_more) * mean or not waiting:
         return
-    yield _candidate(run, known, slow, mean, *max(waiting, key=lambda found: found[:2]))
+    yield _candidate(run, known, slow, mean, waiting)
 
 
 def _candidate(
-    run: Run, known: tuple[Stage, ...], slow: Stage, mean: int, wait: int, rank: int, pipeline: Pipeline
+    run: Run, known: tuple[Stage, ...], slow: Stage, mean: int, waiting: list[tuple[int, int, Pipeline]]
 ) -> Candidate:
+    wait, rank, pipeline = max(waiting, key=lambda found: found[:2])
     steps, micro = run.step_count, pipeline.micro_batches
     fast = min(known, key=lambda stage: stage.computing_ns)
     excess = min(slow.computing_ns - mean, wait)
-    tied = all(run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps)
+    share = run.wall_ns or 1
+    # Those of the fast stage wait for the slow one; all of them are named, the longest first.
+    longest = sorted(waiting, key=lambda each: -each[0])
+    waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]
+    tied = run.get(unmovable) <= _STILL and all(
+        run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps
+    )
     equal = None if micro is None else excess * (micro - 1) // micro
     filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
     backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]
@@ -113,7 +124,11 @@ def _candidate(
         "slow": slow.number, "slow_ns": slow.computing_ns // steps, "slow_ranks": list(slow.ranks),
         "fast": fast.number, "fast_ns": fast.computing_ns // steps, "fast_ranks": list(fast.ranks),
         "stages": [duration(stage.computing_ns / steps) for stage in known], "even_ns": mean // steps,
-        "rank": rank, "wait_ns": wait // steps, "wait_share": wait / run.wall_ns if run.wall_ns else 0.0,
+        "rank": rank, "wait_ns": wait // steps, "wait_share": wait / share,
+        "waits": [f"rank {one} waits {duration(ns / steps)} ({said_share(ns / share)})" for ns, one in waits[:_NAMED]],
+        "waits_zh": "、".join(
+            f"rank {one} {duration(ns / steps)}（{said_share(ns / share)}）" for ns, one in waits[:_NAMED]
+        ),
         "micro_batches": micro, "filling_ns": None if filling is None else filling // steps,
         "equal_ns": None if equal is None else equal // steps,
         "mindspeed": "MindSpeed" if on_npu(backend, formats) else None,

@@ -153,6 +153,10 @@ MESSAGES = (
         "内存时间线不含事件：请同时加载同一次采集的 trace",
     ),
     ("it names more than {n} ranks; load a part of it", "其中的 rank 超过 {n} 个，请加载其中一部分"),
+    (
+        "the host records a graph {n} times: what it launches meanwhile is not run",
+        "主机录制了 {n} 次图：其间下发的任务不会执行",
+    ),
     # msprof op.
     ("no OpBasicInfo.csv, which names the operator and its duration", "没有 OpBasicInfo.csv，无法得知算子及其时长"),
     ("OpBasicInfo.csv holds no operator with a name and a duration", "OpBasicInfo.csv 中没有同时带名称与时长的算子"),

@@ -110,7 +110,8 @@ def tables(options: AscendOptions) -> dict[str, str]:
     found["COMPUTE_TASK_INFO"] = _COMPUTE.format(block=block, mix=mix)
     found["COMMUNICATION_TASK_INFO"] = _COMM_TASK + ("" if old else ",isMaster INTEGER,bandwidth NUMERIC")
     found["COMMUNICATION_OP"] = _COMM_OP + ("" if old else ",deviceId INTEGER,rankSize INTEGER")
-    found["AICORE_FREQ"] = "deviceId INTEGER,timestampNs NUMERIC,freq INTEGER" + ("" if old else ",dieId NUMERIC")
+    if not options.first:
+        found["AICORE_FREQ"] = "deviceId INTEGER,timestampNs NUMERIC,freq INTEGER" + ("" if old else ",dieId NUMERIC")
     if not old:
         found["COMPUTE_TASK_INFO"] += ",opState INTEGER,hf32Eligible INTEGER,gridDim INTEGER,blockDim INTEGER"
         found["ENUM_MEMCPY_OPERATION"] = _ENUM

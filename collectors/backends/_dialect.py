@@ -28,6 +28,7 @@ class Dialect:
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration
     recorded: Recorded | None = None
     kineto: Recorded | None = None  # where a Kineto trace differs in another way
+    hides: tuple[str, ...] = ()  # causes of which such a capture shows nothing
     present: tuple[str, ...] = ()  # causes that every capture of the dialect holds, planted or not
     instead: tuple[str, ...] = ()  # causes that are a right answer for a fault of the host, whose links are lost
 
@@ -49,6 +50,7 @@ DIALECTS: dict[str, Dialect] = {
         "Old Ascend: waits are marks stamped when satisfied, copies and events have no launch, helpers are 'Other'.",
         ("text", "db"),
         recorded=edits.marks_of_910a,
+        hides=("frequency_drop",),
     ),
     "unlinked": Dialect(
         "Of 85 % of the device's tasks nobody knows what launched them.",

@@ -27,8 +27,10 @@ from collectors.backends._job import (
     Track,
 )
 from collectors.backends._kernels import EMPTY, tensors
+from collectors.backends._pmu import block_num
 
 MARK_NS = 10
+CORES_OF_910A = 32
 UNLINKED = 0.85
 HELPERS = 11  # the first of the streams on which HCCL does the rest of a collective
 SCHEDULER = 40  # the stream of the AI CPU that drives a fused kernel
@@ -58,7 +60,7 @@ def marks_of_910a(job: Job, record: RankRecord) -> RankRecord:
     """Events are marks of 10 ns at their end; events and copies have no launch; all cores are AI_CORE.
 
     Of a collective the first two planes are on its stream. The others, and the second once more, are tasks of helper
-    streams without name and launch.
+    streams without name and launch. The clock is not sampled.
     """
     spans: list[Span] = []
     loose: set[int] = set()
@@ -74,7 +76,9 @@ def marks_of_910a(job: Job, record: RankRecord) -> RankRecord:
             span = span._replace(detail=detail._replace(connection=UNKNOWN))
             loose.add(span.id)
         elif isinstance(detail, Kernel) and detail.core != "AI_CPU":
-            span = span._replace(detail=detail._replace(core="AI_CORE"))
+            full = block_num(detail.core)[0]
+            cores = -(-detail.block_num * CORES_OF_910A // full) if full else CORES_OF_910A
+            span = span._replace(detail=detail._replace(core="AI_CORE", block_num=cores, mix_block_num=0))
         elif isinstance(detail, CommTask) and detail.plane:
             number += 1
             stream = HELPERS + detail.plane - 1
@@ -85,7 +89,8 @@ def marks_of_910a(job: Job, record: RankRecord) -> RankRecord:
             if detail.plane > 1:
                 continue
         spans.append(span)
-    return replace(rebuilt(record, spans, frozenset(loose)), tracks=tracks)
+    samples = tuple(sample for sample in record.samples if sample.series != "MHz")
+    return replace(rebuilt(record, spans, frozenset(loose)), tracks=tracks, samples=samples)
 
 
 # -- launches ----------------------------------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ def _old_counters(span: Span, kernel: Kernel) -> list[Cell]:
     if not counters:
         return ["N/A"] * len(_OLD_PMU.split(","))
     counters["aicore_time"] = counters.get("total_time", 0)
+    counters["total_cycles"] = int(counters["aicore_time"]) * kernel.block_num  # at 1,000 MHz
     cells: list[Cell] = []
     for column in _OLD_PMU.split(","):
         value = counters.get(column.removesuffix("(us)"), 0)

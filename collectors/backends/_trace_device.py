@@ -83,7 +83,7 @@ class DeviceView:
 
     def metadata(self) -> Iterator[str]:
         for process, (old, new) in _LAYERS.items():
-            if process == "CANN" and not self.options.api:
+            if (process == "CANN" and not self.options.api) or (process == "AI Core Freq" and self.options.first):
                 continue
             pid = self.layer(process)
 

@@ -84,7 +84,8 @@ def scenarios() -> dict[str, ModuleType]:
 def possible(names: Sequence[str], dialect: str) -> bool:
     """Whether some format shows all these faults in that dialect."""
     limits = [set(getattr(scenario, "FORMATS", ALL)) for name, scenario in scenarios().items() if name in names]
-    return bool(set(DIALECTS[dialect].formats).intersection(*limits))
+    shown = not set(names) & set(DIALECTS[dialect].hides)
+    return shown and bool(set(DIALECTS[dialect].formats).intersection(*limits))
 
 
 def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
@@ -138,9 +139,9 @@ def _allowed(chosen: Sequence[ModuleType], options: Options) -> dict[str, tuple[
         for key in allowed:
             limits = getattr(scenario, key.upper(), allowed[key])
             allowed[key] = tuple(value for value in allowed[key] if value in limits)
-    if not allowed["formats"]:
-        names = ", ".join(scenario.CAUSE for scenario in chosen)
-        raise ValueError(f"no capture in the dialect {options.dialect} shows {names}")
+    names = [scenario.CAUSE for scenario in chosen]
+    if not possible(names, options.dialect):
+        raise ValueError(f"no capture in the dialect {options.dialect} shows {', '.join(names)}")
     if options.format:
         allowed["formats"] = (options.format,)
     if options.level is not None:

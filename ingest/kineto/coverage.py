@@ -17,6 +17,10 @@ _ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}
 _SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
 _SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
 
+#: Calls that begin the capture of a graph, of CUDA, ROCm and CANN.
+_CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
+    AND regexp_matches(s.text, '^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$')"""
+
 Lack = tuple[str, str, str | None]
 
 
@@ -25,6 +29,7 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
     for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
         draft.absent(table, why, setting)
+    _graphs(draft)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
         draft.absent(table, "torch.profiler does not write it")
     if spools.rows["memory_raw"] and "Addr" not in spools.seen:
@@ -38,6 +43,13 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
         cover = draft.covers[table]
         if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
             draft.partial(table, cover.absent)
+
+
+def _graphs(draft: Draft) -> None:
+    """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
+    times = count(draft, _CAPTURES)
+    if times:
+        draft.note("kernel", f"the host records a graph {times} times: what it launches meanwhile is not run")
 
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:

@@ -1,0 +1,167 @@
+"""Compute and communication run at once and take memory bandwidth from each other.
+
+## What it measures
+Kernels of one kind and shape while a transfer runs beside them, against the same while none does; and transfers
+of one kind and size beside compute, against those alone. Both need 5 samples of each, medians that differ by a tenth
+(transfers: by a fifth), and quartiles that lie apart. The excess of the slower ones is what contention takes.
+
+## Why it costs
+A device has one memory and one fabric: a transfer reads and writes the memory that a kernel waits for. Overlap
+still pays, but hides less than it seems to.
+
+## What to do
+Let transfers run beside work that is bound by computing, as large matrix products, not beside kernels bound by
+memory. Fewer bytes: reduce in bf16, compress. Fewer communication cores (HCCL_OP_EXPANSION_MODE=AIV takes vector cores,
+NCCL_MAX_NCHANNELS takes multiprocessors).
+
+## Limits of the method
+Kernels whose work depends on their data look the same. Where only whole operators were recorded, their waits
+count as transfers, and the difference looks smaller.
+
+## References
+msprof-analyze advisor: bandwidth contention (SDMA beside a matrix product, below 14.4 of 18 GB/s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from analysis.intervals import EMPTY, Intervals, Ints
+from analysis.kernels import Floats, evidence, identity, kernels
+from analysis.limits import limit
+from analysis.packets import Faster, faster, packets
+from analysis.run import Run
+
+NEEDS = ("collectives", "kernels")
+_BESIDE, _ALONE = 0.5, 0.05  # share of a task's time in which the other runs
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "Kernels take {times} times as long beside a transfer as alone: {lost_ns} of each step ({lost_share}) on "
+            "rank {rank}",
+            "{count} kernels a step, most in {kernels}.[[ Transfers beside compute move {rate_bytes_per_s} instead of "
+            "{usual_bytes_per_s}.]] Start the transfers where large matrix products run, not kernels bound by memory; "
+            "send fewer bytes (reduce in bf16); give communication fewer cores ({switch}).",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "有传输同时进行时，算子耗时是单独运行时的 {times} 倍：rank {rank} 每步损失 {lost_ns}（{lost_share}）",
+            "每步 {count} 个算子，多为 {kernels}。[[与计算同时进行的传输带宽为 {rate_bytes_per_s}，"
+            "单独时为 {usual_bytes_per_s}。]]请让传输与大矩阵乘重叠，而不是与受访存限制的算子重叠；"
+            "减少传输字节（用 bf16 规约）；减少通信占用的核（{switch}）。",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When the two fight."""
+
+    least_times: float = limit(1.1, "times the same alone", "healthy kernels of one shape stay within some per cent")
+    least_link_times: float = limit(
+        1.2, "times the same alone", "msprof-analyze: below 80 % of the usual bandwidth beside a matrix product"
+    )
+    least_count: float = limit(5, "samples of each", "quartiles of fewer say nothing")
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Tasks of several kinds, beside the other side and alone."""
+
+    less: Ints  # per task: what it takes above the median of its like alone; 0 where nothing is wrong
+    usual: Floats
+    compared: bool  # whether any kind had samples enough
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate: the kernels that transfers slow down, and the other way round."""
+    every, same, beside = run.get(kernels), run.get(identity), _beside(run)
+    if not len(every) or beside.max(initial=0.0) < _BESIDE:
+        return
+    group = np.where(same >= 0, same * (int(every.rank.max()) + 1) + every.rank, -1)
+    mine = _compared(every.dur, group, beside, limits.least_times, limits.least_count)
+    found = run.get(packets)
+    hidden = 1 - found.bare / np.maximum(found.dur, 1)
+    kind = (found.what * 64 + found.size) * (int(found.rank.max(initial=0)) + 1) + found.rank
+    needs = 1e6 / np.maximum(found.rate, 1e-9)  # ns per MB: sizes of one class differ
+    theirs = _compared(needs, kind, hidden, limits.least_link_times, limits.least_count)
+    less = (theirs.less / np.maximum(needs, 1e-9) * found.dur).astype(np.int64)
+    if not mine.compared and not theirs.compared:
+        if (every.dur * beside).sum() < limits.min_share * run.wall_ns:
+            return
+        raise NotMeasured(
+            "too few kernels of one kind ran both beside a transfer and alone",
+            "同类算子中，与传输同时运行的和单独运行的都太少",
+            "a profile of more steps",
+        )  # fmt: skip
+    if mine.less.any():
+        yield _candidate(run, mine, less, theirs, faster(run, found, less))
+
+
+def _beside(run: Run) -> Floats:
+    """Which share of each kernel's time a transfer runs beside it."""
+    every, found = run.get(kernels), run.get(packets)
+    share = np.zeros(len(every))
+    for rank in run.ranks:
+        rows, mine = found.rank == rank, np.flatnonzero(every.rank == rank)
+        moving = Intervals.union_of(found.ts[rows], found.end[rows]) if rows.any() else None
+        busy = moving or run.activity(rank).communication or EMPTY
+        share[mine] = busy.within(every.ts[mine], every.end[mine]) / np.maximum(every.dur[mine], 1)
+    return share
+
+
+def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, count: float) -> _Compared:
+    """Of each group those beside the other side against those alone."""
+    less, usual, compared = np.zeros(len(values), np.int64), np.full(len(values), np.nan), False
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.diff(group[order])) + 1
+    for rows in np.split(order, bounds):
+        if not len(rows) or group[rows[0]] < 0:
+            continue
+        fast, slow = rows[share[rows] <= _ALONE], rows[share[rows] >= _BESIDE]
+        if min(len(fast), len(slow)) < count:
+            continue
+        compared = True
+        median = float(np.median(values[fast]))
+        usual[rows] = median
+        apart = np.quantile(values[slow], 0.25) > np.quantile(values[fast], 0.75)
+        if apart and np.median(values[slow]) >= times * median:
+            less[slow] = np.maximum(0, values[slow] - median).astype(np.int64)
+    return _Compared(less, usual, compared)
+
+
+def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: Faster) -> Candidate:
+    every, found, steps = run.get(kernels), run.get(packets), run.step_count
+    rows = np.flatnonzero(mine.less)
+    ranks, of = np.unique(every.rank[rows], return_inverse=True)
+    totals = np.bincount(of, mine.less[rows]).astype(np.int64)
+    rank, lost, slow = int(ranks[totals.argmax()]), int(totals.max()), np.flatnonzero(moved)
+    names: dict[str, int] = {}
+    for row in rows.tolist():
+        name = every.kinds[int(every.kind[row])].type
+        names[name] = names.get(name, 0) + int(mine.less[row])
+    backend = run.con.execute("SELECT any_value(backend) FROM rank").fetchall()[0][0]
+    numbers: dict[str, Value] = {
+        "rank": rank, "times": round(float(np.median(every.dur[rows] / mine.usual[rows])), 2),
+        "count": int((every.rank[rows] == rank).sum()) // steps, "lost_ns": lost // steps,
+        "lost_share": lost / run.wall_ns if run.wall_ns else 0.0,
+        "kernels": sorted(names, key=lambda name: -names[name])[:3],
+        "rate_bytes_per_s": float(np.median(found.rate[slow])) * 1e9 if len(slow) else None,
+        "usual_bytes_per_s": float(1e15 / np.median(theirs.usual[slow])) if len(slow) else None,
+        "switch": "NCCL_MAX_NCHANNELS" if backend in ("cuda", "rocm") else "HCCL_OP_EXPANSION_MODE",
+    }  # fmt: skip
+    change = Change(tasks=every.span_id[rows], task_ns=mine.less[rows]) | gain.change
+    return Candidate(
+        "contention", "found", numbers, evidence(every, rows, mine.less[rows]), change, "medium",
+        lost + gain.lost_ns, lost + gain.lost_ns,
+    )  # fmt: skip
+

@@ -1,0 +1,128 @@
+"""One link is slower than its kind, and every collective that crosses it waits for it.
+
+## What it measures
+The transfers of collectives by link: bytes over time from one rank to another, against the other links of
+the same kind (HCCS, PCIe, RDMA) for the same task and size. A link is slow if the median of its transfers
+is at least 1.3 times slower, of 5 at least. What counts is the time that operators would be shorter with
+nothing computed beside them.
+
+## Why it costs
+A collective moves its parts over all links at once and is over when the last has arrived.
+
+## What to do
+Look at the link: `hccn_tool -i N -link -g` and its statistics, cables and optical modules, `npu-smi info -t topo`
+for a path that leaves the fast link, the switch's counters. See whether one device is at the end of all slow links.
+
+## Limits of the method
+Only links of captured ranks are seen, with their tasks (Level1). Where a kind has fewer than 3 links, nobody knows
+which one is right. A link that is always shared by two streams looks slow.
+
+## References
+MindStudio Insight and msprof-analyze, slow link: differences of bandwidth above 5 % between ranks; HCCL's tasks
+(CANN profiling guide: COMMUNICATION_TASK_INFO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.finding import Candidate, NotMeasured, Value, Words
+from analysis.intervals import Ints
+from analysis.kernels import Bools, Floats
+from analysis.limits import limit
+from analysis.packets import Packets, faster, medians, packets, shown
+from analysis.run import Run
+
+NEEDS = ("comm_tasks", "peer_waits")
+_LINKS, _MOST = 3, 16  # of a kind, to tell which one is slow; findings at most
+
+TEXT = {
+    "en": {
+        "found": Words(
+            "The {link} link between rank {rank} and rank {peer} is {times} times slower than its kind: "
+            "{rate_bytes_per_s} instead of {usual_bytes_per_s}",
+            "{count} transfers of its size take {lost_ns} of each step longer, with nothing computed beside them. "
+            "Check the link: hccn_tool for its state and error counters, npu-smi info -t topo for its path, cable and "
+            "optical module, the switch's port. {ranks}",
+        ),
+    },
+    "zh": {
+        "found": Words(
+            "rank {rank} 与 rank {peer} 之间的 {link} 链路比同类慢 {times} 倍："
+            "{rate_bytes_per_s}，同类为 {usual_bytes_per_s}",
+            "{count} 次传输每步多用 {lost_ns}，且没有计算掩盖。请检查该链路：用 hccn_tool 查看状态和误码计数，"
+            "用 npu-smi info -t topo 查看路径，并检查线缆、光模块和交换机端口。{ranks_zh}",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When a link is slow."""
+
+    least_times: float = limit(1.3, "times its kind", "links of one kind agree within 10 % on real captures (8 x 910B)")
+    least_count: float = limit(5, "transfers", "fewer can be slow by chance")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """One candidate per slow link, the slowest first."""
+    found = run.get(packets)
+    known = found.peer >= 0
+    if not known.any():
+        return
+    _, link = np.unique(np.stack((found.rank, found.peer, found.link)), axis=1, return_inverse=True)
+    link = link.ravel()
+    usual, enough = _usual(found, link)
+    if not enough.any():
+        raise NotMeasured(
+            "no kind of link was used often enough by several ranks to compare its links",
+            "没有哪类链路被多张卡足够多地使用，无法比较", "a profile of more ranks (profiler_level=Level1)",
+        )  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        times = usual / found.rate
+    slow: dict[tuple[int, int], list[Ints]] = {}
+    for one in np.unique(link[known & enough]).tolist():
+        rows = np.flatnonzero((link == one) & enough)
+        if len(rows) >= limits.least_count and np.median(times[rows]) >= limits.least_times:
+            rank, peer = int(found.rank[rows[0]]), int(found.peer[rows[0]])
+            slow.setdefault((min(rank, peer), max(rank, peer)), []).append(rows)
+    shared = set.intersection(*(set(ends) for ends in slow)) if len(slow) > 1 else set()
+    both = [np.concatenate(rows) for rows in slow.values()]
+    for rows in sorted(both, key=lambda rows: -np.median(times[rows]))[:_MOST]:
+        yield _candidate(run, found, rows, usual, float(np.median(times[rows])), shared)
+
+
+def _usual(found: Packets, link: Ints) -> tuple[Floats, Bools]:
+    """The median of the links' median rates, same task, kind of link and size, and where there are enough links."""
+    group = found.what * 64 + found.size
+    per_link = medians(found.rate, group * (int(link.max()) + 1) + link, found.peer >= 0)
+    usual, enough = np.full(len(found), np.nan), np.zeros(len(found), np.bool_)
+    for one in np.unique(group).tolist():
+        rows = np.flatnonzero((group == one) & (found.peer >= 0))
+        _, first = np.unique(link[rows], return_index=True)
+        usual[rows], enough[rows] = np.median(per_link[rows[first]]), len(first) >= _LINKS
+    return usual, enough
+
+
+def _candidate(run: Run, found: Packets, rows: Ints, usual: Floats, median: float, shared: set[int]) -> Candidate:
+    less = np.zeros(len(found), np.int64)
+    less[rows] = np.maximum(0, found.dur[rows] - found.bytes[rows] / usual[rows])
+    gain = faster(run, found, less)
+    (one,) = shared if len(shared) == 1 else (None,)
+    numbers: dict[str, Value] = {
+        "link": found.links[int(found.link[rows[0]])], "rank": int(found.rank[rows[0]]),
+        "peer": int(found.peer[rows[0]]), "times": round(median, 1), "count": len(rows) // run.step_count,
+        "rate_bytes_per_s": float(np.median(found.rate[rows])) * 1e9,
+        "usual_bytes_per_s": float(np.median(usual[rows])) * 1e9, "lost_ns": gain.lost_ns // run.step_count,
+        "ranks": "" if one is None else f"All slow links end at rank {one}.",
+        "ranks_zh": "" if one is None else f"所有慢链路都连到 rank {one}。",
+    }  # fmt: skip
+    return Candidate(
+        "slow_link", "found", numbers, shown(found, rows, less), gain.change, "high", gain.lost_ns, gain.lost_ns
+    )

@@ -1,0 +1,148 @@
+"""Collectives move packets that are too small for their link, or whose size is not a multiple of 512 bytes.
+
+## What it measures
+The transfers inside collectives by size. Below 16 MB over HCCS and PCIe (SDMA) and below 1 MB over RDMA a link
+does not reach its bandwidth. The loss is their time above what large packets of the same capture need for the same
+bytes, or where all are small, those at least 4 times as large. Unaligned packets are compared with aligned ones of
+their size. What counts is the time with nothing computed beside it.
+
+## Why it costs
+Each packet pays for its start and its notifications, whatever its size.
+
+## What to do
+Fewer and larger collectives: a larger bucket_cap_mb, several tensors in one all-reduce, no all-gather per parameter.
+A packet is the collective's part for one rank, so smaller groups help too. Pad buffers to 512 bytes.
+
+## Limits of the method
+The task sizes are recorded from Level1 on. Latency that no larger packet could avoid counts as lost here as well.
+
+## References
+msprof-analyze advisor: communication packets (16 MB, 1 MB, 20 %) and byte alignment (512 bytes); HCCL_BUFFSIZE in the
+HCCL user guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis import limits as limits_
+from analysis.finding import Candidate, NotMeasured, Value, Words
+from analysis.intervals import Ints
+from analysis.kernels import Bools, Floats
+from analysis.limits import limit
+from analysis.packets import Packets, faster, medians, packets, shown
+from analysis.run import Run
+
+NEEDS = ("comm_tasks", "peer_waits")
+#: Sizes apart by this factor tell what size does; a class of sizes needs so many transfers.
+_LARGER, _ENOUGH = 4, 3
+
+TEXT = {
+    "en": {
+        "small": Words(
+            "{time_share} of the time of transfers is in packets too small for their link: {rate_bytes_per_s} instead "
+            "of {usual_bytes_per_s}, {lost_ns} of each step ({lost_share})",
+            "{count} packets a step on rank {rank}, most of {size_bytes}. Make collectives fewer and larger: a larger "
+            "bucket_cap_mb, several tensors in one operator, smaller groups. All of them, hidden ones included, "
+            "take {whole_ns} longer than large ones.",
+        ),
+        "unaligned": Words(
+            "{time_share} of the time of transfers is in packets whose size is no multiple of 512 bytes: "
+            "{rate_bytes_per_s} instead of {usual_bytes_per_s}, {lost_ns} of each step ({lost_share})",
+            "{count} packets a step on rank {rank}, most of {size_bytes}. Pad the buffers so that each rank's part is "
+            "a multiple of 512 bytes. All of them, hidden ones included, take {whole_ns} longer than aligned ones.",
+        ),
+    },
+    "zh": {
+        "small": Words(
+            "传输时间中有 {time_share} 花在对链路而言过小的包上：带宽 {rate_bytes_per_s}，"
+            "大包为 {usual_bytes_per_s}，每步损失 {lost_ns}（{lost_share}）",
+            "rank {rank} 每步 {count} 个包，多为 {size_bytes}。请减少集合通信次数并增大每次的数据量："
+            "增大 bucket_cap_mb，把多个张量合并到一个算子，缩小通信域。含被掩盖的在内，共比大包多用 {whole_ns}。",
+        ),
+        "unaligned": Words(
+            "传输时间中有 {time_share} 花在大小不是 512 字节整数倍的包上：带宽 {rate_bytes_per_s}，"
+            "对齐的为 {usual_bytes_per_s}，每步损失 {lost_ns}（{lost_share}）",
+            "rank {rank} 每步 {count} 个包，多为 {size_bytes}。请填充缓冲区，使每张卡的部分为 512 字节的整数倍。"
+            "含被掩盖的在内，共比对齐的包多用 {whole_ns}。",
+        ),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When packets are small."""
+
+    sdma_bytes: float = limit(16e6, "bytes", "msprof-analyze: below 16 MB SDMA does not reach its bandwidth")
+    rdma_bytes: float = limit(1e6, "bytes", "msprof-analyze: below 1 MB RDMA does not reach its bandwidth")
+    aligned_bytes: float = limit(512, "bytes", "msprof-analyze: SDMA moves whole lines of 512 bytes fastest")
+    least_time: float = limit(0.2, "share of the time of transfers", "msprof-analyze: more than 20 % of small packets")
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    """At most two candidates: packets too small, and packets unaligned."""
+    found = run.get(packets)
+    if not len(found):
+        return
+    small = found.bytes < np.where(found.rdma, limits.rdma_bytes, limits.sdma_bytes)
+    odd = ~found.rdma & (found.bytes > limits.aligned_bytes) & (found.bytes % int(limits.aligned_bytes) != 0)
+    aligned = medians(found.rate, found.what * 64 + found.size, ~odd)
+    known = [
+        (text, some, usual)
+        for text, some, usual in (("unaligned", odd, aligned), ("small", small, _large(found, small)))
+        if _much(found, some, limits) and not np.isnan(usual[some]).all()
+    ]  # fmt: skip
+    for text, some, usual in known:
+        yield _candidate(run, found, some, usual, text)
+    if not known and _much(found, small, limits):
+        raise NotMeasured(
+            "all packets of this capture are small and of about one size: none shows what the link can do",
+            "本次采集的包都很小且大小相近，无法得知链路的能力",
+            "a step with larger collectives, e.g. a larger bucket_cap_mb",
+        )
+
+
+def _much(found: Packets, some: Bools, limits: Limits) -> bool:
+    return bool(found.dur[some].sum() > limits.least_time * found.dur.sum())
+
+
+def _large(found: Packets, small: Bools) -> Floats:
+    """The rate of large packets of the same kind; where there are none, of the largest in the capture."""
+    usual = medians(found.rate, found.what, ~small)
+    for what in np.unique(found.what[np.isnan(usual)]).tolist():
+        rows = np.flatnonzero(found.what == what)
+        top = rows[found.size[rows] == found.size[rows].max()]
+        if len(top) >= _ENOUGH:
+            fits = rows[found.bytes[rows] * _LARGER <= found.bytes[top].min()]
+            usual[fits] = np.median(found.rate[top])
+    return usual
+
+
+def _candidate(run: Run, found: Packets, some: Bools, usual: Floats, text: str) -> Candidate:
+    less = np.zeros(len(found), np.int64)
+    rows = np.flatnonzero(some & ~np.isnan(usual))
+    # No more than its likes: what one packet takes above the median of its size has another cause (a slow link).
+    like = medians(found.rate, found.what * 64 + found.size, some)
+    takes = np.minimum(found.dur[rows], found.bytes[rows] / like[rows])
+    less[rows] = np.maximum(0, takes - found.bytes[rows] / usual[rows]).astype(np.int64)
+    gain, steps = faster(run, found, less), run.step_count
+    mine = rows[found.rank[rows] == gain.rank] if (found.rank[rows] == gain.rank).any() else rows
+    numbers: dict[str, Value] = {
+        "rank": gain.rank, "time_share": float(found.dur[some].sum() / found.dur.sum()), "count": len(mine) // steps,
+        "size_bytes": int(np.median(found.bytes[some])), "lost_ns": gain.lost_ns // steps,
+        "lost_share": gain.lost_ns / run.wall_ns if run.wall_ns else 0.0, "whole_ns": gain.whole_ns // steps,
+        "rate_bytes_per_s": _pace(found, mine) * 1e9,
+        "usual_bytes_per_s": float(np.median(usual[mine])) * 1e9 if len(mine) else None,
+    }  # fmt: skip
+    return Candidate(
+        "small_packets", text, numbers, shown(found, mine, less), gain.change, "medium", gain.lost_ns, gain.lost_ns
+    )
+
+
+def _pace(found: Packets, rows: Ints) -> float:
+    return float(found.bytes[rows].sum() / max(1, found.dur[rows].sum()))

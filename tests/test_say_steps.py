@@ -1,0 +1,48 @@
+"""Sentences about each step, of jobs that marked none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from analysis.engine import detectors
+from analysis.finding import Words
+from analysis.say import RECORDED, STEP, filled, per
+from analysis.settings import DEFAULT
+
+EACH = re.compile(r"(?<!out )\b(?:of|in|times) (?:each|every|a) step\b|\beach step would\b|每步")
+
+
+@pytest.mark.parametrize(
+    "text, none",
+    [
+        ("the device idles {a} of each step (3 %), x", "the device idles {a} of the recorded time (3 %), x"),
+        ("move it out of the step. Take it out of the step's way", None),
+        ("8 times a step: 3 ms", "8 times in the recorded time: 3 ms"),
+        ("each step would be 2 ms shorter", "the recorded time would be 2 ms shorter"),
+        ("200 kernels of each step, 2 µs each, are", "200 kernels, 2 µs each, are"),
+        ("设备每步空闲 3 ms", "设备在采集时段内空闲 3 ms"),
+        ("每步可缩短 2 ms", "采集时段可缩短 2 ms"),
+        ("在同一步手动调用", None),
+    ],
+)
+def test_sentences(text: str, none: str | None) -> None:
+    assert per(text, RECORDED) == (none or text)
+    assert per(text, STEP) == text
+
+
+def test_no_detector_speaks_of_each_step_where_there_is_none() -> None:
+    told = [
+        per(text, RECORDED)
+        for detector in detectors(DEFAULT) for texts in detector.text.values() for words in texts.values()
+        for text in (words.title, words.advice)
+    ]  # fmt: skip
+    assert len(told) > 80
+    assert [text for text in told if EACH.search(text)] == []
+
+
+def test_numbers_are_filled_as_ever() -> None:
+    words = Words("Rank {ranks}: {idle_ns} of each step", "[[{none_ns} of each step]]{count} a step.")
+    said = filled(words, {"ranks": "1, 2", "idle_ns": 1_500_000, "none_ns": None, "count": 3, "per": RECORDED})
+    assert said == Words("Ranks 1, 2: 1.50 ms of the recorded time", "3 in the recorded time.")

@@ -139,9 +139,10 @@ class StandIns:
                 name = (role(entry) or "").format(device=0, number=0)
                 return entry if not name else self._make(entry, {entry: Path(name)}) / name
             links = dict(self._links(entry))
-        except OSError:
+            strange = any(path.name != place.name for path, place in links.items())
+            return self._make(entry, links) if strange else entry
+        except OSError:  # not readable, or no room for links: readers get what is there
             return entry
-        return self._make(entry, links) if any(path.name != place.name for path, place in links.items()) else entry
 
     def real(self, path: Path) -> Path:
         """The file or directory that a path in a stand-in stands for."""
@@ -164,7 +165,7 @@ class StandIns:
     def _make(self, entry: Path, links: dict[Path, Path]) -> Path:
         alone = next(iter(links)) == entry
         above = entry.parent.parts[-_ABOVE:] if not alone else ()
-        parts = [part for part in above if part != entry.anchor]
+        parts = [part for part in above if part not in (entry.anchor, os.pardir)]
         place = self.scratch.joinpath(str(len(self._real)), *parts, entry.name)
         place.mkdir(parents=True)
         self._real[place] = entry

@@ -97,3 +97,16 @@ def test_no_more_than_the_beginning_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.dat"
     path.write_bytes(b"[" + b" " * 100_000 + b'{"ts": "1700000000000000.000"}]')
     assert told.role(path) is None
+
+
+def test_a_stand_in_stays_in_its_own_directory(tmp_path: Path) -> None:
+    """Whatever the way to a capture looks like."""
+    folder = tmp_path / "a" / "b" / "c"
+    folder.mkdir(parents=True)
+    (folder / "x.dat").write_bytes(b'[{"ts": "1700000000000000.000"}]')
+    stand_ins = told.StandIns(tmp_path / "scratch" / "told")
+    way = folder / ".." / ".." / "b" / ".." / ".." / "a" / "b" / "c"
+    place = stand_ins.of(way)
+    assert place.name == "c" and (place / "trace_view.json").is_file()
+    assert place.resolve().is_relative_to((tmp_path / "scratch" / "told").resolve())
+    assert stand_ins.real(place / "trace_view.json") == way / "x.dat"

@@ -87,7 +87,7 @@ class Opener:
 
     def damage(self, root: Path) -> tuple[str, ...]:
         """What a rank lacks because an archive around it is damaged."""
-        said = []
+        said, root = [], self.stand_ins.real(root)
         for each in self._around(root):
             name, here = self.origin(each.path).name, self.origin(root).parts
             if each.found.damage:
@@ -104,6 +104,7 @@ class Opener:
 
     def losses(self, roots: list[Path]) -> Iterator[IngestError]:
         """What the archives lost that no rank of ``roots`` tells of."""
+        roots = [self.stand_ins.real(root) for root in roots]
         told = [self.origin(root).parts for root in roots]
         for each in self.opened.values():
             within = [root for root in roots if each.root == root or each.root in root.parents]

@@ -76,8 +76,8 @@ TEXT = {
         "guessed": Words(
             "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size: "
             "a rank comes late, or a link is slow",
-            "Profile every rank of the group over the same steps "
-            "[[npu:(profiler_level=Level1 on this one is enough) ]]to know which. " + _SAVES,
+            "Profile every rank of the group over the same steps (on Ascend: profiler_level=Level1 on this one is "
+            "enough), then it is known which. " + _SAVES,
         ),
         "ordered": Words(
             "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls; rank {witness} "
@@ -114,8 +114,7 @@ TEXT = {
         ),
         "guessed": Words(
             "集合通信每步比同规模最快者多用 {wait_ns}（{wait_share}）：有卡迟到或链路偏慢",
-            "请在相同的步上采集该通信域的所有卡[[npu:（本卡用 profiler_level=Level1 即可）]]，便可知是哪张。"
-            + _SAVES_ZH,
+            "请在相同的步上采集该通信域的所有卡（昇腾上本卡用 profiler_level=Level1 即可），便可知是哪张。" + _SAVES_ZH,
         ),
         "ordered": Words(
             "按调用顺序，{count} 次集合通信中有 {last_share} 由 rank {peer} 最后到达；"

@@ -44,20 +44,16 @@ TEXT = {
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
             "freed; {calls} calls in a step, {retries} of them right after a free; {code_share} of the time "
             "in {code}",
-            "[[npu:Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True. ]]"
-            "[[cuda:Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. ]]"
-            "[[rocm:Set PYTORCH_HIP_ALLOC_CONF=expandable_segments:True. ]]"
-            "Remove empty_cache() from the step and keep shapes the same. Allocations right after a free may be second "
-            "tries: the memory is full, and a smaller batch or recomputation gives room.",
+            "Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True (CUDA: PYTORCH_CUDA_ALLOC_CONF), remove empty_cache() "
+            "from the step, keep shapes the same. Allocations right after a free may be second tries: the memory "
+            "is full, and a smaller batch or recomputation gives room.",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
             "其中 {retries} 次紧跟释放之后，{code_share} 的时间在 {code}",
-            "[[npu:设置 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True，]]"
-            "[[cuda:设置 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True，]]"
-            "[[rocm:设置 PYTORCH_HIP_ALLOC_CONF=expandable_segments:True，]]"
+            "设置 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True（CUDA：PYTORCH_CUDA_ALLOC_CONF），"
             "训练步内不要调用 empty_cache()，保持形状不变。"
             "紧跟释放的申请可能是内存已满后的重试：减小批量或开启重计算。",
         )

@@ -160,7 +160,7 @@ CAPABILITIES: tuple[Capability, ...] = (
                "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
     Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
                _SPANS + "'cpu_op'", _NPU, _CUDA),
-    Capability("runtime_calls", ("calls into CANN or CUDA", "CANN 或 CUDA 调用"), "span",
+    Capability("runtime_calls", ("calls into the runtime library", "运行时库调用"), "span",
                _SPANS + "'runtime'", _LEVEL1, _CUDA, 1),
     Capability("python", ("Python functions and call stacks", "Python 函数与调用栈"), "stack",
                "SELECT rank FROM stack UNION SELECT rank FROM span WHERE kind = 'python'",
@@ -246,11 +246,9 @@ def _has(
     lacking = tuple(rank for rank in run.ranks if rank not in having)
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)
-    if capability.table == "comm" and lacking[0] in untold:
-        why, why_zh, collect_with = _NOT_TOLD  # it was recorded, and nobody knows it
-    else:
-        why, why_zh, collect_with = _why(capability, said(lacking[0]), *made[lacking[0]])
-    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, why, why_zh, collect_with)
+    unknown = capability.table == "comm" and lacking[0] in untold  # it was recorded, and nobody knows it
+    why = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
+    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, *why)
 
 
 def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> tuple[str, str, str | None]:

@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: Fewer kernels of a kind than this say nothing of what is usual.
 ENOUGH = 5
+#: Kernels of one name, grid and block do the same work if so many of them take as long as the median, within so much.
+ALIKE, NEAR = 0.95, 0.25
 #: MAD x this is the standard deviation of a normal distribution.
 SIGMA = 1.4826
 
@@ -103,11 +105,6 @@ class Kind:
     memset: bool
 
     @property
-    def known(self) -> bool:
-        """Whether what it holds tells the work: shapes, the geometry of the launch, or bytes set."""
-        return self.input_shapes is not None or (self.grid is not None and self.block is not None) or self.memset
-
-    @property
     def type(self) -> str:
         """What people call it: its type, else the operator that launched it, else its name."""
         plain = self.name.replace("(anonymous namespace)::", "").removeprefix("void ")
@@ -177,11 +174,13 @@ def kernels(run: Run) -> Kernels:
 def identity(run: Run) -> Ints:
     """Which kernels do the same work, per kernel; -1 where that cannot be told.
 
-    Without shapes and geometry (Level0) the n-th kernel of a name in every step does, as long as
-    every step of the rank has as many of them.
+    Without shapes (Level0, CUDA without record_shapes) the n-th kernel of a name in every step does,
+    as long as every step of the rank has as many of them. Where the steps are too few or differ, name
+    and launch geometry tell it, if nearly all of them take alike: a reduction over 64 channels has
+    one grid whatever its images measure.
     """
     every = run.get(kernels)
-    known = every.of(kind.known for kind in every.kinds)
+    known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
     if known.all():
         return every.kind
     ordinal = ordinals(run)
@@ -190,7 +189,20 @@ def identity(run: Run) -> Ints:
     if usable.any():
         _, named = np.unique(np.stack((every.kind[usable], ordinal[usable])), axis=1, return_inverse=True)
         same[usable] = len(every.kinds) + named.ravel()
+    few = np.isin(every.rank, [rank for rank in run.ranks if len(run.steps[rank]) < ENOUGH])
+    placed = every.of(kind.grid is not None and kind.block is not None for kind in every.kinds)
+    by_place = np.flatnonzero(~known & placed & (few | ~usable))
+    alike = by_place[_alike(every.dur[by_place], every.kind[by_place])]
+    same[alike] = every.kind[alike]
     return same
+
+
+def _alike(dur: Ints, group: Ints) -> Bools:
+    """Whether nearly all of each value's group are near its median."""
+    where, count = numbered(group)
+    usual = _middle(dur.astype(np.float64), where, count)
+    near = np.bincount(where, np.abs(dur - usual) <= NEAR * usual, len(count))
+    return (near >= ALIKE * count)[where]
 
 
 def ordinals(run: Run) -> Ints:

@@ -136,12 +136,15 @@ def faster(run: Run, found: Packets, less: Ints) -> Faster:
         at = rows[mine]
         length = operators.end[at] - operators.ts[at]
         bare[mine] = np.minimum(gain[at], length - computing.within(operators.ts[at], operators.end[at]))
-    totals = np.zeros((2, int(operators.rank.max(initial=0)) + 1), np.int64)
-    np.add.at(totals[0], operators.rank[rows], bare)
-    np.add.at(totals[1], operators.rank[rows], gain[rows])
+    if not len(rows):
+        return Faster(Change(), 0, 0, int(found.rank.min(initial=np.iinfo(np.int32).max)))
+    ranks, of = np.unique(operators.rank[rows], return_inverse=True)
+    totals = np.zeros((2, len(ranks)), np.int64)
+    np.add.at(totals[0], of, bare)
+    np.add.at(totals[1], of, gain[rows])
     worst = int(totals[0].argmax())
     change = Change(tasks=operators.span_id[rows], task_ns=bare)
-    return Faster(change, int(totals[0, worst]), int(totals[1].max(initial=0)), worst)
+    return Faster(change, int(totals[0, worst]), int(totals[1].max()), int(ranks[worst]))
 
 
 def shown(found: Packets, rows: Ints, weight: Ints) -> tuple[Evidence, ...]:

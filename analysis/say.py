@@ -115,6 +115,11 @@ _PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm)(?:\|(?:npu|cuda|rocm))*): ?)?(.*?
 _NAME = re.compile(r"{(\w+)}")
 
 
+def on_device(text: str, device: str) -> str:
+    """A text without numbers, as it is said on a family of devices."""
+    return _PART.sub(lambda part: _told_part(part, set(), device), text)
+
+
 def _told_part(part: re.Match[str], known: set[str], device: str) -> str:
     meant = part[1] is None or device in part[1].split("|")
     return part[2] if meant and known.issuperset(_NAME.findall(part[2])) else ""

@@ -88,6 +88,7 @@ class Found:
 def find(paths: list[Path], opener: Opener | None = None) -> Found:
     """Walk an upload; without an opener archives are refused."""
     claims: dict[Path, dict[str, Claim]] = {}
+    real = opener.stand_ins.real if opener else Path
     refused: list[IngestError] = []
     for path in paths:
         before, named, opened = len(claims), len(refused), len(opener.opened) if opener else 0
@@ -97,17 +98,17 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
             continue
         walk = _Walk(path, claims, refused)
         for entry in walk:
-            asked = opener.stand_ins.of(entry) if opener else entry
-            found = _claims(asked, refused)
-            if found and asked != entry:
-                walk.done.add(entry)
+            if entry in walk.done:
+                continue
+            found = _told(entry, opener, walk, refused)
             for claim in found:
                 known = claims.setdefault(claim.root, {})
                 known[claim.format] = claim.with_files(known[claim.format]) if claim.format in known else claim
             if not found and not _opened(entry, opener, walk, refused):
                 unclaimed.append(entry)
         nothing_else, said = len(claims) == before, len(refused) > named or (opener and opener.lost_since(opened))
-        refused.extend(refuse.name_all(path, unclaimed, claims, nothing_else, bool(said)))
+        roots = {real(root) for root in claims}
+        refused.extend(refuse.name_all(path, unclaimed, roots, nothing_else, bool(said)))
     claims, beside = companion.part(claims)
     sources = [
         RankSource(root, tuple(of[name] for name in sorted(of)), opener.damage(root) if opener else ())
@@ -115,7 +116,6 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
     ]
     if opener:
         refused.extend(opener.losses([source.root for source in sources]))
-    real = opener.stand_ins.real if opener else Path
     read = {real(file): real(source.root) for source in sources for file in source.files}
     files = ledger.write(paths, read, beside, refused, opener)
     return Found(tuple(each for source in sources for each in source.by_device()), tuple(refused), tuple(files))
@@ -133,6 +133,21 @@ def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[Inges
     except IngestError as error:
         refused.append(error)
     return True
+
+
+def _told(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> list[Claim]:
+    """What readers claim of an entry, or of the stand-in in which its files have names that readers know."""
+    asked = opener.stand_ins.of(entry) if opener else entry
+    found = _claims(asked, refused)
+    if opener is None or asked == entry:
+        return found
+    if found:
+        walk.done.add(entry)
+    elif asked.is_dir():  # a folder of single files: each is asked about beside the others
+        for file in sorted(path for path in asked.iterdir() if path.is_file()):
+            found.extend(_claims(file, refused))
+        walk.done |= {opener.stand_ins.real(file) for claim in found for file in claim.files}
+    return found
 
 
 def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
@@ -164,7 +179,7 @@ class _Walk:
     def __init__(self, path: Path, claims: dict[Path, dict[str, Claim]], refused: list[IngestError]) -> None:
         self._path, self._claims, self._refused = path, claims, refused
         self._pending = deque([path])
-        self.done: set[Path] = set()  # directories that were read by way of a stand-in
+        self.done: set[Path] = set()  # what is read by way of a stand-in
         self._seen = self._directories = 0
 
     def visit(self, path: Path) -> None:

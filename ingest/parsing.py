@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import numpy.ma  # noqa: F401 - DuckDB asks for it in every child: 30 ms each
 
-from ingest import sandbox
+from ingest import peek, sandbox
 from ingest.capture import RankSource
 from ingest.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from ingest.errors import IngestError, no_room
@@ -32,7 +32,7 @@ _LITTLE = {"kineto": "60MB", "torch_npu_text": "90MB"}
 #: three hundredths, where so little is not enough.
 _LARGE = 200
 #: How many times its size a packed trace is taken for; simulated ones are 12 times, no real one of 86 is 35 times.
-_PACKED = 15
+_PACKED, _GZIP = 15, b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) ->
 
 def _memory(source: RankSource) -> list[str]:
     """What DuckDB may use for a rank: at first, where that was too little, and at most."""
-    tenth = sum(file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1) for file in source.files) // 10**7
+    packed = {file: _PACKED if peek.head(file).startswith(_GZIP) else 1 for file in source.files}
+    tenth = sum(file.stat().st_size * times for file, times in packed.items()) // 10**7
     first = [_LITTLE[claim.format] for claim in source.claims if claim.format in _LITTLE]
     thrifty = len(first) == len(source.claims) == 1
     share = 3 * tenth // 10 if thrifty else tenth

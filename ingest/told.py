@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest import peek
-from ingest.ascend import exports, rankdir
+from ingest.ascend import exports, prof_dir, rankdir
 from ingest.ascend.db_tables import ANALYSIS, KNOWN
 from ingest.cluster import files as cluster
 from ingest.errors import IngestError
@@ -57,17 +57,23 @@ _TABLES: tuple[tuple[frozenset[str], str], ...] = tuple(
         ("full_kernel_name|FLOPs|FLOPS", "flops_0.txt"),
     )
 )
+#: One of the traces that old versions of msprof write for each iteration: device and number are filled in.
+_ITERATION = "msprof_{device}_0_{number}.json"
 #: Beginning of JSON -> its name; a pattern searched in the first bytes. The first that fits counts.
 _JSON: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), name)
     for pattern, name in (
         (rb'^\[.*"fullname"\s*:.*"ts"\s*:\s*\d', "timeline_display_0.json"),
         (rb'^\[.*"ts"\s*:\s*"\d', "trace_view.json"),
-        (rb'^\[.*"name"\s*:\s*"(?:Ascend Hardware|CANN|Overlap Analysis)"', "trace_view.json"),
+        (rb'^\[.*"Ascend Hardware".*"Step Trace\(', _ITERATION),
+        (rb'^\[.*"name"\s*:\s*"(?:CANN|Overlap Analysis)"', "trace_view.json"),
         (rb'^\{\s*"step\w*"\s*:.*"Communication Time Info"', "communication.json"),
         (rb'^\{\s*"step\w*"\s*:.*"Transport Type"', "communication_matrix.json"),
         (rb'^\{.*"common_config"\s*:.*"experimental_config"', "profiler_info.json"),
         (rb'^\{.*"(?:ENV_VARIABLES|parallel_group_info|distributed_args)"\s*:\s*\{', "profiler_metadata.json"),
+        (rb'^\{.*"collectionTimeEnd"\s*:\s*"\d', "end_info.{device}"),
+        (rb'^\{.*"collectionTimeBegin"\s*:\s*"\d', "start_info.{device}"),
+        (rb'^\{.*"DeviceInfo"\s*:', "info.json.{device}"),
         (rb'^\{\s*"sampling_interval"\s*:.*"op_info"', "pipeline_profiling_0.json"),
         (rb'^\{\s*"fp_start"\s*:\s*"[^"]*"\s*,\s*"bp_end"', "step_trace_point_info.json"),
         (rb'^\{\s*"p2p"\s*:\s*\[.*"collective"\s*:\s*\[|^\{\s*"collective"\s*:\s*\[.*"p2p"\s*:\s*\[',
@@ -130,8 +136,8 @@ class StandIns:
         """What readers are asked about in place of a file or directory: mostly itself."""
         try:
             if not peek.at(entry).is_dir:
-                name = role(entry)
-                return entry if name is None else self._make(entry, {entry: Path(name)})
+                name = (role(entry) or "").format(device=0, number=0)
+                return entry if not name else self._make(entry, {entry: Path(name)}) / name
             links = dict(self._links(entry))
         except OSError:
             return entry
@@ -175,7 +181,11 @@ class StandIns:
 def _told(directory: Path) -> Iterator[tuple[Path, Path]]:
     """Each child with the name it goes by; of several that would go by one name none does."""
     children = [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
-    roles = {child: name for child in children if child.is_file() and (name := role(child))}
+    device = prof_dir.DEVICE.match(directory.name) or prof_dir.DEVICE.match(directory.parent.name)
+    roles = {
+        child: name.format(device=device[1] if device else 0, number=number)
+        for number, child in enumerate(children) if child.is_file() and (name := role(child))
+    }  # fmt: skip
     taken = [child.name for child in children if child not in roles] + list(roles.values())
     for child in children:
         name = roles.get(child, child.name)

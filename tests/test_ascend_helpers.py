@@ -86,3 +86,22 @@ def test_a_database_tells_them_as_well(tmp_path: Path) -> None:
         ("comm_task", 300, "hcom_allReduce__123_0_1", None), ("comm_task", 400, None, None),
         ("comm_task", 500, "hcom_allReduce__123_1_1", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "connection", "kind"),
+    [
+        ("DynTileFwkBackendKernelServer", 4294967295, "device_other"),  # by its entry point
+        ("MatmulAllReduce_server", 7, "device_other"),  # launched with the kernel it waits for
+        ("GatherNd", 8, "kernel"),  # an operator of its own
+        ("GatherNd", 4294967295, "kernel"),
+    ],
+)
+def test_schedulers_on_the_ai_cpu_do_not_compute(tmp_path: Path, name: str, connection: int, kind: str) -> None:
+    events = [
+        *processes(), task("MatmulAllReduce", 100, 500, "MIX_AIC", connection_id=7),
+        task(name, 50, 600, "AI_CPU", stream=5, connection_id=connection),
+    ]  # fmt: skip
+    got = load(write(tmp_path / ROOT, events), tmp_path)
+    assert got.one("SELECT kind FROM span WHERE dur_ns = 600") == kind
+    assert got.one("SELECT computing_ns FROM device_time WHERE step IS NULL") == (600 if kind == "kernel" else 500)

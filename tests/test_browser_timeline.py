@@ -172,3 +172,22 @@ def test_a_cell_never_poses_as_a_span(screen: Screen, store: dict[str, str]) -> 
     assert late.length < before / 20
     assert late.view[0] <= cell["ts"] and late.view[1] >= cell["ts"] + cell["dur"]
     assert late.page.locator(".tip").is_hidden()
+
+
+def test_the_critical_path_is_one_lane_whose_bars_lead_to_their_spans(late: Screen) -> None:
+    """Four waits for the rank that nobody captured make most of it; a click says so and leads to the collective."""
+    (row,) = [one for one in late.hook("rows") if one["label"] == "Critical path"]
+    pieces = [one for one in late.hook("visible(9000)") if one["track"] == int(row["key"]) and not one.get("cell")]
+    longest = max(pieces, key=lambda one: one["dur"])
+    assert longest["name"] == "peer" and longest["dur"] == 154_372_959
+    late.click((longest["x"] + longest["x1"]) / 2, row["y"] + row["h"] / 2)
+    assert late.hook("picked")["path"] and late.hook("state.span") == f"path.{longest['id']}"
+    drawer = late.page.locator(".drawer")
+    assert "Critical path: Uncaptured rank" in drawer.inner_text() and "36 %" in drawer.inner_text()
+    drawer.get_by_text("hcom_allReduce__848_2_1").click()
+    late.settle()
+    assert late.hook("picked")["name"] == "hcom_allReduce__848_2_1" and not late.hook("picked").get("path")
+    late.page.get_by_role("button", name="Tracks").first.click()
+    late.page.locator(".menu .line label", has_text="Critical path").locator("input").uncheck()
+    late.settle()
+    assert "Critical path" not in [one["label"] for one in late.hook("rows")]

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import ingest
+from analysis.culprit import codes
+from analysis.host_spans import hosts
+from analysis.idle import idle
 from analysis.kernels import identity, kernels
 from analysis.run import Run
+from analysis.views import install
 from ingest import store
 from ingest.readers import Facts, kineto, memory_timeline, readers
 from tests.kineto_files import REAL, TRACES, Event, Maker, clipped, length, merged, ns, task, x
@@ -333,13 +338,21 @@ def test_external_ids_that_rarely_name_an_operator_name_none(tmp_path: Path) -> 
 
 
 def test_without_shapes_name_grid_and_block_tell_the_work(tmp_path: Path) -> None:
-    sizes = [([1, 1, 1], [64, 1, 1]), ([2, 1, 1], [64, 1, 1]), ([1, 1, 1], [128, 1, 1]), ([1, 1, 1], [64, 1, 1])]
+    """Unless they take unlike: then it is not known."""
+    sizes = [
+        ([1, 1, 1], [64, 1, 1], 3),
+        ([2, 1, 1], [64, 1, 1], 3),
+        ([1, 1, 1], [128, 1, 1], 3),
+        ([9, 1, 1], [9, 1, 1], 3),
+    ]
+    sizes += [([1, 1, 1], [64, 1, 1], 3.2), ([9, 1, 1], [9, 1, 1], 9)]
     run = written([
-        event for n, (grid, block) in enumerate(sizes, 1)
-        for event in (launch(10 * n, 2, n), kernel(10 * n + 3, n, grid=grid, block=block))
+        event for n, (grid, block, dur) in enumerate(sizes, 1)
+        for event in (launch(20 * n, 2, n), {**kernel(20 * n + 3, n, grid=grid, block=block), "dur": dur})
     ], tmp_path)  # fmt: skip
-    first, wider, other, again = run.get(identity).tolist()
+    first, wider, other, unlike, again, unlike_too = run.get(identity).tolist()
     assert first == again and len({first, wider, other}) == 3 and first >= 0
+    assert unlike == unlike_too == -1
 
 
 def test_without_anything_the_place_in_the_step_tells_it(tmp_path: Path) -> None:
@@ -407,3 +420,25 @@ def test_a_device_without_its_host_has_the_steps_of_its_annotations(made: Maker)
     ]  # fmt: skip
     steps = made(device).rows("step", "step, ts_ns, host_dur_ns, device_dur_ns, phase, source")
     assert steps == [(n, ts, None, 5000, "decode", "device annotation") for n, ts in enumerate((10000, 30000))]
+
+
+# --- annotations -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sleep_inside_an_annotation_is_the_hosts_and_is_named(tmp_path: Path) -> None:
+    """Nothing is recorded below the annotation, and the device idles 989 us."""
+    run = written([
+        op("aten::add", 0, 5, 1, [[8]]), launch(1, 2, 1), kernel(5, 1),
+        x("user_annotation", "# running sparse arch", 10, 1000),
+        op("aten::add", 990, 10, 2, [[8]]), launch(992, 2, 2), kernel(998, 2),
+    ], tmp_path)  # fmt: skip
+    spans = run.get(hosts).spans(0)
+    (named,) = run.con.execute("SELECT span_id FROM span WHERE kind = 'annotation'").fetchall()
+    assert spans.ids[spans.latest(list(run.get(hosts).threads[0].of_track), np.array([500_000]))].tolist() == list(
+        named
+    )
+    assert [str(code) for code in codes(run, 0, np.array([500_000]))] == ["# running sparse arch"]
+    install(run.con)
+    found = run.get(idle)
+    late = found.pick("host_late")
+    assert (found.end - found.start)[late].sum() > 900_000 and set(found.host[late].tolist()) == set(named)

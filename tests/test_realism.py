@@ -36,6 +36,8 @@ import pytest
 
 import ingest
 from collectors.backends.simulated import AscendOptions, SimConfig, simulate, write_db, write_text
+from collectors.scenarios._plant import Options, plan
+from collectors.scenarios._plant import write as write_case
 from ingest import store
 
 Values = npt.NDArray[np.float64]
@@ -223,3 +225,40 @@ def repeats(runs: Runs, ordinal: str) -> dict[str, Values]:
         if usual > 5_000 and len(several) >= 6:
             found.setdefault(core, []).extend(1_000 * ns / usual for ns in several)
     return {core: np.array(shares) for core, shares in found.items()}
+
+
+# -- dialects ----------------------------------------------------------------------------------------------------------
+
+_LAUNCHED = (
+    "SELECT avg((span_id IN (SELECT dst_span_id FROM link WHERE route = 'host_to_device'))::INT) FROM span WHERE "
+)
+#: What sets a 910A apart, each as one number, and by how much real and made may differ.
+OF_910A = (
+    ("events, longest ns", "SELECT max(dur_ns) FROM span WHERE name IN ('EVENT_WAIT', 'EVENT_RECORD')", 10),
+    ("events with a launch", f"{_LAUNCHED} name IN ('EVENT_WAIT', 'EVENT_RECORD')", 0),
+    ("copies with a launch", f"{_LAUNCHED} kind = 'memcpy'", 0),
+    ("kernels with a launch", f"{_LAUNCHED} kind = 'kernel' AND name <> 'Other'", 0.05),
+    ("tasks named Other with a launch", f"{_LAUNCHED} name = 'Other'", 0),
+)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("export", ["text", "db"])
+def test_a_910a_is_like_the_real_one(
+    export: str, shared_traces: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = shared_traces.parent / "traces_2/Ascend+msinsight@c1e639ee-910A/test/data/pytorch" / export / "level1"
+    if not real.is_dir():
+        pytest.skip("the real captures (../shared/traces_2) are not here")
+    home = tmp_path_factory.mktemp("made")
+    write_case(plan([], 1, Options(ranks=4, steps=2, level=1, format=export, missing_ranks=2, dialect="910a")), home)
+    (theirs,), (ours,) = load([real], tmp_path_factory), load([home / "capture"], tmp_path_factory)
+    lines, failures = [], []
+    for name, sql, most in OF_910A:
+        one, other = (float(con.execute(sql).fetchall()[0][0]) for con in (theirs, ours))
+        lines.append(f"{name:<34} {one:>8.3f} {other:>8.3f}")
+        if abs(one - other) > most:
+            failures.append(lines[-1])
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
+    assert not failures, "\n".join(failures)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from timeline_served import SAMPLES, Served, get, layout_of, load
 
+from analysis.timeline import path
 from app.timeline import opened, route, wire
 from ingest import store
 
@@ -92,9 +93,12 @@ def test_the_layout_holds_every_span(served: Served) -> None:
     for number, spans, lanes, begin in rows:
         track = tracks[number]
         assert (track["spans"], track["lanes"], track["from"]) == (spans, lanes, begin)
-    assert {-1 - number for number in tracks if number < 0} <= {rank["rank"] for rank in found["ranks"]}
+    gaps = {number for number, track in tracks.items() if track["group"] == "gaps"}
+    assert {-1 - number for number in gaps} <= {rank["rank"] for rank in found["ranks"]}
+    assert {number for number in tracks if number < 0} - gaps == {path.TRACK}
     assert set(found["causes"]) >= {"host_late", "dependency", "unknown"}
-    ranks = [track["rank"] for track in found["tracks"]]
+    assert found["tracks"][0]["group"] == "path" and found["tracks"][0]["rank"] is None
+    ranks = [track["rank"] for track in found["tracks"][1:]]
     assert ranks == sorted(ranks) and found["from"] == 0
 
 
@@ -124,7 +128,7 @@ def test_a_tile_says_what_the_parquet_says(served: Served) -> None:
 def test_gap_pieces_tile_the_idle_time(served: Served) -> None:
     """Pieces do not overlap, lie in no work, and their sum is the idle time that the split finds on its own."""
     layout = layout_of(served)
-    for track in [track for track in layout["tracks"] if track["id"] < 0]:
+    for track in [track for track in layout["tracks"] if track["group"] == "gaps"]:
         _, columns = wire.decoded(served.get(f"tile?from=0&to={layout['to']}&px=4000&tracks={track['id']}").body)
         ends = columns["s_ts"] + columns["s_dur"]
         assert track["spans"] == len(ends) > 0 and (columns["s_ts"][1:] >= ends[:-1]).all()
@@ -140,6 +144,28 @@ def test_gap_pieces_tile_the_idle_time(served: Served) -> None:
         assert first["cause"] in layout["causes"]
         after = served.get(f"near?track={track['id']}&lane=0&ts={first['ts']}&dir=next").json
         assert (after["id"], after["ts"]) == (1, columns["s_ts"][1])
+
+
+def test_the_path_tiles_the_longest_window(served: Served) -> None:
+    """From the first to the last edge of the longest rank's steps, without a hole; every piece leads somewhere."""
+    layout = layout_of(served)
+    (track,) = [track for track in layout["tracks"] if track["group"] == "path"]
+    header, columns = wire.decoded(served.get(f"tile?from=0&to={layout['to']}&px=4000&tracks={track['id']}").body)
+    ends = columns["s_ts"] + columns["s_dur"]
+    assert (columns["s_ts"][1:] == ends[:-1]).all() and track["spans"] == len(ends)
+    longest = served.rows("SELECT max(e - b) FROM (SELECT min(ts_ns) b, max(ts_ns + dur_ns) e FROM step GROUP BY rank)")
+    assert int(columns["s_dur"].sum()) == longest[0][0]
+    assert {header["names"][n] for n in columns["s_name"]} <= set(layout["path_kinds"])
+    assert {header["kinds"][n] for n in columns["s_kind"]} == {"path"}
+    for at in range(0, len(ends), 7):
+        found = served.get(f"path/{int(columns['s_id'][at])}").json
+        assert (found["ts"], found["dur"]) == (columns["s_ts"][at], columns["s_dur"][at])
+        assert found["kind"] == header["names"][columns["s_name"][at]] and found["whole"] == longest[0][0]
+        if found["span"]:
+            assert served.get(f"span/{found['span']['id']}").json["name"] == found["span"]["name"]
+    after = served.get(f"near?track={track['id']}&lane=0&ts={track['from']}&dir=next").json
+    assert (after["id"], after["ts"]) == (1, columns["s_ts"][1])
+    assert (served.get("path/-1").status, served.get(f"path/{len(ends)}").status) == (404, 404)
 
 
 def test_a_span_and_its_arrows(served: Served) -> None:

@@ -81,10 +81,10 @@ def load(place: Path, capture: Path) -> RunInfo:
 
 
 def layout_of(of: Served) -> Any:
-    """The layout once the causes are known."""
+    """The layout once the causes and the critical path are known."""
     for _ in range(600):
         found = of.get("layout").json
-        if found["causes_state"] != "working":
+        if "working" not in (found["causes_state"], found["path_state"]):
             return found
         time.sleep(0.05)
     raise AssertionError("the causes never came")

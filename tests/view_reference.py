@@ -132,7 +132,10 @@ def kernel_group(job: Job) -> Rows:
 
 
 def kernel_sequence(job: Job) -> Rows:
-    found: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
+    """Every kernel and every gap of a sequence counts once, however many of its runs share it."""
+    found: dict[tuple[Any, ...], list[tuple[int, int, int]]] = defaultdict(list)
+    lengths: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
+    gaps: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
     for track in {span.track for span in job.spans}:
         lane = [s for s in job.spans if s.track == track and (s.kind in WORK or (s.kind == "wait" and s.dur > 0))]
         lane.sort(key=lambda s: (s.ts, s.span_id))
@@ -142,12 +145,15 @@ def kernel_sequence(job: Job) -> Rows:
                 if all(s.kind == "kernel" for s in run):
                     types = [(job.kernel.get(s.span_id) or (None,))[0] for s in run]
                     ops = tuple(s.name if op is None else op for s, op in zip(run, types, strict=True))
-                    gap = sum(max(0, b.ts - a.end) for a, b in zip(run, run[1:], strict=False))
-                    found[run[0].rank, ops].append((run[-1].ts, run[0].span_id, sum(s.dur for s in run), gap))
+                    between = {b.span_id: max(0, b.ts - a.end) for a, b in zip(run, run[1:], strict=False)}
+                    key = run[0].rank, ops
+                    found[key].append((run[-1].ts, run[0].span_id, sum(between.values())))
+                    lengths[key] |= {s.span_id: s.dur for s in run}
+                    gaps[key] |= between
     return [
-        (rank, list(ops), len(runs), sum(r[2] for r in runs), sum(r[3] for r in runs),
-         quantile([r[3] for r in runs], (1, 2)), min(runs)[1])
-        for (rank, ops), runs in found.items()
+        (key[0], list(key[1]), len(runs), sum(lengths[key].values()), sum(gaps[key].values()),
+         quantile([r[2] for r in runs], (1, 2)), min(runs)[1])
+        for key, runs in found.items()
     ]  # fmt: skip
 
 

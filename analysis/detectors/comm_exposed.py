@@ -47,42 +47,45 @@ TEXT = {
         "reduce": Words(
             _HEAD,
             "Reduce gradients while the backward pass still runs: DistributedDataParallel does so with buckets "
-            "(bucket_cap_mb: smaller ones start earlier), Megatron and MindSpeed with --overlap-grad-reduce. Do not "
-            "wait for a bucket before the next one is computed; under gradient accumulation use no_sync(). On Ascend "
-            "set HCCL_BUFFSIZE (MB) above the size of an operator." + _SIZES,
+            "(bucket_cap_mb: smaller ones start earlier), Megatron[[npu:  and MindSpeed]] with --overlap-grad-reduce. "
+            "Do not wait for a bucket before the next one is computed; under gradient accumulation use no_sync()."
+            "[[npu:  Set HCCL_BUFFSIZE (MB) above the size of an operator.]]" + _SIZES,
         ),
         "other": Words(
             _HEAD,
             "Start it before its result is needed and compute something else meanwhile: prefetch parameters "
             "(--overlap-param-gather, FSDP's forward_prefetch), overlap tensor parallel communication with matmuls, or "
-            "let fewer ranks share a layer. On Ascend set HCCL_BUFFSIZE (MB) above the size of an operator."
-            + _SIZES,
+            "let fewer ranks share a layer.[[npu:  Set HCCL_BUFFSIZE (MB) above the size of an operator.]]" + _SIZES,
         ),
         "whole": Words(
             "{collective} operators{beside} run without compute beside them for {exposed_ns} of each step "
             "({exposed_share}); how much of it is waiting for other ranks was not recorded",
-            "Record the parts of collectives (profiler_level=Level1 on Ascend; every rank on CUDA) to tell transfer "
-            "from waiting. If it is transfer, start it during the backward pass (bucket_cap_mb, --overlap-grad-reduce)."
+            "Record every rank[[npu: , or the parts of collectives (profiler_level=Level1),]] to tell transfer "
+            "from waiting. If it is transfer, start it during the backward pass (bucket_cap_mb, "
+            "--overlap-grad-reduce)."
             + _SIZES,
         ),
     },
     "zh": {
         "reduce": Words(
             _HEAD_ZH,
-            "请在反向计算进行时就规约梯度：DistributedDataParallel 用分桶实现（bucket_cap_mb 越小开始越早），Megatron "
-            "与 MindSpeed 用 --overlap-grad-reduce；不要等一个桶完成才计算下一个，梯度累积时用 no_sync()。昇腾上请将 "
-            "HCCL_BUFFSIZE（MB）设为大于单个算子的数据量。" + _SIZES_ZH,
+            "请在反向计算进行时就规约梯度：DistributedDataParallel 用分桶实现（bucket_cap_mb 越小开始越早），Megatron"
+            "[[npu:  与 MindSpeed]] 用 --overlap-grad-reduce；不要等一个桶完成才计算下一个，梯度累积时用 no_sync()。"
+            "[[npu: 请将 HCCL_BUFFSIZE（MB）设为大于单个算子的数据量。]]" + _SIZES_ZH,
         ),
         "other": Words(
             _HEAD_ZH,
             "请在需要结果之前启动通信并同时计算其他内容：预取参数（--overlap-param-gather、FSDP 的 forward_prefetch）、"
-            "将张量并行通信与矩阵乘重叠，或减少共享一层的卡数。昇腾上请将 HCCL_BUFFSIZE（MB）设为大于单个算子的数据量。"
+            "将张量并行通信与矩阵乘重叠，或减少共享一层的卡数。[[npu: 请将 HCCL_BUFFSIZE"
+            "（MB）设为大于单个算子的数据量。]]"
             + _SIZES_ZH,
         ),
         "whole": Words(
             "{collective} 算子{beside_zh}每步有 {exposed_ns}（{exposed_share}）运行时没有计算；"
             "其中多少是在等其他卡，未采集",
-            "请采集集合通信的内部任务（昇腾上 profiler_level=Level1，CUDA 上采集所有卡）以区分传输与等待。若是传输，"
+            "请采集所有卡[[npu: ，或采集集合通信的内部任务（profiler_level=Level1）]]，"
+            "以区分传输与等待。"
+            "若是传输，"
             "请在反向计算期间启动（bucket_cap_mb、--overlap-grad-reduce）。" + _SIZES_ZH,
         ),
     },

@@ -142,8 +142,9 @@ def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, c
 def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: Faster) -> Candidate:
     every, found, steps = run.get(kernels), run.get(packets), run.step_count
     rows = np.flatnonzero(mine.less)
-    totals = np.bincount(every.rank[rows], mine.less[rows]).astype(np.int64)
-    rank, slow = int(totals.argmax()), np.flatnonzero(moved)
+    ranks, of = np.unique(every.rank[rows], return_inverse=True)
+    totals = np.bincount(of, mine.less[rows]).astype(np.int64)
+    rank, lost, slow = int(ranks[totals.argmax()]), int(totals.max()), np.flatnonzero(moved)
     names: dict[str, int] = {}
     for row in rows.tolist():
         name = every.kinds[int(every.kind[row])].type
@@ -151,8 +152,8 @@ def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: 
     backend = run.con.execute("SELECT any_value(backend) FROM rank").fetchall()[0][0]
     numbers: dict[str, Value] = {
         "rank": rank, "times": round(float(np.median(every.dur[rows] / mine.usual[rows])), 2),
-        "count": int((every.rank[rows] == rank).sum()) // steps, "lost_ns": int(totals[rank]) // steps,
-        "lost_share": int(totals[rank]) / run.wall_ns if run.wall_ns else 0.0,
+        "count": int((every.rank[rows] == rank).sum()) // steps, "lost_ns": lost // steps,
+        "lost_share": lost / run.wall_ns if run.wall_ns else 0.0,
         "kernels": sorted(names, key=lambda name: -names[name])[:3],
         "rate_bytes_per_s": float(np.median(found.rate[slow])) * 1e9 if len(slow) else None,
         "usual_bytes_per_s": float(1e15 / np.median(theirs.usual[slow])) if len(slow) else None,
@@ -161,6 +162,6 @@ def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: 
     change = Change(tasks=every.span_id[rows], task_ns=mine.less[rows]) | gain.change
     return Candidate(
         "contention", "found", numbers, evidence(every, rows, mine.less[rows]), change, "medium",
-        int(totals[rank]) + gain.lost_ns, int(totals[rank]) + gain.lost_ns,
+        lost + gain.lost_ns, lost + gain.lost_ns,
     )  # fmt: skip
 

@@ -117,8 +117,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
             name = here.name if here else "this device"
             raise NotMeasured(
-                f"fp32 matrix kernels run; no faster precision of {name} (TF32, bf16, HF32) is known",
-                f"有 fp32 矩阵算子在运行，但不知道 {name} 有没有更快的精度（TF32、bf16、HF32）",
+                f"fp32 matrix kernels run; no faster precision of {name} is known",
+                f"有 fp32 矩阵算子在运行，但不知道 {name} 有没有更快的精度",
                 "flops of the device in analysis/device_facts.toml",
             )
 

@@ -44,6 +44,7 @@ from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
 from analysis.device import CUBE, VECTOR, device
+from analysis.family import family
 from analysis.finding import Candidate, Change, NotMeasured, Words
 from analysis.intervals import Ints
 from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
@@ -108,7 +109,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     every = run.get(kernels)
     counts = [blocks(kind) for kind in every.kinds]
     if every.kinds and not any(counts):
-        raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", "profiler_level=Level1")
+        collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "torch.profiler on the device"
+        raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
     shares = np.ones(len(every))
     known = False
     for rank in run.ranks:

@@ -35,6 +35,7 @@ from analysis import limits as limits_
 from analysis import whatif
 from analysis.arrival_order import Order, orders
 from analysis.collectives import collectives
+from analysis.family import family
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from analysis.run import Run
@@ -55,9 +56,9 @@ TEXT = {
         "uncaptured": Words(
             _HEAD + " for rank {peer}, which was not captured",
             "Nothing recorded here says why rank {peer} is late. Profile rank {peer} together with rank {witness} over "
-            "the same 5 steps: activities=[CPU, NPU], profiler_level=Level1, with_stack=True, gc_detect_threshold=0. "
-            "On its host look at the input pipeline, garbage collection, core binding, other processes and the clock "
-            "of its AI cores. " + _SAVES,
+            "the same 5 steps: [[npu: activities=[CPU, NPU], profiler_level=Level1, gc_detect_threshold=0, ]]"
+            "with_stack=True. On its host look at the input pipeline, garbage collection, core binding, other "
+            "processes and the clock of its device. " + _SAVES,
         ),
         "idle": Words(
             _HEAD + " for rank {peer}: its device idles {idle_ns} longer than theirs",
@@ -71,13 +72,15 @@ TEXT = {
         "clocked": Words(_HEAD + " for rank {peer} (clocks compared to +-{uncertainty_ns})", _SEE),
         "unnamed": Words(
             _HEAD + " in collectives for another rank; this capture does not say for which",
-            "Record it again with profiler_level=Level1: each wait then names the rank it is for. " + _SAVES,
+            "Record every rank over the same steps[[npu: , or this one with profiler_level=Level1]]: then it is known "
+            "which one comes late. " + _SAVES,
         ),
         "guessed": Words(
             "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size: "
             "a rank comes late, or a link is slow",
-            "Profile every rank of the group over the same steps (on Ascend: profiler_level=Level1 on this one is "
-            "enough), then it is known which. " + _SAVES,
+            "Profile every rank of the group over the same steps[[npu:  (profiler_level=Level1 on this one is "
+            "enough)]], "
+            "then it is known which. " + _SAVES,
         ),
         "ordered": Words(
             "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls; rank {witness} "
@@ -95,8 +98,8 @@ TEXT = {
         "uncaptured": Words(
             _HEAD_ZH + "在等未采集的 rank {peer}",
             "现有数据说明不了 rank {peer} 为何迟到。请在相同的 5 个步上同时采集 rank {peer} 和 rank {witness}："
-            "activities=[CPU, NPU]、profiler_level=Level1、with_stack=True、gc_detect_threshold=0，"
-            "并检查其主机的数据输入、垃圾回收、绑核、其他进程和 AI Core 频率。" + _SAVES_ZH,
+            "[[npu: activities=[CPU, NPU]、profiler_level=Level1、gc_detect_threshold=0、]]with_stack=True，"
+            "并检查其主机的数据输入、垃圾回收、绑核、其他进程和设备频率。" + _SAVES_ZH,
         ),
         "idle": Words(
             _HEAD_ZH + "在等 rank {peer}：它的设备比其他卡多空闲 {idle_ns}",
@@ -110,11 +113,13 @@ TEXT = {
         "clocked": Words(_HEAD_ZH + "在等 rank {peer}（时钟误差 ±{uncertainty_ns}）", _SEE_ZH),
         "unnamed": Words(
             _HEAD_ZH + "在集合通信中等其他卡，数据未说明在等哪张卡",
-            "请用 profiler_level=Level1 重新采集：之后每次等待都会标明对端。" + _SAVES_ZH,
+            "请在相同的步上采集所有卡[[npu: ，或用 profiler_level=Level1 重新采集本卡]]，"
+            "便可知是哪张卡迟到。" + _SAVES_ZH,
         ),
         "guessed": Words(
             "集合通信每步比同规模最快者多用 {wait_ns}（{wait_share}）：有卡迟到或链路偏慢",
-            "请在相同的步上采集该通信域的所有卡（昇腾上本卡用 profiler_level=Level1 即可），便可知是哪张。" + _SAVES_ZH,
+            "请在相同的步上采集该通信域的所有卡[[npu: （本卡用 profiler_level=Level1 即可）]]，"
+            "便可知是哪张。" + _SAVES_ZH,
         ),
         "ordered": Words(
             "按调用顺序，{count} 次集合通信中有 {last_share} 由 rank {peer} 最后到达；"
@@ -150,7 +155,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         raise NotMeasured(
             "waits inside collectives were not recorded, and the starts of the captured ranks do not show them",
             "未采集集合通信内部的等待，已采集各卡的起始时间也无法体现",
-            "profiler_level=Level1 (on CUDA: a profile of every rank)",
+            "profiler_level=Level1" if run.get(family) == "npu" else "a profile of every rank over the same steps",
         )
     yield from (_candidate(run, late) for late in peers)
 

@@ -39,11 +39,13 @@ from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
 from analysis.conversion import CONVERSIONS, conversion
+from analysis.family import family
 from analysis.finding import Candidate, Change, Words
 from analysis.intervals import Ints
 from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
 from analysis.origin import origin
 from analysis.run import Run
+from analysis.say import on_device
 
 NEEDS = ("kernels",)
 
@@ -67,13 +69,14 @@ TEXT = {
     },
 }
 ADVICE = {
-    "TransData": ("Keep the network in one format: cast weights once with torch_npu.npu_format_cast, or set "
-                  "torch.npu.config.allow_internal_format = False; on CUDA use channels_last throughout.",
-                  "请让全网保持同一格式：用 torch_npu.npu_format_cast 一次性转换权重，或设 "
-                  "torch.npu.config.allow_internal_format = False；CUDA 上全程使用 channels_last。"),
-    "Transpose": ("Store the tensor in the order it is read in, hand the matrix product a transposed input, or fuse "
-                  "with torch_npu.npu_confusion_transpose.",
-                  "请按读取顺序存放张量，或让矩阵乘直接接收转置输入，或用 torch_npu.npu_confusion_transpose 融合。"),
+    "TransData": ("Keep the network in one format[[npu: : cast weights once with torch_npu.npu_format_cast, or set "
+                  "torch.npu.config.allow_internal_format = False]][[cuda|rocm: : channels_last throughout]].",
+                  "请让全网保持同一格式[[npu: ：用 torch_npu.npu_format_cast 一次性转换权重，或设 "
+                  "torch.npu.config.allow_internal_format = False]][[cuda|rocm: ：全程使用 channels_last]]。"),
+    "Transpose": ("Store the tensor in the order it is read in, or hand the matrix product a transposed input"
+                  "[[npu: , or fuse with torch_npu.npu_confusion_transpose]].",
+                  "请按读取顺序存放张量，或让矩阵乘直接接收转置输入"
+                  "[[npu: ，或用 torch_npu.npu_confusion_transpose 融合]]。"),
     "Cast": ("Keep the tensor in the type it is used in: autocast whole blocks, hold weights in that type, drop "
              ".float() on the way.",
              "请让张量保持使用时的类型：对整块使用 autocast，权重直接存为该类型，去掉中途的 .float()。"),
@@ -100,7 +103,8 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> C
             "conversion": name, "ranks": ranks, **of_a_step(run, every, rows),
             "shapes": kind.input_shapes or None, "change": _change(kind), "consumer": _next(every, worst) or None,
             "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
-            "advice": ADVICE[name][0], "advice_zh": ADVICE[name][1],
+            "advice": on_device(ADVICE[name][0], run.get(family)),
+            "advice_zh": on_device(ADVICE[name][1], run.get(family)),
         },
         evidence(every, rows, every.dur[rows]), Change(tasks=every.span_id[rows], task_ns=every.dur[rows]),
     )  # fmt: skip

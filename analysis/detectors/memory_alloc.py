@@ -42,20 +42,23 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
-            "freed; {calls} calls in a step, {retries} of them right after a free; {code_share} of the time "
+            "freed; {calls} calls in a step[[, {retries} of them right after a free]]; {code_share} of the time "
             "in {code}",
-            "Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True (CUDA: PYTORCH_CUDA_ALLOC_CONF), remove empty_cache() "
-            "from the step, keep shapes the same. Allocations right after a free may be second tries: the memory "
-            "is full, and a smaller batch or recomputation gives room.",
+            "Let the allocator grow its segments (expandable_segments:True in the environment variable"
+            "[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]][[rocm:  PYTORCH_HIP_ALLOC_CONF]] "
+            "of the allocator), remove empty_cache() from the step, keep shapes the same.[[ The {retries} "
+            "allocations right after a free may be second tries: the memory is full, and a smaller batch or "
+            "recomputation gives room.]]",
         )
     },
     "zh": {
         "found": Words(
-            "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
-            "其中 {retries} 次紧跟释放之后，{code_share} 的时间在 {code}",
-            "设置 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True（CUDA：PYTORCH_CUDA_ALLOC_CONF），"
-            "训练步内不要调用 empty_cache()，保持形状不变。"
-            "紧跟释放的申请可能是内存已满后的重试：减小批量或开启重计算。",
+            "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用"
+            "[[，其中 {retries} 次紧跟释放之后]]，{code_share} 的时间在 {code}",
+            "让分配器使用可扩展段（在分配器的环境变量[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]]"
+            "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
+            "保持形状不变。"
+            "[[紧跟释放的 {retries} 次申请可能是内存已满后的重试：减小批量或开启重计算。]]",
         )
     },
 }
@@ -76,7 +79,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     found, change = seen
     counted = [_calls(run, rank, limits.retry_ns) for rank in found.ranks]
     calls, retries = (max(column) for column in zip(*counted, strict=True))
-    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "retries": retries}
+    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "retries": retries or None}
     yield Candidate("memory_alloc", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 

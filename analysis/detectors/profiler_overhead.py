@@ -43,7 +43,8 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while the profiler works",
-            "The step is shorter without the profiler. Record less (profiler_level=Level1 or Level0, with_stack=False, "
+            "The step is shorter without the profiler. Record less ([[npu: profiler_level=Level1 or Level0, "
+            "]]with_stack=False, "
             "record_shapes=False, profile_memory=False) and compare only captures taken alike.",
         ),
         "held": Words(
@@ -56,7 +57,8 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：采集器自身工作时设备每步空闲 {idle_ns}（{idle_share}）",
-            "不采集时训练步更短。减少采集内容（profiler_level=Level1 或 Level0、with_stack=False、record_shapes=False、"
+            "不采集时训练步更短。减少采集内容（[[npu: profiler_level=Level1 或 Level0、]]with_stack=False、"
+            "record_shapes=False、"
             "profile_memory=False），只比较采集方式相同的数据。",
         ),
         "held": Words(

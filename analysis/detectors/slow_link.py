@@ -76,7 +76,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     known = found.peer >= 0
     if not known.any():
         return
-    link = (found.rank * (int(found.peer.max()) + 1) + np.maximum(found.peer, 0)) * len(found.links) + found.link
+    _, link = np.unique(np.stack((found.rank, found.peer, found.link)), axis=1, return_inverse=True)
+    link = link.ravel()
     usual, enough = _usual(found, link)
     if not enough.any():
         raise NotMeasured(

@@ -91,31 +91,20 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         return
     small = found.bytes < np.where(found.rdma, limits.rdma_bytes, limits.sdma_bytes)
     odd = ~found.rdma & (found.bytes > limits.aligned_bytes) & (found.bytes % int(limits.aligned_bytes) != 0)
-    unlike = _large(found, small)
-    if _much(found, odd, limits):
-        group = found.what * 64 + found.size
-        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
-    if _much(found, odd, limits):
-        group = found.what * 64 + found.size
-        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
-    if _much(found, odd, limits):
-        group = found.what * 64 + found.size
-        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
-    if _much(found, odd, limits):
-        group = found.what * 64 + found.size
-        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
-    if _much(found, odd, limits):
-        group = found.what * 64 + found.size
-        yield _candidate(run, found, odd, medians(found.rate, group, ~odd), "unaligned")
-    if _much(found, small, limits):
-        if not np.isnan(unlike[small]).all():
-            yield _candidate(run, found, small, unlike, "small")
-        elif not odd.any():
-            raise NotMeasured(
-                "all packets of this capture are small and of about one size: none shows what the link can do",
-                "本次采集的包都很小且大小相近，无法得知链路的能力",
-                "a step with larger collectives, e.g. a larger bucket_cap_mb",
-            )
+    aligned = medians(found.rate, found.what * 64 + found.size, ~odd)
+    known = [
+        (text, some, usual)
+        for text, some, usual in (("unaligned", odd, aligned), ("small", small, _large(found, small)))
+        if _much(found, some, limits) and not np.isnan(usual[some]).all()
+    ]  # fmt: skip
+    for text, some, usual in known:
+        yield _candidate(run, found, some, usual, text)
+    if not known and _much(found, small, limits):
+        raise NotMeasured(
+            "all packets of this capture are small and of about one size: none shows what the link can do",
+            "本次采集的包都很小且大小相近，无法得知链路的能力",
+            "a step with larger collectives, e.g. a larger bucket_cap_mb",
+        )
 
 
 def _much(found: Packets, some: Bools, limits: Limits) -> bool:
@@ -137,7 +126,10 @@ def _large(found: Packets, small: Bools) -> Floats:
 def _candidate(run: Run, found: Packets, some: Bools, usual: Floats, text: str) -> Candidate:
     less = np.zeros(len(found), np.int64)
     rows = np.flatnonzero(some & ~np.isnan(usual))
-    less[rows] = np.maximum(0, found.dur[rows] - found.bytes[rows] / usual[rows]).astype(np.int64)
+    # No more than its likes: what one packet takes above the median of its size has another cause (a slow link).
+    like = medians(found.rate, found.what * 64 + found.size, some)
+    takes = np.minimum(found.dur[rows], found.bytes[rows] / like[rows])
+    less[rows] = np.maximum(0, takes - found.bytes[rows] / usual[rows]).astype(np.int64)
     gain, steps = faster(run, found, less), run.step_count
     mine = rows[found.rank[rows] == gain.rank] if (found.rank[rows] == gain.rank).any() else rows
     numbers: dict[str, Value] = {

@@ -43,6 +43,7 @@ from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
 from analysis.conversion import conversion
+from analysis.family import family
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from analysis.fusions import Chain, Priced, chains, priced
 from analysis.intervals import Intervals, Ints
@@ -67,14 +68,14 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: {kernels} are separate kernels, {count} times a step: {chain_ns} that one kernel does in "
             "{fused_ns}",
-            "Use {operator} (on CUDA: {cuda}). The tensors between these kernels are written and read for nothing, "
+            "Use {operator}. The tensors between these kernels are written and read for nothing, "
             "{between_bytes} in each step. Launched by {origin}.",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：每步 {count} 处 {kernels} 是分开的算子，共 {chain_ns}，融合后约 {fused_ns}",
-            "请使用 {operator}（CUDA 上：{cuda}）。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin} 下发。",
+            "请使用 {operator}。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin} 下发。",
         )
     },
 }
@@ -83,7 +84,8 @@ TEXT = {
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
     if len(every) and all(kind.bytes is None for kind in every.kinds):
-        raise NotMeasured("no kernel has shapes", "算子未记录形状", "profiler_level=Level1; record_shapes=True")
+        collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
+        raise NotMeasured("no kernel has shapes", "算子未记录形状", collect_with)
     groups: dict[str, list[Chain]] = {}
     computes = every.of(conversion(kind) is None for kind in every.kinds)
     for chain in chains(every):
@@ -104,6 +106,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], prices: list[Priced]) -> Candidate:
     worst = max(prices, key=lambda one: int(one.cut.sum()))
+    if worst.rule and run.get(family) != "npu":
+        operator = worst.rule.cuda
     rows = np.concatenate([one.rows.ravel() for one in prices])
     cut = np.concatenate([one.cut.ravel() for one in prices])
     later = np.concatenate([one.rows[:, 1:].ravel() for one in prices])
@@ -116,7 +120,7 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
         "unfused", "found",
         {
             "ranks": said(ranks), "count": max(1, round(len(saved) / per)), "operator": operator,
-            "cuda": worst.rule.cuda if worst.rule else GENERIC, "between_bytes": between // per,
+            "between_bytes": between // per,
             "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[worst.rows[0]]),
             "chain_ns": spent // per, "fused_ns": (spent - int(cut.sum())) // per,
             "origin": str(origin(run, int(every.span_id[worst.rows[0, 0]]))) or "a call that was not recorded",

@@ -65,6 +65,8 @@ def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> La
     """The whole of it, from the level-of-detail file and the run's own tables."""
     origin, clock = run.execute("SELECT origin_ns, clock FROM run").fetchall()[0]
     ranks = run.execute("SELECT rank, device_name, host FROM rank ORDER BY rank").fetchall()
+    # A counter may go on after all work.
+    (last,), = run.execute("SELECT coalesce(max(last_ns), 0) FROM rank").fetchall()
     steps = run.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
     rows = con.execute(
         "SELECT track, rank, kind, name, process, lanes, spans, ts_ns, end_ns, sort FROM track "
@@ -74,7 +76,7 @@ def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> La
     tracks += [_gaps(rank, [track for track in tracks if track.rank == rank]) for rank, _, _ in ranks]
     counters = con.execute("SELECT id, rank, counter, series, least, most, points FROM counter ORDER BY id").fetchall()
     return Layout(
-        max([track.end for track in tracks] + [ts + dur for _, _, ts, dur in steps] + [1]), origin, clock,
+        max([track.end for track in tracks] + [ts + dur for _, _, ts, dur in steps] + [last, 1]), origin, clock,
         tuple(Rank(*row) for row in ranks),
         tuple(sorted((t for t in tracks if t.spans or t.group == "gaps"), key=_place)),
         tuple(Counter(*row) for row in counters), tuple(steps),

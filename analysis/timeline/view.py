@@ -1,4 +1,4 @@
-"""A tile with everything a canvas wants of it: the tracks of the run, the gap tracks, and the names as text."""
+"""A tile with everything a canvas wants of it: the tracks of the run, gaps, the critical path, and names as text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from analysis.idle import CODES
 from analysis.intervals import Ints
-from analysis.timeline import gaps
+from analysis.look.path import KINDS
+from analysis.timeline import gaps, path
 from analysis.timeline.gaps import Pieces
 from analysis.timeline.tiles import FEW, Arranged, Cells, Spans, tile
 
-#: The kind of the pieces of a gap track, after the kinds of the run.
-GAP = "gap"
+#: The kinds of the pieces of a gap track and of the critical path, after the kinds of the run.
+GAP, PATH = "gap", "path"
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,24 @@ def view(
     con: duckdb.DuckDBPyConnection, how: Arranged, pieces: Mapping[int, Pieces], begin: int, end: int, pixels: int,
     tracks: Sequence[int], longest_name: int,
 ) -> View:  # fmt: skip
-    """Some tracks from ``begin`` to before ``end``. Gap tracks have no pieces until their causes are known."""
-    idle = [(track, pieces[-1 - track]) for track in tracks if track < 0 and -1 - track in pieces]
-    counted = sum(last - first for first, last in (gaps.within(of, begin, end) for _, of in idle))
+    """Some tracks from ``begin`` to before ``end``. `pieces` holds those of tracks that are derived, once known."""
+    derived = [(track, pieces[track]) for track in tracks if track in pieces]
+    counted = sum(last - first for first, last in (gaps.within(of, begin, end) for _, of in derived))
     few = FEW - counted if counted < FEW else -1
     found = tile(con, how, begin, end, pixels, [track for track in tracks if track >= 0], few)
     kinds = how.kinds
-    parts = [gaps.tile(of, track, begin, end, found.bucket_ns) for track, of in sorted(idle)]
+    parts = [gaps.tile(of, track, begin, end, found.bucket_ns) for track, of in sorted(derived, key=lambda one: one[0])]
     ids, names = _names(con, found.spans, found.cells, longest_name)
-    spans = [replace(part, name=part.name + len(names), kind=part.kind + len(kinds)) for part, _ in parts]
+    spans = [
+        replace(part, name=part.name + len(names), kind=part.kind + len(kinds) + (part.track == path.TRACK))
+        for part, _ in parts
+    ]
     cells = [replace(part, name=part.name + len(names)) for _, part in parts]
     spans.append(replace(found.spans, name=np.searchsorted(ids, found.spans.name)))
     cells.append(replace(found.cells, name=np.searchsorted(ids, found.cells.name)))
     return View(
-        found.bucket_ns, Spans(*_joined(spans)), Cells(*_joined(cells)), (*names, *(CODES if parts else ())),
-        (*kinds, GAP),
+        found.bucket_ns, Spans(*_joined(spans)), Cells(*_joined(cells)), (*names, *((*CODES, *KINDS) if parts else ())),
+        (*kinds, GAP, PATH),
     )  # fmt: skip
 
 

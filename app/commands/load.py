@@ -48,6 +48,7 @@ def command(
       *memory-timeline.json(.gz) what torch.profiler's export_memory_timeline wrote
       .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another
 
+    Files may have any name: what they begin with tells what they are.
     Loading the same files again changes nothing, and a capture has one id however it is packed.
     Exits with 2 if any capture was refused; --files says what became of each file.
     """

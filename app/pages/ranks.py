@@ -8,7 +8,7 @@ from analysis.look import rank_sums
 from analysis.look import ranks as look
 from app import context
 from app.context import Context
-from app.panels import ranks_grid, ranks_step, store_empty, unmeasured
+from app.panels import ranks_grid, ranks_path, ranks_step, store_empty, unmeasured
 
 TITLE = "ranks.title"
 ICON = ":material/grid_on:"
@@ -17,7 +17,7 @@ GROUP = ""
 
 
 def render(ctx: Context) -> None:
-    """The sentence, the grid, how each rank stands, one step as a picture, the clocks."""
+    """The sentence, the grid, how each rank stands, the critical path, one step as a picture, the clocks."""
     st.subheader(ctx.say("ranks.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
@@ -39,5 +39,6 @@ def render(ctx: Context) -> None:
     ranks_grid.standing(ctx, found)
     if sums:  # nothing has a time that a step or a clock could be drawn from
         return
+    ranks_path.show(ctx)
     ranks_step.show(ctx, found)
     ranks_step.clocks(ctx, found)

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from analysis.idle import CODES
-from analysis.timeline import counters, detail, find, gaps, summary, window
+from analysis.timeline import counters, detail, find, gaps, path, summary, window
 from analysis.timeline.gaps import Pieces
 from analysis.timeline.ids import SPAN_BITS, TRACK_BITS
+from analysis.timeline.layout import gap_track
 from analysis.timeline.view import view
 from analysis.timeline.window import Row
 from app.timeline import asked, export, wire
@@ -58,9 +59,10 @@ def _tile(run: Opened, request: Request) -> Response:
     begin, end = asked.window(request.query_params)
     pixels = asked.whole(request.query_params, "px", 1, MOST_PIXELS)
     tracks = _tracks(run, request.query_params)
-    working = any(track < 0 for track in tracks) and not run.causes.done()
+    derived = {run.path if track == path.TRACK else run.causes for track in tracks if track < 0}
+    working = not all(one.done() for one in derived)
     with run.lod.cursor() as con:
-        found = view(con, run.how, _pieces(run), begin, end, pixels, tracks, wire.LONGEST_NAME)
+        found = view(con, run.how, run.pieces(), begin, end, pixels, tracks, wire.LONGEST_NAME)
     return Response(
         as_tile(run, begin, end, found), 200, dict(ASK_AGAIN if working else KEEP), "application/octet-stream"
     )
@@ -93,7 +95,7 @@ def _gap(run: Opened, request: Request) -> Response:
     ordinal = asked.number(request.path_params["ordinal"], "ordinal")
     if not run.causes.done():
         raise Refused("preparing", 503)
-    pieces = _pieces(run).get(rank)
+    pieces = run.pieces().get(gap_track(rank))
     if pieces is None or not 0 <= ordinal < len(pieces.start):
         raise Refused("unknown_gap", 404)
     with run.run.cursor() as con:
@@ -106,16 +108,33 @@ def _gap(run: Opened, request: Request) -> Response:
                     "line": shown(found.line) if found.line else None})  # fmt: skip
 
 
+def _on_path(run: Opened, request: Request) -> Response:
+    ordinal = asked.number(request.path_params["ordinal"], "ordinal")
+    if not run.path.done():
+        raise Refused("preparing", 503)
+    lane = run.lane()
+    if lane is None or not 0 <= ordinal < len(lane.pieces.start):
+        raise Refused("unknown_piece", 404)
+    with run.run.cursor() as con:
+        found = path.piece(con, lane, ordinal)
+    span = None
+    if found.span:
+        number, rank, name, ts, dur = found.span
+        span = {"id": run.slots.out(number, SPAN_BITS), "rank": rank, "name": shown(name), "ts": ts, "dur": dur}
+    return as_json({"rank": found.rank, "ts": found.ts, "dur": found.dur, "whole": found.whole, "kind": found.kind,
+                    "shift_ns": found.shift, "span": span})  # fmt: skip
+
+
 def _near(run: Opened, request: Request) -> Response:
     query = request.query_params
     track = run.slots.back(asked.whole(query, "track"), TRACK_BITS)
     lane, ts = asked.whole(query, "lane", 0, 65_535), asked.whole(query, "ts")
     span = run.slots.back(asked.whole(query, "id"), SPAN_BITS) if "id" in query else None
     forward = asked.choice(query, "dir", ("next", "prev")) == "next"
-    if track not in {each.id for each in run.layout.tracks}:
+    if track not in _there(run):
         raise Refused("unknown_track", 404)
     if track < 0:
-        pieces = _pieces(run).get(-1 - track)
+        pieces = run.pieces().get(track)
         found = None if pieces is None else gaps.near(pieces, ts, forward)
     else:
         with run.lod.cursor() as con:
@@ -166,7 +185,7 @@ def _file(run: Opened, kind: str, begin: int, end: int, tracks: list[int], title
     names = {track.id: (track.rank, f"{track.process} / {track.name}".strip(" /") or track.group)
              for track in run.layout.tracks}  # fmt: skip
     with run.lod.cursor() as con, run.run.cursor() as tables:
-        rows = chain(_idle_rows(_pieces(run), begin, end, tracks), window.spans(con, run.how, begin, end, tracks))
+        rows = chain(_derived_rows(run.pieces(), begin, end, tracks), window.spans(con, run.how, begin, end, tracks))
         if kind == "perfetto":
             writer = export.Perfetto(begin, end, names)
             text = export.perfetto(writer, title, rows, lambda ids: window.links(tables, ids))
@@ -183,27 +202,27 @@ def _file(run: Opened, kind: str, begin: int, end: int, tracks: list[int], title
         yield "".join(held).encode()
 
 
-def _idle_rows(pieces: Mapping[int, Pieces], begin: int, end: int, tracks: list[int]) -> Iterator[Row]:
+def _derived_rows(pieces: Mapping[int, Pieces], begin: int, end: int, tracks: list[int]) -> Iterator[Row]:
+    """Why devices idled; the critical path is no track of a rank, and files have no place for it."""
     for track in sorted(tracks):
-        if track < 0 and -1 - track in pieces:
-            of = pieces[-1 - track]
+        if track in pieces and track != path.TRACK:
+            of = pieces[track]
             for at in range(*gaps.within(of, begin, end)):
                 yield track, int(of.start[at]), int(of.end[at]), CODES[int(of.cause[at])], "idle", -1
 
 
-def _pieces(run: Opened) -> Mapping[int, Pieces]:
-    known = run.known()
-    return known.of_rank if known else {}
+def _there(run: Opened) -> set[int]:
+    """Every track that can be asked for."""
+    return {*(track.id for track in run.layout.tracks), path.TRACK}
 
 
 def _tracks(run: Opened, query: Mapping[str, str]) -> list[int]:
     """The tracks a request names, as the store numbers them; every track where it names none."""
     named = asked.ids(query, "tracks")
-    there = {track.id for track in run.layout.tracks}
     if named is None:
-        return sorted(there)
+        return sorted(track.id for track in run.layout.tracks)
     tracks = [run.slots.back(track, TRACK_BITS) for track in named]
-    if not there.issuperset(tracks):
+    if not _there(run).issuperset(tracks):
         raise Refused("unknown_track", 404)
     return tracks
 
@@ -211,5 +230,5 @@ def _tracks(run: Opened, query: Mapping[str, str]) -> list[int]:
 #: Path below the run -> what answers it.
 ANSWERS: dict[str, Answer] = {
     "layout": _layout, "tile": _tile, "counter": _counter, "span/{span}": _span, "gap/{rank}/{ordinal}": _gap,
-    "near": _near, "search": _search, "summary": _summary, "export": _export,
+    "path/{ordinal}": _on_path, "near": _near, "search": _search, "summary": _summary, "export": _export,
 }  # fmt: skip

@@ -1,29 +1,34 @@
 """Runs opened for the timeline: a few at a time, each once, whatever the number of visitors.
 
-Opening arranges a run that was never looked at (ingest/lod.py); why its device idled is found out behind that. Both
-happen on threads of their own: a request waits a while for the first and never for the second.
+Opening arranges a run that was never looked at (ingest/lod.py); why its device idled, and then its critical path, are
+found out behind that. All of it happens on threads of its own: a request waits a while for the first and never for
+the others.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 import duckdb
 
 from analysis import views
-from analysis.timeline.gaps import Causes, causes
+from analysis.timeline.gaps import Causes, Pieces, causes
 from analysis.timeline.ids import Slots
-from analysis.timeline.layout import Layout, layout
+from analysis.timeline.layout import Layout, gap_track, layout
+from analysis.timeline.path import TRACK, Lane, lane
 from analysis.timeline.tiles import Arranged, arranged
 from app.timeline.asked import Refused
 from ingest.errors import IngestError
 from ingest.lod import open_lod
 from ingest.store import open_run
 
+T = TypeVar("T")
 #: Runs that stay open; one may hold half a GB of its file in memory.
 KEPT = 4
 #: Seconds a request waits for a run to be arranged before it is told to come again.
@@ -40,10 +45,22 @@ class Opened:
     layout: Layout
     slots: Slots
     causes: Future[Causes]
+    path: Future[Lane]
 
     def known(self) -> Causes | None:
         """Why the devices idled; None while that is being found out, or where it could not be."""
         return self.causes.result() if self.causes.done() and self.causes.exception() is None else None
+
+    def lane(self) -> Lane | None:
+        """The critical path; None while it is being found, where it could not be, and where there is none."""
+        found = self.path.result() if self.path.done() and self.path.exception() is None else None
+        return found if found and len(found.pieces.start) else None
+
+    def pieces(self) -> dict[int, Pieces]:
+        """What is known of the tracks that are derived, by track."""
+        known, on_path = self.known(), self.lane()
+        found = {gap_track(rank): of for rank, of in (known.of_rank if known else {}).items()}
+        return found if on_path is None else {**found, TRACK: on_path.pieces}
 
 
 _bench = ThreadPoolExecutor(2, thread_name_prefix="timeline")
@@ -76,13 +93,14 @@ def _opened(store: Path, run_id: str) -> Opened:
     lod, run = open_lod(store, run_id), open_run(store, run_id)
     found = layout(lod, run)
     slots = Slots(rank.rank for rank in found.ranks)
-    return Opened(lod, run, arranged(lod), found, slots, _thinking.submit(_causes, store, run_id))
+    known = _thinking.submit(_asked, store, run_id, causes)
+    return Opened(lod, run, arranged(lod), found, slots, known, _thinking.submit(_asked, store, run_id, lane))
 
 
-def _causes(store: Path, run_id: str) -> Causes:
+def _asked(store: Path, run_id: str, measure: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     con = open_run(store, run_id)
     try:
         views.install(con)
-        return causes(con)
+        return measure(con)
     finally:
         con.close()

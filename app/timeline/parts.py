@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from analysis.causes import CAUSES, GAP_ONLY
+from analysis.look.path import KINDS
 from analysis.timeline.detail import Detail
+from analysis.timeline.gaps import Pieces
 from analysis.timeline.ids import SPAN_BITS, TRACK_BITS
 from analysis.timeline.layout import Track
+from analysis.timeline.path import TRACK
 from analysis.timeline.summary import Summary
 from analysis.timeline.view import View
 from app.timeline.opened import Opened
 from app.timeline.wire import Column, encoded, shown
+from app.words.path import TEXT
 
 #: Characters of a text, and of the arguments, and frames of a stack, that the details of one span show.
 LONGEST_TEXT, LONGEST_ARGS, MOST_FRAMES = 4_096, 100_000, 512
@@ -19,11 +25,11 @@ LONGEST_TEXT, LONGEST_ARGS, MOST_FRAMES = 4_096, 100_000, 512
 
 def as_layout(run: Opened) -> dict[str, Any]:
     """Everything but the spans. Clocks and gaps say "working" until they are known."""
-    found, known = run.layout, run.known()
-    pieces = known.of_rank if known else {}
+    found, known, pieces = run.layout, run.known(), run.pieces()
     clock = known.clock if known else None
     return {
-        "from": 0, "to": found.end, "origin": str(found.origin), "clock": found.clock, "causes_state": state(run),
+        "from": 0, "to": found.end, "origin": str(found.origin), "clock": found.clock,
+        "causes_state": state(run.causes), "path_state": state(run.path),
         "ranks": [
             {"rank": rank.rank, "device": shown(rank.device or ""), "host": shown(rank.host or ""),
              "shift_ns": clock.offsets[rank.rank].ns if clock and rank.rank in clock.offsets else None,
@@ -31,9 +37,12 @@ def as_layout(run: Opened) -> dict[str, Any]:
             for rank in found.ranks
         ],
         "tracks": [
-            _track(run, track, len(pieces[-1 - track.id].start) if -1 - track.id in pieces else None)
-            for track in found.tracks
-            if track.group != "gaps" or known is None or track.rank in pieces
+            *_path(pieces),
+            *(
+                _track(run, track, len(pieces[track.id].start) if track.id in pieces else None)
+                for track in found.tracks
+                if track.group != "gaps" or known is None or track.id in pieces
+            ),
         ],
         "counters": [
             {"id": each.id, "rank": each.rank, "counter": shown(each.counter), "series": shown(each.series),
@@ -42,14 +51,26 @@ def as_layout(run: Opened) -> dict[str, Any]:
         ],
         "steps": [{"rank": rank, "step": step, "ts": ts, "dur": dur} for rank, step, ts, dur in found.steps],
         "causes": {cause: list(text) for cause, text in {**CAUSES, **GAP_ONLY}.items()},
+        "path_kinds": {kind: list(TEXT[f"kind_{kind}"]) for kind in KINDS},
     }  # fmt: skip
 
 
-def state(run: Opened) -> str:
-    """Whether it is known why the devices idled: "working", "done" or "failed"."""
-    if not run.causes.done():
+def state(future: Future[Any]) -> str:
+    """Whether something is known by now: "working", "done" or "failed"."""
+    if not future.done():
         return "working"
-    return "done" if run.causes.exception() is None else "failed"
+    return "done" if future.exception() is None else "failed"
+
+
+def _path(pieces: Mapping[int, Pieces]) -> list[dict[str, Any]]:
+    """The lane of the critical path, which belongs to no rank."""
+    if TRACK not in pieces:
+        return []
+    of = pieces[TRACK]
+    return [{
+        "id": TRACK, "rank": None, "group": "path", "name": "", "process": "", "lanes": 1, "spans": len(of.start),
+        "from": int(of.start[0]), "to": int(of.end[-1]),
+    }]  # fmt: skip
 
 
 def _track(run: Opened, track: Track, pieces: int | None) -> dict[str, Any]:
@@ -66,7 +87,7 @@ def as_tile(run: Opened, begin: int, end: int, found: View) -> bytes:
     tracks = [slots.out(part.track, TRACK_BITS) for part in (spans, cells)]
     header: dict[str, object] = {
         "from": begin, "to": end, "bucket_ns": found.bucket_ns, "names": [shown(name) for name in found.names],
-        "kinds": found.kinds, "n_spans": len(spans.ts), "n_cells": len(cells.ts), "causes": state(run),
+        "kinds": found.kinds, "n_spans": len(spans.ts), "n_cells": len(cells.ts), "causes": state(run.causes),
     }  # fmt: skip
     return encoded(header, (
         Column("s_ts", "f64", spans.ts), Column("s_dur", "f64", spans.dur),

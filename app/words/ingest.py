@@ -148,6 +148,14 @@ MESSAGES = (
         "{n} operators come from communication.json alone, whose stamps are exact to 1 us",
         "{n} 个通信算子只见于 communication.json，其时间戳精确到 1 us",
     ),
+    (
+        "{n} tasks of the AI CPU only schedule operators of the AI cores: no computing",
+        "{n} 个 AI CPU 任务只为 AI Core 上的算子做调度，不计入计算",
+    ),
+    (
+        "{n} arrows between the profiler's own marks launch nothing",
+        "{n} 个连线只连接 profiler 自身的标记，不代表下发",
+    ),
     ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
     ("the file counts the union of their tasks", "该文件取通信任务的并集"),
     ("the file counts communication operators as well", "该文件把通信算子也计入"),

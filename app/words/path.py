@@ -21,8 +21,12 @@ TEXT = {
     "means_peer": ("a collective waits for a rank that was not captured", "集合通信在等待未采集的 rank"),
     "means_unexplained": ("nothing recorded says what it waited for", "没有任何记录说明在等待什么"),
     "headline": (
-        "{kind} makes {share} of the critical path: {length} of {whole}.",
-        "{kind}占关键路径的 {share}：{whole} 中的 {length}。",
+        "The largest part: {kind}, {share} of the critical path ({length} of {whole}).",
+        "占比最大：{kind}，占关键路径的 {share}（{whole} 中的 {length}）。",
+    ),
+    "cut": (
+        "{n} ranks lie on the path; those with most of it are drawn.",
+        "关键路径经过 {n} 个 rank，图中为占比最大的几个。",
     ),
     "whose": (
         "The path tiles the window of rank {rank}, the longest: {whole} in {n} pieces.",
@@ -57,5 +61,4 @@ TEXT = {
     "most": ("The names that make most of it", "占比最大的名称"),
     "not_captured": ("not captured", "未采集"),
     "numbers": ("All numbers", "全部数值"),
-    "see": ("See it in the timeline", "在时间线中查看"),
 }

@@ -103,7 +103,8 @@ def _transfer(sides: list[Side], task_type: str, part: int, noise: Callable[[], 
             ns = int(part / LINK_BYTES_PER_NS * (1.0 + 0.03 * noise())) + 900
             source = sides[peer].sim.rank
             name = f"{source}-{side.sim.rank}"
-            ns = side.sim.cost("link", name, ns, "device") if len(sides) > 1 else ns
+            place = side.pending.item.place
+            ns = side.sim.cost("link", name, ns, "device", place) if len(sides) > 1 else ns
             done[number, peer] = side.add(plane, task_type, side.now + PER_TASK * plane, ns, peer, part)
         side.now = max([side.now, *(done[number, peer] for _, peer in _peers(sides, number))])
     return done
@@ -147,8 +148,8 @@ def record(side: Side, group: Group, index: int) -> None:
             row.peer if row.peer >= 0 else NONE_ID,
             row.bytes,
             _data_type(row, item),
-            "LOCAL" if row.task_type == "Notify_Wait" else "SDMA",
-            "INVALID_TYPE" if not row.bytes else "ON_CHIP" if row.plane == 0 else "HCCS",
+            "LOCAL" if row.task_type == "Notify_Wait" else "RDMA" if sim.config.rdma and row.plane else "SDMA",
+            "INVALID_TYPE" if not row.bytes else "ON_CHIP" if row.plane == 0 else "ROCE" if sim.config.rdma else "HCCS",
             notify,
             stream.number,
             task,

@@ -92,6 +92,7 @@ class SimConfig:
     environment: tuple[tuple[str, str], ...] = _later(())  # variables that differ from those of a usual job
     stage_layers: tuple[int, ...] = _later(())  # by stage; as many on each where left out
     experts: bool = _later(False)  # the two large products of a layer are those of its experts, grouped
+    rdma: bool = _later(False)  # every rank on a host of its own: collectives cross the network
     l2_cache: bool = _later(True)  # the profiler reads the counters of the L2 cache after each kernel
     dialect: str = _later("plain")  # the kind of capture that is written: a name of _dialect.py
     graphs: bool = _later(False)  # the script's kernels are nodes of graphs that are replayed

@@ -85,7 +85,7 @@ class HostSim:
         for number in numbers.values():
             self.tracks[f"stream {number}"] = Track(f"stream {number}", "stream", number)
 
-    def cost(self, what: str, name: str, base: int, thread: str = "") -> int:
+    def cost(self, what: str, name: str, base: int, thread: str = "", place: int | None = None) -> int:
         drawn = self.random()
         ns = int(base * (1.0 + self._jitter * (2.0 * drawn - 1.0)))
         if what in HOST_COSTS:
@@ -94,7 +94,8 @@ class HostSim:
             ns = self.config.perturb(Cost(self.rank, self.step, what, name, thread or self.thread), ns)
         for fault in self.config.faults:
             if fault.perturb is not None:
-                cost = Cost(self.rank, self.step, what, name, thread or self.thread, self.place)
+                at = self.place if place is None else place
+                cost = Cost(self.rank, self.step, what, name, thread or self.thread, at)
                 changed = fault.perturb(cost, ns)
                 if changed != ns:
                     self._touch(fault.cause, cost.thread, changed)

@@ -7,8 +7,9 @@ and the difference between the two jobs is the fault's cost.
 Modelled: a Python host with its call stacks, the task queue, CANN calls, launch latency (a few negative, as clocks
 of host and device differ), streams with events, data and tensor parallel all-reduce over a mesh of links and
 pipelines, with every wait ending when its peer is ready, kernels on AI cores and the AI CPU with shapes, counters and
-their clock, copies, memory, sampled counters.
-Not modelled: other collectives, graph mode, contention between compute and communication.
+their clock, copies, memory, sampled counters, replayed graphs.
+Not modelled: other collectives, contention between compute and communication. What another profiler would have
+recorded of the same job is a dialect (``_dialect.py``).
 """
 
 from __future__ import annotations

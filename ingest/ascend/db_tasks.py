@@ -46,7 +46,7 @@ def make(draft: Draft, *, without_compute: bool) -> None:
             SELECT *, CASE
                 WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND {by_type} <> 'memcpy' THEN 'container'
                 WHEN comm_row IS NOT NULL THEN 'comm_task'
-                WHEN core IN {_NOT_COMPUTING} THEN 'device_other'
+                WHEN core IN {_NOT_COMPUTING} OR {helpers.schedules("kernel", "core")} THEN 'device_other'
                 WHEN compute_row IS NOT NULL THEN CASE WHEN {talks} AND NOT {fused} THEN 'comm_op' ELSE 'kernel' END
                 WHEN planned IS NOT NULL THEN 'device_other'
                 WHEN of_comm_op OR helps THEN 'comm_task' ELSE {by_type} END AS kind

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ingest import comm_facts
 from ingest.ascend import helpers
-from ingest.ascend.helpers import nameless
+from ingest.ascend.helpers import nameless, schedules
 from ingest.ascend.stage import count
 from ingest.ascend.trace_view import LATEST
 from ingest.draft import Draft
@@ -228,9 +228,26 @@ def _helpers(draft: Draft) -> None:
     )
 
 
+def _schedulers(draft: Draft) -> None:
+    """The view scheduler: tasks of the AI CPU that only hand out the work of an operator, and poll until it is done.
+
+    They are told by their entry point, or because the same call launched a task of the AI cores that runs meanwhile.
+    """
+    draft.keep(
+        "scheduler",
+        f"""SELECT h.row FROM hw h WHERE {schedules("h.name", "h.type")} UNION
+        SELECT h.row FROM (SELECT * FROM hw WHERE regexp_matches(type, 'AI_?CPU', 'i') AND connection >= 0) h
+        JOIN (SELECT connection, min(ts) AS ts, max(ts + dur) AS till FROM hw WHERE connection >= 0
+            AND regexp_matches(type, '^(KERNEL_AI(CORE|VEC)|KERNEL_MIX|AI_CORE|AI_VECTOR|AICORE|AIC$|AIV|MIX)', 'i')
+            GROUP BY connection) c
+        ON c.connection = h.connection AND h.ts <= c.ts AND h.ts + h.dur >= c.till""",
+    )
+
+
 def _sort(draft: Draft) -> None:
     """The view dev: every task that is not shown on a plane, with its kind and the operator it belongs to."""
     _helpers(draft)
+    _schedulers(draft)
     draft.keep(
         "in_op",
         """SELECT h.row AS hw, o.row AS op FROM
@@ -240,7 +257,8 @@ def _sort(draft: Draft) -> None:
     )
     draft.keep(
         "dev_kind",
-        f"""SELECT h.*, m.kd, i.op, CASE WHEN m.kd IS NOT NULL THEN 'kernel'
+        f"""SELECT h.*, m.kd, i.op, CASE WHEN h.row IN (SELECT row FROM scheduler) THEN 'device_other'
+            WHEN m.kd IS NOT NULL THEN 'kernel'
             WHEN {_COMPUTES} AND NOT {_CARRIES} THEN 'kernel' WHEN i.hw IS NOT NULL THEN 'comm_task'
             WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy' WHEN {_WAITS} THEN 'wait'
             ELSE 'device_other' END AS kind
@@ -262,7 +280,8 @@ def _sort(draft: Draft) -> None:
         f"""SELECT {_FROM_CSV} + row AS row, NULL::BIGINT AS track, ts, dur, name, type, stream, task, context,
             model, NULL::BIGINT AS batch, NULL::BIGINT AS bytes, NULL::DOUBLE AS bandwidth, NULL::VARCHAR AS direction,
             NULL::BIGINT AS connection, row AS kd, NULL::BIGINT AS op,
-            CASE WHEN NOT is_task OR {_COMPUTES} THEN 'kernel' WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy'
+            CASE WHEN {schedules("name", "type")} THEN 'device_other'
+                WHEN NOT is_task OR {_COMPUTES} THEN 'kernel' WHEN {_SETS} THEN 'memset' WHEN {_COPIES} THEN 'memcpy'
                 WHEN {_WAITS} THEN 'wait' ELSE 'device_other' END AS kind
         FROM (SELECT *, coalesce(core, '') AS type FROM kd_left) WHERE row NOT IN (SELECT kd FROM matched)""",
     )
@@ -277,6 +296,8 @@ def _sort(draft: Draft) -> None:
 
 
 def _say(draft: Draft) -> None:
+    if polling := count(draft, "SELECT count(*) FROM dev WHERE row IN (SELECT row FROM scheduler)"):
+        draft.note("kernel", f"{polling} tasks of the AI CPU only schedule operators of the AI cores: no computing")
     if merged := count(draft, "SELECT count(*) FROM merged"):
         draft.note("span", f"{merged} tasks that are shown on a stream and on a plane are stored once, on the plane")
     only_csv = count(draft, "SELECT (SELECT count(*) FROM dev_csv) + (SELECT count(*) FROM op_csv)")

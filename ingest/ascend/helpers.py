@@ -17,6 +17,15 @@ _NAMELESS = "regexp_matches({0}, '^((other|unknown|invalid|n/?a) ?)*$', 'i')"
 _ONLY_COMM = "regexp_matches(says, '(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)', 'i')"
 
 
+#: Entry points by which operators schedule themselves on the AI CPU: they hand out work and poll, and compute nothing.
+_SCHEDULES = "regexp_matches(coalesce({0}, ''), 'TileFwkBackendKernel|AicpuKernel$')"
+
+
+def schedules(name: str, core: str) -> str:
+    """SQL: whether a task of the AI CPU only schedules an operator of the AI cores."""
+    return f"(regexp_matches(coalesce({core}, ''), 'AI_?CPU', 'i') AND {_SCHEDULES.format(name)})"
+
+
 def nameless(text: str) -> str:
     """SQL: whether a name or a type says nothing of what its task does."""
     return _NAMELESS.format(f"coalesce({text}, '')")

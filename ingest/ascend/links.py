@@ -36,11 +36,15 @@ def provide(draft: Draft, *, several: bool = False) -> None:
     ends = count(draft, "SELECT count(*) FROM flow_end")
     draft.drop("link", "ends of flows at no span", ends - _bind(draft, ends))
     _pair(draft)
+    draft.keep("mark", "SELECT x.row FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'steps'")
     draft.provide(
         "link",
         """SELECT src AS src_span_id, dst AS dst_span_id, name AS route FROM arrow
-        JOIN (SELECT DISTINCT route, name FROM route) USING (route) WHERE src <> dst""",
+        JOIN (SELECT DISTINCT route, name FROM route) USING (route)
+        WHERE src <> dst AND src NOT IN (SELECT row FROM mark)""",
     )
+    if marks := count(draft, "SELECT count(*) FROM arrow WHERE src IN (SELECT row FROM mark)"):
+        draft.note("link", f"{marks} arrows between the profiler's own marks launch nothing")
     lonely = count(draft, "SELECT count(*) FROM arrow WHERE src IS NULL")
     draft.drop("link", "flows that end and never start", lonely)
     launched = "SELECT count(*) FROM dev WHERE kind IN ('kernel', 'memset', 'memcpy')"

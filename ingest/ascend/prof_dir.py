@@ -20,7 +20,7 @@ EXPORT = "mindstudio_profiler_output"
 OLD_EXPORT = ("timeline", "summary")
 #: PROF directories of one folder that are looked at.
 _SIBLINGS = 256
-_SMALL = re.compile(r"^(info\.json|start_info|end_info)(\.\d{1,4})?$")
+SMALL = re.compile(r"^(info\.json|start_info|end_info)(\.\d{1,4})?$")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def devices(prof: Path) -> tuple[int, ...]:
 def small_files(prof: Path) -> tuple[Path, ...]:
     """What `about` reads: to be hashed with the rest."""
     parts = [prof] if is_old_export(prof) else _parts(prof)
-    return tuple(path for part in parts for path in _children(part) if _SMALL.match(path.name) and path.is_file())
+    return tuple(path for part in parts for path in _children(part) if SMALL.match(path.name) and path.is_file())
 
 
 def about(prof: Path, device: int | None) -> About:

@@ -15,7 +15,18 @@ from pathlib import Path
 import duckdb
 
 from ingest import peek
-from ingest.ascend import db_analysis, db_details, db_facts, db_links, db_raw, db_series, db_spans, rankdir, shared
+from ingest.ascend import (
+    db_analysis,
+    db_details,
+    db_facts,
+    db_links,
+    db_raw,
+    db_series,
+    db_spans,
+    prof_dir,
+    rankdir,
+    shared,
+)
 from ingest.ascend.db_analysis import LONG
 from ingest.ascend.db_tables import ANALYSIS, KNOWN, MAIN
 from ingest.draft import Draft
@@ -50,7 +61,10 @@ def sniff(path: Path) -> Claim | None:
 
 def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft from the database of a rank, and analysis.db if it is there."""
-    databases = [path for path in claim.files if path.suffix != ".json" and not path.name.endswith(SIDE_FILES)]
+    databases = [
+        path for path in claim.files
+        if path.suffix != ".json" and not path.name.endswith(SIDE_FILES) and not prof_dir.SMALL.match(path.name)
+    ]  # fmt: skip
     analysis = next((path for path in databases if path.name == _ANALYSIS), None)
     main = next((path for path in databases if path.name != _ANALYSIS), None)
     if main is None and analysis is None:

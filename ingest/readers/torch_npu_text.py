@@ -122,7 +122,8 @@ def _find(claim: Claim, name: str) -> Path | None:
 def _said(draft: Draft) -> None:
     """Sums that follow from whole files and that no table keeps."""
     for source, quantity, table, query in (
-        ("kernel_details.csv", checks.KERNELS, "kernel", "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task"),
+        ("kernel_details.csv", checks.KERNELS, "kernel", "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task "
+         "AND row NOT IN (SELECT kd FROM dev WHERE kind = 'device_other' AND kd IS NOT NULL)"),
         ("communication.json", checks.OPERATORS, "comm", "SELECT sum(elapsed_ns) FROM op_analysed"),
     ):
         total = draft.con.execute(f"SELECT ({query})::BIGINT").fetchall()[0][0]

@@ -82,13 +82,11 @@ def windows(run: Opened, zoom: float, count: int, pick: random.Random) -> Iterat
 def tiles(run: Opened, zoom: float, tracks: int, options: argparse.Namespace, pick: random.Random) -> Told:
     every = [track.id for track in run.layout.tracks]
     told = Told([], [], 0, 0)
-    known = run.known()
     for begin, end in windows(run, zoom, options.requests, pick):
         chosen = pick.sample(every, min(tracks, len(every)))
         start, cpu = time.perf_counter(), time.process_time()
         with run.lod.cursor() as con:
-            of_rank = known.of_rank if known else {}
-            found = view(con, run.how, of_rank, begin, end, options.pixels, chosen, wire.LONGEST_NAME)
+            found = view(con, run.how, run.pieces(), begin, end, options.pixels, chosen, wire.LONGEST_NAME)
         data = as_tile(run, begin, end, found)
         told.ms.append(1e3 * (time.perf_counter() - start))
         told.cpu_ms.append(1e3 * (time.process_time() - cpu))

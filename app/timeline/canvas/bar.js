@@ -64,11 +64,12 @@ function trackMenu(tl, box) {
   button(top, "", tl.say("own_order"), "", () => { tl.order = []; tl.rearranged(); again(); });
   button(top, "", tl.say("fold_all"), "", () => { for (const row of [...tl.flow]) if (row.type === "group") tl.fold.add(row.key); tl.rearranged(); again(); });
   button(top, "", tl.say("unfold_all"), "", () => { tl.fold.clear(); tl.rearranged(); again(); });
+  if (tl.pathTrack) trackLine(tl, box, String(tl.pathTrack.id), tl.say("path"), "rankline", null, again);
   for (const rank of orderedRanks(tl)) {
     trackLine(tl, box, `r${rank.rank}`, `rank ${rank.rank}`, "rankline", { type: "rank", key: `r${rank.rank}`, rank: rank.rank }, again);
     for (const track of orderedTracks(tl, rank.rank)) {
       const row = { type: "track", key: String(track.id), rank: rank.rank, track };
-      trackLine(tl, box, row.key, track.group === "gaps" ? tl.say("gaps") : nameOf(tl, track), "", row, again);
+      trackLine(tl, box, row.key, labelOf(tl, track), "", row, again);
     }
     for (const one of tl.countersOf.get(rank.rank) ?? []) trackLine(tl, box, `c${one.id}`, `${clean(one.counter)} ${clean(one.series)}`, "", null, again);
   }
@@ -122,6 +123,8 @@ function legendMenu(tl, box) {
   const shown = causesShown(tl.tiles.whole_capture);
   if (shown.size) make("h4", "", box, tl.say("legend_gaps"));
   for (const cause of shown) line(causeColour(cause), tl.cause(cause));
+  if (tl.pathTrack) make("h4", "", box, tl.say("path"));
+  for (const kind of tl.pathTrack ? Object.keys(tl.layout.path_kinds) : []) line(causeColour(kind), tl.cause(kind));
   make("div", "quiet", box, tl.say("legend_cells"));
 }
 

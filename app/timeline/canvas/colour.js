@@ -28,10 +28,15 @@ const CAUSE_COLOURS = {
   copy_exposed: "#9c2f75", dataloader: "#009e73", gc: "#b8a800", compile: "#7468a8", memory_alloc: "#8c5a2b",
   profiler_overhead: "#68757f", late_rank: "#f2bb45", comm_exposed: "#c28200", pipeline_bubble: "#1b5c88",
 };
+/** Pieces of the critical path by what they are; the families of the spans that they lead to. */
+const PATH_COLOURS = {
+  kernel: FAMILIES.compute[0], comm: FAMILIES.comm[0], copy: FAMILIES.copy[0], host: FAMILIES.host[0],
+  launch: "#56b4e9", queue: FAMILIES.runtime[0], sync: "#cc79a7", peer: "#d55e00", unexplained: FAMILIES.wait[0],
+};
 const SPARE_CAUSES = ["#4f84a8", "#707d1f", "#b65a94", "#7acab0"];
 
 function causeColour(cause) {
-  return CAUSE_COLOURS[cause] ?? SPARE_CAUSES[hash(cause) % SPARE_CAUSES.length];
+  return CAUSE_COLOURS[cause] ?? PATH_COLOURS[cause] ?? SPARE_CAUSES[hash(cause) % SPARE_CAUSES.length];
 }
 
 function spanColour(kind, name) {
@@ -40,7 +45,7 @@ function spanColour(kind, name) {
 }
 
 function cellColour(group, name) {
-  if (group === "gaps") return causeColour(name);
+  if (group === "gaps" || group === "path") return causeColour(name);
   const family = FAMILIES[FAMILY_OF_GROUP[group] ?? "mark"];
   return family[hash(name) % family.length];
 }

@@ -70,8 +70,8 @@ function rankLine(tl, row, top) {
 }
 
 function paintLabel(tl, row, top) {
-  const { pen, theme } = tl, head = row.type === "rank" || row.type === "group";
-  const indent = row.type === "rank" ? 8 : row.type === "group" ? 16 : 28, tall = head ? row.h - 1 : Math.min(row.h, 20);
+  const { pen, theme } = tl, head = row.type === "rank" || row.type === "group", path = row.track?.group === "path" && !row.pinned;
+  const indent = row.type === "rank" ? 8 : row.type === "group" || path ? 16 : 28, tall = head || path ? row.h - 1 : Math.min(row.h, 20);
   if (!head) { pen.fillStyle = row.pinned || row.key === tl.over ? theme.raised : theme.paper; pen.fillRect(0, top, GUTTER, row.h); }
   pen.fillStyle = theme.line;
   pen.fillRect(GUTTER - 1, top, 1, row.h);
@@ -81,9 +81,9 @@ function paintLabel(tl, row, top) {
   const middle = top + tall / 2 + 0.5;
   if (head || (row.track && row.track.lanes > 1)) arrowHead(tl, indent - (head ? 0 : 12), middle, row.folded);
   pen.fillStyle = row.type === "group" ? theme.quiet : theme.ink;
-  pen.font = `${head ? "600 " : ""}11.5px ${theme.font}`;
+  pen.font = `${head || path ? "600 " : ""}11.5px ${theme.font}`;
   const x = indent + (head ? 14 : 4);
-  const text = row.type === "group" ? `${row.label} (${row.count})` : row.pinned ? `${row.rank} · ${row.label}` : row.label;
+  const text = row.type === "group" ? `${row.label} (${row.count})` : row.pinned ? ranked(row.rank, row.label) : row.label;
   pen.fillText(bare(tl, text, GUTTER - x - (row.key === tl.over ? 50 : 8)), x, middle);
   pen.font = `11.5px ${theme.font}`;
   if (row.sub && row.h > 30) { pen.fillStyle = theme.quiet; pen.fillText(bare(tl, `${row.sub} · ${brief(row.counter.min)} – ${brief(row.counter.max)}`, GUTTER - x - 8), x, middle + 15); }

@@ -36,7 +36,7 @@ function trackHit(tl, row, at, lane) {
 /** Several spans within one pixel are no more one event than a cell is; null where there is at most one. */
 function crowdAt(tl, tile, part, row, at, lane, pixel) {
   const column = Math.floor(tl.xOf(at)), from = tl.nsOf(column), to = from + pixel;
-  const cell = { ts: Math.floor(from), dur: Math.max(1, Math.ceil(pixel)), lane, n: 0, busy: 0, longest: -1, name: "", track: row.track.id, gap: row.track.group === "gaps" };
+  const cell = { ts: Math.floor(from), dur: Math.max(1, Math.ceil(pixel)), lane, n: 0, busy: 0, longest: -1, name: "", track: row.track.id, gap: derived(row.track), path: row.track.group === "path" };
   for (const i of part.spans) {
     const start = tile.s_ts[i], wide = tile.s_dur[i];
     if (tile.s_lane[i] !== lane || start >= to || start + wide < from) continue;
@@ -50,11 +50,11 @@ function crowdAt(tl, tile, part, row, at, lane, pixel) {
 }
 
 function spanOf(tile, i, row) {
-  return { id: tile.s_id[i], ts: tile.s_ts[i], dur: tile.s_dur[i], lane: tile.s_lane[i], name: tile.names[tile.s_name[i]], kind: tile.kinds[tile.s_kind[i]] ?? "", track: row.track.id, gap: row.track.group === "gaps", rank: row.rank };
+  return { id: tile.s_id[i], ts: tile.s_ts[i], dur: tile.s_dur[i], lane: tile.s_lane[i], name: tile.names[tile.s_name[i]], kind: tile.kinds[tile.s_kind[i]] ?? "", track: row.track.id, gap: derived(row.track), path: row.track.group === "path", rank: row.rank };
 }
 
 function cellOf(tile, i, row) {
-  return { ts: tile.c_ts[i], dur: tile.bucket, lane: tile.c_lane[i], n: tile.c_n[i], busy: tile.c_busy[i], longest: tile.c_longest[i], name: tile.names[tile.c_name[i]], track: row.track.id, gap: row.track.group === "gaps" };
+  return { ts: tile.c_ts[i], dur: tile.bucket, lane: tile.c_lane[i], n: tile.c_n[i], busy: tile.c_busy[i], longest: tile.c_longest[i], name: tile.names[tile.c_name[i]], track: row.track.id, gap: derived(row.track), path: row.track.group === "path" };
 }
 
 function counterHit(tl, row, at) {
@@ -70,7 +70,7 @@ function cellText(tl, cell) {
 }
 
 function tipLines(tl, found) {
-  const { row } = found, where = row ? `rank ${row.rank} · ${row.label}` : "";
+  const { row } = found, where = !row ? "" : row.rank === null ? row.label : `rank ${row.rank} · ${row.label}`;
   switch (found.type) {
     case "span": return [found.span.gap ? tl.cause(found.span.name) : found.span.name, `${length(found.span.dur)}  (${exact(found.span.dur)})`, tl.say("at", { time: exact(found.span.ts) }), where];
     case "cell": return [cellText(tl, found.cell), tl.say("cell_zoom"), where];

@@ -101,7 +101,7 @@ async function nextSlice(tl, dir) {
   const answer = await ask(tl, `near?track=${picked.track}&lane=${picked.lane ?? 0}&ts=${picked.ts}&dir=${dir}`).then((one) => one.json(), () => null);
   if (tl.reading === picked) tl.reading = null;
   if (!answer || answer.id === null || tl.picked !== picked) return;
-  const next = { ...answer, track: picked.track, lane: picked.lane, rank: picked.rank, gap: picked.gap };
+  const next = { ...answer, track: picked.track, lane: picked.lane, rank: picked.rank, gap: picked.gap, path: picked.path };
   bring(tl, next);
   pick(tl, next);
 }

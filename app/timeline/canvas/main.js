@@ -54,7 +54,7 @@ class Timeline {
   }
 
   say(key, values = {}) { return (this.data.texts[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole); }
-  cause(key) { return this.layout?.causes?.[key]?.[this.data.lang === "zh" ? 1 : 0] ?? clean(key); }
+  cause(key) { return (this.layout?.causes?.[key] ?? this.layout?.path_kinds?.[key])?.[this.data.lang === "zh" ? 1 : 0] ?? clean(key); }
   fact(key) { return this.data.facts[key] ?? clean(key); }
   note(text) { this.status.textContent = text; this.status.hidden = !text; }
   get plotWidth() { return Math.max(50, this.width - this.left); }
@@ -85,16 +85,19 @@ class Timeline {
     this.watchCauses();
   }
 
-  /** Why the devices idled is found out behind the first picture; the gaps are drawn anew when it is known. */
+  get working() { return [this.layout.causes_state, this.layout.path_state].includes("working"); }
+
+  /** Why the devices idled, and the critical path, are found out behind the first picture and drawn when known. */
   watchCauses() {
-    if (this.layout.causes_state !== "working") return;
+    if (!this.working) return;
     setTimeout(async () => {
       const layout = this.host.isConnected && await ask(this, "layout").then((answer) => answer.json(), () => null);
       if (!layout) { if (this.host.isConnected) this.watchCauses(); return; }
+      const before = this.layout, known = (state) => before[state] === "working" && layout[state] !== "working";
       this.layout = layout;
-      if (layout.causes_state !== "working") {
+      if (known("causes_state") || known("path_state")) {
         this.index();
-        this.tiles.forget(layout.tracks.filter((track) => track.group === "gaps").map((track) => track.id));
+        this.tiles.forget(layout.tracks.filter(derived).map((track) => track.id));
         this.tiles.overview().catch(() => {});
         this.rearranged();
       }
@@ -112,6 +115,7 @@ class Timeline {
     this.tracksOf = by(this.layout.tracks, "rank");
     this.countersOf = by(this.layout.counters, "rank");
     this.stepsOf = by(this.layout.steps, "rank");
+    this.pathTrack = this.layout.tracks.find((track) => track.group === "path");
     this.trackOf = new Map(this.layout.tracks.map((track) => [track.id, track]));
     this.counterOf = new Map(this.layout.counters.map((one) => [one.id, one]));
   }
@@ -296,7 +300,7 @@ class Timeline {
     const tl = this;
     window.__npulens_timeline = {
       get view() { return [tl.view.from, tl.view.to]; },
-      get settled() { return !tl.view.moving && !tl.frame && !tl.tiles.flight && !tl.tiles.timer && !tl.tiles.failed && tl.tiles.whole && tl.layout.causes_state !== "working" && Boolean(tl.tiles.whole_capture || !tl.tiles.gapTracks.length) && !tl.reading; },
+      get settled() { return !tl.view.moving && !tl.frame && !tl.tiles.flight && !tl.tiles.timer && !tl.tiles.failed && tl.tiles.whole && !tl.working && Boolean(tl.tiles.whole_capture || !tl.tiles.gapTracks.length) && !tl.reading; },
       get state() { return placeOfTimeline(tl); },
       get lastDrawMs() { return tl.lastDrawMs; },
       get times() { return { moved: tl.moved, drawn: tl.drawn, refined: tl.refined, asked: tl.tiles.asked, draws: tl.draws }; },

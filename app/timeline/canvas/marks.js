@@ -35,7 +35,7 @@ function paintTrack(tl, row, top, key) {
 
 function paintCells(tl, row, y, tile, cells, hashes, { left, right, scale, from }) {
   const { pen } = tl, { c_ts, c_lane, c_busy, c_name } = tile, wide = Math.max(tile.bucket * scale, 1), group = row.track.group;
-  const family = group === "gaps" ? null : FAMILIES[FAMILY_OF_GROUP[group] ?? "mark"];
+  const family = derived(row.track) ? null : FAMILIES[FAMILY_OF_GROUP[group] ?? "mark"];
   const room = row.lane - 1;
   for (const i of cells) {
     const x = left + (c_ts[i] - from) * scale;
@@ -49,7 +49,7 @@ function paintCells(tl, row, y, tile, cells, hashes, { left, right, scale, from 
 function paintSpans(tl, row, y, tile, spans, hashes, { left, right, scale, from }) {
   const { pen, theme } = tl, { s_ts, s_dur, s_lane, s_name, s_kind, s_id } = tile, room = Math.max(1, row.lane - 1);
   const crowd = new Crowd(tl, row, y);
-  const gaps = row.track.group === "gaps", wanted = tl.wanted, matches = wanted && !gaps ? matching(tile, wanted) : null;
+  const gaps = derived(row.track), wanted = tl.wanted, matches = wanted && !gaps ? matching(tile, wanted) : null;
   pen.textBaseline = "middle";
   for (const i of spans) {
     const start = left + (s_ts[i] - from) * scale, end = start + s_dur[i] * scale;

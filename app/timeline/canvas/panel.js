@@ -5,13 +5,14 @@ function pick(tl, span) {
   tl.area = null;
   tl.placeChanged();
   openDrawer(tl, "details");
-  const path = span.gap ? `gap/${span.rank}/${span.id}` : `span/${span.id}`, { picked } = tl;
+  const path = span.path ? `path/${span.id}` : span.gap ? `gap/${span.rank}/${span.id}` : `span/${span.id}`, { picked } = tl;
   make("div", "quiet", tl.drawer.body, tl.say("reading"));
   tl.reading = picked;
   ask(tl, path).then((answer) => answer.json()).then((known) => {
     if (tl.reading === picked) tl.reading = null;
     if (tl.picked !== picked) return;
-    if (span.gap) { picked.ts = known.ts; picked.dur = known.dur; picked.name = known.cause; gapDetails(tl, known); }
+    if (span.path) { Object.assign(picked, { ts: known.ts, dur: known.dur, name: known.kind, rank: known.rank, track: tl.pathTrack?.id }); pathDetails(tl, known); }
+    else if (span.gap) { picked.ts = known.ts; picked.dur = known.dur; picked.name = known.cause; gapDetails(tl, known); }
     else { Object.assign(picked, { ts: known.ts, dur: known.dur, track: known.track, rank: known.rank, lane: known.depth ?? picked.lane, name: clean(known.name), links: known.links ?? [] }); spanDetails(tl, known); }
     if (picked.wantsView) { picked.wantsView = false; bring(tl, picked); }
     if (picked.wantsRow) { picked.wantsRow = false; reveal(tl, String(picked.track), picked.lane); tl.rearranged(); }
@@ -127,4 +128,22 @@ function gapDetails(tl, known) {
     make("h4", "", box, tl.say("behind"));
     button(box, "link", `${clean(known.host.name)} · ${length(known.host.dur)}`, tl.say("go_there"), () => goTo(tl, { id: known.host.id }));
   }
+}
+
+/** A piece of the critical path: what it is, how much of the path it makes, and the span that it leads to. */
+function pathDetails(tl, known) {
+  const { words, tools, body } = openDrawer(tl, "details"), columns = make("div", "columns", body), { span } = known;
+  tools.prepend(button(null, "", "‹", tl.say("previous"), () => nextSlice(tl, "prev")), button(null, "", "›", tl.say("next"), () => nextSlice(tl, "next")));
+  make("i", "swatch", words).style.background = causeColour(known.kind);
+  make("strong", "name", words, tl.say("path_piece", { kind: tl.cause(known.kind) }));
+  make("span", "quiet", words, `${length(known.dur)} · ${known.rank === null ? tl.say("path_absent") : `rank ${known.rank}`}`);
+  if (span) {
+    const box = make("section", "", columns);
+    make("h4", "", box, tl.say(known.kind === "peer" ? "path_waits" : "path_span"));
+    button(box, "link", `${clean(span.name)} · ${length(span.dur)} · rank ${span.rank}`, tl.say("go_there"), () => goTo(tl, { id: span.id }));
+  }
+  facts(columns, tl.say("when"), [
+    [tl.say("start"), exact(known.ts)], [tl.say("duration"), exact(known.dur)], [tl.say("end"), exact(known.ts + known.dur)],
+    [tl.say("path_share"), share(known.dur, known.whole)], [tl.say("path_shift"), known.shift_ns ? exact(known.shift_ns) : null],
+  ]);
 }

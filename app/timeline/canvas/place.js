@@ -9,7 +9,7 @@ function placeOfTimeline(tl) {
   const sameFold = tl.foldAtFirst.size === tl.fold.size && [...tl.fold].every((key) => tl.foldAtFirst.has(key));
   return {
     from: String(Math.round(view.goal[0])), to: String(Math.max(Math.round(view.goal[1]), Math.round(view.goal[0]) + SHORTEST)),
-    span: picked ? (picked.gap ? `gap.${picked.rank}.${picked.id}` : String(picked.id)) : "",
+    span: picked ? (picked.path ? `path.${picked.id}` : picked.gap ? `gap.${picked.rank}.${picked.id}` : String(picked.id)) : "",
     area: area ? [area.from, area.to, ...area.tracks].join(",") : "",
     pin: list(tl.pin), hide: list(tl.hide), order: list(tl.order), fold: sameFold ? "" : list(tl.fold) || NOTHING,
     mark: list(tl.marks), q: tl.q, y: tl.scroll || picked ? String(Math.round(tl.scroll)) : "",
@@ -54,10 +54,11 @@ function takePlace(tl, place) {
   arrange(tl);
   if (from !== undefined && to !== undefined && to > from) tl.view.set(from, to);
   else tl.view.set(0, tl.layout.to);
-  const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(\d+)$/.exec(wanted);
+  const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(\d+)$/.exec(wanted), path = /^path\.(\d+)$/.exec(wanted);
   const [start, end, ...tracks] = numbers(place.area);
   const wants = { wantsView: from === undefined, wantsRow: place.y === undefined };
   if (gap) pick(tl, { ...wants, gap: true, rank: Number(gap[1]), id: Number(gap[2]), track: gapTrack(tl, Number(gap[1])), lane: 0, ts: from ?? 0, dur: 0, name: "" });
+  else if (path) pick(tl, { ...wants, gap: true, path: true, rank: null, id: Number(path[1]), track: tl.pathTrack?.id, lane: 0, ts: from ?? 0, dur: 0, name: "" });
   else if (/^\d{1,16}$/.test(wanted)) pick(tl, { ...wants, id: Number(wanted), ts: from ?? 0, dur: 0, name: "" });
   else if (end !== undefined) selectArea(tl, start, end, tracks);
   tl.resize();

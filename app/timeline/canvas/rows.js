@@ -1,6 +1,6 @@
 // Which rows there are, in which order and how tall: ranks, their steps, gaps, groups of tracks, counters.
 
-const LANE = 18, DENSE_LANE = 14, DENSE_FROM = 9, HEAD = 24, GROUP = 20, COUNTER = 38, STEPS_ROW = 19, FOLDED = 17;
+const LANE = 18, DENSE_LANE = 14, DENSE_FROM = 9, HEAD = 24, GROUP = 20, COUNTER = 38, STEPS_ROW = 19, FOLDED = 17, PATH_ROW = 27;
 const MANY_COUNTERS = 6, MANY_RANKS = 16, RANKS_OPEN = 4;
 const GROUPS = ["gaps", "stream", "comm", "host", "profiler", "other"];
 
@@ -32,6 +32,18 @@ function orderedTracks(tl, rank) {
   return own.map(([track]) => track);
 }
 
+/** Whether a track is worked out rather than recorded: why a device idled, or the critical path. */
+function derived(track) { return track.group === "gaps" || track.group === "path"; }
+
+/** What a track is called, in words or as recorded. */
+function labelOf(tl, track) {
+  if (track.group === "path") return tl.say("path");
+  return track.group === "gaps" ? tl.say("gaps") : nameOf(tl, track);
+}
+
+/** A track's or row's name with its rank in front, where it has one. */
+function ranked(rank, text) { return rank === null || rank === undefined ? text : `${rank} · ${text}`; }
+
 /** A track's name; with its process where a rank has two tracks of one name. */
 function nameOf(tl, track) {
   const name = clean(track.name) || "?", process = clean(track.process ?? "");
@@ -44,7 +56,7 @@ function trackRow(tl, track) {
   const lane = folded ? FOLDED / lanes : lanes >= DENSE_FROM ? DENSE_LANE : LANE;
   return {
     type: "track", key, track, rank: track.rank, lane, folded, h: (folded ? FOLDED : lanes * lane) + 3,
-    label: track.group === "gaps" ? tl.say(tl.layout.causes_state === "working" ? "gaps_working" : "gaps") : nameOf(tl, track),
+    label: track.group === "gaps" && tl.layout.causes_state === "working" ? tl.say("gaps_working") : labelOf(tl, track),
   };
 }
 
@@ -86,7 +98,9 @@ function pinnedRow(tl, key) {
 /** Lays all rows out anew; called when anything but the window of time has changed. */
 function arrange(tl) {
   tl.pinned = tl.pin.filter((key) => !tl.hide.has(key)).map((key) => pinnedRow(tl, key)).filter(Boolean);
-  tl.flow = orderedRanks(tl).filter((rank) => !tl.hide.has(`r${rank.rank}`)).flatMap((rank) => rankRows(tl, rank));
+  const path = tl.pathTrack, shown = path && !tl.hide.has(String(path.id)) && !tl.pin.includes(String(path.id));
+  const top = shown ? [Object.assign(trackRow(tl, path), { h: PATH_ROW, lane: PATH_ROW - 4 })] : [];
+  tl.flow = [...top, ...orderedRanks(tl).filter((rank) => !tl.hide.has(`r${rank.rank}`)).flatMap((rank) => rankRows(tl, rank))];
   let y = 0;
   for (const row of tl.pinned) { row.y = y; y += row.h; }
   tl.pinnedHeight = y ? y + 3 : 0;

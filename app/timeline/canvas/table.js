@@ -49,7 +49,7 @@ function selectArea(tl, from, to, tracks) {
 
 function areaTable(tl, area, sums) {
   const { words, tools, body } = openDrawer(tl, "area"), whole = area.to - area.from;
-  const trackName = (id) => { const track = tl.trackOf.get(id); return track ? `${track.rank} · ${track.group === "gaps" ? tl.say("gaps") : clean(track.name)}` : String(id); };
+  const trackName = (id) => { const track = tl.trackOf.get(id); return track ? ranked(track.rank, derived(track) ? labelOf(tl, track) : clean(track.name)) : String(id); };
   const isGap = (row) => tl.trackOf.get(row.track)?.group === "gaps";
   make("strong", "name", words, tl.say("area_title", { length: length(whole), n: area.tracks.length }));
   make("span", "quiet", words, `${exact(area.from)} – ${exact(area.to)}`);
@@ -100,7 +100,7 @@ function showVisible(tl) {
   const name = (one) => (one.cell ? cellText(tl, one.cell) : one.span.gap ? tl.cause(one.span.name) : one.span.name);
   table(tl, body, tl.say("table_about"), [
     [tl.say("col_name"), name, (one) => name(one).toLowerCase()],
-    [tl.say("col_track"), (one) => `${one.row.rank} · ${one.row.label}`, (one) => `${one.row.rank} · ${one.row.label}`],
+    [tl.say("col_track"), (one) => ranked(one.row.rank, one.row.label), (one) => ranked(one.row.rank, one.row.label)],
     [tl.say("start"), (one) => exact(of(one).ts), (one) => of(one).ts, true],
     [tl.say("duration"), (one) => exact(of(one).dur), (one) => of(one).dur, true],
   ], rows, (one) => { if (one.span) pick(tl, one.span); else intoCell(tl, one.cell); });

@@ -1,0 +1,69 @@
+"""The critical path as one lane of the timeline: its pieces on the common clock, and one of them in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from analysis.idle import CODES
+from analysis.intervals import Ints
+from analysis.look.path import KINDS, followed
+from analysis.run import Run
+from analysis.timeline.gaps import Pieces
+
+#: The number of the lane: below that of every rank's gaps.
+TRACK = -(2**31)
+_NO_RANK = -1
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The pieces by start; `rank` is -1 and `span` too where there is none."""
+
+    pieces: Pieces
+    rank: Ints
+    shift: Ints  # of each piece's rank to the common clock
+
+
+@dataclass(frozen=True)
+class OnPath:
+    """One piece in words; `ts` is on the common clock."""
+
+    ts: int
+    dur: int
+    whole: int  # of the path
+    kind: str
+    rank: int | None
+    shift: int
+    span: tuple[int, int, str, int, int] | None  # id, rank, name, start, length
+
+
+def lane(con: duckdb.DuckDBPyConnection) -> Lane:
+    """The critical path of a run. The connection carries the views."""
+    found = Run(con).get(followed)
+
+    def column(values: list[int]) -> Ints:
+        return np.array(values, np.int64)
+
+    first = len(CODES)  # a tile's names are the causes of gaps, then the kinds of the path
+    pieces = Pieces(
+        column([one.begin_ns for one in found]), column([one.end_ns for one in found]),
+        column([first + KINDS.index(one.what) for one in found]),
+        column([-1 if one.span_id is None else one.span_id for one in found]),
+    )  # fmt: skip
+    rank = column([_NO_RANK if one.rank is None else one.rank for one in found])
+    return Lane(pieces, rank, column([one.shift_ns for one in found]))
+
+
+def piece(con: duckdb.DuckDBPyConnection, of: Lane, ordinal: int) -> OnPath:
+    """One piece, with the span that it is made of or leads to."""
+    pieces, rank = of.pieces, int(of.rank[ordinal])
+    start, end = int(pieces.start[ordinal]), int(pieces.end[ordinal])
+    row = con.execute(
+        "SELECT span_id, rank, name, ts_ns, dur_ns FROM span WHERE span_id = ?", [int(pieces.host[ordinal])]
+    ).fetchone()
+    whole = int(pieces.end[-1] - pieces.start[0])
+    kind = KINDS[int(pieces.cause[ordinal]) - len(CODES)]
+    return OnPath(start, end - start, whole, kind, None if rank == _NO_RANK else rank, int(of.shift[ordinal]), row)

@@ -1,0 +1,51 @@
+"""Activations are reduced in many small all-reduces instead of one large one.
+
+Planted in a job whose layers are split over two ranks (tensor parallel): every other all-reduce becomes 8 to 16 of
+them, and packets below 16 MB move 1.5 to 2.5 times slower, as they do on a real link. It shows in the tasks of the
+collectives, from Level1 on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collectors.backends._collective import LINK_BYTES_PER_NS
+from collectors.backends._items import Collect, Item
+from collectors.backends._kernels import BF16
+from collectors.scenarios._fault import Cost, Fault, SimConfig
+
+CAUSE = "small_packets"
+ALSO = ("comm_exposed", "late_rank", "launch_overhead")
+RANKS = 2
+LEVELS = (1, 2)
+FORMATS = ("text", "db")
+
+SMALL_BYTES = 16_000_000
+
+
+def suit(draw: random.Random, config: SimConfig) -> SimConfig:
+    """Layers split over two ranks, with packets that are large enough."""
+    least = -(-SMALL_BYTES * 6 // 5 * 2 // BF16 // config.hidden)
+    return replace(config, ranks=2, tensor_parallel=2, steps=min(config.steps, 3), tokens=max(config.tokens, least))
+
+
+def plant(draw: random.Random, config: SimConfig) -> Fault:
+    pieces, factor = draw.randint(8, 16), draw.uniform(1.5, 2.5)
+
+    def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
+        found: list[Item] = []
+        number = 0
+        for item in items:
+            if isinstance(item, Collect):
+                number += 1
+                found += [replace(item, count=item.count // pieces, place=-1)] * pieces if number % 2 else [item]
+            else:
+                found.append(item)
+        return found
+
+    def perturb(cost: Cost, ns: int) -> int:
+        return int(ns * factor) if cost.what == "link" and ns < SMALL_BYTES // LINK_BYTES_PER_NS else ns
+
+    return Fault(CAUSE, ALSO, edit=edit, perturb=perturb)

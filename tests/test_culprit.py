@@ -49,7 +49,7 @@ def test_a_frame_that_spans_the_step_is_not_named_but_what_it_calls_is() -> None
 
 
 def test_the_innermost_own_code_with_most_of_the_time_is_named_and_its_moment_comes_first() -> None:
-    """Gaps of 31 us in `load`, 25 and 30 in two functions that `batch` calls: `batch` has most, each of its own less."""
+    """Gaps of 31 us in `load`, 25 and 30 in two functions that `batch` calls: `batch` has most of it."""
     spans = [span(1, "step_mark", "ProfilerStep#1", 0, 1000)]
     spans += [span(2, "python", "data.py(5): load", 50, 30), span(3, "python", "data.py(9): batch", 180, 130)]
     spans += [span(4, "python", "data.py(20): pad", 190, 20), span(5, "python", "data.py(30): mask", 270, 25)]

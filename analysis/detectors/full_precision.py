@@ -135,7 +135,8 @@ def full(kind: Kind) -> bool:
 
 def _hf32(run: Run) -> Ints:
     """Kernels that the profiler marks as HF32."""
-    return run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].astype(np.int64)
+    found: Ints = run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].astype(np.int64)
+    return found
 
 
 def _faster(here: Device | None, of: str, least: float) -> _Faster | None:

@@ -25,6 +25,7 @@ CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.gra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -124,7 +125,10 @@ def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: 
     np.add.at(per_span, place.ravel(), length)
     longest = int(spans[np.argmax(per_span)])
     worst = max(int(length[pieces.rank[mine] == rank].sum()) for rank in ranks)
-    took = {int(span): int(end - start) for rank in ranks for start, end, span in _stretches(run, rank)}
+    took = Counter[int]()
+    for rank in ranks:
+        for start, end, span in _stretches(run, rank):
+            took[span] += end - start
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "first_ns": worst, "first_share": worst / run.wall_ns if run.wall_ns else 0.0,
         "longest_ns": min(int(per_span.max()), took[longest]), "what": _what(run, pieces, int(mine[0]), longest),

@@ -65,6 +65,12 @@ class Packets:
         return np.asarray(self.bytes / self.dur)
 
     @property
+    def bare_ns(self) -> int:
+        """Of the rank that has most: time in transfers with nothing computed beside them, each plane counted."""
+        ranks, of = np.unique(self.rank, return_inverse=True)
+        return int(np.bincount(of, self.bare, len(ranks)).max(initial=0))
+
+    @property
     def size(self) -> Ints:
         """Size class: from a power of two up to the next."""
         return np.asarray(np.log2(np.maximum(self.bytes, 1)).astype(np.int64))

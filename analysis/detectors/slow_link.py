@@ -74,7 +74,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     """One candidate per slow link, the slowest first."""
     found = run.get(packets)
     known = found.peer >= 0
-    if not known.any():
+    if found.bare_ns < limits.min_share * run.wall_ns or not known.any():
         return
     _, link = np.unique(np.stack((found.rank, found.peer, found.link)), axis=1, return_inverse=True)
     link = link.ravel()

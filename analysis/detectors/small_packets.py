@@ -87,7 +87,7 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """At most two candidates: packets too small, and packets unaligned."""
     found = run.get(packets)
-    if not len(found):
+    if found.bare_ns < limits.min_share * run.wall_ns or not len(found):
         return
     small = found.bytes < np.where(found.rdma, limits.rdma_bytes, limits.sdma_bytes)
     odd = ~found.rdma & (found.bytes > limits.aligned_bytes) & (found.bytes % int(limits.aligned_bytes) != 0)

@@ -120,7 +120,7 @@ def _able(run: Run, every: Kernels, limits: Limits) -> None:
     most = max((len(steps) for steps in run.steps.values()), default=0)
     if most < limits.steps:
         raise NotMeasured(
-            f"{most} steps are too few to tell new shapes from a warm-up", f"只有 {most} 个 step，无法区分新形状与预热",
+            f"too few steps ({most}) to tell new shapes from a warm-up", f"只有 {most} 个 step，无法区分新形状与预热",
             "schedule(active=5 or more)",
         )  # fmt: skip
     known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)

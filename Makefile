@@ -58,7 +58,7 @@ shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots
 picture: .venv/.test .venv/.browser  ## the README's picture again
 	$(BIN)/python -m tests.bench.shots --first-screen
 
-score: .venv/.test  ## detectors against planted faults: 100 captures from fresh seeds (SCORE_ARGS=--full ...)
+score: .venv/.test  ## detectors against planted faults: 150 captures from fresh seeds, all dialects (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)
 
 pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)

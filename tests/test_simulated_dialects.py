@@ -62,7 +62,8 @@ def test_the_same_seed_gives_the_same_bytes_and_the_truth_names_the_dialect(dial
     kind = DIALECTS[dialect].formats[0]
     options = replace(SMALL, dialect=dialect, format=kind)
     truths = [write(plan(["host_late"], 3, options), tmp_path / name) for name in ("a", "b")]
-    assert truths[0] == truths[1] and truths[0]["dialect"] == dialect and truths[0]["steps"] == 2
+    assert truths[0] == truths[1] and truths[0].get("dialect", "plain") == dialect
+    assert truths[0].get("steps") == (None if dialect == "plain" else 2)
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(tmp_path / "b") for path in (tmp_path / "b").rglob("*") if path.is_file())
     assert all((tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes() for file in files)

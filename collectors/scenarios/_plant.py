@@ -202,12 +202,18 @@ def truth_of(case: Case) -> dict[str, Any]:
     return {
         "seed": case.seed,
         "step_ns": case.step_ns,
-        "steps": case.config.steps,
         "faults": [_as_dict(truth, origin) for truth in case.truths],
         "capture": {"format": case.capture.format, "level": case.capture.level, "ranks": list(case.capture.ranks)},
-        "dialect": case.config.dialect,
-        "present": list(case.dialect.present),
+        **_of_dialect(case),
     }
+
+
+def _of_dialect(case: Case) -> dict[str, Any]:
+    """What there is to say where the dialect is not the plain one."""
+    if case.config.dialect == "plain":
+        return {}
+    about = {"dialect": case.config.dialect, "steps": case.config.steps}
+    return about | {"present": list(case.dialect.present)}
 
 
 def _as_dict(truth: Truth, origin: int) -> Mapping[str, Any]:

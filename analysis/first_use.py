@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.graph_capture import captures
 from analysis.host_names import special
+from analysis.host_spans import NONE
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.issue import tasks
 from analysis.run import Run
@@ -73,15 +75,6 @@ _FIRST_OPERATORS = """
     SELECT rank, name, arg_min(span_id, ts_ns) AS first_id, count(*) AS n FROM span WHERE kind = 'cpu_op' GROUP BY ALL
 """
 _FIRST_TASKS = "SELECT arg_min(span_id, ts_ns) FROM span WHERE kind IN ('kernel', 'memset') GROUP BY rank, name"
-_RECORDING = """
-    SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns,
-        CASE WHEN regexp_matches(name, 'BeginCapture|CaptureBegin') THEN 'begin'
-             WHEN regexp_matches(name, 'EndCapture|CaptureEnd') THEN 'end' ELSE 'made' END AS part
-    FROM span WHERE kind = 'runtime'
-        AND regexp_matches(name, '(?:Stream(?:Begin|End)Capture|GraphInstantiate|aclmdlRICapture(?:Begin|End))')
-    ORDER BY rank, track, ts_ns
-"""
-
 
 @dataclass(frozen=True)
 class FirstUse:
@@ -114,7 +107,9 @@ def first_use(run: Run) -> dict[int, FirstUse]:
     recorded = _recorded(run)
     for rank, one in (*_long(run, fresh), *recorded, *_unseen(run, fresh)):
         steps = run.steps[rank]
-        early = not steps or (steps[0].step <= BEGUN and one.start < steps[0].end_ns)
+        # A serving engine's steps bear no number: they are counted from where the capture began.
+        young = bool(steps) and steps[0].step <= BEGUN and steps[0].phase is None
+        early = not steps or (young and one.start < steps[0].end_ns)
         if early or one.way == "graph":
             found[rank].append(one)
     named = run.get(special)
@@ -207,22 +202,12 @@ def _launching(run: Run, spans: list[int]) -> set[int]:
 
 def _recorded(run: Run) -> list[tuple[int, _Found]]:
     """Stretches in which a graph is recorded."""
-    rows = run.con.execute(_RECORDING).fetchall()
-    pieces: list[tuple[int, int, int, int]] = []  # rank, from, to, the span it began with
-    for rank, span, begin, end, part in rows:
-        last = pieces[-1] if pieces and pieces[-1][0] == rank else None
-        if part == "begin" or last is None or (begin > last[2] + LONG_NS and part == "made"):
-            pieces.append((rank, begin, end, span))
-        else:
-            pieces[-1] = (rank, last[1], max(end, last[2]), last[3])
-    if not pieces:
-        return []
-    around = {start: span for start, span, _, _ in _above(run, [piece[3] for piece in pieces])}
-    whole = _slower(run, sorted(set(around.values())))
+    every = run.get(captures).found
+    whole = _slower(run, sorted({one.around_id for one in every if one.around_id != NONE}))
     found = []
-    for rank, begin, end, span in pieces:
-        begins, ends, span = whole.get(around.get(span, -1), (begin, end, span))
-        found.append((rank, _Found(min(begin, begins), max(end, ends), span, "graph")))
+    for one in every:
+        begin, end, span = whole.get(one.around_id, (one.begin_ns, one.end_ns, one.span_id))
+        found.append((one.rank, _Found(min(begin, one.begin_ns), max(end, one.end_ns), span, "graph")))
     return found
 
 

@@ -55,6 +55,7 @@ class Capture:
     around: str | None  # the operator or annotation in which it happened
     around_begin_ns: int
     around_end_ns: int
+    around_id: int  # NONE: in none
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def captures(run: Run) -> Captures:
         begin, until = int(begins[at]), int(ends[last])
         found.append(Capture(
             rank, span, begin, until, int((what[at:end] == 5).sum()),
-            int((ends - begins)[ready[what[ready] == 3]].sum()), *(next(held[rank]) or (None, begin, until)),
+            int((ends - begins)[ready[what[ready] == 3]].sum()), *(next(held[rank]) or (None, begin, until, NONE)),
         ))  # fmt: skip
     found.sort(key=lambda each: (each.rank, each.begin_ns))
     every = Captures(tuple(found), frozenset())
@@ -113,8 +114,8 @@ def _mostly(run: Run, rank: int, every: Captures) -> bool:
     return bool(recording > MOST * (end - begin))
 
 
-def _around(run: Run, rank: int, tracks: Ints, begins: Ints) -> list[tuple[str, int, int] | None]:
-    """The outermost operator around each begin, without one the outermost annotation: name, start, end."""
+def _around(run: Run, rank: int, tracks: Ints, begins: Ints) -> list[tuple[str, int, int, int] | None]:
+    """The outermost operator around each begin, without one the outermost annotation: name, start, end and id."""
     spans = run.get(hosts).spans(rank)
     at = np.array([spans.innermost(int(t), begins[i : i + 1])[0] for i, t in enumerate(tracks)], np.int64)
     chains: list[list[int]] = [[] for _ in at]  # innermost first
@@ -123,10 +124,10 @@ def _around(run: Run, rank: int, tracks: Ints, begins: Ints) -> list[tuple[str, 
             chain.append(int(spans.ids[inner]))
             inner = int(spans.parent[inner])
     rows = run.con.execute(_AROUND, [sorted({span for chain in chains for span in chain})]).fetchall()
-    known = {span: (name, begin, end, is_op) for span, name, begin, end, is_op in rows}
-    found: list[tuple[str, int, int] | None] = []
+    known = {span: (name, begin, end, span, is_op) for span, name, begin, end, is_op in rows}
+    found: list[tuple[str, int, int, int] | None] = []
     for chain in chains:
         held = [known[span] for span in reversed(chain) if span in known]
-        best = next((each for each in held if each[3]), held[0] if held else None)
-        found.append(best and best[:3])
+        best = next((each for each in held if each[4]), held[0] if held else None)
+        found.append(best and best[:4])
     return found

@@ -19,7 +19,7 @@ from app.i18n import say
 from ingest import store as stores
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": None}
-#: More detectors than this that lack the very same thing are named together.
+#: More detectors than this of which the very same is said are named together.
 _MANY_ALIKE = 3
 #: The widest line of text that reads well; a terminal may be narrower.
 _WIDEST = 110
@@ -110,15 +110,14 @@ def _outcomes(check: Check, outcome: str, lang: str) -> Iterator[str]:
     ended = [found for found in check.outcomes if found.outcome == outcome]
     if not ended:
         return
-    width = max(len(found.detector) for found in ended)
     yield ""
     yield say(lang, "findings.broken" if outcome == "failed" else f"findings.{outcome}")
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for found in ended:
-        lacking = outcome == "not_measured"
-        text = telling.unmeasured(found, lang) if lacking else telling.reason(found, lang)
-        alike.setdefault((text, "" if lacking else found.detector), []).append(found.detector)
-    for (text, _), names in alike.items():
+        text = telling.unmeasured(found, lang) if outcome == "not_measured" else telling.reason(found, lang)
+        alike.setdefault(text, []).append(found.detector)
+    width = max((len(name) for names in alike.values() if len(names) <= _MANY_ALIKE for name in names), default=0)
+    for text, names in alike.items():
         if len(names) > _MANY_ALIKE:
             yield from _text(", ".join(names), 2)
             yield from _text(text, 4)

@@ -118,7 +118,7 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
     return {"facts": list(_of_a_gpu(
         int(distributed.get("rank", 0)), int(distributed.get("world_size", 1)), window, length(computing),
         without(talking, computing), length(talking), window - length(work), length(union(d2d)),
-        mixed, fp32 / sum(names.values()) if _has_tf32(head) else 0.0, calls,
+        mixed, fp32 if _has_tf32(head) and fp32 >= 0.2 * sum(names.values()) else 0, calls,
         bool(kinds["copy"]) or bool(kinds["comm"]),
     ))}  # fmt: skip
 
@@ -141,7 +141,7 @@ def _fact(name: str, what: str, kind: str, test: Json, derived: str) -> Json:
 
 def _of_a_gpu(
     rank: int, world: int, window: int, computing: int, bare: int, talking: int, idle: int, d2d: int, mixed: bool,
-    fp32: float, calls: Counter[str], complete: bool,
+    fp32: int, calls: Counter[str], complete: bool,
 ) -> Iterator[Json]:  # fmt: skip
     union_of = "union of the raw file's device events"
     split: Json = {"rank": rank, "step": None} | ({} if mixed else {"computing_ns": _near(computing)})
@@ -176,8 +176,8 @@ def _of_a_gpu(
     if not any(LOADS.search(name) for name in calls):
         yield _fact("loader", "nothing in the file loads data", "must_not",
                     {"finding": {"cause": "dataloader", "min_share": 0.0}}, "names of the host's events")  # fmt: skip
-    if fp32 >= 0.2:
-        yield _fact("fp32", f"{fp32:.0%} of the kernel time is matrix work in fp32 by its kernels' names", "must",
+    if fp32 >= 0.02 * window:
+        yield _fact("fp32", f"{_ms(fp32)} of the time is matrix work in fp32 by its kernels' names", "must",
                     {"outcome": {"detector": "full_precision", "not": ["clean", "failed"]}},
                     "names of kernels; a card of compute capability 8 or more")  # fmt: skip
     yield _fact("family", "no Ascend switch is advised on another device", "must",

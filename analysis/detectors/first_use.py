@@ -66,8 +66,8 @@ TEXT = {
             "compiling at the first or second call (TorchScript, torch.compile)." + _LATER,
         ),
         "graph": Words(
-            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time records a graph, {count} times, the longest "
-            "{longest_ns} in {what}",
+            "Rank {ranks}: {first_ns} ({first_share}) of the recorded time goes into recording graphs ({count}), the "
+            "longest {longest_ns} in {what}",
             "While a graph is recorded the device does none of its work; this is warm-up." + _LATER + " If recording "
             "goes on there, shapes or addresses of the inputs change: pad them, and keep the inputs in place.",
         ),
@@ -86,7 +86,7 @@ TEXT = {
             "或在第一、二次调用时编译（TorchScript、torch.compile）。" + _LATER_ZH,
         ),
         "graph": Words(
-            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）在录制图，共 {count} 次，"
+            "rank {ranks}：采集时间中有 {first_ns}（{first_share}）在录制图（{count} 个），"
             "最长 {longest_ns}，在 {what}",
             "录制图时设备不执行图中的任务，属于预热。" + _LATER_ZH + "若之后仍在录制，说明输入的形状或地址在变："
             "请填充到固定形状，并让输入留在原处。",

@@ -51,7 +51,7 @@ def test_rows_are_those_in_the_tables(cut: tuple[Path, str, Path]) -> None:
     held = account(place, run_id)
     for rank in held.ranks:
         rows = {row.table: row.rows for row in held.tables if row.rank == rank.rank}
-        assert set(rows) == set(schema.tables()) - {"run", "rank", "coverage", "device_time"}
+        assert set(rows) == set(schema.tables()) - {"run", "rank", "coverage", "device_time", "checked"}
         for table, counted in rows.items():
             path = place / run_id / f"{table}.parquet"
             stored = duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE rank = {rank.rank}").fetchall()[0][0]
@@ -98,7 +98,7 @@ def test_the_panel_says_what_was_lost(
     assert never in said and whole not in said
     ranks, tables = (frame.value for frame in page.dataframe)
     assert list(ranks["rank"]) == [0, 2] and list(ranks["reason"])[0] == "" and list(ranks["reason"])[1]
-    assert len(tables) == 2 * (len(schema.tables()) - 4)
+    assert len(tables) == 2 * (len(schema.tables()) - 5)
     assert tables["state"].iloc[0].startswith("◐")  # what lost something comes first
     if lang == "zh":
         lost = store.resolve(place, run_id).reason

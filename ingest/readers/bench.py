@@ -70,7 +70,7 @@ def read(claim: Claim, draft: Draft) -> None:
     _write(figures, samples, manifest, draft)
     _facts(manifest, draft)
     for table in schema.tables():
-        if table not in ("run", "rank", "coverage", "device_time", "summary", "sample"):
+        if table not in ("run", "rank", "coverage", "device_time", "checked", "summary", "sample"):
             draft.absent(table, "a benchmark holds figures and samples, no trace", f"{_TRACE} {manifest.workload}")
 
 

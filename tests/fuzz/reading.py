@@ -15,7 +15,7 @@ from ingest.parsing import put_together
 from ingest.sqltext import literal
 
 #: Tables that coverage does not speak of: of the run, or made from the others.
-_OF_RUN = ("run", "rank", "coverage", "device_time")
+_OF_RUN = ("run", "rank", "coverage", "device_time", "checked")
 _STATUS = {"recorded", "partial", "absent"}
 
 

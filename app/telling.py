@@ -62,7 +62,7 @@ def answer(check: Check, lang: str) -> str:
 def _masked(check: Check, lang: str) -> str:
     """How many are masked, as a part of a sentence; nothing where none is."""
     masked = count(check, "masked")
-    return say(lang, "findings.masked_count", {"n": masked}) if masked else ""
+    return say(lang, "findings.masked_and", {"n": masked}) if masked else ""
 
 
 #: An interval is said from this ratio of its ends on.

@@ -129,7 +129,7 @@ TEXT = {
         "{blind} could not look, {failed} failed.",
         "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
     ),
-    "masked_count": ("{n} saw a loss that another limit masks, ", "{n} 项被其他瓶颈掩盖，"),
+    "masked_and": ("{n} saw a loss that another limit masks, ", "{n} 项被其他瓶颈掩盖，"),
     "not_looked_for": ("Not looked for", "没有检查"),
     "not_looked_for_means": (
         "No detector speaks of these causes: {causes}.",

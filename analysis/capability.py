@@ -119,19 +119,19 @@ _FILLED = (
 
 # Kernels whose column is filled, weighed by their time.
 _KERNEL_TIME = (
-    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (k.{column} IS NOT NULL), 0)::BIGINT, sum(s.dur_ns)::BIGINT "
+    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (k.{column} IS NOT NULL), 0)::DOUBLE, sum(s.dur_ns)::DOUBLE "
     "FROM span s LEFT JOIN kernel k USING (span_id) WHERE s.kind = 'kernel' GROUP BY s.rank"
 )
 _OPERATOR_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (s.span_id IN (SELECT op_span_id FROM comm WHERE {which})), 0)"
-    "::BIGINT, sum(s.dur_ns)::BIGINT FROM span s WHERE s.kind = 'comm_op' GROUP BY s.rank"
+    "::DOUBLE, sum(s.dur_ns)::DOUBLE FROM span s WHERE s.kind = 'comm_op' GROUP BY s.rank"
 )
 _LAUNCHED_TIME = (
     "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"
-    "::BIGINT, sum(dur_ns)::BIGINT FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') GROUP BY rank"
+    "::DOUBLE, sum(dur_ns)::DOUBLE FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') GROUP BY rank"
 )
 _COPY_TIME = (
-    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (t.bytes IS NOT NULL), 0)::BIGINT, sum(s.dur_ns)::BIGINT "
+    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (t.bytes IS NOT NULL), 0)::DOUBLE, sum(s.dur_ns)::DOUBLE "
     "FROM span s LEFT JOIN transfer t USING (span_id) WHERE s.kind = 'memcpy' GROUP BY s.rank"
 )
 

@@ -116,12 +116,12 @@ def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> lis
             if ns is not None and (step is not None or rows == 1):
                 said.append(Said(source, "profiler_step", quantity, step, ns))
     lanes = con.execute(
-        f"SELECT name, sum(dur_ns)::BIGINT FROM {sources['span']} WHERE kind = 'profiler_split' "
+        f"SELECT name, TRY_CAST(sum(dur_ns) AS BIGINT) FROM {sources['span']} WHERE kind = 'profiler_split' "
         "AND name IN ('Computing', 'Communication') GROUP BY name ORDER BY name"
     ).fetchall()
-    said += [Said("Overlap Analysis", "span", name.lower(), None, ns) for name, ns in lanes]
+    said += [Said("Overlap Analysis", "span", name.lower(), None, ns) for name, ns in lanes if ns is not None]
     total = con.execute(
-        f"SELECT sum(total_ns)::BIGINT FROM {sources['summary']} WHERE source = 'op_statistic' "
+        f"SELECT TRY_CAST(sum(total_ns) AS BIGINT) FROM {sources['summary']} WHERE source = 'op_statistic' "
         "AND upper(coalesce(category, '')) NOT IN ('HCCL', 'COMMUNICATION')"
     ).fetchall()[0][0]
     return said + ([] if total is None else [Said("op_statistic.csv", "summary", KERNELS, None, total)])
@@ -203,7 +203,8 @@ def _sum(
     whole, of_steps, some = 0, np.zeros(len(steps), np.int64), False
     for starts, ends in _pieces(con, table, once):
         some = True
-        whole += int((ends - starts).sum())
+        lengths = ends - starts
+        whole += (int((lengths >> 32).sum()) << 32) + int((lengths & 0xFFFFFFFF).sum())  # beyond 64 bits, too
         if len(steps):
             at = np.searchsorted(begins, starts, side="right") - 1
             np.add.at(of_steps, at[at >= 0], (ends - starts)[at >= 0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ _NAMED = re.compile(
     r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$|^profiler_(info|metadata).*"
     r"|^(info\.json|start_info|end_info)(\.\d+)?(\.done)?$|^OPPROF_|^manifest\.json$|^samples\.json$|\.(log|md|py|sh)$"
 )
+#: No profiler leaves more files than this in one directory.
+_MOST = 2_000
 #: Parents whose names a stand-in keeps: they may name the rank.
 _ABOVE = 3
 
@@ -182,15 +185,18 @@ class StandIns:
 def _told(directory: Path) -> Iterator[tuple[Path, Path]]:
     """Each child with the name it goes by; of several that would go by one name none does."""
     children = [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
+    if len(children) > _MOST:
+        yield from ((child, Path(child.name)) for child in children)
+        return
     device = prof_dir.DEVICE.match(directory.name) or prof_dir.DEVICE.match(directory.parent.name)
     roles = {
         child: name.format(device=device[1] if device else 0, number=number)
         for number, child in enumerate(children) if child.is_file() and (name := role(child))
     }  # fmt: skip
-    taken = [child.name for child in children if child not in roles] + list(roles.values())
+    taken = Counter([child.name for child in children if child not in roles] + list(roles.values()))
     for child in children:
         name = roles.get(child, child.name)
-        yield child, Path(name if taken.count(name) == 1 else child.name)
+        yield child, Path(name if taken[name] == 1 else child.name)
 
 
 def _link(path: Path, target: Path) -> None:

@@ -72,7 +72,7 @@ def test_what_one_side_does_not_know_is_told_apart_on_neither() -> None:
     ]  # fmt: skip
     assert sum(part.change_ns for part in change.parts) == change.step.change_ns
     lost = next(note for note in alike.notes(base, head) if note.key == "unsplit")
-    assert dict(lost.values)["parts"] == ("communication", "copy", "idle")
+    assert dict(lost.values)["parts"] == ("communication", "copy", "unknown", "idle")
 
 
 @given(st.lists(st.integers(0, 10**15), min_size=1, max_size=6), st.integers(1, 50))

@@ -32,7 +32,11 @@ OTHERS = {
 }
 
 
-@pytest.fixture(scope="module", params=[(level, age) for level in ("Level1", "Level2") for age in get_args(Generation)])
+#: The first generation's database holds less than its text: no groups, tasks without a type.
+ALIKE = [age for age in get_args(Generation) if age != "2024-09"]
+
+
+@pytest.fixture(scope="module", params=[(level, age) for level in ("Level1", "Level2") for age in ALIKE])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, Loaded]:
     return _load(*request.param, tmp_path_factory.mktemp("both"))
 

@@ -36,6 +36,11 @@ OWN = {
 SHARED = {("cuda", "rocm"): re.compile(r"DALI|numactl|tensor cores?")}
 #: Only judged where AI cores are: their sentences are never said elsewhere.
 ASCEND_ONLY = {"aicpu", "frequency_drop"}
+#: Said of HCCL's tasks or of a variable of CANN that an Ascend capture holds, and of nothing else.
+ASCEND_SENTENCES = {
+    ("retransmission", "sent"), ("retransmission", "again"), ("slow_link", "found"), ("environment", "queue"),
+    ("environment", "aclnn"), ("environment", "host_cache"), ("environment", "log"),
+}  # fmt: skip
 
 
 def foreign(text: str, device: str) -> list[str]:
@@ -53,7 +58,7 @@ SAID = [
     for lang, texts in detector.text.items()
     for key, words in texts.items()
     for device in OWN
-    if device == "npu" or detector.name not in ASCEND_ONLY
+    if device == "npu" or detector.name not in ASCEND_ONLY and (detector.name, key) not in ASCEND_SENTENCES
 ]
 
 

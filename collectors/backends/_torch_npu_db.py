@@ -94,7 +94,8 @@ def _counters(record: RankRecord, db: Database, strings: Strings, options: Ascen
     for sample in record.samples:
         owner, _, what = sample.counter.partition("/")
         if sample.series == "MHz":
-            db.insert("AICORE_FREQ", [(device, sample.ts_ns, sample.value, *die)])
+            if not options.first:
+                db.insert("AICORE_FREQ", [(device, sample.ts_ns, sample.value, *die)])
         elif sample.series == "KB":
             memory.setdefault((owner.lower(), sample.ts_ns), {})[what] = sample.value * 1024
         elif owner.startswith("HBM"):

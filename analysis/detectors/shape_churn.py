@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from analysis import limits as limits_
 from analysis.blame import alike, evidence, said, windows
 from analysis.capability import COVERED
+from analysis.family import family
 from analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from analysis.idle import Idle, idle
 from analysis.intervals import Ints
@@ -126,7 +127,8 @@ def _able(run: Run, every: Kernels, limits: Limits) -> None:
     known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
     if every.dur[known].sum() < COVERED * every.dur.sum():
         raise NotMeasured(
-            "shapes of kernels: they were not recorded", "算子形状：未采集", "record_shapes=True, profiler_level=Level1"
+            "shapes of kernels: they were not recorded", "算子形状：未采集",
+            "record_shapes=True, profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True",
         )
 
 

@@ -111,7 +111,7 @@ def collectives(run: Run) -> Collectives:
     ts = _ints(rows["ts_ns"])
     uneven = np.isin(kind, _places_of(kinds, _UNEVEN))
     end = ts + _ints(rows["dur_ns"])
-    instance = matched(rank, team, step, kind, np.where(uneven, 0, size), _stepped(run))
+    instance = matched(rank, team, step, kind, np.where(uneven, 0, size), run.stepped)
     instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, UNNAMED)), -1, kind), end, instance,
                             ~np.isin(kind, _places_of(kinds, POINT_TO_POINT)))  # fmt: skip
     return Collectives(
@@ -122,10 +122,6 @@ def collectives(run: Run) -> Collectives:
 
 def _places_of(kinds: tuple[str, ...], some: frozenset[str]) -> list[int]:
     return [code for code, kind in enumerate(kinds) if kind in some]
-
-
-def _stepped(run: Run) -> bool:
-    return any(run.steps.values())
 
 
 def _ints(values: Any) -> Ints:

@@ -263,7 +263,7 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
         bounds = [candidate.measured_ns, run.wall_ns, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
-    told = {"per": STEP if any(run.steps.values()) else RECORDED, "device": run.get(family)}
+    told = {"per": STEP if run.stepped else RECORDED, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
     return Finding(
         detector.name, candidate.cause, _severity(share),

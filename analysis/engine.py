@@ -206,7 +206,7 @@ def _masked(run: Run, detector: Detector, change: Change, lost: int) -> Outcome:
         )  # fmt: skip
     en, zh = _LIMITS.get(held_.kind, _LIMITS["unexplained"])
     where = f" of rank {held_.rank}" if held_.rank is not None else ""
-    where_zh = f"rank {held_.rank} 的" if held_.rank is not None else ""
+    where_zh = f" rank {held_.rank} 的" if held_.rank is not None else ""
     until = en.replace("{who}", where) + (f" ({held_.name})" if held_.name and held_.kind != "peer" else "")
     until_zh = zh.replace("{who}", where_zh) + (f"（{held_.name}）" if held_.name and held_.kind != "peer" else "")
     return Outcome(

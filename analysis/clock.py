@@ -24,6 +24,7 @@ import numpy as np
 
 from analysis.collectives import MEETING, Collectives, collectives
 from analysis.comm_tasks import TELL, WAIT, CommTasks, comm_tasks
+from analysis.exchanges import exchanges
 from analysis.intervals import Ints
 from analysis.run import Run
 
@@ -80,7 +81,7 @@ class Clock:
 def clock(run: Run) -> Clock:
     """The clocks of the run's ranks."""
     operators = run.get(collectives)
-    pairs = _measured(operators, _told(operators, run.get(comm_tasks)))
+    pairs = _measured(operators, _told(operators, run.get(comm_tasks)), run.get(exchanges))
     reached = {rank: _nearest(rank, run.ranks, pairs) for rank in _candidates(run.ranks, pairs)}
     if not reached:
         return Clock(None)
@@ -121,11 +122,15 @@ def _nearest(reference: int, ranks: tuple[int, ...], pairs: dict[tuple[int, int]
     return found
 
 
-def _measured(operators: Collectives, told: dict[tuple[int, int], int]) -> dict[tuple[int, int], Offset]:
-    """The offset of every pair of ranks that share collectives or tasks."""
+def _measured(
+    operators: Collectives, told: dict[tuple[int, int], int], exchanged: Ints
+) -> dict[tuple[int, int], Offset]:  # fmt: skip
+    """The offset of every pair of ranks that share collectives or tasks, or else sends and receives."""
     shared: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {pair: [] for pair in told if pair[0] < pair[1]}
     for (a, b), rows in _shared(operators):
         shared.setdefault((a, b), []).append(rows)
+    for (a, b), rows in _exchanged(operators, exchanged):
+        shared.setdefault((a, b), [rows])
     found = {}
     for (a, b), several in sorted(shared.items()):
         low, high = -told.get((a, b), _FAR), told.get((b, a), _FAR)
@@ -154,6 +159,18 @@ def _shared(operators: Collectives) -> Iterator[tuple[tuple[int, int], tuple[Int
             )
             if len(mine):
                 yield (a, b), (ranks[a][mine], ranks[b][other])
+
+
+def _exchanged(operators: Collectives, number: Ints) -> Iterator[tuple[tuple[int, int], tuple[Ints, Ints]]]:
+    """Rows of the sends and receives between two ranks: neither side is done before the other has come."""
+    rows = np.flatnonzero(number >= 0)
+    rows = rows[np.lexsort((operators.rank[rows], number[rows]))]
+    first = np.flatnonzero(np.diff(number[rows]) == 0)
+    one, other = rows[first], rows[first + 1]
+    pair = np.stack((operators.rank[one], operators.rank[other]))
+    for a, b in np.unique(pair, axis=1).T.tolist():
+        mine = (pair[0] == a) & (pair[1] == b)
+        yield (a, b), (one[mine], other[mine])
 
 
 def _offset(operators: Collectives, a: Ints, b: Ints, low: int, high: int) -> Offset | None:

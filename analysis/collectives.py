@@ -45,7 +45,8 @@ _OPERATORS = """
 WITH op AS (
     SELECT s.span_id, s.rank, s.ts_ns, s.dur_ns, s.name, s.step, c.collective, c.group_name, c.bytes, c.stream,
         coalesce(c.dst_rank, c.src_rank) AS peer
-    FROM span s LEFT JOIN comm c USING (span_id) WHERE s.kind = 'comm_op'
+    FROM span s LEFT JOIN comm c USING (span_id)
+    WHERE s.kind = 'comm_op' OR s.kind = 'kernel' AND c.op_span_id = s.span_id  -- it computes as well
 ), launched AS (
     SELECT l.dst_span_id AS span_id, min(h.step) AS step, min(lower(p.name)) FILTER (p.name LIKE 'nccl:%') AS called
     FROM link l JOIN op ON op.span_id = l.dst_span_id JOIN span h ON h.span_id = l.src_span_id

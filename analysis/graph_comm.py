@@ -14,12 +14,13 @@ import numpy as np
 from analysis.clock import clock
 from analysis.collectives import MEETING, collectives
 from analysis.comm_tasks import comm_tasks
+from analysis.exchanges import exchanges
 from analysis.graph_device import Device
 from analysis.graph_draft import COMM, MIRROR, PEER, Draft
 from analysis.graph_rows import COLLECTIVE, Rows
 from analysis.intervals import Ints
 from analysis.run import Run
-from analysis.waits import arrivals, exchanges
+from analysis.waits import arrivals
 
 #: A peer that nobody names came later than the captured ones only if by more than stamps can be off.
 _CLEAR_NS = 5_000

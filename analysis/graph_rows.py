@@ -42,8 +42,9 @@ WITH {_THREAD}, best AS (
     ) c JOIN track t ON t.rank = c.rank AND t.stream = c.stream AND t.kind = 'stream' GROUP BY 1
 )
 SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", coalesce(lane, s.track) AS lane,
+    CASE WHEN s.kind = 'kernel' AND s.span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id) THEN 2 ELSE
     CASE s.kind WHEN 'kernel' THEN 0 WHEN 'memset' THEN 0 WHEN 'memcpy' THEN 1 WHEN 'comm_op' THEN 2
-        WHEN 'wait' THEN 3 ELSE 4 END AS code,
+        WHEN 'wait' THEN 3 ELSE 4 END END AS code,
     coalesce(h.span_id, -1) AS source, coalesce(h.ts_ns, 0) AS source_ts, coalesce(h.end_ns, 0) AS source_end,
     coalesce(h.thread, -1) AS thread, coalesce(h.how, -1) AS how
 FROM span s JOIN track ON track.track = s.track LEFT JOIN lane ON lane.op_span_id = s.span_id

@@ -47,7 +47,7 @@ class Late:
 
     def bare_ns(self, run: Run) -> int:
         """The same without what it computed meanwhile."""
-        bare = (found - (run.activity(rank).computing or EMPTY) for rank, found in self.waited.items())
+        bare = (found - run.activity(rank).surely_computing for rank, found in self.waited.items())
         return max((found.total() for found in bare), default=0)
 
     @property
@@ -206,7 +206,7 @@ def excess(run: Run, late: Late) -> Excess | None:
 def _busy(run: Run, rank: int) -> Intervals:
     """When the rank's device computed or copied."""
     did = run.activity(rank)
-    return (did.computing or EMPTY) | (did.copy or EMPTY)
+    return did.surely_computing | (did.copy or EMPTY)
 
 
 def _ahead(operators: Collectives, late: Late) -> Intervals:

@@ -11,7 +11,8 @@ Savings are compared over the whole capture, since a capture need not mark its s
 finding says nobody can explain is right where the capture lost the reason, and has no saving.
 
 False clean: a fault that costs more than the limit of the detector of its cause, and that detector
-ended with `clean`. What every capture of a dialect holds (`present` in the truth) is no wrong finding.
+ended with `clean`. What every capture of a dialect holds (`present` in the truth) is no wrong finding
+and not the first.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ class Case:
 def scored(name: str, truth: Mapping[str, Any], check: Mapping[str, Any]) -> Case:
     """A case: `truth` as in truth.json, `check` as `npulens check --json` prints it."""
     faults = truth["faults"]
-    counted = [f for f in check["findings"] if f["saving_share"] >= SCORED_SHARE or f["cause"] == UNEXPLAINED]
+    counted = [
+        f for f in check["findings"]
+        if (f["saving_share"] >= SCORED_SHARE or f["cause"] == UNEXPLAINED)
+        and (f["cause"] not in truth.get("present", ()) or any(hits(f, fault) for fault in faults))
+    ]  # fmt: skip
     largest = max((fault["gain_ns"] for fault in faults), default=0)
     planted = tuple(
         _planted(name, fault, counted, largest, truth, check)
@@ -89,7 +94,6 @@ def scored(name: str, truth: Mapping[str, Any], check: Mapping[str, Any]) -> Cas
     said = tuple(
         Said(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
         for f in counted
-        if f["cause"] not in truth.get("present", ())
     )
     return Case(name, not faults, planted, said, truth.get("dialect", "plain"))
 

@@ -25,9 +25,8 @@ from analysis.profiler_sums import profiler_sums
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING = ("kernel", "memset")
-_COMMUNICATION = (
-    "(kind = 'comm_op' OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id))"
-)
+_MIXED = "kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id)"
+_COMMUNICATION = f"(kind = 'comm_op' OR {_MIXED})"
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,18 @@ class Activity:
     communication: Intervals | None
     copy: Intervals | None
     unknown: Intervals | None  # work that nothing told to compute or to communicate
+    mixed: Intervals  # kernels that compute and communicate, in both of the above
     complete: bool  # no work is missing, so that gaps between it are idle time
 
     @property
     def untold(self) -> bool:
         """Whether communication is somewhere in the work, and nothing told which of it."""
         return self.complete and self.communication is None
+
+    @property
+    def surely_computing(self) -> Intervals:
+        """Computing without the kernels that communicate as well: those may have waited."""
+        return (self.computing or EMPTY) - self.mixed if len(self.mixed.starts) else self.computing or EMPTY
 
     def work(self) -> Intervals:
         """Everything recorded, together."""
@@ -123,7 +128,7 @@ def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
     ((complete,),) = con.execute(
         "SELECT coalesce(bool_or(idle_ns IS NOT NULL), false) FROM device_time WHERE rank = ? AND step IS NULL", [rank]
     ).fetchall()
-    return Activity(computing, communication, copy, unknown, bool(complete))
+    return Activity(computing, communication, copy, unknown, of(_MIXED, "") or EMPTY, bool(complete))
 
 
 def _ints(values: Any) -> Any:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from analysis.clock import Clock, clock
 from analysis.collectives import MEETING, POINT_TO_POINT, Collectives, collectives
 from analysis.comm_tasks import TRANSFER, CommTasks, comm_tasks
+from analysis.exchanges import exchanges
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
 
@@ -357,43 +358,6 @@ def _said(run: Run, operators: Collectives, found: Waits) -> Waits:
     how, waited, arrival = found.how.copy(), found.wait_ns.copy(), found.arrival_ns.copy()
     how[at], waited[at], arrival[at] = SAID, wait, operators.ts[at] + wait
     return replace(found, how=how, wait_ns=waited, arrival_ns=arrival)
-
-
-def exchanges(run: Run) -> Ints:
-    """Which send belongs to which receive: the same number for both sides, -1 where the other side is unknown.
-
-    Two ranks exchange in the same order on both sides; where one of them did so more often in a step, nothing tells.
-    """
-    known, tasks = run.get(collectives), run.get(comm_tasks)
-    peer = known.peer.copy()
-    named = tasks.peer >= 0
-    peer[tasks.op[named][::-1]] = tasks.peer[named][::-1]
-    for team, members in known.members.items():
-        if len(members) == 2:
-            of = known.team == team
-            peer[of] = np.where(known.rank[of] == members[0], members[1], members[0])
-    found = np.full(len(peer), -1, np.int64)
-    sides: dict[tuple[int, int, int, int], dict[int, list[int]]] = {}
-    for row in np.flatnonzero(known.of_kinds(POINT_TO_POINT) & (peer >= 0) & (peer != known.rank)):
-        one, other = sorted((int(known.rank[row]), int(peer[row])))
-        pair = (int(known.team[row]), int(known.step[row]), one, other)
-        sides.setdefault(pair, {}).setdefault(int(known.rank[row]), []).append(int(row))
-    number = int(known.instance.max(initial=-1)) + 1
-    for ranks in sides.values():
-        both = list(ranks.values())
-        if len(both) == 2 and len(both[0]) == len(both[1]):
-            for rows in both:
-                found[rows] = number + np.arange(len(rows))
-            number += len(both[0])
-    return found
-
-
-def p2p_waits(run: Run) -> dict[int, Ints]:
-    """Per rank the rows of `collectives(run)` that send or receive and whose wait is known: in tasks, from the starts
-    of both sides, or as the profiler sums it up. `waits(run)` says how long each waited, and for whom."""
-    operators, found = run.get(collectives), run.get(waits)
-    known = operators.of_kinds(POINT_TO_POINT) & np.isin(found.how, (PEERS, TASKS, CLOCK, SAID))
-    return {rank: np.flatnonzero(known & (operators.rank == rank)) for rank in np.unique(operators.rank).tolist()}
 
 
 def complete(run: Run, operators: Collectives) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from analysis.finding import Change
 from analysis.graph import Graph, graph
 from analysis.graph_draft import MIRROR, PEER
 from analysis.graph_edit import Edit
-from analysis.intervals import EMPTY, Ints
+from analysis.intervals import Ints
 from analysis.maxplus import solve
 from analysis.run import Run
 
@@ -79,7 +79,7 @@ def _removable(run: Run, change: Change) -> int:
         window = run.window(rank)
         if window is None:
             continue
-        computing = run.activity(rank).computing or EMPTY
+        computing = run.activity(rank).surely_computing
         begin, end = (np.array([moment], np.int64) for moment in window)
         bare = window[1] - window[0] - int(computing.within(begin, end)[0])
         cut = change.cut[rank].total() if rank in change.cut else 0

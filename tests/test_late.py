@@ -12,18 +12,26 @@ import pytest
 import ingest
 from analysis.arrival_order import orders
 from analysis.clock import clock
-from analysis.collectives import collectives, from_the_end
+from analysis.collectives import POINT_TO_POINT, collectives, from_the_end
 from analysis.critical import held_by, unmovable
 from analysis.engine import check
 from analysis.finding import Change
-from analysis.intervals import Intervals
+from analysis.intervals import Intervals, Ints
 from analysis.lateness import late_peers, waited_less
 from analysis.run import Run
-from analysis.waits import CLOCK, SAID, p2p_waits, waits
+from analysis.waits import CLOCK, PEERS, SAID, TASKS, waits
 from analysis.whatif import saved_ns
 from ingest.connection import open_run
 from tests.tablecase import connection
 from tests.test_waits import of, operator
+
+
+def p2p_waits(run: Run) -> dict[int, Ints]:
+    """Per rank the rows of `collectives(run)` that send or receive and whose wait is known."""
+    operators, found = run.get(collectives), run.get(waits)
+    known = operators.of_kinds(POINT_TO_POINT) & np.isin(found.how, (PEERS, TASKS, CLOCK, SAID))
+    return {rank: np.flatnonzero(known & (operators.rank == rank)) for rank in np.unique(operators.rank).tolist()}
+
 
 TORCHREC = "pytorch+torchrec@hist/examples/golden_training/trace"
 

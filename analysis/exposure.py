@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,9 +34,10 @@ class Exposed:
 
 
 def exposed(run: Run) -> tuple[Exposed, ...]:
-    """Transfers of collectives by kind of group and collective, the most costly first."""
+    """Transfers by kind of group and collective, the most costly first; of sends and receives those that are known."""
     operators, found = run.get(collectives), run.get(waits)
-    rows = np.flatnonzero(~operators.of_kinds(POINT_TO_POINT) & (operators.end > operators.ts))
+    told = ~operators.of_kinds(POINT_TO_POINT) | ~np.isin(found.how, (UNKNOWN, GUESSED))
+    rows = np.flatnonzero(told & (operators.end > operators.ts))
     ready = found.arrival_ns - np.maximum(found.wait_ns, 0)
     before = np.where(found.how == UNKNOWN, operators.end, ready)
     after = np.where(found.how == UNKNOWN, operators.end, found.arrival_ns)
@@ -44,38 +46,41 @@ def exposed(run: Run) -> tuple[Exposed, ...]:
     for row in rows.tolist():
         key = kinds.get(int(operators.team[row]), ""), operators.kinds[operators.kind[row]]
         groups.setdefault(key, []).append(row)
+    pieces = ((operators.ts, before), (after, operators.end))
     every = [
-        _exposed(run, operators, found, np.array(mine, np.int64), before, after, kind or None, name or "collective")
+        _exposed(run, operators, found, np.array(mine, np.int64), pieces, kind or None, name or "collective")
         for (kind, name), mine in groups.items()
     ]
     return tuple(sorted((one for one in every if one is not None), key=lambda one: -one.longest_ns))
 
 
 def between_stages(run: Run) -> Exposed | None:
-    """Sends, receives and batches of both, waits and transfers, by rank; None: there are none, or none exposed."""
+    """Waits in sends, receives and batches of both, by rank; of those whose wait nobody knows all of it, transfers
+    included. None: there are none, or none exposed."""
     operators, found = run.get(collectives), run.get(waits)
     rows = np.flatnonzero(operators.of_kinds(POINT_TO_POINT) & (operators.end > operators.ts))
     if not len(rows):
         return None
-    whole = _exposed(run, operators, found, rows, operators.end, operators.end, None, "pipeline")
+    known, began = ~np.isin(found.how, (UNKNOWN, GUESSED)), found.arrival_ns - np.maximum(found.wait_ns, 0)
+    start, end = np.where(known, began, operators.ts), np.where(known, found.arrival_ns, operators.end)
+    whole = _exposed(run, operators, found, rows, ((start, end),), None, "pipeline")
     if whole is None:
         return None
-    known = rows[(found.how[rows] != UNKNOWN) & (found.wait_ns[rows] > 0)]
-    waiting = np.zeros(len(known), np.int64)
-    for rank in np.unique(operators.rank[known]).tolist():
-        mine = operators.rank[known] == rank
-        end, computing = found.arrival_ns[known[mine]], run.activity(rank).computing or EMPTY
-        start = end - found.wait_ns[known[mine]]
-        waiting[mine] = (end - start) - computing.within(start, end)
-    change = whole.change | Change(peers=operators.span_id[known], peer_ns=waiting)
+    waited = rows[(found.how[rows] != UNKNOWN) & (found.wait_ns[rows] > 0)]
+    waiting = np.zeros(len(waited), np.int64)
+    for rank in np.unique(operators.rank[waited]).tolist():
+        mine = operators.rank[waited] == rank
+        at, computing = waited[mine], run.activity(rank).computing or EMPTY
+        waiting[mine] = found.wait_ns[at] - computing.within(began[at], found.arrival_ns[at])
+    change = whole.change | Change(peers=operators.span_id[waited], peer_ns=waiting)
     return replace(whole, change=change, mixed=False)
 
 
 def _exposed(
-    run: Run, operators: Collectives, found: Waits, rows: Ints, before: Ints, after: Ints,
+    run: Run, operators: Collectives, found: Waits, rows: Ints, pieces: Sequence[tuple[Ints, Ints]],
     group: str | None, collective: str,
 ) -> Exposed | None:  # fmt: skip
-    """From start to `before` and from `after` to end of each operator, without compute."""
+    """What of these pieces of each operator, from start to end, has no compute beside it."""
     totals: dict[int, int] = {}
     whole: dict[int, int] = {}
     spans_ns = np.zeros(len(rows), np.int64)
@@ -84,11 +89,10 @@ def _exposed(
         at, computing = rows[mine], run.activity(rank).computing
         if computing is None:  # beside what these run was not recorded
             continue
-        pieces = [(operators.ts[at], before[at]), (after[at], operators.end[at])]
         for starts, ends in pieces:
-            spans_ns[mine] += (ends - starts) - computing.within(starts, ends)
+            spans_ns[mine] += (ends[at] - starts[at]) - computing.within(starts[at], ends[at])
         union = Intervals.union_of(
-            np.concatenate([starts for starts, _ in pieces]), np.concatenate([ends for _, ends in pieces])
+            np.concatenate([starts[at] for starts, _ in pieces]), np.concatenate([ends[at] for _, ends in pieces])
         )
         whole[rank], totals[rank] = union.total(), (union - computing).total()
     worst = max(totals, key=lambda rank: totals[rank], default=None)

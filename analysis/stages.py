@@ -179,6 +179,49 @@ def _micro_batches(run: Run, operators: Collectives, rows: Ints, chain: tuple[in
     return whole if whole >= 1 and not rest else None
 
 
+#: Stages that differ by less of the mean are an even split of layers.
+EVEN = 0.05
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """The slowest stage against the mean of all, in the whole run."""
+
+    slow: Stage
+    mean_ns: int
+    excess_ns: int  # what it computes more
+    micro_batches: int | None  # of a step, where all pipelines agree
+
+    @property
+    def equal_ns(self) -> int:
+        """What equal stages give back: the first stage fills the pipeline later then, by one micro batch."""
+        micro = self.micro_batches
+        return self.excess_ns if micro is None else self.excess_ns * (micro - 1) // micro
+
+
+def uneven(run: Run) -> Uneven | None:
+    """How far the slowest stage is from the mean; None: no two stages were captured."""
+    known = run.get(stages)
+    if len(known) < 2:
+        return None
+    mean = sum(stage.computing_ns for stage in known) // len(known)
+    slow = max(known, key=lambda stage: stage.computing_ns)
+    micro = {one.micro_batches for one in run.get(pipelines)}
+    return Uneven(slow, mean, slow.computing_ns - mean, micro.pop() if len(micro) == 1 else None)
+
+
+def bubble_ns(run: Run) -> int | None:
+    """What a stage waits in sends and receives on average, without what unequal stages add to that: a schedule
+    without bubbles is shorter by so much. None: a rank of a pipeline was not captured.
+    """
+    every, unequal = run.get(pipelines), run.get(uneven)
+    waits = [one.waiting[rank].total() for one in every for rank in one.ranks if rank in one.waiting]
+    if not waits or len(waits) < sum(len(one) for one in every):
+        return None
+    apart = unequal is not None and unequal.excess_ns > EVEN * unequal.mean_ns
+    return max(0, sum(waits) // len(waits) - (unequal.equal_ns if unequal is not None and apart else 0))
+
+
 _SENDS, _RECEIVES = ("send", "isend"), ("receive", "recv", "irecv")
 
 

@@ -240,9 +240,9 @@ def test_sends_are_a_pipeline_and_no_lateness() -> None:
     spans = operator(("Notify_Wait", 5, 40, 3), ("Memcpy", 50, 30, 3))
     spans[0]["comm"]["collective"] = "receive"
     run = of(spans)
-    assert run.get(late_peers) == () and run.get(exposed) == ()
-    found = run.get(between_stages)
-    assert found is not None and (found.longest_ns, found.worst) == (100_000, 0)
+    found, (transferred,) = run.get(between_stages), run.get(exposed)
+    assert run.get(late_peers) == () and transferred.longest_ns == 60_000
+    assert found is not None and (found.longest_ns, found.worst) == (40_000, 0)
 
 
 def test_a_kernel_called_send_and_receive_is_what_pytorch_called() -> None:

@@ -16,8 +16,8 @@ loss over the whole vocabulary: give it fewer layers. More micro-batches make fi
 
 ## Limits of the method
 Equal means the mean of the captured stages; layers can only be moved as a whole. With few micro-batches
-equal stages alone give less, because the first stage then fills the pipeline later: the text says how
-much. Where nothing ties the clocks of two stages, that is the saving, because no replay can tell.
+equal stages alone give less, because the first stage then fills the pipeline later: that is the saving. It
+follows from the stages' work; no replay can tell it, because layers move from rank to rank.
 Several chunks of layers on one rank are one stage here.
 
 ## References
@@ -36,19 +36,15 @@ import numpy as np
 
 from analysis import limits as limits_
 from analysis.capability import on_npu
-from analysis.clock import clock
-from analysis.critical import unmovable
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.limits import limit
 from analysis.run import Run
 from analysis.say import duration
 from analysis.say import share as said_share
-from analysis.stages import Pipeline, Stage, pipelines, stages
+from analysis.stages import EVEN, Pipeline, Uneven, pipelines, stages, uneven
 
 NEEDS = ("collectives", "kernels")
 _MOST, _NAMED = 20, 4
-#: Where more of the critical path than this cannot move, no replay tells what equal stages give back.
-_STILL = 0.05
 
 TEXT = {
     "en": {
@@ -82,42 +78,35 @@ TEXT = {
 class Limits(limits_.Limits):
     """When stages are unequal."""
 
-    least_more: float = limit(0.05, "share of the mean stage", "stages that differ by less are an even split of layers")
+    least_more: float = limit(EVEN, "share of the mean stage", "stages that differ by less are an even split of layers")
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate: all stages above the mean come down to it."""
-    every, known = run.get(pipelines), run.get(stages)
+    every, found = run.get(pipelines), run.get(uneven)
     if not every:
         return
-    if len(known) < 2:
+    if found is None:
         raise NotMeasured(
             "only one stage of the pipeline was captured", "只采集了流水线的一个阶段",
             "a profile of one rank of each stage, over the same steps",
         )  # fmt: skip
-    mean = sum(stage.computing_ns for stage in known) // len(known)
-    slow = max(known, key=lambda stage: stage.computing_ns)
-    waiting = [(found.total(), rank, one) for one in every for rank, found in one.waiting.items()]
-    if slow.computing_ns <= (1 + limits.least_more) * mean or not waiting:
+    waiting = [(waits.total(), rank, one) for one in every for rank, waits in one.waiting.items()]
+    if found.slow.computing_ns <= (1 + limits.least_more) * found.mean_ns or not waiting:
         return
-    yield _candidate(run, known, slow, mean, waiting)
+    yield _candidate(run, found, waiting)
 
 
-def _candidate(
-    run: Run, known: tuple[Stage, ...], slow: Stage, mean: int, waiting: list[tuple[int, int, Pipeline]]
-) -> Candidate:
+def _candidate(run: Run, found: Uneven, waiting: list[tuple[int, int, Pipeline]]) -> Candidate:
+    known, slow, mean = run.get(stages), found.slow, found.mean_ns
     wait, rank, pipeline = max(waiting, key=lambda found: found[:2])
-    steps, micro = run.step_count, pipeline.micro_batches
+    steps, micro = run.step_count, found.micro_batches
     fast = min(known, key=lambda stage: stage.computing_ns)
-    excess = min(slow.computing_ns - mean, wait)
     share = run.wall_ns or 1
     # Those of the fast stage wait for the slow one; all of them are named, the longest first.
     longest = sorted(waiting, key=lambda each: -each[0])
     waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]
-    tied = run.get(unmovable) <= _STILL and all(
-        run.get(clock).between_ns(rank, other) is not None for other in slow.ranks if other in run.steps
-    )
-    equal = None if micro is None else excess * (micro - 1) // micro
+    equal = None if micro is None else found.equal_ns
     filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
     backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]
     numbers: dict[str, Value] = {
@@ -137,10 +126,10 @@ def _candidate(
     for stage in known:
         for one in stage.ranks:
             change |= _lighter(run, one, 1 - mean / stage.computing_ns if stage.computing_ns > mean else 0.0)
-    ceiling = excess if tied or equal is None else equal  # without a common clock ranks cannot be replayed together
     return Candidate(
         "stage_balance", "found", numbers, _evidence(pipeline, rank), change,
-        "high" if tied and len(known) == len(pipeline) else "medium", ceiling, max(0, wait - (filling or 0)), tied,
+        "high" if len(known) == len(pipeline) else "medium", min(found.equal_ns, wait),
+        max(0, wait - (filling or 0)), replayed=False,
     )  # fmt: skip
 
 

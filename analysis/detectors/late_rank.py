@@ -34,11 +34,13 @@ import duckdb
 from analysis import limits as limits_
 from analysis import whatif
 from analysis.arrival_order import Order, orders
-from analysis.collectives import collectives
+from analysis.collectives import POINT_TO_POINT, collectives
+from analysis.exposure import between_stages
 from analysis.family import family
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from analysis.run import Run
+from analysis.waits import complete
 
 NEEDS = ("collectives",)
 _MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first
@@ -157,7 +159,22 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "未采集集合通信内部的等待，已采集各卡的起始时间也无法体现",
             "profiler_level=Level1" if run.get(family) == "npu" else "a profile of every rank over the same steps",
         )
+    if not peers and _only_passed_on(run, least):
+        raise NotMeasured(
+            "the ranks only send and receive (see pipeline_bubble), and not all of them were captured",
+            "各卡之间只有收发（见 pipeline_bubble），且未采集全部卡",
+            "a profile of every rank over the same steps",
+        )  # fmt: skip
     yield from (_candidate(run, late) for late in peers)
+
+
+def _only_passed_on(run: Run, least: float) -> bool:
+    """Whether the job has no collective, and a rank waits in sends and receives for ranks that were not captured."""
+    operators = run.get(collectives)
+    passed, waiting = operators.of_kinds(POINT_TO_POINT), run.get(between_stages)
+    if waiting is None or waiting.longest_ns < least or not passed.all():
+        return False
+    return not complete(run, operators).all()
 
 
 def _shown(run: Run, late: Late, least: float) -> bool:

@@ -3,7 +3,8 @@
 ## What it measures
 Sends, receives and batches of both (`hcom_send`, `hcom_receive`, `hcom_batchSendRecv`, NCCL's
 SendRecv): the time in which they wait for the other side and nothing is computed. Where the capture
-does not tell waiting from transferring, both count; otherwise transfers are told by comm_exposed. The profiler's own "Bubble" counts `hcom_receive` only and is 0 for batches.
+does not tell waiting from transferring, both count; otherwise transfers are told by comm_exposed. The
+profiler's own "Bubble" counts `hcom_receive` only and is 0 for batches.
 
 ## Why it costs
 The stage's device stands still: with p stages and m micro-batches at least (p - 1) / (m + p - 1) of
@@ -15,7 +16,8 @@ More micro-batches, an interleaved schedule, layers spread so that all stages ta
 ## Limits of the method
 Part of the bubble belongs to every schedule. Where all stages were captured the saving is what they wait on
 average, less what equal stages alone give back (stage_balance). Elsewhere filling and draining cannot be told from
-waiting for a slow stage, and the saving is that of a replay without these waits. Context parallelism in a ring sends and receives too.
+waiting for a slow stage, and the saving is that of a replay without these waits. Context parallelism in a ring
+sends and receives too.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved
@@ -78,5 +80,6 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     bubble = run.get(bubble_ns)
     yield Candidate(
         "pipeline_bubble", "found", numbers, found.evidence, found.change, "high",
-        found.longest_ns if bubble is None else min(bubble, found.longest_ns), found.longest_ns, replayed=bubble is None,
+        min(found.longest_ns if bubble is None else bubble, found.longest_ns), found.longest_ns,
+        replayed=bubble is None,
     )  # fmt: skip

@@ -31,6 +31,7 @@ class Dialect:
     hides: tuple[str, ...] = ()  # causes of which such a capture shows nothing
     present: tuple[str, ...] = ()  # causes that every capture of the dialect holds, planted or not
     instead: tuple[str, ...] = ()  # causes that are a right answer for a fault of the host, whose links are lost
+    absent: tuple[str, ...] = ()  # causes that are a right answer for the lateness of a rank that was not captured
 
     def configured(self, name: str, config: SimConfig) -> SimConfig:
         ranks = max(config.ranks, self.ranks)
@@ -68,6 +69,7 @@ DIALECTS: dict[str, Dialect] = {
         pair=True,
         changes={"paired": True},
         recorded=edits.without_waits,
+        absent=("pipeline_bubble",),
     ),
     "uneven_bytes": Dialect(
         "The same collective has another number of bytes on every rank.", ranks=2, recorded=edits.other_bytes

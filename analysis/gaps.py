@@ -16,6 +16,8 @@ COUNTS_CACHE = "SELECT rank FROM rank WHERE regexp_matches(settings, '\"_?l2_cac
 #: A device's own pause between two queued tasks is shorter (0.02 to 3 us in the real captures);
 #: reading the counters took 88 to 97 us in all of them.
 _OWN_PAUSE_NS = 40_000
+#: Tasks so close belong together: a handful of launches.
+_SOON_NS = 200_000
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Gaps:
     starts: Ints
     ends: Ints
     task: Ints  # index into the rank's tasks, NONE at the end of the window
-    linked: NDArray[np.bool_]
+    linked: NDArray[np.bool_]  # the launch of that task is known
     issued: Ints  # within the gap: before, the host had not issued the task
     launched: Ints  # within the gap, not before `issued`
 
@@ -39,13 +41,33 @@ def gaps(did: Tasks, empty: Intervals, latency_ns: int) -> Gaps:
     task = np.where(there, at, NONE)
     linked = there.copy()
     linked[there] = did.linked[at[there]]
+    told = _just_launched(did, starts, np.where(there & ~linked, at, NONE))
     launched, issued = ends.copy(), ends.copy()
     mine = task[linked]
     late = np.clip(ends[linked] - latency_ns, did.source_start[mine], did.source_end[mine])
     launched[linked] = late
     issued[linked] = np.where(did.queued[mine], did.issued[mine], late)
+    launched[told] = issued[told] = ends[told] - latency_ns
+    linked |= told
     launched = np.clip(launched, starts, ends)
     return Gaps(starts, ends, task, linked, np.clip(issued, starts, launched), launched)
+
+
+def _just_launched(did: Tasks, starts: Ints, task: Ints) -> NDArray[np.bool_]:
+    """Which gaps end with a task whose launch is not recorded and yet certain: just before it started.
+
+    The next task of a known launch follows soon or without another gap, and was launched only after this one had
+    started. So the host was not ahead, and a device without any work does not let a task wait.
+    """
+    known = np.flatnonzero(did.linked & ~did.node)
+    follows = np.searchsorted(known, task)
+    found = (task != NONE) & (follows < len(known))
+    after = known[follows[found]]
+    before = np.append(starts[1:], np.iinfo(np.int64).max)[found]  # where the next gap begins
+    mine = task[found]
+    follows_on = (did.starts[after] <= before) | (did.starts[after] - did.starts[mine] <= _SOON_NS)
+    found[found] = follows_on & (did.issued[after] > did.starts[mine])
+    return found
 
 
 def held_ns(did: Tasks, found: Gaps) -> int:

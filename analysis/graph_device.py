@@ -53,7 +53,7 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
     has = np.flatnonzero(before >= 0)
     gap, wide = _gaps(tasks, done, reached)
     draft.edges(end[before[has]], start[has], gap[has], GAP, wide[has])
-    _orphans(draft, tasks, np.flatnonzero((before < 0) & (host.launch < 0)), start, end)
+    _orphans(draft, tasks, host, np.flatnonzero((before < 0) & (host.launch < 0)), start, end)
     waiting, copying = tasks.code == WAITING, tasks.code == COPYING
     takes = np.minimum(tasks.end - tasks.ts, np.where(waiting, _SHORT_NS, ALL))
     for kind, of in ((COPY, copying), (EVENT, waiting), (KERNEL, ~copying & ~waiting & (tasks.code != COLLECTIVE))):
@@ -65,12 +65,14 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
     return Device(start, end, before)
 
 
-def _orphans(draft: Draft, tasks: Tasks, orphans: Ints, start: Ints, end: Ints) -> None:
-    """The first task of a stream whose launch nobody recorded keeps its distance to what the device had done last: it
-    would otherwise stand still while everything around it moves, and hold all that depends on it."""
+def _orphans(draft: Draft, tasks: Tasks, host: Host, orphans: Ints, start: Ints, end: Ints) -> None:
+    """The first task of a stream whose launch nobody recorded keeps its distance to what the device had done last, and
+    the very first one to the host: it would otherwise stand still while everything around it moves, and hold all that
+    depends on it."""
     of = latest_elsewhere(tasks, tasks.ts[orphans], tasks.lane[orphans], np.full(len(orphans), _NEVER))
     has = of >= 0
     draft.edges(end[of[has]], start[orphans[has]], tasks.ts[orphans[has]] - tasks.end[of[has]], GAP)
+    _after_host(draft, tasks, host, start, orphans[~has])
 
 
 def previous(tasks: Tasks) -> Ints:
@@ -219,7 +221,11 @@ def _unlaunched(draft: Draft, tasks: Tasks, host: Host, start: Ints, expected: I
     late = (host.launch < 0) & np.isin(tasks.code, (COMPUTE, COPYING)) & (expected > _NEVER)
     late &= tasks.ts - expected > _SOON_NS
     late[explained] = False
-    of = np.flatnonzero(late)
+    _after_host(draft, tasks, host, start, np.flatnonzero(late))
+
+
+def _after_host(draft: Draft, tasks: Tasks, host: Host, start: Ints, of: Ints) -> None:
+    """These tasks keep their distance to the last known moment of the host."""
     at = np.searchsorted(host.times, tasks.ts[of], "right") - 1
     of, at = of[at >= 0], at[at >= 0]
     draft.edges(host.nodes[at], start[of], tasks.ts[of] - host.times[at], HOST)

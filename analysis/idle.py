@@ -16,7 +16,8 @@ that ends it was issued by the host at one moment and launched at a later one (a
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
   `profiler_overhead`;
-* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did.
+* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did, unless the launches
+  that follow tell when it was launched (analysis/gaps.py).
 
 Pieces tile the gaps: their lengths sum to the idle time of the split, to the nanosecond.
 """

@@ -61,7 +61,7 @@ def _just_launched(did: Tasks, starts: Ints, task: Ints) -> NDArray[np.bool_]:
     """
     known = np.flatnonzero(did.linked & ~did.node)
     follows = np.searchsorted(known, task)
-    found = (task != NONE) & (follows < len(known))
+    found: NDArray[np.bool_] = np.logical_and(task != NONE, follows < len(known))
     after = known[follows[found]]
     before = np.append(starts[1:], np.iinfo(np.int64).max)[found]  # where the next gap begins
     mine = task[found]

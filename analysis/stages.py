@@ -17,6 +17,7 @@ from analysis.collectives import POINT_TO_POINT, Collectives, collectives
 from analysis.comm_tasks import comm_tasks
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.run import Run
+from analysis.waits import GUESSED, UNKNOWN, waits
 
 
 @dataclass(frozen=True)
@@ -190,24 +191,50 @@ class Uneven:
     slow: Stage
     mean_ns: int
     excess_ns: int  # what it computes more
+    stages: int  # of each pipeline
     micro_batches: int | None  # of a step, where all pipelines agree
+    waits_ns: int | None  # what it waits for the others, filling and draining; None: not known
+
+    @property
+    def filling_ns(self) -> int | None:
+        """What filling and draining takes with equal stages."""
+        return None if self.micro_batches is None else (self.stages - 1) * self.mean_ns // self.micro_batches
 
     @property
     def equal_ns(self) -> int:
-        """What equal stages give back: the first stage fills the pipeline later then, by one micro batch."""
-        micro = self.micro_batches
-        return self.excess_ns if micro is None else self.excess_ns * (micro - 1) // micro
+        """What equal stages give back: the slow one computes less, but waits until the pipeline is full."""
+        if self.filling_ns is None or self.micro_batches is None:
+            return self.excess_ns
+        if self.waits_ns is None:
+            return self.excess_ns * (self.micro_batches - 1) // self.micro_batches
+        return min(self.excess_ns, max(0, self.excess_ns + self.waits_ns - self.filling_ns))
 
 
 def uneven(run: Run) -> Uneven | None:
     """How far the slowest stage is from the mean; None: no two stages were captured."""
-    known = run.get(stages)
+    known, every = run.get(stages), run.get(pipelines)
     if len(known) < 2:
         return None
     mean = sum(stage.computing_ns for stage in known) // len(known)
     slow = max(known, key=lambda stage: stage.computing_ns)
-    micro = {one.micro_batches for one in run.get(pipelines)}
-    return Uneven(slow, mean, slow.computing_ns - mean, micro.pop() if len(micro) == 1 else None)
+    micro = {one.micro_batches for one in every}
+    return Uneven(
+        slow, mean, slow.computing_ns - mean, len(every[0]), micro.pop() if len(micro) == 1 else None,
+        min((ns for rank in slow.ranks if (ns := _waited(run, rank)) is not None), default=None),
+    )  # fmt: skip
+
+
+def _waited(run: Run, rank: int) -> int | None:
+    """What a rank waits for the other stages of its pipeline; None: that is not known of all its sends and receives."""
+    operators, found = run.get(collectives), run.get(waits)
+    mine = operators.rank == rank
+    passed, drained = mine & operators.of_kinds(POINT_TO_POINT), mine & run.get(draining)
+    if not passed.any() or np.isin(found.how[passed | drained], (UNKNOWN, GUESSED)).any():
+        return None
+    rows = np.flatnonzero(passed | drained)
+    ends = found.arrival_ns[rows]
+    waited = Intervals.union_of(ends - np.maximum(found.wait_ns[rows], 0), ends)
+    return (waited - (run.activity(rank).computing or EMPTY)).total()
 
 
 def bubble_ns(run: Run) -> int | None:
@@ -237,7 +264,9 @@ def draining(run: Run) -> NDArray[np.bool_]:
     operators = run.get(collectives)
     found = np.zeros(len(operators), np.bool_)
     stage = {rank: number for one in run.get(pipelines) for number, rank in enumerate(one.ranks)}
-    wide = [team for team, ranks in operators.members.items() if len({stage.get(rank) for rank in ranks} - {None}) > 1]
+    seen = {team: np.unique(operators.rank[operators.team == team]).tolist() for team in range(len(operators.teams))}
+    seen |= operators.members
+    wide = [team for team, ranks in seen.items() if len({stage.get(rank) for rank in ranks} - {None}) > 1]
     passed = operators.of_kinds(POINT_TO_POINT)
     meets = np.isin(operators.team, wide) & ~passed
     if not meets.any() or not passed.any():

@@ -107,7 +107,7 @@ def _candidate(run: Run, found: Uneven, waiting: list[tuple[int, int, Pipeline]]
     longest = sorted(waiting, key=lambda each: -each[0])
     waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]
     equal = None if micro is None else found.equal_ns
-    filling = None if micro is None else min(wait, (len(pipeline) - 1) * mean // micro)
+    filling = None if found.filling_ns is None else min(wait, found.filling_ns)
     backend, formats = run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall()[0]
     numbers: dict[str, Value] = {
         "slow": slow.number, "slow_ns": slow.computing_ns // steps, "slow_ranks": list(slow.ranks),

@@ -1,4 +1,4 @@
-"""A late rank and what makes it late are one finding: the cause says what to do, and it carries the whole saving."""
+"""A late rank and what makes it late are one finding: the cause says what to do, and carries what mending it gives."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _SHARED = frozenset({
     "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
 })  # fmt: skip
+#: Work that is moved to the other ranks makes those longer: to come with the second last is more than it can give back.
+_MOVED = frozenset({"expert_imbalance", "stage_balance"})
 #: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs, and without the
 #: cause no more than this share of it is left.
 MOST = 0.5
@@ -30,7 +32,7 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
             continue
         cause = max(own, key=lambda one: one.saving_ns)
         kept.remove(late)
-        if cause.saving_ns < late.saving_ns:
+        if cause.saving_ns < late.saving_ns and cause.cause not in _MOVED:
             kept[kept.index(cause)] = replace(
                 cause, saving_ns=late.saving_ns, saving_share=late.saving_share, severity=late.severity,
                 numbers={**cause.numbers, "saving_ns": late.saving_ns, "saving_share": late.saving_share},

@@ -2,7 +2,8 @@
 
 People rename files, and readers go by names. A file that no reader knows by its name is looked at for its first bytes:
 the processes and stamps of a trace, the header of a table, the keys of JSON, the tables of a database. Where that says
-what it is, its directory gets a stand-in: a directory of links in which it has the name of the profiler.
+what it is, its directory gets a stand-in: a directory of links in which it has the name of the profiler. The directory in
+which a rank keeps its output is told by what lies in it and beside it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _NAMED = re.compile(
     r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$|^profiler_(info|metadata).*"
     r"|^(info\.json|start_info|end_info)(\.\d+)?(\.done)?$|^OPPROF_|^manifest\.json$|^samples\.json$|\.(log|md|py|sh)$"
 )
+#: What tells about a rank, beside the directory of its output.
+_ABOUT = re.compile(r"^profiler_(info(_\d+)?|metadata)\.json$")
+#: What lies in that directory and is no text export.
+_OUTPUT_DATABASE = re.compile(r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|analysis)\.db$")
 #: No profiler leaves more files than this in one directory.
 _MOST = 2_000
 #: Parents whose names a stand-in keeps: they may name the rank.
@@ -158,12 +163,16 @@ class StandIns:
 
     def _links(self, directory: Path) -> Iterator[tuple[Path, Path]]:
         """Everything of a directory, and of those in it that hold a rank's files: path -> its place in the stand-in."""
+        hidden = _hidden_output(directory)
         for child in sorted(directory.iterdir()):
             if child.is_symlink():
                 continue
-            if child.name in _WITHIN and child.is_dir():
-                yield from ((path, Path(child.name) / place) for path, place in _told(child))
-        yield from _told(directory)
+            name = rankdir.OUTPUT if child == hidden else child.name
+            if name in _WITHIN and child.is_dir():
+                yield from ((path, Path(name) / place) for path, place in _told(child))
+        yield from (
+            (path, Path(rankdir.OUTPUT) if path == hidden else place) for path, place in _told(directory)
+        )
 
     def _make(self, entry: Path, links: dict[Path, Path]) -> Path:
         alone = next(iter(links)) == entry
@@ -174,12 +183,42 @@ class StandIns:
         self._real[place] = entry
         for path, inner in links.items():
             if path.is_dir() and inner.name in _WITHIN:
+                self._real[place / inner] = path
                 continue
             target = place / inner
             target.parent.mkdir(exist_ok=True)
             _link(path, target)
             self._real[target] = path
         return place
+
+
+def _hidden_output(directory: Path) -> Path | None:
+    """The one directory that can be the output of the rank that the files beside it tell about, whatever its name."""
+    children = [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
+    folders = [child for child in children if child.is_dir()]
+    if not folders or len(children) > _MOST or not {rankdir.OUTPUT, rankdir.MSPROF_OUTPUT}.isdisjoint(
+        child.name for child in folders
+    ):
+        return None
+    if not any(_ABOUT.match(_goes_by(child)) for child in children if child not in folders):
+        return None
+    found = [folder for folder in folders if not prof_dir.NAME.match(folder.name) and _is_output(folder)]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_output(folder: Path) -> bool:
+    """Whether it holds files of an output, nothing about a rank of its own, and no directories."""
+    children = [child for child in sorted(folder.iterdir()) if not child.is_symlink()]
+    if len(children) > _MOST or not all(child.is_file() for child in children):
+        return False
+    names = [_goes_by(child) for child in children]
+    output = any(exports.name(name) is not None or _OUTPUT_DATABASE.match(name) for name in names)
+    return output and not any(map(_ABOUT.match, names))
+
+
+def _goes_by(file: Path) -> str:
+    """The name that readers go by."""
+    return role(file) or file.name
 
 
 def _told(directory: Path) -> Iterator[tuple[Path, Path]]:

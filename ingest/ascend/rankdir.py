@@ -221,13 +221,13 @@ def _rank_in_job(metadata: Mapping[str, object]) -> int | None:
     """The rank as the job's own numbers tell it, its rank and its place in every group; None unless they agree."""
     job = mapping(metadata.get("distributed_args"))
     world, said = whole(job.get("world_size")), whole(job.get("rank"))
-    told = set() if said is None else {said}
+    told: set[int | None] = set() if said is None else {said}
     for group in map(mapping, mapping(metadata.get("parallel_group_info")).values()):
         place, listed = whole(group.get("group_rank")), group.get("global_ranks")
         if place is not None and isinstance(listed, list) and 0 <= place < len(listed):
             told.add(whole(listed[place]))
     rank = told.pop() if len(told) == 1 else None
-    return rank if rank is not None and 0 <= rank and (world is None or rank < world) else None
+    return rank if rank is not None and rank >= 0 and (world is None or rank < world) else None
 
 
 def _window(info: Mapping[str, object]) -> tuple[int | None, int | None]:

@@ -12,7 +12,7 @@ import pytest
 
 import ingest
 from ingest import store, told
-from tests.text_export import BASE_US, ROOT, processes, task, write
+from tests.text_export import BASE_US, ROOT, named, processes, task, write
 
 #: Rank directories and folders of both sets, one a family.
 CAPTURES = (
@@ -131,6 +131,32 @@ def test_an_output_that_may_not_be_of_the_rank_beside_it_is_on_its_own(tmp_path:
     (jobs["deep"] / "x" / "more").mkdir()
     found = {name: [each for each in ranks(job, tmp_path / f"store {name}") if each] for name, job in jobs.items()}
     assert found == {"two": [(0,), (0,)], "own": [(0,)], "deep": [(0,)]}
+
+
+@pytest.mark.parametrize("files", [True, False], ids=["files and directories", "directories"])
+def test_an_old_export_of_which_directories_were_renamed(tmp_path: Path, files: bool) -> None:
+    """info.json numbers the device and the rank; the directory with its traces is told by them."""
+    prof = tmp_path / "job" / "PROF_000001_20230818142704322_COJG"
+    for device, rank in ((0, 4), (1, 5)):
+        home = prof / f"device_{device}"
+        (home / "timeline").mkdir(parents=True)
+        (home / f"info.json.{device}").write_text(json.dumps({"rank_id": rank, "DeviceInfo": [{"id": device}]}))
+        for number in (1, 2):
+            event = task("MatMul1", number * 10_000, 5000, "AI_CORE")
+            listed = [*processes(), named(1, "Step Trace(Model ID:1)"), event | {"ts": float(event["ts"])}]
+            (home / "timeline" / f"msprof_{device}_1_{number}.json").write_text(json.dumps(listed))
+    place = renamed(tmp_path / "job", tmp_path / "chance", None, directories=True)
+    if not files:
+        place = tmp_path / "job"
+        for path in [*place.rglob("timeline"), *place.rglob("device_*"), prof]:
+            path.rename(path.with_name(f"x{path.name[-1]}"))
+    (run,) = ingest.load(place, tmp_path / "s").runs
+    assert run.ranks == (4, 5)
+    con = store.open_run(tmp_path / "s", run.run_id or "")
+    assert con.execute("SELECT rank, device_id FROM rank ORDER BY rank").fetchall() == [(4, 0), (5, 1)]
+    assert con.execute("SELECT rank, count(*) FROM kernel GROUP BY 1 ORDER BY 1").fetchall() == [
+        (4, 2), (5, 2),
+    ]  # fmt: skip
 
 
 def test_the_ledger_calls_a_renamed_file_by_its_own_name(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 People rename files, and readers go by names. A file that no reader knows by its name is looked at for its first bytes:
 the processes and stamps of a trace, the header of a table, the keys of JSON, the tables of a database. Where that says
-what it is, its directory gets a stand-in: a directory of links in which it has the name of the profiler.
+what it is, its directory gets a stand-in: a directory of links in which it has the name of the profiler. The directory
+in which a rank keeps its output is told by what lies in it and beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest import peek
-from ingest.ascend import exports, prof_dir, rankdir
+from ingest.ascend import exports, prof_dir, rankdir, small_json
 from ingest.ascend.db_tables import ANALYSIS, KNOWN
 from ingest.cluster import files as cluster
 from ingest.errors import IngestError
@@ -28,6 +29,12 @@ _NAMED = re.compile(
     r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$|^profiler_(info|metadata).*"
     r"|^(info\.json|start_info|end_info)(\.\d+)?(\.done)?$|^OPPROF_|^manifest\.json$|^samples\.json$|\.(log|md|py|sh)$"
 )
+#: What tells about a rank, beside the directory of its output.
+_ABOUT = re.compile(r"^profiler_(info(_\d+)?|metadata)\.json$")
+#: What tells about a device, beside the directories of an old export, and the highest number of one.
+_ABOUT_DEVICE, _LAST_DEVICE = re.compile(r"^info\.json(\.\d{1,4})?$"), 9999
+#: What lies in the output of a rank and is no text export.
+_OUTPUT_DATABASE = re.compile(r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|analysis)\.db$")
 #: No profiler leaves more files than this in one directory.
 _MOST = 2_000
 #: Parents whose names a stand-in keeps: they may name the rank.
@@ -158,22 +165,30 @@ class StandIns:
 
     def _links(self, directory: Path) -> Iterator[tuple[Path, Path]]:
         """Everything of a directory, and of those in it that hold a rank's files: path -> its place in the stand-in."""
+        hidden = _hidden(directory)
+        device = _device(directory)
         for child in sorted(directory.iterdir()):
             if child.is_symlink():
                 continue
-            if child.name in _WITHIN and child.is_dir():
-                yield from ((path, Path(child.name) / place) for path, place in _told(child))
-        yield from _told(directory)
+            name = hidden.get(child, child.name)
+            if name in _WITHIN and child.is_dir():
+                yield from ((path, Path(name) / place) for path, place in _told(child, device))
+        yield from ((path, Path(hidden.get(path, place))) for path, place in _told(directory, device))
 
     def _make(self, entry: Path, links: dict[Path, Path]) -> Path:
         alone = next(iter(links)) == entry
         above = entry.parent.parts[-_ABOVE:] if not alone else ()
         parts = [part for part in above if part not in (entry.anchor, os.pardir)]
-        place = self.scratch.joinpath(str(len(self._real)), *parts, entry.name)
+        called = entry.name
+        if any(inner.parts[0] in prof_dir.OLD_EXPORT for inner in links.values()):
+            device = _device(entry)
+            called = entry.name if device is None else f"device_{device}"
+        place = self.scratch.joinpath(str(len(self._real)), *parts, called)
         place.mkdir(parents=True)
         self._real[place] = entry
         for path, inner in links.items():
             if path.is_dir() and inner.name in _WITHIN:
+                self._real[place / inner] = path
                 continue
             target = place / inner
             target.parent.mkdir(exist_ok=True)
@@ -182,15 +197,80 @@ class StandIns:
         return place
 
 
-def _told(directory: Path) -> Iterator[tuple[Path, Path]]:
+def _hidden(directory: Path) -> dict[Path, str]:
+    """Directories of output whose names say nothing -> what a profiler calls them: each is the only one it can be.
+
+    Beside the output of a rank lies what tells about the rank, beside those of a device what tells about the device.
+    """
+    children = _children(directory)
+    folders = [child for child in children if child.is_dir() and not prof_dir.NAME.match(child.name)]
+    if not folders or len(children) > _MOST or any(folder.name in _WITHIN for folder in folders):
+        return {}
+    beside = [_goes_by(child) for child in children if child.is_file()]
+    if any(map(_ABOUT.match, beside)):
+        wanted = {rankdir.OUTPUT: [folder for folder in folders if _holds(folder, _of_output)]}
+    elif any(map(_ABOUT_DEVICE.match, beside)):
+        wanted = {name: [folder for folder in folders if _holds(folder, of)]
+                  for name, of in zip(prof_dir.OLD_EXPORT, (_of_timeline, _of_summary), strict=True)}  # fmt: skip
+    else:
+        return {}
+    return {found[0]: name for name, found in wanted.items() if len(found) == 1}
+
+
+def _holds(folder: Path, wanted: Callable[[str], bool]) -> bool:
+    """Whether it holds such files, nothing about a rank of its own, and no directories."""
+    children = _children(folder)
+    if len(children) > _MOST or not all(child.is_file() for child in children):
+        return False
+    names = [_goes_by(child) for child in children]
+    return any(map(wanted, names)) and not any(map(_ABOUT.match, names))
+
+
+def _of_output(name: str) -> bool:
+    return exports.name(name) is not None or _OUTPUT_DATABASE.match(name) is not None
+
+
+def _of_timeline(name: str) -> bool:
+    return exports.name(name) is not None and name.endswith(".json")
+
+
+def _of_summary(name: str) -> bool:
+    return exports.name(name) is not None and name.endswith(".csv")
+
+
+def _device(directory: Path) -> int | None:
+    """The device that a directory belongs to, by its name or by the one file about a device that lies in it."""
+    if named := prof_dir.DEVICE.match(directory.name) or prof_dir.DEVICE.match(directory.parent.name):
+        return int(named[1])
+    children = _children(directory)
+    if len(children) > _MOST or all(child.is_file() for child in children):
+        return None
+    told = [child for child in children if child.is_file() and _ABOUT_DEVICE.match(_goes_by(child))]
+    listed = small_json.read(told[0])[0].get("DeviceInfo") if len(told) == 1 else None
+    if not isinstance(listed, list) or len(listed) != 1:
+        return None
+    device = small_json.whole(small_json.mapping(listed[0]).get("id"))
+    return device if device is not None and 0 <= device <= _LAST_DEVICE else None
+
+
+def _children(directory: Path) -> list[Path]:
+    return [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
+
+
+def _goes_by(file: Path) -> str:
+    """The name that readers go by, whichever the device."""
+    told = role(file)
+    return file.name if told is None else told.format(device=0, number=0)
+
+
+def _told(directory: Path, device: int | None) -> Iterator[tuple[Path, Path]]:
     """Each child with the name it goes by; of several that would go by one name none does."""
-    children = [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
+    children = _children(directory)
     if len(children) > _MOST:
         yield from ((child, Path(child.name)) for child in children)
         return
-    device = prof_dir.DEVICE.match(directory.name) or prof_dir.DEVICE.match(directory.parent.name)
     roles = {
-        child: name.format(device=device[1] if device else 0, number=number)
+        child: name.format(device=device or 0, number=number)
         for number, child in enumerate(children) if child.is_file() and (name := role(child))
     }  # fmt: skip
     taken = Counter([child.name for child in children if child not in roles] + list(roles.values()))

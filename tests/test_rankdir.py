@@ -57,6 +57,27 @@ def test_the_rank_comes_from_the_file_name_first(
     assert (facts.rank, facts.rank_source) == (rank, source)
 
 
+@pytest.mark.parametrize(
+    ("job", "places", "rank"),
+    [
+        ({"world_size": 8, "rank": 5}, (), 5), ({"rank": "5"}, (), 5), ({}, ((1, [2, 5]), (0, [5, 6])), 5),
+        ({"world_size": 8, "rank": 5}, ((1, [2, 5]),), 5),
+        ({"world_size": 8, "rank": 5}, ((0, [2, 5]),), None), ({}, ((1, [2, 5]), (1, [5, 6])), None),
+        ({"world_size": 4, "rank": 5}, (), None), ({"rank": -1}, (), None), ({}, ((2, [2, 5]), (-1, [2, 5])), None),
+        ({"rank": True}, (), None), ({}, ((0, ["x"]),), None),
+    ],
+)  # fmt: skip
+def test_the_job_itself_numbers_a_rank_where_the_profiler_does_not(
+    tmp_path: Path, job: dict[str, Any], places: tuple[tuple[int, list[Any]], ...], rank: int | None
+) -> None:
+    """By its rank and its place in every group, which must agree."""
+    root = rank_directory(tmp_path, info="profiler_info.json", rank_id=-1)
+    groups = {f"g{n}": {"group_rank": place, "global_ranks": listed} for n, (place, listed) in enumerate(places)}
+    metadata = {"distributed_args": job, "parallel_group_info": groups}
+    (root / "profiler_metadata.json").write_text(json.dumps(metadata))
+    assert rankdir.facts(root).rank == rank
+
+
 def test_the_rank_may_be_in_the_name_of_the_directory_above(tmp_path: Path) -> None:
     (tmp_path / "rank_6").mkdir()
     assert rankdir.facts(rank_directory(tmp_path / "rank_6", "node_ascend_ms", None)).rank == 6

@@ -111,7 +111,7 @@ def double_hash(group: str) -> str:
 def facts(root: Path, device: int | None = None) -> Facts:
     """What can be told about the rank without parsing its traces. ``device``: which one of a PROF directory."""
     info, metadata = _info(root), _metadata(root)
-    rank, source = _rank(root, info)
+    rank, source = _rank(root, info, metadata)
     groups = _parallel_groups(metadata)
     begin, end = _window(info)
     if prof := prof_dir.find(root, device):
@@ -199,18 +199,35 @@ def _metadata(root: Path) -> Mapping[str, object]:
     return read(path)[0] if path.is_file() else {}
 
 
-def _rank(root: Path, info: Mapping[str, object]) -> tuple[int | None, str | None]:
+def _rank(
+    root: Path, info: Mapping[str, object], metadata: Mapping[str, object]
+) -> tuple[int | None, str | None]:
     path = info_file(root)
     named = _INFO.match(path.name) if path else None
     if named and named[1]:
         return int(named[1]), "file name"
     told = whole(info.get("rank_id"))
-    if told is not None and told >= 0:
+    if told is None or told < 0:
+        told = _rank_in_job(metadata)
+    if told is not None:
         return told, "metadata"
     for name in (root.name, *(parent.name for parent in list(root.parents)[:_ABOVE])):
         if match := _RANK_IN_NAME.search(name):
             return int(match[1]), "directory name"
     return None, None
+
+
+def _rank_in_job(metadata: Mapping[str, object]) -> int | None:
+    """The rank as the job's own numbers tell it, its rank and its place in every group; None unless they agree."""
+    job = mapping(metadata.get("distributed_args"))
+    world, said = whole(job.get("world_size")), whole(job.get("rank"))
+    told: set[int | None] = set() if said is None else {said}
+    for group in map(mapping, mapping(metadata.get("parallel_group_info")).values()):
+        place, listed = whole(group.get("group_rank")), group.get("global_ranks")
+        if place is not None and isinstance(listed, list) and 0 <= place < len(listed):
+            told.add(whole(listed[place]))
+    rank = told.pop() if len(told) == 1 else None
+    return rank if rank is not None and rank >= 0 and (world is None or rank < world) else None
 
 
 def _window(info: Mapping[str, object]) -> tuple[int | None, int | None]:

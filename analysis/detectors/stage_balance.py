@@ -44,6 +44,7 @@ from analysis.run import Run
 from analysis.say import duration
 from analysis.say import share as said_share
 from analysis.stages import Pipeline, Stage, pipelines, stages
+from analysis.steady import steady_ns
 
 NEEDS = ("collectives", "kernels")
 _MOST, _NAMED = 20, 4
@@ -110,7 +111,7 @@ def _candidate(
     steps, micro = run.step_count, pipeline.micro_batches
     fast = min(known, key=lambda stage: stage.computing_ns)
     excess = min(slow.computing_ns - mean, wait)
-    share = run.wall_ns or 1
+    share = run.get(steady_ns) or 1
     # Those of the fast stage wait for the slow one; all of them are named, the longest first.
     longest = sorted(waiting, key=lambda each: -each[0])
     waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]

@@ -33,9 +33,10 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
         cause = max(own, key=lambda one: one.saving_ns)
         kept.remove(late)
         if cause.saving_ns < late.saving_ns and cause.cause not in _MOVED:
+            share = cause.saving_share * late.saving_ns / cause.saving_ns  # of the same whole as before
             kept[kept.index(cause)] = replace(
-                cause, saving_ns=late.saving_ns, saving_share=late.saving_share, severity=late.severity,
-                numbers={**cause.numbers, "saving_ns": late.saving_ns, "saving_share": late.saving_share},
+                cause, saving_ns=late.saving_ns, saving_share=share, severity=late.severity,
+                numbers={**cause.numbers, "saving_ns": late.saving_ns, "saving_share": share},
                 change=cause.change | late.change,
             )  # fmt: skip
     return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))

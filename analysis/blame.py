@@ -20,6 +20,7 @@ from analysis.idle import CODE, Idle, idle
 from analysis.intervals import Intervals, Ints
 from analysis.run import Run
 from analysis.say import ONCE
+from analysis.steady import of_run
 
 #: Ranks with at least this share of the worst rank's time show a cause alike.
 ALIKE = 0.5
@@ -70,7 +71,8 @@ def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
         mine = spans.of(cause)
         if cause not in ANY_THREAD:
             mine = mine & np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
-        host[rank] = Intervals.union_of(spans.starts[mine], spans.ends[mine]) | gaps.windows(rank, cause)
+        found_of = Intervals.union_of(spans.starts[mine], spans.ends[mine]) - gaps.windows(rank, "first_use")
+        host[rank] = found_of | gaps.windows(rank, cause)
     return found, Change(host={rank: windows for rank, windows in host.items() if len(windows.starts)})
 
 
@@ -94,7 +96,8 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     shown = np.concatenate((mine[:_LOOKED_UP][there], mine[:_LOOKED_UP][~there]))[:_GAPS]
     once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
-        "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count, "idle_share": worst / run.wall_ns,
+        "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
+        "idle_share": worst / run.wall_ns if once else of_run(run, worst),
         "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
         "code_share": per_code, **({"per": ONCE} if once else {}),
     }  # fmt: skip

@@ -36,8 +36,9 @@ from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasure
 from analysis.limits import Limits, overridden
 from analysis.quality import Quality, quality
 from analysis.run import Run
-from analysis.say import RECORDED, STEP, filled, number
+from analysis.say import ONCE, RECORDED, STEP, filled, number
 from analysis.settings import DEFAULT, Settings
+from analysis.steady import of_step, steady_ns
 from analysis.views import install
 
 #: From which share of the step on a finding is called so.
@@ -114,10 +115,12 @@ class Check:
     together_ns: int  # what all of them give back at once, replayed together
     outcomes: tuple[Outcome, ...]
     not_looked_for: tuple[str, ...]  # causes that no detector of this check speaks of
+    steady_step_ns: int  # the mean step without first use: what shares of each step are shares of
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
-            "run_id": self.run_id, "step_ns": self.step_ns, "steps": self.steps, "together_ns": self.together_ns,
+            "run_id": self.run_id, "step_ns": self.step_ns, "steps": self.steps,
+            "steady_step_ns": self.steady_step_ns, "together_ns": self.together_ns,
             "quality": self.quality.as_dict(lang),
             "findings": [finding.as_dict(lang) for finding in self.findings],
             "outcomes": [outcome.as_dict(lang) for outcome in self.outcomes],
@@ -147,7 +150,7 @@ def check(
     unseen = tuple(cause for cause in CAUSES if cause not in {outcome.detector for outcome in outcomes})
     return Check(
         run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),
-        unseen if only is None else (),
+        unseen if only is None else (), run.get(steady_ns) // run.step_count,
     )  # fmt: skip
 
 
@@ -187,15 +190,20 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
         return findings, Outcome(detector.name, "found", best.words["en"].title, best.words["zh"].title)
     most = max(candidates, key=lambda candidate: candidate.measured_ns or 0, default=None)
     lost = (most.measured_ns or 0) if most else 0
-    if most and run.wall_ns and lost >= limits.min_share * run.wall_ns:
-        return [], _masked(run, detector, most.change, lost)
+    if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
+        return [], _masked(run, detector, most, lost)
     return [], _too_little(run, detector, limits) or _clean(run, detector, measured, lost, limits)
 
 
-def _masked(run: Run, detector: Detector, change: Change, lost: int) -> Outcome:
+def _whole_ns(run: Run, candidate: Candidate) -> int:
+    """What a saving of the whole run is a share of: once is said of all that was recorded, the rest of steps."""
+    return run.wall_ns if candidate.numbers.get("per") == ONCE else run.get(steady_ns)
+
+
+def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int) -> Outcome:
     """Time is lost, and the replay gives nothing of it back: what holds the run's end then, where that can be told."""
-    ns, share = number("_ns", lost // run.step_count), number("_share", lost / run.wall_ns)
-    still, held_ = run.get(unmovable), held_by(run, change)
+    ns, share = number("_ns", lost // run.step_count), number("_share", lost / _whole_ns(run, candidate))
+    still, held_ = run.get(unmovable), held_by(run, candidate.change)
     if still > STILL or held_ is None:
         stays = number("_share", still)
         return Outcome(
@@ -229,7 +237,7 @@ def _too_little(run: Run, detector: Detector, limits: Limits) -> Outcome | None:
             )  # fmt: skip
     if of_idle:
         for rank, (unknown, whole) in run.get(unexplained).items():
-            if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.wall_ns:
+            if unknown > (1 - COVERED) * whole and unknown >= limits.min_share * run.get(steady_ns):
                 said = number("_share", unknown / whole)
                 return Outcome(
                     detector.name, "not_measured",
@@ -244,7 +252,7 @@ def _clean(run: Run, detector: Detector, measured: list[Finding], lost: int, lim
     if not measured:
         return Outcome(detector.name, "clean", "nothing of the kind was seen", "未发现此类现象")
     least, amount = number("_share", limits.min_share), max(measured[0].saving_ns, lost // run.step_count)
-    share, saving = number("_share", amount / run.step_ns if run.step_ns else 0.0), number("_ns", amount)
+    share, saving = number("_share", of_step(run, amount)), number("_ns", amount)
     return Outcome(
         detector.name, "clean",
         f"at most {saving} of the step ({share}), below the limit of {least}",
@@ -257,14 +265,16 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     total = whatif.saved_ns(run, candidate.change) if candidate.replayed else run.wall_ns
     if candidate.ceiling_ns is not None:
         total = min(total, candidate.ceiling_ns)
-    saving = max(0, min(total, run.wall_ns)) // run.step_count
-    share = saving / run.step_ns if run.step_ns else 0.0
+    whole = _whole_ns(run, candidate)
+    saving = max(0, min(total, whole)) // run.step_count
+    step = whole // run.step_count
+    share = saving / step if step else 0.0
     most = saving
     if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
-        bounds = [candidate.measured_ns, run.wall_ns, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
+        bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
     told = {"per": STEP if run.stepped else RECORDED, "device": run.get(family)}
-    numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": run.step_ns}
+    numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     return Finding(
         detector.name, candidate.cause, _severity(share),
         {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},
@@ -285,7 +295,7 @@ def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
         if saving == finding.saving_ns:
             yield finding
         elif saving:
-            share = saving / run.step_ns
+            share = finding.saving_share * saving / finding.saving_ns
             most = max(saving, finding.saving_most_ns)
             yield replace(
                 finding, saving_ns=saving, saving_most_ns=most, saving_share=share, severity=_severity(share)

@@ -5,7 +5,8 @@ milliseconds to seconds and does not come back. Four signs of it; all but the la
 recorded step, if the job had just begun, or anywhere, where no steps were marked:
 
 * `call`: a runtime call that takes at least 20 times its like, or that is the only one, under an operator
-  that runs for the first time or right before a kernel that does;
+  that runs for the first time or right before a kernel that does; or the first time that the task queue's thread
+  launches an operator, if it takes at least 20 times the later ones (where no runtime calls were recorded);
 * `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
 * `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time,
   and no stretch a twentieth as long comes before something that has run already;
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.graph_capture import captures
-from analysis.host_names import special
+from analysis.host_names import ANY_THREAD, Special, special
 from analysis.host_spans import NONE
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.issue import tasks
@@ -50,13 +51,14 @@ WAYS = ("graph", "call", "operator", "unseen")
 
 _CALLS = f"""
     WITH timed AS (
-        SELECT rank, span_id, track, parent_id, name, kind, ts_ns, dur_ns FROM span WHERE kind IN ('runtime', 'cpu_op')
+        SELECT rank, span_id, track, parent_id, name, kind, ts_ns, dur_ns FROM span
+        WHERE kind IN ('runtime', 'cpu_op', 'dequeue')
     ), alike AS (
         SELECT rank, kind, name, count(*) AS n, sum(dur_ns) AS total, median(dur_ns) AS middle,
                arg_min(span_id, ts_ns) AS first_id
         FROM timed GROUP BY ALL HAVING max(dur_ns) >= {LONG_NS}
     )
-    SELECT t.rank, t.span_id, t.kind = 'runtime' AS call, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n,
+    SELECT t.rank, t.span_id, t.kind, t.track, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n,
            t.span_id = first_id AS first
     FROM timed t JOIN alike USING (rank, kind, name)
     WHERE t.dur_ns >= {LONG_NS} AND (n = 1 OR t.dur_ns >= {TIMES} * CASE n WHEN 2 THEN total - t.dur_ns ELSE middle END)
@@ -98,6 +100,7 @@ class _Found:
     end: int
     span: int
     way: str
+    track: int | None = None  # of the task queue's thread: what the thread that fills it does meanwhile is no cause
 
 
 def first_use(run: Run) -> dict[int, FirstUse]:
@@ -115,17 +118,27 @@ def first_use(run: Run) -> dict[int, FirstUse]:
     named = run.get(special)
     of_rank = {}
     for rank, mine in found.items():
-        owned = named[rank].pick(NAMED) if rank in named else EMPTY
+        known = named.get(rank)
         graphs = _times(one for one in mine if one.way == "graph")
         rows = sorted(
             (int(begin), int(end), one.span, one.way)
             for one in mine
-            for begin, end in _left(one, owned if one.way == "graph" else owned | graphs)
+            for begin, end in _left(one, _owned(known, one) if one.way == "graph" else _owned(known, one) | graphs)
         )
         if rows:
             starts, ends, ids, ways = zip(*rows, strict=True)
             of_rank[rank] = FirstUse(np.array(starts), np.array(ends), np.array(ids), np.array(ways, np.str_))
     return of_rank
+
+
+def _owned(known: Special | None, one: _Found) -> Intervals:
+    """When something that has a name of its own runs, in any thread that can hold a stretch up."""
+    if known is None:
+        return EMPTY
+    mine = np.isin(known.causes, NAMED)
+    if one.track is not None:
+        mine = mine & ((known.tracks == one.track) | np.isin(known.causes, ANY_THREAD))
+    return Intervals.union_of(known.starts[mine], known.ends[mine])
 
 
 def _times(stretches: Iterable[_Found]) -> Intervals:
@@ -165,14 +178,17 @@ def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
     """Calls and operators that take many times their like, in the first run of something."""
     rows = run.con.execute(_CALLS).fetchall()
     above = {start: (span, rank) for start, span, rank, _ in _above(run, [row[1] for row in rows])}
-    launching = _launching(run, [row[1] for row in rows if not row[2]])
+    launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
     own = {span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()}
     found: list[tuple[int, _Found]] = []
-    for rank, span, call, begin, end, count, first in rows:
+    for rank, span, kind, track, begin, end, count, first in rows:
         if span in own or rank not in run.steps:
             continue
         operator = above.get(span, (None, rank))[0]
-        if call:
+        if kind == "dequeue":
+            if first and count > 1:
+                found.append((rank, _Found(begin, end, span, "call", track)))
+        elif kind == "runtime":
             new = operator is None or operator in fresh.operators
             repeated = operator is None or count > 1 or fresh.operators.get(operator, 2) > 1
             if (new or fresh.task_from(rank, begin)) and repeated:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.intervals import Intervals, Ints
+from analysis.intervals import Ints
 from analysis.run import Run
 
 HOST_KINDS = (
@@ -87,11 +87,6 @@ class Special:
 
     def of(self, cause: str) -> NDArray[np.bool_]:
         return np.asarray(self.causes == cause)
-
-    def pick(self, causes: tuple[str, ...]) -> Intervals:
-        """When any thread does one of some things."""
-        mine = np.isin(self.causes, causes)
-        return Intervals.union_of(self.starts[mine], self.ends[mine])
 
 
 #: A copy call this long that ends after its copy has waited for it; a shorter one may only have been as slow as it.

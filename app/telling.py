@@ -14,7 +14,7 @@ from analysis.engine import Check, Finding, Outcome
 from analysis.finding import Evidence
 from analysis.look.compare import Note
 from analysis.quality import Missing
-from analysis.say import duration, number
+from analysis.say import ONCE, duration, number
 from app.i18n import known, ranges, say
 from app.said import said
 
@@ -44,14 +44,16 @@ def answer(check: Check, lang: str) -> str:
     """The one sentence to take away."""
     if check.findings:
         top = check.findings[0]
-        return say(lang, "findings.answer", {
-            "title": plain(top.words[lang].title).rstrip(".。"), "saving": duration(top.saving_ns),
-            "step": duration(check.step_ns), "share": share(top.saving_share),
+        once = top.numbers.get("per") == ONCE
+        return say(lang, "findings.answer_once" if once else "findings.answer", {
+            "title": plain(top.words[lang].title).rstrip(".。"),
+            "saving": duration(top.saving_ns * (check.steps if once else 1)),
+            "step": duration(check.steady_step_ns), "share": share(top.saving_share),
         })  # fmt: skip
     clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
     if clean or masked:
         return say(lang, "findings.answer_none", {
-            "step": duration(check.step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
+            "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")

@@ -16,7 +16,9 @@ import pytest
 
 from collectors.backends._dialect import DIALECTS, FIRST_USE_NS
 from collectors.backends._job import CommOp, CommTask, Kernel, RankRecord
+from collectors.backends._simulate import simulate
 from collectors.scenarios._plant import Case, Options, plan, possible, scenarios, write
+from collectors.scenarios._truth import wall
 from tests.simjob import database, ns, processes
 
 SMALL = Options(ranks=2, steps=2, level=1, missing_ranks=0, skew_ns=0)
@@ -90,6 +92,7 @@ def test_dialects_and_scenarios_that_share_no_format_are_refused() -> None:
     assert not possible(["frequency_drop"], "910a"), "it has no samples of the clock"
     assert not possible(["aicpu"], "external_id") and possible(["aicpu"], "910a")
     assert all(possible([name], "plain") for name in scenarios())
+    assert not possible(["first_use"], "first_step"), "every capture holds one already"
     with pytest.raises(ValueError, match="no capture in the dialect external_id shows aicpu"):
         plan(["aicpu"], 1, Options(dialect="external_id"))
     with pytest.raises(ValueError, match="the dialect 910a is written as text, db only"):
@@ -310,10 +313,12 @@ def test_merged_ranks_are_told_apart_by_process_and_device(tmp_path: Path) -> No
 
 def test_the_first_use_is_once_and_in_no_mean(tmp_path: Path) -> None:
     made, plain = case("first_step", "kineto"), case("plain", "kineto")
+    begun = simulate(replace(plain.job.config, first_step=1))  # the same job, from its first step on
     found = kineto(made, tmp_path)[0]
     calls = sorted(ns(e["dur"]) for e in found if e.get("cat") == "cuda_runtime" and "Launch" in e["name"])
     assert calls[-1] > FIRST_USE_NS > 100 * calls[-2]
-    assert made.step_ns == plain.step_ns and made.dialect.present == ("first_use",)
+    assert made.step_ns == wall(begun, made.capture.ranks) // made.config.steps
+    assert made.dialect.present == ("first_use",) and made.config.first_step == 1
     gains = [truth.gain_ns for truth in (*made.truths, *plain.truths)]
     assert abs(gains[0] - gains[1]) < 0.02 * gains[1]
     marks = [ns(e["dur"]) for e in found if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"]

@@ -35,6 +35,7 @@ from analysis import limits as limits_
 from analysis.exposure import Exposed, exposed
 from analysis.finding import Candidate, Words
 from analysis.run import Run
+from analysis.steady import of_step
 
 NEEDS = ("collectives", "kernels")
 
@@ -109,7 +110,7 @@ def _candidate(run: Run, found: Exposed) -> Candidate:
     numbers = {
         "collective": found.collective, "group": found.group, "beside": f" ({found.group})" if found.group else "",
         "beside_zh": f"（{found.group}）" if found.group else "", "exposed_ns": step,
-        "exposed_share": step / run.step_ns if run.step_ns else 0.0, "count": found.count // run.step_count,
+        "exposed_share": of_step(run, step), "count": found.count // run.step_count,
         "median_bytes": found.median_bytes, "hidden_share": found.hidden_share,
     }  # fmt: skip
     text = "whole" if found.mixed else "reduce" if found.collective in _REDUCING else "other"

@@ -37,6 +37,7 @@ from analysis.kernels import Floats, evidence, identity, kernels
 from analysis.limits import limit
 from analysis.packets import Faster, faster, packets
 from analysis.run import Run
+from analysis.steady import of_run, steady_ns
 
 NEEDS = ("collectives", "kernels")
 _BESIDE, _ALONE = 0.5, 0.05  # share of a task's time in which the other runs
@@ -96,7 +97,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     theirs = _compared(needs, kind, hidden, limits.least_link_times, limits.least_count)
     less = (theirs.less / np.maximum(needs, 1e-9) * found.dur).astype(np.int64)
     if not mine.compared and not theirs.compared:
-        if (every.dur * beside).sum() < limits.min_share * run.wall_ns:
+        if (every.dur * beside).sum() < limits.min_share * run.get(steady_ns):
             return
         raise NotMeasured(
             "too few kernels of one kind ran both beside a transfer and alone",
@@ -153,7 +154,7 @@ def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: 
     numbers: dict[str, Value] = {
         "rank": rank, "times": round(float(np.median(every.dur[rows] / mine.usual[rows])), 2),
         "count": int((every.rank[rows] == rank).sum()) // steps, "lost_ns": lost // steps,
-        "lost_share": lost / run.wall_ns if run.wall_ns else 0.0,
+        "lost_share": of_run(run, lost),
         "kernels": sorted(names, key=lambda name: -names[name])[:3],
         "rate_bytes_per_s": float(np.median(found.rate[slow])) * 1e9 if len(slow) else None,
         "usual_bytes_per_s": float(1e15 / np.median(theirs.usual[slow])) if len(slow) else None,

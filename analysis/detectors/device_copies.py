@@ -47,6 +47,7 @@ from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.kernels import Kind, kernels
 from analysis.origin import origin
 from analysis.run import Run
+from analysis.steady import of_run
 
 NEEDS = ("kernels",)
 
@@ -158,7 +159,7 @@ def _candidate(run: Run, found: dict[str, Any], shown: Ints, ranks: tuple[int, .
         "device_copies", "found",
         {
             "ranks": said(ranks), "count": -(-len(rows) // per), "copied_ns": int(found["dur_ns"][rows].sum()) // per,
-            "exposed_ns": int(shown[rows].sum()) // per, "exposed_share": worst / run.wall_ns if run.wall_ns else 0.0,
+            "exposed_ns": int(shown[rows].sum()) // per, "exposed_share": of_run(run, worst),
             "origin": str(origin(run, int(found["span_id"][first[0]]))) or "a call that was not recorded",
             "origin_share": int(spent.max()) / max(1, int(spent.sum())),
         },

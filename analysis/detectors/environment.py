@@ -43,6 +43,7 @@ from analysis.idle import idle
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.limits import limit
 from analysis.run import Run
+from analysis.steady import of_run
 
 NEEDS = ("kernels", "launches")
 
@@ -312,7 +313,7 @@ def _candidate(
     lost = max(gone.total() for gone in idle_of.values())
     numbers: dict[str, Value] = {
         "ranks": said(tuple(sorted(idle_of))), "setting": setting, "idle_ns": lost // run.step_count,
-        "idle_share": lost / run.wall_ns if run.wall_ns else 0.0, **more,
+        "idle_share": of_run(run, lost), **more,
     }  # fmt: skip
     evidence = [
         Evidence(rank, int(begin), int(end - begin), note=setting)

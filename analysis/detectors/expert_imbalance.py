@@ -40,6 +40,7 @@ from analysis.kernels import Bools, Kernels, evidence, kernels
 from analysis.limits import limit
 from analysis.run import Run
 from analysis.stages import pipelines
+from analysis.steady import of_run
 
 NEEDS = ("kernels",)
 _ALL_TO_ALL = frozenset({"alltoall", "alltoallv", "alltoallvc", "dispatch", "combine"})
@@ -168,7 +169,7 @@ def _candidate(run: Run, every: Kernels, load: _Load, members: int) -> Candidate
     numbers: dict[str, Value] = {
         "rank": load.ranks[int(total.argmax())], "most_ns": int(total.max()) // steps, "count": len(load.ranks),
         "mean_ns": int(total.mean()) // steps, "lost_ns": load.lost_ns // steps,
-        "lost_share": load.lost_ns / run.wall_ns if run.wall_ns else 0.0, "worst_share": float(more.max()),
+        "lost_share": of_run(run, load.lost_ns), "worst_share": float(more.max()),
         "members": members if members > len(load.ranks) else None, "layers": len(load.mean),
     }  # fmt: skip
     some = less > 0

@@ -2,10 +2,10 @@
 
 ## What it measures
 Gaps of the device during what a process does once (analysis/first_use.py): a runtime call that takes at least 20
-times its like in the first run of an operator, the first run of an operator that launches kernels and takes at least
-20 times the later ones, a stretch in which the host records nothing before something new, and the recording of a
-graph (CUDA, HIP or ACL). The first three only in runs without steps, or in the first recorded step of a job that has
-just begun.
+times its like in the first run of an operator, the first run of an operator that launches kernels (or its first launch
+by the task queue's thread) that takes at least 20 times the later ones, a stretch in which the host records nothing
+before something new, and the recording of a graph (CUDA, HIP or ACL). The first three only in runs without steps, or in
+the first recorded step of a job that has just begun.
 
 ## Why it costs
 A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.
@@ -16,8 +16,9 @@ Record later steps: `schedule(wait=5, warmup=1, active=5)`, or run the model a f
 itself matters (serving, tests), run every shape once before the first request.
 
 ## Limits of the method
-The saving is a share of the recorded time; that of later steps is 0. Of a stretch in which nothing was recorded only
-its place says what it was, so it is told with less confidence. What was first used before the capture is not seen.
+The saving is a share of the recorded time; that of later steps is 0. Where steps were marked, all other findings are
+shares of the step without what the first one did once. Of a stretch in which nothing was recorded only its place says
+what it was, so it is told with less confidence. What was first used before the capture is not seen.
 
 ## References
 CUDA lazy loading (CUDA_MODULE_LOADING); torch.profiler.schedule; torch.cuda.graph; torch_npu NPUGraph.

@@ -49,6 +49,7 @@ from analysis.kernels import Kernels, Kind, kernels
 from analysis.limits import limit
 from analysis.origin import origin
 from analysis.run import Run
+from analysis.steady import of_run, steady_ns
 
 NEEDS = ("kernels",)
 
@@ -108,7 +109,7 @@ class _Faster:
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
     mine = np.flatnonzero(every.of(full(kind) for kind in every.kinds) & ~np.isin(every.span_id, _hf32(run)))
-    least = limits.min_share * run.wall_ns
+    least = limits.min_share * run.get(steady_ns)
     for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
         here = device(run, ranks[0])
         faster = _faster(here, family(run), limits.times)
@@ -169,7 +170,7 @@ def _candidate(
         "full_precision", "found",
         {
             "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(spent.sum()) // per,
-            "kernel_share": worst / run.wall_ns if run.wall_ns else 0.0, "type": most.type, "faster": faster.name,
+            "kernel_share": of_run(run, worst), "type": most.type, "faster": faster.name,
             "times": round(faster.times, 1),
             "origin": str(origin(run, int(every.span_id[first[0]]))) or "a call that was not recorded",
         },

@@ -39,6 +39,7 @@ from analysis.lateness import late_peers, told, waited_less
 from analysis.limits import limit
 from analysis.run import Run
 from analysis.stages import pipelines
+from analysis.steady import of_step
 from analysis.work import Work, work
 
 NEEDS = ("kernels",)
@@ -119,7 +120,7 @@ def _candidate(run: Run, found: Work, rank: int, more: Ints) -> Candidate:
         Evidence(rank, int(ts[i]), int(ns[i]), int(ids[i]), str(names[i])) for i in largest.tolist() if less[i] > 0
     )
     numbers: dict[str, Value] = {
-        "rank": rank, "more_ns": step, "more_share": step / run.step_ns if run.step_ns else 0.0,
+        "rank": rank, "more_ns": step, "more_share": of_step(run, step),
         "kernels": [found.names[i] for i in np.argsort(-more)[:3].tolist() if more[i] > 0],
         "even_ns": max(0, int(total[row] - total.mean())) // run.step_count, "computing_ns": int(total[row]),
     }  # fmt: skip

@@ -40,6 +40,7 @@ from analysis.family import family
 from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
 from analysis.run import Run
+from analysis.steady import of_step, steady_ns
 from analysis.waits import complete
 
 NEEDS = ("collectives",)
@@ -145,7 +146,7 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per late peer."""
-    peers, least = run.get(late_peers)[:_PEERS], limits.min_share * run.wall_ns
+    peers, least = run.get(late_peers)[:_PEERS], limits.min_share * run.get(steady_ns)
     told = run.get(told_share) >= _TOLD
     shown = [] if told else [late for late in peers if _shown(run, late, least)]
     vague = not told and all(late.guessed for late in shown)
@@ -187,7 +188,7 @@ def _hint(run: Run, order: Order) -> Candidate:
     operators, wait = run.get(collectives), order.wait_ns // run.step_count
     numbers: dict[str, Value] = {
         "peer": order.rank, "witness": order.waiting, "count": order.count, "last_share": order.last / order.count,
-        "wait_ns": wait, "wait_share": wait / run.step_ns if run.step_ns else 0.0,
+        "wait_ns": wait, "wait_share": of_step(run, wait),
     }  # fmt: skip
     evidence = tuple(
         Evidence(order.waiting, int(operators.ts[row]), ns, int(operators.span_id[row]), str(operators.name[row]))
@@ -204,7 +205,7 @@ def _candidate(run: Run, late: Late) -> Candidate:
     wait = late.wait_ns // run.step_count
     numbers: dict[str, Value] = {
         "who": said(sorted(ranks)), "waiting": sorted(ranks), "witness": ranks[0], "wait_ns": wait,
-        "wait_share": wait / run.step_ns if run.step_ns else 0.0, "peer": late.rank, "member": late.local,
+        "wait_share": of_step(run, wait), "peer": late.rank, "member": late.local,
         "bare": bare(late, run, ", {} of it without computing"), "bare_zh": bare(late, run, "，其中 {} 没有计算"),
         "group": late.team, "uncertainty_ns": late.unsure_ns,
         "idle_ns": more.idle_ns // run.step_count if more else None,

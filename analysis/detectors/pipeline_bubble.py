@@ -37,6 +37,7 @@ from analysis.finding import Candidate, Words
 from analysis.limits import limit
 from analysis.run import Run
 from analysis.stages import bubble_ns
+from analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives", "kernels")
 
@@ -70,11 +71,11 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate: the stage that waits most."""
     found = run.get(between_stages)
-    if found is None or found.longest_ns < limits.least_share * run.wall_ns:
+    if found is None or found.longest_ns < limits.least_share * run.get(steady_ns):
         return
     step = found.longest_ns // run.step_count
     numbers = {
-        "rank": found.worst, "bubble_ns": step, "bubble_share": step / run.step_ns if run.step_ns else 0.0,
+        "rank": found.worst, "bubble_ns": step, "bubble_share": of_step(run, step),
         "count": found.count // run.step_count,
     }  # fmt: skip
     bubble = run.get(bubble_ns)

@@ -35,6 +35,7 @@ from analysis.finding import Candidate, Change, Value, Words
 from analysis.limits import limit
 from analysis.packets import faster, medians, packets, shown
 from analysis.run import Run
+from analysis.steady import of_run
 
 NEEDS = ("comm_tasks",)
 
@@ -104,7 +105,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 
 def _lost(run: Run, ns: int) -> dict[str, Value]:
-    return {"lost_ns": ns // run.step_count, "lost_share": ns / run.wall_ns if run.wall_ns else 0.0}
+    return {"lost_ns": ns // run.step_count, "lost_share": of_run(run, ns)}
 
 
 def _again(run: Run) -> Iterator[Candidate]:

@@ -43,6 +43,7 @@ from analysis.intervals import Ints
 from analysis.kernels import Kernels, kernels, middle
 from analysis.limits import limit
 from analysis.run import Run
+from analysis.steady import of_run
 
 NEEDS = ("steps", "kernels", "launches")
 
@@ -104,7 +105,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         at = at[np.argsort(-length[at], kind="stable")]
         lost, npu = max(totals[rank] for rank in ranks), backends[ranks[0]] == "npu"
         numbers: dict[str, Value] = {
-            "ranks": said(ranks), "idle_ns": lost // run.step_count, "idle_share": lost / run.wall_ns, "gaps": len(at),
+            "ranks": said(ranks), "idle_ns": lost // run.step_count, "idle_share": of_run(run, lost), "gaps": len(at),
             "operators": _operators(every, shapes, pieces, mine & np.isin(pieces.rank, ranks)),
             "shapes": max(int((shapes.new & (every.rank == rank)).sum()) for rank in ranks),
             "ascend": "torch.npu.set_compile_mode(jit_compile=False)" if npu else None,

@@ -37,6 +37,7 @@ from analysis.kernels import Bools, Floats
 from analysis.limits import limit
 from analysis.packets import Packets, faster, medians, packets, shown
 from analysis.run import Run
+from analysis.steady import steady_ns
 
 NEEDS = ("comm_tasks", "peer_waits")
 _LINKS, _MOST = 3, 16  # of a kind, to tell which one is slow; findings at most
@@ -74,7 +75,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     """One candidate per slow link, the slowest first."""
     found = run.get(packets)
     known = found.peer >= 0
-    if found.bare_ns < limits.min_share * run.wall_ns or not known.any():
+    if found.bare_ns < limits.min_share * run.get(steady_ns) or not known.any():
         return
     _, link = np.unique(np.stack((found.rank, found.peer, found.link)), axis=1, return_inverse=True)
     link = link.ravel()

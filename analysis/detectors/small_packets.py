@@ -36,6 +36,7 @@ from analysis.kernels import Bools, Floats
 from analysis.limits import limit
 from analysis.packets import Packets, faster, medians, packets, shown
 from analysis.run import Run
+from analysis.steady import of_run, steady_ns
 
 NEEDS = ("comm_tasks", "peer_waits")
 #: Sizes apart by this factor tell what size does; a class of sizes needs so many transfers.
@@ -87,7 +88,7 @@ class Limits(limits_.Limits):
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """At most two candidates: packets too small, and packets unaligned."""
     found = run.get(packets)
-    if found.bare_ns < limits.min_share * run.wall_ns or not len(found):
+    if found.bare_ns < limits.min_share * run.get(steady_ns) or not len(found):
         return
     small = found.bytes < np.where(found.rdma, limits.rdma_bytes, limits.sdma_bytes)
     odd = ~found.rdma & (found.bytes > limits.aligned_bytes) & (found.bytes % int(limits.aligned_bytes) != 0)
@@ -135,7 +136,7 @@ def _candidate(run: Run, found: Packets, some: Bools, usual: Floats, text: str) 
     numbers: dict[str, Value] = {
         "rank": gain.rank, "time_share": float(found.dur[some].sum() / found.dur.sum()), "count": len(mine) // steps,
         "size_bytes": int(np.median(found.bytes[some])), "lost_ns": gain.lost_ns // steps,
-        "lost_share": gain.lost_ns / run.wall_ns if run.wall_ns else 0.0, "whole_ns": gain.whole_ns // steps,
+        "lost_share": of_run(run, gain.lost_ns), "whole_ns": gain.whole_ns // steps,
         "rate_bytes_per_s": _pace(found, mine) * 1e9,
         "usual_bytes_per_s": float(np.median(usual[mine])) * 1e9 if len(mine) else None,
     }  # fmt: skip

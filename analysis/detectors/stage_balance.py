@@ -42,6 +42,7 @@ from analysis.run import Run
 from analysis.say import duration
 from analysis.say import share as said_share
 from analysis.stages import EVEN, Pipeline, Uneven, pipelines, stages, uneven
+from analysis.steady import steady_ns
 
 NEEDS = ("collectives", "kernels")
 _MOST, _NAMED = 20, 4
@@ -102,7 +103,7 @@ def _candidate(run: Run, found: Uneven, waiting: list[tuple[int, int, Pipeline]]
     wait, rank, pipeline = max(waiting, key=lambda found: found[:2])
     steps, micro = run.step_count, found.micro_batches
     fast = min(known, key=lambda stage: stage.computing_ns)
-    share = run.wall_ns or 1
+    share = run.get(steady_ns) or 1
     # Those of the fast stage wait for the slow one; all of them are named, the longest first.
     longest = sorted(waiting, key=lambda each: -each[0])
     waits = [(ns, one) for ns, one, _ in longest if one in fast.ranks] or [(wait, rank)]

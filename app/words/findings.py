@@ -28,6 +28,10 @@ TEXT = {
         "{title}. Fixing it gives back at most {saving} of the {step} step ({share}).",
         "{title}。修复后每步（{step}）最多可省 {saving}（{share}）。",
     ),
+    "answer_once": (
+        "{title}. Fixing it gives back at most {saving}, once ({share} of the recorded time).",
+        "{title}。修复后最多可省 {saving}，仅此一次（占采集时长 {share}）。",
+    ),
     "answer_none": (
         "Nothing was found that would give back 1 % of the {step} step: {clean} detectors looked and found nothing, "
         "{masked}{blind} could not look.",

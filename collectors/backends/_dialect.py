@@ -89,8 +89,8 @@ DIALECTS: dict[str, Dialect] = {
     "renamed": Dialect("Files and directories have names that say nothing."),
     "merged": Dialect("Several ranks in one Kineto file.", ("kineto",), ranks=2),
     "first_step": Dialect(
-        "The first launch of the first step loads a library for 600 ms.",
-        changes={"first_use_ns": FIRST_USE_NS},
+        "The job has just begun: the first launch of its first step loads a library for 600 ms.",
+        changes={"first_use_ns": FIRST_USE_NS, "first_step": 1},
         present=("first_use",),
     ),
     "graphs": Dialect("Kernels are nodes of replayed graphs, which alone are launched.", changes={"graphs": True}),

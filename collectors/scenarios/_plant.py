@@ -82,9 +82,9 @@ def scenarios() -> dict[str, ModuleType]:
 
 
 def possible(names: Sequence[str], dialect: str) -> bool:
-    """Whether some format shows all these faults in that dialect."""
+    """Whether some format shows all these faults in that dialect, apart from what every capture of it holds."""
     limits = [set(getattr(scenario, "FORMATS", ALL)) for name, scenario in scenarios().items() if name in names]
-    shown = not set(names) & set(DIALECTS[dialect].hides)
+    shown = not set(names) & {*DIALECTS[dialect].hides, *DIALECTS[dialect].present}
     return shown and bool(set(DIALECTS[dialect].formats).intersection(*limits))
 
 

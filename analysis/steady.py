@@ -1,0 +1,43 @@
+"""How long the run takes without what its process does once in the first recorded step.
+
+A library that is loaded in the first step makes the mean of a few steps several times too long. What every step
+holds is told as a share of the step without it; what happened once is told as a share of the recorded time. Nothing
+marks where a run without steps begins, so that its share is of the recorded time; and a graph that is recorded in a
+later step may be recorded again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis import whatif
+from analysis.finding import Change
+from analysis.idle import idle
+from analysis.intervals import Intervals
+from analysis.run import Run
+
+
+def steady_ns(run: Run) -> int:
+    """The run's wall without first use in the first recorded step, as far as a replay gives it back."""
+    if not run.stepped:
+        return run.wall_ns
+    found = run.get(idle)
+    lost = {}
+    for rank in run.ranks:
+        if not run.steps[rank]:
+            continue
+        mine = np.flatnonzero(found.pick("first_use", rank) & (found.start < run.steps[rank][0].end_ns))
+        if len(mine):
+            lost[rank] = Intervals.union_of(found.start[mine], found.end[mine])
+    return run.wall_ns - whatif.saved_ns(run, Change(host=lost)) if lost else run.wall_ns
+
+
+def of_run(run: Run, ns: float) -> float:
+    """A time of the whole run as a share of it."""
+    whole = run.get(steady_ns)
+    return ns / whole if whole else 0.0
+
+
+def of_step(run: Run, ns: float) -> float:
+    """A time of the mean step as a share of it."""
+    return of_run(run, ns * run.step_count)

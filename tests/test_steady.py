@@ -1,0 +1,82 @@
+"""What happens once is nobody else's: neither its idle time, nor the step that other findings are a share of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ingest
+from analysis.engine import Check, check
+from analysis.run import Run
+from analysis.steady import of_run, of_step, steady_ns
+from app.telling import answer
+from collectors.backends._dialect import FIRST_USE_NS
+from collectors.scenarios._plant import Options, plan, write
+from ingest import store
+from tests.tablecase import connection
+
+
+def judged(home: Path, scenario: str, form: str, level: int) -> tuple[Check, dict[str, Any]]:
+    """What is said of a job that loads a library in its first step, and the truth."""
+    options = Options(4, 3, level, form, missing_ranks=0, skew_ns=0, dialect="first_step")
+    truth = write(plan([scenario], 6, options), home / "case")
+    (run,) = ingest.load(home / "case" / "capture", home / "store").runs
+    return check(store.open_run(home / "store", str(run.run_id))), truth
+
+
+@pytest.mark.parametrize(("form", "level"), [("db", 1), ("text", 0), ("kineto", 1)])
+def test_what_each_step_holds_is_a_share_of_the_step_without_first_use(form: str, level: int, tmp_path: Path) -> None:
+    said, truth = judged(tmp_path, "host_late", form, level)
+    found = {finding.cause: finding for finding in said.findings}
+    assert set(found) == {"first_use", "host_late"}, "nobody claims the load a second time"
+    first, late, (fault,) = found["first_use"], found["host_late"], truth["faults"]
+    assert said.steady_step_ns == pytest.approx(truth["step_ns"], rel=0.01)
+    assert late.saving_share == pytest.approx(fault["gain_ns"] / truth["step_ns"], rel=0.05)
+    assert late.saving_ns == pytest.approx(fault["gain_ns"], rel=0.05)
+    assert late.numbers["idle_share"] == pytest.approx(late.saving_share, rel=0.1)
+    assert first.saving_ns * said.steps == pytest.approx(FIRST_USE_NS, rel=0.01)
+    assert first.saving_share == pytest.approx(first.saving_ns / said.step_ns), "of all that was recorded"
+    assert sum(finding.saving_ns for finding in said.findings) <= said.step_ns
+
+
+def test_a_first_use_is_given_back_once(tmp_path: Path) -> None:
+    said, _ = judged(tmp_path, "host_late", "db", 1)
+    assert said.findings[0].cause == "first_use"
+    once = f"at most 600 ms, once ({100 * said.findings[0].saving_share:.1f} % of the recorded time)"
+    assert once in answer(said, "en") and "600 ms，仅此一次" in answer(said, "zh")
+
+
+def test_without_first_use_the_mean_step_is_the_whole_of_it() -> None:
+    run = Run(connection({"spans": [
+        {"id": 1, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 100},
+        {"id": 2, "kind": "step_mark", "name": "ProfilerStep#2", "at": 100, "for": 100},
+        {"id": 3, "kind": "runtime", "name": "cudaLaunchKernel", "at": 2, "for": 5},
+        {"id": 4, "kind": "kernel", "name": "add", "at": 20, "for": 30, "by": 3},
+    ]}))  # fmt: skip
+    assert run.get(steady_ns) == run.wall_ns == 200_000
+    assert of_run(run, 50_000) == of_step(run, 25_000) == 0.25
+
+
+def test_what_is_allocated_during_first_use_is_not_given_back_twice() -> None:
+    """The first conv2d allocates for 1000 of its 5050, which are first use. A later allocation idles the device too."""
+    said = check(connection({"spans": [
+        {"id": 1, "kind": "cpu_op", "name": "aten::conv2d", "at": 100, "for": 5050},
+        {"id": 2, "kind": "runtime", "name": "cudaMalloc", "at": 200, "for": 1000},
+        {"id": 3, "kind": "runtime", "name": "cudaLaunchKernel", "at": 5120, "for": 5},
+        {"id": 4, "kind": "kernel", "name": "conv", "at": 5145, "for": 100, "by": 3},
+        {"id": 5, "kind": "cpu_op", "name": "aten::add", "at": 10, "for": 10},
+        {"id": 6, "kind": "runtime", "name": "cudaLaunchKernel", "at": 12, "for": 5},
+        {"id": 7, "kind": "kernel", "name": "add", "at": 37, "for": 10, "by": 6},
+        *({"id": 10 + n, "kind": "runtime", "name": "cudaMalloc", "at": 5250 + 2 * n, "for": 1} for n in range(8)),
+        {"id": 20, "kind": "runtime", "name": "cudaMalloc", "at": 5300, "for": 300},
+        {"id": 21, "kind": "cpu_op", "name": "aten::conv2d", "at": 5610, "for": 20},
+        {"id": 22, "kind": "runtime", "name": "cudaLaunchKernel", "at": 5615, "for": 5},
+        {"id": 23, "kind": "kernel", "name": "conv", "at": 5640, "for": 100, "by": 22},
+        {"id": 24, "kind": "cpu_op", "name": "aten::conv2d", "at": 5650, "for": 20},
+        {"id": 25, "kind": "runtime", "name": "cudaLaunchKernel", "at": 5655, "for": 5},
+        {"id": 26, "kind": "kernel", "name": "conv", "at": 5740, "for": 100, "by": 25},
+    ]}))  # fmt: skip
+    saved = {finding.cause: finding.saving_ns for finding in said.findings}
+    assert saved["first_use"] > 4_900_000 and saved["memory_alloc"] < 320_000

@@ -102,7 +102,7 @@ def _ranks(con: duckdb.DuckDBPyConnection) -> Iterator[_Rank]:
     steps: dict[int, list[tuple[int, int, int, int | None, bool]]] = {}
     for rank, *step in con.execute(
         "SELECT rank, step, ts_ns, coalesce(host_dur_ns, dur_ns), device_ts_ns, "
-        "source IN ('ProfilerStep', 'STEP_TIME') FROM step WHERE source <> 'engine annotation' ORDER BY rank, ts_ns"
+        "source IN ('ProfilerStep', 'STEP_TIME') FROM step ORDER BY rank, ts_ns"
     ).fetchall():
         steps.setdefault(rank, []).append(tuple(step))
     references: dict[int, list[tuple[int | None, int | None, int | None, int | None, str]]] = {}

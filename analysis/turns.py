@@ -40,7 +40,8 @@ def turns(run: Run, did: Tasks, kernels: Ints, after: Ints, begins: Ints, ends: 
         return until[:0]
     longest = waits[-1][0]
     of_turn = min((count, -ns, one) for ns, count, one in waits if ns >= _ABOUT_AS_LONG * longest)[2]
-    return until[kind == of_turn]
+    found: Ints = until[kind == of_turn]
+    return found
 
 
 def _is_turn(name: Ints, at: Ints) -> bool:

@@ -144,8 +144,8 @@ def _steps(draft: Draft, *, marked: bool) -> None:
         return
     draft.keep(
         "step_mark",
-        f"""SELECT TRY_CAST(regexp_extract(name, '#(\\d+)$', 1) AS BIGINT) AS step, ts_ns, end_ns - ts_ns AS host_dur_ns,
-        'ProfilerStep' AS source FROM db_api
+        f"""SELECT TRY_CAST(regexp_extract(name, '#(\\d+)$', 1) AS BIGINT) AS step, ts_ns,
+        end_ns - ts_ns AS host_dur_ns, 'ProfilerStep' AS source FROM db_api
         WHERE kind = 'step_mark' AND regexp_matches(name, '{PROFILER_STEP}') AND end_ns >= ts_ns""",
     )
     if not count(draft, "SELECT count(*) FROM step_mark"):

@@ -141,17 +141,16 @@ def test_in_a_loop_without_marks_what_follows_the_read_of_a_turn_is_the_hosts() 
 def test_in_a_loop_without_marks_reads_within_a_turn_are_stalls() -> None:
     """Eight reads in each turn keep the host for one kernel each, the last of the turn for two."""
     found = blamed(loop(4, reads=(0, 1, 2, 3, 4, 5, 6, 7), after=20))
-    assert found["sync_stall"] >= 4 * 7 * 40 and found["host_late"] <= 4 * 60
+    assert found["sync_stall"] >= 4 * 7 * 40 and 3 * 20 <= found["host_late"] <= 4 * 60
 
 
 def test_one_layer_of_many_is_no_turn() -> None:
-    """Eight equal layers, each read at its end, but for the first and the last: what runs there runs in no other."""
+    """Six equal layers, each read at its end, between other work: each kernel before and behind them runs twice."""
     spans = loop(8, after=50)
     kernels = [one for one in spans if one["kind"] == "kernel"]
-    for one in (*kernels[:10], *kernels[-10:]):
-        one["name"] = one["name"].replace("k", "edge")
-    found = blamed(spans)
-    assert found["sync_stall"] >= 6 * 50 and found.get("host_late", 0) <= 50
+    for number in range(10):
+        kernels[number]["name"], kernels[70 + number]["name"] = f"head{number // 2}", f"tail{number // 2}"
+    assert blamed(spans) == {"sync_stall": 7 * 50, "launch_overhead": 7 * 10}
 
 
 def test_clocks_that_differ_make_no_negative_pieces() -> None:

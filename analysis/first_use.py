@@ -2,7 +2,8 @@
 
 A library loads its kernels, picks algorithms and builds its context when it is first used; that takes
 milliseconds to seconds and does not come back. Four signs of it; all but the last only within the first
-recorded step, if the job had just begun, or anywhere, where no steps were marked:
+recorded step, if the job had just begun, or anywhere, where no steps were marked (a serving engine's steps do not tell
+whether it had: of them only `call` counts, in the first):
 
 * `call`: a runtime call that takes at least 20 times its like, or that is the only one, under an operator
   that runs for the first time or right before a kernel that does; or the first time that the task queue's thread
@@ -110,8 +111,9 @@ def first_use(run: Run) -> dict[int, FirstUse]:
     recorded = _recorded(run)
     for rank, one in (*_long(run, fresh), *recorded, *_unseen(run, fresh)):
         steps = run.steps[rank]
-        # A serving engine's steps bear no number: they are counted from where the capture began.
-        young = bool(steps) and steps[0].step <= BEGUN and steps[0].phase is None
+        # A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign.
+        engine = any(step.phase is not None for step in steps)
+        young = bool(steps) and steps[0].step <= BEGUN and (not engine or one.way == "call")
         early = not steps or (young and one.start < steps[0].end_ns)
         if early or one.way == "graph":
             found[rank].append(one)

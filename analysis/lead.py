@@ -4,7 +4,8 @@ While a call waits for the device, the host loses the lead that would hide its o
 it: each lasts some us on an empty device. So the lead is not read off the calls. The replay leaves out the waits, the
 copies and the operators around them (aten::item), and says which gaps would be left.
 
-Reading the loss once, at the end of a step, is normal, and so is what waits for a long copy (that is the copy's).
+Reading the loss once, at the end of a step, is normal, and so is what waits for a long copy (that is the copy's). Where
+nobody marked the steps, the turns of the host's loop stand for them (analysis/turns.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from analysis.host_spans import NONE, HostSpans, hosts
 from analysis.intervals import Intervals, Ints
 from analysis.issue import Tasks, tasks
 from analysis.run import Run
+from analysis.turns import turns
 
 #: Calls around a copy longer than this wait for the copy; a value takes 2 to 10 us in real captures.
 _LONG_COPY_NS = 20_000
@@ -29,6 +31,8 @@ _LONG_COPY_NS = 20_000
 _FOLLOWS = 0.5
 #: A blocking copy and the call that waits for it lie so close together.
 _BESIDE_NS = 20_000
+#: Before all stamps.
+_NEVER = np.iinfo(np.int64).min // 2
 #: How many operators around a call are looked at.
 _LEVELS = 12
 
@@ -79,11 +83,14 @@ def _without(run: Run) -> Ints | None:
 
 def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArray[np.bool_]:
     """Which calls are followed by launches of their step, are not its last read and do not wait for a long copy."""
-    kernels = did.linked & np.isin(did.kinds, ("kernel", "memset", "comm_op"))
-    launches = np.sort(did.issued[kernels])
+    kernels = np.flatnonzero(did.linked & np.isin(did.kinds, ("kernel", "memset", "comm_op")))
+    kernels = kernels[np.argsort(did.issued[kernels], kind="stable")]
+    launches = did.issued[kernels]
     steps = np.array([(step.ts_ns, step.end_ns) for step in run.steps[rank]], np.int64).reshape(-1, 2)
     if not len(steps):
-        steps = np.array([[np.iinfo(np.int64).min // 2, np.iinfo(np.int64).max // 2]])
+        turned = turns(run, did, kernels, np.searchsorted(launches, ends, "left"), begins, ends)
+        edges = np.concatenate(([_NEVER], turned + 1, [-_NEVER]))  # a call that ends a turn belongs to it
+        steps = np.stack((edges[:-1], edges[1:]), axis=1)
     step = np.searchsorted(steps[:, 0], ends, "right") - 1
     inside = (step >= 0) & (ends < steps[step, 1])
     after = np.searchsorted(launches, ends, "left")

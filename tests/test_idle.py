@@ -108,6 +108,51 @@ def test_between_steps_a_read_costs_no_more_than_its_own_way_back() -> None:
     ]  # fmt: skip
 
 
+def loop(turns: int, reads: tuple[int, ...] = (), after: int = 0) -> list[dict[str, Any]]:
+    """Turns of ten kernels of 100, each launched 10 after the one before. At the end the loss is read, which waits for
+    all; the host then works for `after` until its next launch. After the kernels `reads` it waits for the device too
+    and goes on 50 later."""
+    spans: list[dict[str, Any]] = []
+    host = busy = 0
+    for _ in range(turns):
+        for number in range(10):
+            launch = len(spans) + 1
+            begin = max(busy, host + 10)
+            spans += [span(launch, "runtime", "Node@launch", host, 5),
+                      span(launch + 1, "kernel", f"k{number}", begin, 100, by=launch)]  # fmt: skip
+            host, busy = host + 10, begin + 100
+            if number in reads or number == 9:
+                spans.append(span(len(spans) + 1, "runtime", "aclrtSynchronizeStream", host, busy - host))
+                host = busy + (after if number == 9 else 50)
+    return spans
+
+
+def blamed(spans: list[dict[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for cause, start, end, _ in pieces(spans, tables={"step": []}):
+        found[cause] = found.get(cause, 0) + end - start
+    return found
+
+
+def test_in_a_loop_without_marks_what_follows_the_read_of_a_turn_is_the_hosts() -> None:
+    assert blamed(loop(4, after=500)) == {"host_late": 3 * 500, "launch_overhead": 3 * 10}
+
+
+def test_in_a_loop_without_marks_reads_within_a_turn_are_stalls() -> None:
+    """Eight reads in each turn keep the host for one kernel each, the last of the turn for two."""
+    found = blamed(loop(4, reads=(0, 1, 2, 3, 4, 5, 6, 7), after=20))
+    assert found["sync_stall"] >= 4 * 7 * 40 and 3 * 20 <= found["host_late"] <= 4 * 60
+
+
+def test_one_layer_of_many_is_no_turn() -> None:
+    """Six equal layers, each read at its end, between other work: each kernel before and behind them runs twice."""
+    spans = loop(8, after=50)
+    kernels = [one for one in spans if one["kind"] == "kernel"]
+    for number in range(10):
+        kernels[number]["name"], kernels[70 + number]["name"] = f"head{number // 2}", f"tail{number // 2}"
+    assert blamed(spans) == {"sync_stall": 7 * 50, "launch_overhead": 7 * 10}
+
+
 def test_clocks_that_differ_make_no_negative_pieces() -> None:
     """The kernel seems to start 7 before its launch: all of the gap is the host's."""
     assert pieces([

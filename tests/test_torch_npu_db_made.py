@@ -191,6 +191,25 @@ def test_annotations_and_garbage_collection(maker: Maker, tmp_path: Path) -> Non
     ]
 
 
+OPERATOR = 50001
+
+
+@pytest.mark.parametrize("marks, steps", [
+    (["execute_context_1(8_64)_generation_0(0)", "execute_context_0(0)_generation_4(4)"],
+     [(0, 0, "prefill", "engine annotation"), (1, 100, "decode", "engine annotation")]),
+    (["execute_context_2(9)_generation_3(3)", "ProfilerStep#7"], [(7, 100, None, "ProfilerStep")]),
+])  # fmt: skip
+def test_annotations_of_a_serving_engine_are_steps_where_the_profiler_marks_none(
+    marks: list[str], steps: list[tuple[object, ...]], maker: Maker, tmp_path: Path
+) -> None:
+    spans = [(NOW + 100 * at, NOW + 100 * at + 80, 77 << 32 | 9, None, mark, OPERATOR) for at, mark in enumerate(marks)]
+    maker.table(PYTORCH, *spans)
+    maker.task(8, "AI_CORE", 20, 60)
+    run = load(maker.path, tmp_path / "out")
+    assert run.all("SELECT step, ts_ns, phase, source FROM step") == steps
+    assert run.all("SELECT count(*) FROM span WHERE kind = 'step_mark'") == [(2,)]
+
+
 def test_memory_and_counters(maker: Maker, tmp_path: Path) -> None:
     maker.table(
         "NPU_OP_MEM(operatorName, addr, type, size, timestampNs, totalAllocate, totalReserve, component, deviceId)",

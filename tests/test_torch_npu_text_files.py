@@ -11,6 +11,7 @@ import pytest
 from ingest.readers import torch_npu_text
 from tests.text_export import (
     HCCL,
+    HOST,
     KERNEL,
     L1,
     OP,
@@ -141,6 +142,36 @@ def test_steps_without_marks_are_those_of_kernel_details(tmp_path: Path) -> None
     assert got.all("SELECT step, ts_ns, device_ts_ns, device_dur_ns, source FROM step ORDER BY step") == [
         (5, 0, 0, 6001, "kernel_details"), (6, 8000, 8000, 2001, "kernel_details"),
     ]  # fmt: skip
+
+
+ENGINE = [
+    (["execute_context_1(8_64)_generation_0(0)", "execute_context_0(0)_generation_4(4)"], ["prefill", "decode"]),
+    (["execute_context_2(9)_generation_3(3)", "execute_7_context_0(sq4sk4)_generation_1(1)"], ["mixed", "decode"]),
+    (["execute_model", "execute_model"], [None, None]),
+]
+
+
+@pytest.mark.parametrize("cat", ["cpu_op", "user_annotation"])
+@pytest.mark.parametrize("names, phases", ENGINE)
+def test_annotations_of_a_serving_engine_are_steps(
+    names: list[str], phases: list[str | None], cat: str, tmp_path: Path
+) -> None:
+    """What lies within another of them, on another thread or is a Python function's name is none."""
+    marks = [span(HOST, 1, name, begin, 800, cat=cat) for name, begin in zip(names, (1000, 3000), strict=True)]
+    inner, other = span(HOST, 1, names[0], 1100, 50, cat=cat), span(HOST, 2, names[1], 5000, 60, cat=cat)
+    python = span(HOST, 1, "execute_model", 900, 5000, cat="python_function")
+    got = load(write(tmp_path / ROOT, [*processes(), *marks, inner, other, python]), tmp_path)
+    columns = "step, ts_ns - (SELECT min(ts_ns) FROM span), dur_ns, host_dur_ns, phase, source"
+    assert got.all(f"SELECT {columns} FROM step") == [
+        (0, 100, 2000, 800, phases[0], "engine annotation"), (1, 2100, 800, 800, phases[1], "engine annotation"),
+    ]  # fmt: skip
+    assert got.one("SELECT count(*) FROM span WHERE kind = 'step_mark'") == 4
+
+
+def test_steps_of_the_profiler_come_before_those_of_an_engine(tmp_path: Path) -> None:
+    marks = [span(HOST, 1, name, 1000, 800, cat="cpu_op") for name in ("ProfilerStep#4", ENGINE[0][0][0])]
+    got = load(write(tmp_path / ROOT, [*processes(), *marks]), tmp_path)
+    assert got.all("SELECT step, phase, source FROM step") == [(4, None, "ProfilerStep")]
 
 
 # --- damage

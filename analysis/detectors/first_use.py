@@ -5,7 +5,8 @@ Gaps of the device during what a process does once (analysis/first_use.py): a ru
 times its like in the first run of an operator, the first run of an operator that launches kernels (or its first launch
 by the task queue's thread) that takes at least 20 times the later ones, a stretch in which the host records nothing
 before something new, and the recording of a graph (CUDA, HIP or ACL). The first three only in runs without steps, or in
-the first recorded step of a job that has just begun.
+the first recorded step of a job that has just begun; of a serving engine, whose steps do not tell its age, only a call
+in the first recorded step.
 
 ## Why it costs
 A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.

@@ -18,7 +18,9 @@ CUDA, CUDA_LAUNCH_BLOCKING=0.
 ## Limits of the method
 Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and copies that last until they are done
 stand for the calls. The last read of a step is taken for the loss, which is normal, unless half of the step's launches
-follow it. A call around a copy longer than 20 us waits for the copy (see copy_exposed).
+follow it. Where no steps are marked, the read at which the host's loop turns is that last one: of the kinds of reads
+that keep the host longest the rarest, if nearly every kernel that recurs runs between two of them. A run that shows no
+such loop counts as one step. A call around a copy longer than 20 us waits for the copy (see copy_exposed).
 
 ## References
 PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; aclrtSynchronizeStream in CANN.

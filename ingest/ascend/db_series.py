@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ingest.ascend.stage import count
 from ingest.draft import Draft
+from ingest.marks import ENGINE_STEP, PROFILER_STEP, engine_steps
 from ingest.sqltext import literal
 
 _MIB = 1 << 20
@@ -139,10 +141,21 @@ def _steps(draft: Draft, *, marked: bool) -> None:
             """SELECT id AS step, stamp(startNs) AS ts_ns, stamp(endNs) - stamp(startNs) AS host_dur_ns,
             'STEP_TIME' AS source FROM raw_STEP_TIME WHERE id IS NOT NULL AND stamp(endNs) >= stamp(startNs)""",
         )
-    else:
-        draft.provide(
-            "step",
-            """SELECT TRY_CAST(regexp_extract(name, '#(\\d+)$', 1) AS BIGINT) AS step, ts_ns,
-            end_ns - ts_ns AS host_dur_ns, 'ProfilerStep' AS source FROM db_api
-            WHERE kind = 'step_mark' AND end_ns >= ts_ns""",
+        return
+    draft.keep(
+        "step_mark",
+        f"""SELECT TRY_CAST(regexp_extract(name, '#(\\d+)$', 1) AS BIGINT) AS step, ts_ns,
+        end_ns - ts_ns AS host_dur_ns, 'ProfilerStep' AS source FROM db_api
+        WHERE kind = 'step_mark' AND regexp_matches(name, '{PROFILER_STEP}') AND end_ns >= ts_ns""",
+    )
+    if not count(draft, "SELECT count(*) FROM step_mark"):
+        draft.keep(
+            "step_engine",
+            engine_steps(
+                f"""SELECT row, name AS text, ts_ns AS ts, end_ns - ts_ns AS dur, false AS device, x AS track,
+                NULL::BIGINT AS id FROM db_api
+                WHERE kind = 'step_mark' AND regexp_matches(name, '{ENGINE_STEP}') AND end_ns >= ts_ns"""
+            ),
         )
+        draft.provide("step", "FROM step_engine")
+    draft.provide("step", "FROM step_mark")

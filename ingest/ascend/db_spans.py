@@ -12,6 +12,7 @@ from ingest.ascend import db_tasks
 from ingest.ascend.db_tasks import CANN, COMM_OP, GC, MSTX, OSRT, PLANE, PYTORCH, SPLIT, TASK, span_id
 from ingest.ascend.stage import count
 from ingest.draft import Draft
+from ingest.marks import STEP_MARK
 
 _FIRST_TRACK = 1 << 19
 
@@ -54,7 +55,7 @@ def _host(draft: Draft) -> None:
         stamp(endNs) AS end_ns, CASE type WHEN 'trace' THEN 'python' WHEN 'mstx' THEN 'annotation'
             WHEN 'queue' THEN CASE WHEN name LIKE 'Enqueue%' THEN 'enqueue' WHEN name LIKE 'Dequeue%' THEN 'dequeue'
                 ELSE 'host_other' END
-            ELSE CASE WHEN regexp_full_match(name, 'ProfilerStep#\\d+') THEN 'step_mark' ELSE 'cpu_op' END END AS kind,
+            ELSE CASE WHEN regexp_matches(name, '{STEP_MARK}') THEN 'step_mark' ELSE 'cpu_op' END END AS kind,
         connectionId, sequenceNumber, fwdThreadId, callchainId, inputShapes, inputDtypes FROM raw_PYTORCH_API"""
     )
     draft.con.execute(

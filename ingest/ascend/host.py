@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from ingest.ascend.stage import count, frames, one_line
 from ingest.draft import Draft
+from ingest.marks import ENGINE_STEP, PROFILER_STEP, STEP_MARK, engine_steps
 
 _DEVICE = "('hardware', 'comm_group', 'comm_plane')"
-_MARK = "regexp_full_match({0}, 'ProfilerStep#\\d+')"
+#: Categories of events that can mark a step.
+_MARKED = "('cpu_op', 'user_annotation')"
 _KIND = f"""CASE l.class WHEN 'cann' THEN 'runtime' WHEN 'gc' THEN 'gc' WHEN 'overlap' THEN 'profiler_split'
     WHEN 'other' THEN 'device_other' WHEN 'mstx' THEN 'annotation'
     WHEN 'scope' THEN 'device_annotation' WHEN 'steps' THEN 'device_annotation'
-    ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN ('cpu_op', 'user_annotation') AND {_MARK.format("n.text")}
+    ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN {_MARKED} AND regexp_matches(n.text, '{STEP_MARK}')
             THEN 'step_mark'
         WHEN c.text = 'user_annotation' THEN 'annotation' WHEN c.text = 'python_function' THEN 'python'
         WHEN c.text IN ('cpu_op', 'enqueue', 'dequeue') THEN c.text ELSE 'host_other' END END"""
@@ -93,7 +95,8 @@ def _arguments(draft: Draft) -> None:
 
 
 def _steps(draft: Draft) -> None:
-    """Steps by the host's marks; without any, by the device's own iterations; else by what kernel_details says."""
+    """Steps by the profiler's marks, else by a serving engine's; without any, by the device's own iterations, else by
+    what kernel_details says."""
     draft.keep(
         "step_device",
         """SELECT step, min(ts) AS device_ts_ns, max(ts + dur) - min(ts) AS device_dur_ns FROM kd
@@ -103,9 +106,18 @@ def _steps(draft: Draft) -> None:
         "step_mark",
         f"""SELECT step, min(ts) AS ts_ns, arg_min(dur, ts) AS host_dur_ns FROM (
             SELECT try_cast(regexp_extract(w.text, '\\d+$') AS BIGINT) AS step, x.ts, x.dur
-            FROM x_host x JOIN word w ON w.code = x.name AND {_MARK.format("w.text")}
+            FROM x_host x JOIN word w ON w.code = x.name AND regexp_matches(w.text, '{PROFILER_STEP}')
             JOIN lane l ON l.lane = x.lane AND l.class IN ('host', 'host_other'))
         WHERE step IS NOT NULL GROUP BY step""",
+    )
+    draft.keep(
+        "step_engine",
+        engine_steps(
+            f"""SELECT x.row, w.text, x.ts, x.dur, false AS device, x.lane AS track, NULL::BIGINT AS id
+            FROM x_host x JOIN word w ON w.code = x.name AND regexp_matches(w.text, '{ENGINE_STEP}')
+            JOIN lane l ON l.lane = x.lane AND l.class IN ('host', 'host_other')
+            LEFT JOIN word c ON c.code = x.cat WHERE coalesce(c.text, 'cpu_op') IN {_MARKED}"""
+        ),
     )
     _iterations(draft)
     if count(draft, "SELECT count(*) FROM step_mark"):
@@ -114,6 +126,8 @@ def _steps(draft: Draft) -> None:
             """SELECT m.*, d.device_ts_ns, d.device_dur_ns, 'ProfilerStep' AS source
             FROM step_mark m LEFT JOIN step_device d USING (step)""",
         )
+    elif count(draft, "SELECT count(*) FROM step_engine"):
+        draft.provide("step", "FROM step_engine")
     elif count(draft, "SELECT count(*) FROM step_iteration"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step_trace' AS source FROM step_iteration")
         draft.note("step", "no ProfilerStep marks: steps are the iterations that msprof marks on the device")

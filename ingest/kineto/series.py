@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingest.draft import Draft
 from ingest.kineto.raw import count
-from ingest.kineto.shape import ENGINE_STEP, PROFILER_STEP
+from ingest.marks import ENGINE_STEP, PROFILER_STEP, engine_steps
 
 #: c10::DeviceType, as "[memory]" events number it.
 _DEVICE_TYPE = """CASE device_type
@@ -30,39 +30,12 @@ SELECT coalesce(h.step, d.step) AS step, coalesce(h.ts, d.ts) + {{shift}} AS ts_
 FROM host h FULL JOIN device d ON d.step = h.step WHERE coalesce(h.step, d.step) IS NOT NULL
 """
 
-#: Steps of a serving engine by its annotations, in order of time: those of the thread that was in them longest, the
-#: finest kind of them, the outer one of two within each other. The device's are matched by External id.
-_ENGINE_STEPS = f"""
-WITH mark AS (
-    SELECT e.row, e.ts, e.dur, s.device, l.track, s.text, coalesce(h.external_id, d.external_id) AS id,
-        min(s.text = 'execute_model') OVER () AS coarse
-    FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
-        LEFT JOIN host_raw h ON h.row = e.row LEFT JOIN device_raw d ON d.row = e.row
-    WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{ENGINE_STEP}')
-), fine AS (SELECT * FROM mark WHERE (text = 'execute_model') = coarse
-), host AS (
-    SELECT *, max(ts + dur) OVER (ORDER BY ts, dur DESC, row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until
-    FROM fine WHERE NOT device AND track =
-        (SELECT track FROM fine WHERE NOT device GROUP BY track ORDER BY sum(dur) DESC, track LIMIT 1)
-), device AS (
-    SELECT text, coalesce(id, -row) AS id, min(ts) AS ts, max(ts + dur) - min(ts) AS dur FROM fine WHERE device
-    GROUP BY ALL
-), found AS (
-    SELECT h.text, h.ts, h.dur AS host_dur, d.ts AS device_ts, d.dur AS device_dur
-    FROM host h LEFT JOIN device d ON d.text = h.text AND d.id = h.id WHERE h.until IS NULL OR h.until <= h.ts
-    UNION ALL
-    SELECT text, ts, NULL, ts, dur FROM device WHERE NOT EXISTS (FROM host)
-), counted AS (
-    SELECT *, regexp_extract(text, '^step\\[(\\w+)', 1) AS mode,
-        try_cast(regexp_extract(text, 'context_(\\d+)', 1) AS BIGINT) > 0 AS context,
-        try_cast(regexp_extract(text, 'generation_(\\d+)', 1) AS BIGINT) > 0 AS generation FROM found
-)
-SELECT row_number() OVER (ORDER BY ts, text) - 1 AS step, ts + {{shift}} AS ts_ns, host_dur AS host_dur_ns,
-    device_ts + {{shift}} AS device_ts_ns, device_dur AS device_dur_ns,
-    CASE WHEN mode = 'MIXED' OR (context AND generation) THEN 'mixed' WHEN mode = 'EXTEND' OR context THEN 'prefill'
-        WHEN mode IN ('DECODE', 'TARGET_VERIFY') OR generation THEN 'decode' END AS phase,
-    CASE WHEN host_dur IS NULL THEN 'device annotation' ELSE 'engine annotation' END AS source
-FROM counted
+#: Annotations of a serving engine; those of the device share the External id of the host's.
+_ENGINE_MARKS = f"""
+SELECT e.row, e.ts + {{shift}} AS ts, e.dur, s.device, l.track, s.text, coalesce(h.external_id, d.external_id) AS id
+FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+    LEFT JOIN host_raw h ON h.row = e.row LEFT JOIN device_raw d ON d.row = e.row
+WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{ENGINE_STEP}')
 """
 
 #: An allocation ends where the same address of the same device is next released. 2021 traces give no address.
@@ -113,7 +86,7 @@ def series(draft: Draft, shift_ns: int, *, memory: bool, counters: bool) -> None
     if count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
         draft.provide("pmu", _METRICS)
     if not draft.keep("steps", _STEPS.format(shift=shift_ns)):
-        draft.keep("steps", _ENGINE_STEPS.format(shift=shift_ns))
+        draft.keep("steps", engine_steps(_ENGINE_MARKS.format(shift=shift_ns)))
     draft.provide("step", "FROM steps")
     if memory:
         draft.keep("blocks", _BLOCKS.format(shift=shift_ns))

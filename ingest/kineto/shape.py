@@ -6,12 +6,9 @@ from ingest import comm_facts
 from ingest.draft import Draft
 from ingest.kineto import npu
 from ingest.kineto.lanes import CATEGORY, DEVICE, NAME, SAID
+from ingest.marks import STEP_MARK
 from ingest.sqltext import literal
 
-PROFILER_STEP = r"^ProfilerStep#\d+$"
-#: What serving engines put around each step of theirs: vLLM and vllm-ascend, SGLang, vLLM's older versions.
-ENGINE_STEP = r"^execute_(\d+_)?context_\d+\(|^step\[[A-Z_]+[ \]]|^execute_model$"
-STEP_MARK = f"{PROFILER_STEP}|{ENGINE_STEP}"
 #: Device spans that are work or that a host call asked for; annotations and profiler ranges are neither.
 LAUNCHED = ("kernel", "memset", "memcpy", "comm_op", "unknown", "wait", "device_other")
 

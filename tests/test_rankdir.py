@@ -76,6 +76,7 @@ def test_the_job_itself_numbers_a_rank_where_the_profiler_does_not(
     metadata = {"distributed_args": job, "parallel_group_info": groups}
     (root / "profiler_metadata.json").write_text(json.dumps(metadata))
     assert rankdir.facts(root).rank == rank
+    assert rankdir.facts(root.rename(tmp_path / "rank7_ascend_pt")).rank == 7
 
 
 def test_the_rank_may_be_in_the_name_of_the_directory_above(tmp_path: Path) -> None:

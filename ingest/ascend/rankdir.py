@@ -207,14 +207,13 @@ def _rank(
     if named and named[1]:
         return int(named[1]), "file name"
     told = whole(info.get("rank_id"))
-    if told is None or told < 0:
-        told = _rank_in_job(metadata)
-    if told is not None:
+    if told is not None and told >= 0:
         return told, "metadata"
     for name in (root.name, *(parent.name for parent in list(root.parents)[:_ABOVE])):
         if match := _RANK_IN_NAME.search(name):
             return int(match[1]), "directory name"
-    return None, None
+    told = _rank_in_job(metadata)
+    return told, None if told is None else "metadata"
 
 
 def _rank_in_job(metadata: Mapping[str, object]) -> int | None:

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from analysis import whatif
+from analysis.finding import Evidence
+from analysis.intervals import Intervals
 from analysis.run import Run
 
 if TYPE_CHECKING:
@@ -40,6 +44,27 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
                 change=cause.change | late.change,
             )  # fmt: skip
     return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))
+
+
+def said_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Without idle time that nothing explains where a slow step's finding says that of the same moments."""
+    told = [e for one in findings if one.cause == "step_jitter" for e in one.evidence]
+    return [one for one in findings if one.cause != "idle_unexplained" or _apart(one.evidence, told) > 1 - MOST]
+
+
+def _apart(mine: Sequence[Evidence], others: Sequence[Evidence]) -> float:
+    """The share of some windows that others do not cover."""
+    whole, left = 0, 0
+    for rank in {one.rank for one in mine}:
+        own, theirs = (
+            Intervals.union_of(
+                np.array([e.ts_ns for e in some if e.rank == rank], np.int64),
+                np.array([e.ts_ns + e.dur_ns for e in some if e.rank == rank], np.int64),
+            )
+            for some in (mine, others)
+        )
+        whole, left = whole + own.total(), left + (own - theirs).total()
+    return left / whole if whole else 1.0
 
 
 def _explains(run: Run, cause: Finding, late: Finding) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 
 from analysis import whatif
-from analysis.because import joined
+from analysis.because import joined, said_once
 from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
 from analysis.causes import CAUSES, OF_IDLE
 from analysis.critical import held_by, unmovable
@@ -142,7 +142,7 @@ def check(
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, joined(run, found)))
+    ranked = tuple(_capped(run, said_once(joined(run, found))))
     together = Change()
     for finding in ranked:
         together = together | finding.change

@@ -141,6 +141,19 @@ def test_a_clock_that_drifts_is_said_to_be_unsure() -> None:
     assert unsure is not None and abs(found.offset_ns(1)) <= unsure and abs(found.offset_ns(1) + 400_000) <= unsure
 
 
+def test_sends_and_receives_alone_hold_two_clocks_together() -> None:
+    """Rank 1's clock is 5,000 ahead; the two sides of each exchange end together, and none before the other began."""
+    spans = []
+    for rank, ahead, starts in ((0, 0, (0, 400, 900)), (1, 5_000, (60, 380, 980))):
+        for n, (at, end) in enumerate(zip(starts, (100, 440, 1_000), strict=True)):
+            number = 100 * rank + n + 1
+            comm = {"op_span_id": number, "collective": "batchsendrecv", "group_name": "pp", "dst_rank": 1 - rank}
+            spans.append({"id": number, "rank": rank, "kind": "comm_op", "name": "hcom_batchSendRecv__1", "track": "pp",
+                          "at": at + ahead, "for": end - at, "comm": comm})  # fmt: skip
+    found = Run(connection({"spans": spans})).get(clock)
+    assert found.offset_ns(1) == -5_000_000 and (found.uncertainty_ns(1) or 0) <= 20_000
+
+
 def test_an_empty_run() -> None:
     run = Run(connection({}))
     assert run.get(clock).reference == 0 and len(run.get(waits).how) == 0

@@ -56,6 +56,19 @@ def test_a_gap_is_cut_by_what_the_host_did() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("launched", "cause"), [(415, "host_late"), (50, "unknown")])
+def test_the_launch_after_one_that_is_unknown_tells_whether_the_host_was_ahead(launched: float, cause: str) -> None:
+    """A copy of unknown launch ends the gap from 100 to 400; the next kernel was launched at 415, or long before."""
+    found = pieces([
+        STEP,
+        span(2, "runtime", "Node@launch", 0, 5), span(3, "kernel", "a", 0, 100, by=2),
+        span(4, "cpu_op", "aten::mul", 120, 280),
+        span(5, "memcpy", "MEMCPY_ASYNC", 400, 10),
+        span(6, "runtime", "Node@launch", launched, 5), span(7, "kernel", "b", 430, 570, by=6),
+    ])  # fmt: skip
+    assert [one for one, begin, end, _ in found if begin <= 300 < end] == [cause]
+
+
 def test_the_queue_thread_is_late_for_what_was_enqueued_long_before() -> None:
     """Enqueued at 50; the queue's thread compiles until 300, does nothing for 10, and launches at 312."""
     spans = [

@@ -121,6 +121,29 @@ def test_arrivals_that_two_ranks_saw_are_one_list() -> None:
     assert (late.rank, late.gain_ns, sorted(late.waited)) == (2, 600_000, [0, 1])
 
 
+def mixed(number: int, rank: int, at: float, long: float) -> dict[str, Any]:
+    """A matrix product and an all-reduce in one kernel."""
+    return {"id": number, "rank": rank, "kind": "kernel", "name": "MatmulAllReduce", "track": "stream 2", "at": at,
+            "for": long, "comm": {"op_span_id": number, "collective": "allreduce", "stream": 2}}  # fmt: skip
+
+
+def test_kernels_that_compute_and_communicate_wait_for_the_late_rank() -> None:
+    """Rank 1 computes 200 longer before the last of four such kernels; rank 0 waits for it within its own."""
+    spans: list[dict[str, Any]] = []
+    for rank, late in ((0, 0), (1, 200)):
+        begin = 100 * rank
+        for n, at in enumerate((100, 300, 500)):
+            spans.append(mixed(begin + 2 * n + 1, rank, at, 50))
+            long = 150 + (late if n == 2 else 0)
+            spans.append({"id": begin + 2 * n + 2, "rank": rank, "kind": "kernel", "name": "MatMulV2",
+                          "track": "stream 2", "at": at + 50, "for": long})  # fmt: skip
+        spans.append(mixed(begin + 9, rank, 700 + late, 250 - late))
+    run = Run(connection({"spans": spans}))
+    (late_,) = run.get(late_peers)
+    assert (late_.rank, late_.gain_ns, late_.bare_ns(run)) == (1, 200_000, 200_000)
+    assert saved_ns(run, waited_less(run, late_)) == 200_000
+
+
 def exchange(number: int, rank: int, at: float, long: float, **more: Any) -> dict[str, Any]:
     return {"id": number, "rank": rank, "kind": "comm_op", "name": "hcom_batchSendRecv__1", "track": "pp", "at": at,
             "for": long, "comm": {"op_span_id": number, "collective": "batchsendrecv", "group_name": "pp",

@@ -107,7 +107,10 @@ _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
 _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
 _SPANS = "SELECT DISTINCT rank FROM span WHERE kind = "
 # A rank that ran no collective has no part of one that could be missing.
-_NO_COLLECTIVE = "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'comm_op')"
+_NO_COLLECTIVE = (
+    "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'comm_op' "
+    "UNION SELECT rank FROM comm WHERE op_span_id = span_id)"
+)
 # Ranks whose work is all there, of a job of several, and none of it was told to be communication.
 _UNTOLD = "SELECT rank FROM device_time WHERE step IS NULL AND communication_ns IS NULL AND idle_ns IS NOT NULL"
 # A table that was recorded and is empty has nothing whose column could be missing.
@@ -124,7 +127,8 @@ _KERNEL_TIME = (
 )
 _OPERATOR_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (s.span_id IN (SELECT op_span_id FROM comm WHERE {which})), 0)"
-    "::DOUBLE, sum(s.dur_ns)::DOUBLE FROM span s WHERE s.kind = 'comm_op' GROUP BY s.rank"
+    "::DOUBLE, sum(s.dur_ns)::DOUBLE FROM span s WHERE s.kind = 'comm_op' "
+    "OR s.kind = 'kernel' AND s.span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id) GROUP BY s.rank"
 )
 _LAUNCHED_TIME = (
     "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"

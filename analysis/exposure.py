@@ -11,6 +11,7 @@ from analysis.collectives import POINT_TO_POINT, Collectives, collectives
 from analysis.finding import Change, Evidence
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.run import Run
+from analysis.stages import mutual
 from analysis.waits import GUESSED, UNKNOWN, Waits, waits
 
 #: Windows a finding shows.
@@ -58,7 +59,7 @@ def between_stages(run: Run) -> Exposed | None:
     """Waits in sends, receives and batches of both, by rank; of those whose wait nobody knows all of it, transfers
     included. None: there are none, or none exposed."""
     operators, found = run.get(collectives), run.get(waits)
-    rows = np.flatnonzero(operators.of_kinds(POINT_TO_POINT) & (operators.end > operators.ts))
+    rows = np.flatnonzero(operators.of_kinds(POINT_TO_POINT) & ~run.get(mutual) & (operators.end > operators.ts))
     if not len(rows):
         return None
     known, began = ~np.isin(found.how, (UNKNOWN, GUESSED)), found.arrival_ns - np.maximum(found.wait_ns, 0)

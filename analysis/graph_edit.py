@@ -165,7 +165,7 @@ class Edit:
         nodes, first = np.unique(nodes, return_index=True)
         left = self._ease(nodes, ns[first])
         edges, which = self.edges_to(nodes)
-        of = np.isin(self.graph.settled.kind[edges], (LAUNCH, GAP, EVENT))
+        of = np.isin(self.graph.settled.kind[edges], (LAUNCH, GAP, EVENT, HOST))
         self._shorten(edges[of], left[which[of]])
         return self._ranks_of(nodes)
 

@@ -17,7 +17,7 @@ from analysis.finding import Change, Evidence
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.run import Run
 from analysis.say import duration
-from analysis.stages import draining
+from analysis.stages import draining, mutual
 from analysis.waits import CLOCK, GUESSED, PEERS, TASKS, Waits, complete, waits
 
 #: Windows shown of each kind.
@@ -81,7 +81,8 @@ def late_peers(run: Run) -> tuple[Late, ...]:
     """Every peer that somebody waited for, the one that cost most first."""
     operators, found = run.get(collectives), run.get(waits)
     gain = found.gain_ns
-    rows = np.flatnonzero((gain > 0) & ~operators.of_kinds(POINT_TO_POINT) & ~run.get(draining))
+    meets = ~operators.of_kinds(POINT_TO_POINT) | run.get(mutual)
+    rows = np.flatnonzero((gain > 0) & meets & ~run.get(draining))
     who: dict[tuple[int, int, int], list[int]] = {}
     for row in rows.tolist():
         peer, local = int(found.peer[row]), int(found.peer_local[row])

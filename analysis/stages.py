@@ -51,7 +51,7 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
     rows = np.flatnonzero(own if own.any() else passed)
     computing = _computing(run)
     if not chains:
-        chains = _seen(run, operators, rows)
+        chains = _seen(run, operators, rows[~np.isin(operators.team[rows], _other_kinds(run, operators))])
     return tuple(
         Pipeline(
             chain, {rank: computing[rank] for rank in chain if rank in computing},
@@ -91,6 +91,22 @@ def _listed(run: Run) -> tuple[list[tuple[int, ...]], set[str]]:
     for chain in _chains((one, other) for one, others in after.items() for other in others):
         found.append(chain if chain[1] in after.get(chain[0], ()) else chain[::-1])
     return found, {name for name, _ in rows}
+
+
+def _other_kinds(run: Run, operators: Collectives) -> list[int]:
+    """Groups that the job lists as something else than a pipeline: data parallel, ring attention."""
+    named = {name for (name,) in run.con.execute(
+        "SELECT group_name FROM parallel_group WHERE regexp_matches(lower(kind), '^(dp|tp|ep|cp|sp|mp|ring)([^a-z]|$)')"
+    ).fetchall()}  # fmt: skip
+    return [team for team, name in enumerate(operators.teams) if name in named]
+
+
+def mutual(run: Run) -> NDArray[np.bool_]:
+    """Exchanges in both directions at once between two ranks of one listed group that is no pipeline's: the ranks do
+    the same work, and each waits for the other as in a collective."""
+    operators = run.get(collectives)
+    two = [team for team in _other_kinds(run, operators) if len(operators.members.get(team, ())) == 2]
+    return np.asarray(np.isin(operators.team, two) & operators.of_kinds(frozenset({"batchsendrecv"})))
 
 
 def _chains(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
@@ -182,6 +198,8 @@ def _micro_batches(run: Run, operators: Collectives, rows: Ints, chain: tuple[in
 
 #: Stages that differ by less of the mean are an even split of layers.
 EVEN = 0.05
+#: Filling and draining makes every stage wait; in simulated schedules the one that waits least has 0.45 of the most.
+_ONE_SIDED = 0.2
 
 
 @dataclass(frozen=True)
@@ -239,13 +257,16 @@ def _waited(run: Run, rank: int) -> int | None:
 
 def bubble_ns(run: Run) -> int | None:
     """What a stage waits in sends and receives on average, without what unequal stages add to that: a schedule
-    without bubbles is shorter by so much. None: a rank of a pipeline was not captured.
+    without bubbles is shorter by so much. None: a rank of a pipeline was not captured, or a rank of equal work hardly
+    waits, so that the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
     waits = [one.waiting[rank].total() for one in every for rank in one.ranks if rank in one.waiting]
     if not waits or len(waits) < sum(len(one) for one in every):
         return None
     apart = unequal is not None and unequal.excess_ns > EVEN * unequal.mean_ns
+    if not apart and min(waits) < _ONE_SIDED * max(waits):
+        return None
     return max(0, sum(waits) // len(waits) - (unequal.equal_ns if unequal is not None and apart else 0))
 
 

@@ -85,7 +85,9 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             delays=pieces.task[held], delay_ns=(pieces.end - pieces.start)[held],
         )  # fmt: skip
         numbers: dict[str, Value] = {**found.numbers, "pause_ns": _ns(pieces, held) // max(1, len(held))}
-        yield Candidate("profiler_overhead", text, numbers, found.evidence, change)
+        yield Candidate(
+            "profiler_overhead", text, numbers, found.evidence, change, measured_ns=found.measured_ns
+        )  # fmt: skip
 
 
 def _ns(pieces: Idle, which: Ints) -> int:

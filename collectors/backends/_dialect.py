@@ -79,6 +79,7 @@ DIALECTS: dict[str, Dialect] = {
         ranks=2,
         recorded=edits.fused_kernels,
         kineto=edits.own_kernels,
+        hides=("retransmission", "slow_link", "small_packets"),
     ),
     "shifted_windows": Dialect(
         "Ranks start one collective apart, in the middle of a step; what was launched before has no launch.",

@@ -43,6 +43,9 @@ _RANKS = 1 << 31
 #: How many neighbours a wait is followed along.
 _CHAIN = 64
 _FAR = 2**62
+#: Parts that cover less of their operator than this do not show where it waited: the rest was not recorded. In real
+#: captures they cover 0.83 to 0.99 of all operators of a rank, of a short one 0.18 at least.
+HARDLY = 0.1
 #: Without names, somebody waited clearly longer than the one it waited for if by this factor.
 _CLEARLY = 20
 #: A guess needs an operator to take this many times what it needs. Same operators of one real capture (8 x 910B) and of
@@ -104,17 +107,17 @@ def waits(run: Run) -> Waits:
     """The waits of every collective operator."""
     operators, tasks = run.get(collectives), run.get(comm_tasks)
     count = len(operators)
-    how, has = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    has[tasks.op] = True
-    here = tasks.meeting & (tasks.end - tasks.ts > HERE_NS)
+    how = np.zeros(count, np.int64)
+    has = union_by(tasks.op, tasks.ts, tasks.end, count) > HARDLY * (operators.end - operators.ts)
+    meeting = tasks.meeting & has[tasks.op]
+    here = meeting & (tasks.end - tasks.ts > HERE_NS)
     named = np.zeros(count, np.bool_)
-    named[tasks.op[tasks.meeting & (tasks.dst >= 0)]] = True
+    named[tasks.op[meeting & (tasks.dst >= 0)]] = True
     how[has] = TASKS
     how[named] = PEERS
     op, ts, end = tasks.op[here], tasks.ts[here], tasks.end[here]
     peer, local = tasks.peer[here], tasks.dst[here]
     ready = operators.ts.copy()  # the rank itself comes when it begins to wait: first it copies its own part
-    meeting = tasks.meeting
     ready[tasks.op[meeting][::-1]] = tasks.ts[meeting][::-1]
     last, second = _last_two(ready, op, end, np.where(local >= 0, local, -1 - np.arange(len(op))))
     came = last >= 0

@@ -184,6 +184,13 @@ def test_arrivals_are_what_the_replay_needs() -> None:
     assert (found.op_span_id[0], found.arrival_ns[0], found.wait_ns[0], found.peer[0]) == (1, 1_050_000, 45_000, 3)
 
 
+@pytest.mark.parametrize(("long", "how"), [(1_000, UNKNOWN), (900, PEERS)])
+def test_parts_that_hardly_cover_their_operator_do_not_show_its_waits(long: int, how: int) -> None:
+    """A wait of 45 and a transfer of 50 are all that was recorded of it."""
+    run = of(operator(("Notify_Wait", 5, 45, 3), ("Memcpy", 60, 50, 3), long=long))
+    assert run.get(waits).how.tolist() == [how]
+
+
 intervals = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50), st.integers(0, 20)), max_size=30)
 
 
@@ -201,8 +208,9 @@ waiting = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 90)), min_size=1,
 @settings(max_examples=60, deadline=None)
 @given(waiting)
 def test_last_and_second_by_brute_force(rows: list[tuple[int, int]]) -> None:
-    """All waits begin at 5; each lasts as it likes."""
-    run = of(operator(*(("Notify_Wait", 5, length, peer) for peer, length in rows), long=200))
+    """All waits begin at 5; each lasts as it likes. A transfer behind them fills the rest."""
+    parts = [("Notify_Wait", 5, length, peer) for peer, length in rows]
+    run = of(operator(*parts, ("Memcpy", 100, 100, 1), long=200))
     found = run.get(waits)
     ends = {peer: max(length for p, length in rows if p == peer) for peer, _ in rows}
     late = {peer: length for peer, length in ends.items() if length > 1}
@@ -261,7 +269,7 @@ def test_a_kernel_called_send_and_receive_is_what_pytorch_called() -> None:
 
 
 def test_tables_with_holes() -> None:
-    """Parts without an operator, operators without a group, spans of no length: nothing is claimed."""
+    """Parts without an operator, operators without a group, parts and spans of no length: nothing is claimed."""
     run = Run(connection({"spans": [
         {"id": 1, "kind": "comm_op", "name": "hcom_x", "at": 0, "for": 0},
         {"id": 2, "kind": "comm_op", "name": "hcom_y", "at": 5, "for": 10, "comm": {"op_span_id": 2}},
@@ -270,5 +278,5 @@ def test_tables_with_holes() -> None:
         {"id": 5, "kind": "comm_task", "name": "Memcpy", "at": 6, "for": 0, "comm": {"op_span_id": 2}},
     ]}))  # fmt: skip
     found = run.get(waits)
-    assert found.wait_ns.tolist() == [-1, 0] and found.how.tolist() == [UNKNOWN, TASKS]
+    assert found.wait_ns.tolist() == [-1, -1] and found.how.tolist() == [UNKNOWN, UNKNOWN]
     assert run.get(late_peers) == () and run.get(between_stages) is None

@@ -72,8 +72,8 @@ def current() -> Context:
 
 
 def language() -> str:
-    """English or Chinese: ?lang= first, else the browser's own language."""
-    return i18n.language(st.query_params.get("lang"), st.context.locale)
+    """English or Chinese: ?lang= first, else what the visit had before a page was changed, else the browser's."""
+    return i18n.language(st.query_params.get("lang") or st.session_state.get("query_lang"), st.context.locale)
 
 
 def ink() -> str:

@@ -18,6 +18,8 @@ import hostile_capture
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from app import i18n
+
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = (
     os.environ.get("NPULENS_CHROMIUM")
@@ -168,6 +170,15 @@ def test_a_dropped_directory_becomes_a_run_and_hostile_names_stay_text(visit: Vi
     assert page.locator("img[src='x'], script:text('pwned')").count() == 0
     assert visit.outside() == []
     assert visit.errors == []
+
+
+def test_another_page_keeps_the_language_of_the_navigation(visit: Visit) -> None:
+    visit.open("?lang=zh")
+    visit.page.get_by_role("link", name=i18n.say("zh", "shell.findings")).first.click()
+    visit.page.wait_for_url("**/Findings**")
+    visit.page.wait_for_timeout(1_500)
+    assert visit.page.get_by_role("link", name=i18n.say("zh", "shell.findings")).count() > 0
+    assert visit.page.get_by_role("link", name="Findings").count() == 0
 
 
 def test_a_file_nobody_knows_is_refused_in_a_sentence(visit: Visit, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """How long the run takes without what its process does once in the first recorded step.
 
 A library that is loaded in the first step makes the mean of a few steps several times too long. What every step
-holds is told as a share of the step without it; what happened once is told as a share of the recorded time. Nothing
+holds is told as a share of the step without it; what happened once is told as a share of the recorded time. A single
+step is what was recorded, whatever happened in it. Nothing
 marks where a run without steps begins, so that its share is of the recorded time; and a graph that is recorded in a
 later step may be recorded again.
 """
@@ -19,7 +20,7 @@ from analysis.run import Run
 
 def steady_ns(run: Run) -> int:
     """The run's wall without first use in the first recorded step, as far as a replay gives it back."""
-    if not run.stepped:
+    if not run.stepped or run.step_count < 2:
         return run.wall_ns
     found = run.get(idle)
     lost = {}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _SHARED = frozenset({
     "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
 })  # fmt: skip
+#: Why transfers that are exposed take as long as they do.
+_OF_EXPOSED = frozenset({"slow_link", "retransmission", "small_packets", "contention"})
 #: Work that is moved to the other ranks makes those longer: to come with the second last is more than it can give back.
 _MOVED = frozenset({"expert_imbalance", "stage_balance"})
 #: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs, and without the
@@ -50,6 +52,19 @@ def said_once(findings: Sequence[Finding]) -> list[Finding]:
     """Without idle time that nothing explains where a slow step's finding says that of the same moments."""
     told = [e for one in findings if one.cause == "step_jitter" for e in one.evidence]
     return [one for one in findings if one.cause != "idle_unexplained" or _apart(one.evidence, told) > 1 - MOST]
+
+
+def umbrella(findings: Sequence[Finding], whole_ns: int) -> list[Finding]:
+    """Exposed communication without what its own causes give back, as far as all together were more than the whole:
+    the same time is not saved twice, and no cause is lost for it."""
+    kept = list(findings)
+    nested = sum(one.saving_ns for one in findings if one.cause in _OF_EXPOSED)
+    for over in [one for one in findings if one.cause == "comm_exposed"]:
+        twice = min(nested, over.saving_ns - 1, sum(one.saving_ns for one in kept) - whole_ns)
+        if twice > 0:
+            nested -= twice
+            kept[kept.index(over)] = over.with_saving(over.saving_ns - twice)
+    return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))
 
 
 def _apart(mine: Sequence[Evidence], others: Sequence[Evidence]) -> float:

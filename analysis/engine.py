@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 
 from analysis import whatif
-from analysis.because import joined, said_once
+from analysis.because import joined, said_once, umbrella
 from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
 from analysis.causes import CAUSES, OF_IDLE
 from analysis.critical import held_by, unmovable
@@ -73,6 +73,14 @@ class Finding:
     numbers: dict[str, Value]
     evidence: tuple[Evidence, ...]
     change: Change
+
+    def with_saving(self, saving_ns: int) -> Finding:
+        """The same with less to save: the rest is told by others."""
+        share = self.saving_share * saving_ns / self.saving_ns
+        return replace(
+            self, saving_ns=saving_ns, saving_most_ns=max(saving_ns, self.saving_most_ns), saving_share=share,
+            severity=_severity(share),
+        )  # fmt: skip
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         """The keys that `npulens check --json` promises."""
@@ -142,7 +150,7 @@ def check(
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, said_once(joined(run, found))))
+    ranked = tuple(_capped(run, umbrella(said_once(joined(run, found)), run.step_ns)))
     together = Change()
     for finding in ranked:
         together = together | finding.change
@@ -295,8 +303,4 @@ def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
         if saving == finding.saving_ns:
             yield finding
         elif saving:
-            share = finding.saving_share * saving / finding.saving_ns
-            most = max(saving, finding.saving_most_ns)
-            yield replace(
-                finding, saving_ns=saving, saving_most_ns=most, saving_share=share, severity=_severity(share)
-            )  # fmt: skip
+            yield finding.with_saving(saving)

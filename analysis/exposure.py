@@ -35,9 +35,10 @@ class Exposed:
 
 
 def exposed(run: Run) -> tuple[Exposed, ...]:
-    """Transfers by kind of group and collective, the most costly first; of sends and receives those that are known."""
+    """Transfers by kind of group and collective, the most costly first; of a pipeline's sends and receives those that
+    are known."""
     operators, found = run.get(collectives), run.get(waits)
-    told = ~operators.of_kinds(POINT_TO_POINT) | ~np.isin(found.how, (UNKNOWN, GUESSED))
+    told = ~operators.of_kinds(POINT_TO_POINT) | run.get(mutual) | ~np.isin(found.how, (UNKNOWN, GUESSED))
     rows = np.flatnonzero(told & (operators.end > operators.ts))
     ready = found.arrival_ns - np.maximum(found.wait_ns, 0)
     before = np.where(found.how == UNKNOWN, operators.end, ready)

@@ -81,8 +81,7 @@ def late_peers(run: Run) -> tuple[Late, ...]:
     """Every peer that somebody waited for, the one that cost most first."""
     operators, found = run.get(collectives), run.get(waits)
     gain = found.gain_ns
-    meets = ~operators.of_kinds(POINT_TO_POINT) | run.get(mutual)
-    rows = np.flatnonzero((gain > 0) & meets & ~run.get(draining))
+    rows = np.flatnonzero((gain > 0) & _meets(run) & ~run.get(draining))
     who: dict[tuple[int, int, int], list[int]] = {}
     for row in rows.tolist():
         peer, local = int(found.peer[row]), int(found.peer_local[row])
@@ -108,17 +107,22 @@ def _late(key: tuple[int, int, int], rows: Ints, operators: Collectives, found: 
     )  # fmt: skip
 
 
+def _meets(run: Run) -> NDArray[np.bool_]:
+    """Operators that several ranks meet in: collectives, and exchanges that are like one."""
+    return ~run.get(collectives).of_kinds(POINT_TO_POINT) | run.get(mutual)
+
+
 def told(run: Run) -> NDArray[np.bool_]:
     """Of the operators that several ranks meet in, those whose waits the capture shows for everybody."""
     operators, found = run.get(collectives), run.get(waits)
     measured = (found.how == PEERS) | (found.how == TASKS) | (found.how == CLOCK) & complete(run, operators)
-    return np.asarray(measured[~operators.of_kinds(POINT_TO_POINT)])
+    return np.asarray(measured[_meets(run)])
 
 
 def told_share(run: Run) -> float:
     """The share of the time in collectives that `told` speaks of."""
     operators, known = run.get(collectives), run.get(told)
-    length = (operators.end - operators.ts)[~operators.of_kinds(POINT_TO_POINT)]
+    length = (operators.end - operators.ts)[_meets(run)]
     return float(length[known].sum() / length.sum()) if length.sum() else float(known.all())
 
 

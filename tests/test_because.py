@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.because import said_once
+from dataclasses import replace
+
+from analysis.because import said_once, umbrella
 from analysis.engine import Finding
 from analysis.finding import Change, Evidence, Words
 
@@ -24,3 +26,16 @@ def test_idle_time_elsewhere_is_said() -> None:
     for idle in (finding("idle_unexplained", (1, 100, 50)), finding("idle_unexplained", (0, 130, 100))):
         assert said_once([slow, idle]) == [slow, idle]
     assert said_once([finding("idle_unexplained", (0, 110, 40))]) != []
+
+
+def test_what_exposed_transfers_are_due_to_is_taken_out_of_them_where_both_are_more_than_the_step() -> None:
+    over, again, small = (
+        replace(finding(cause), saving_ns=ns, saving_share=ns / 100)
+        for cause, ns in (("comm_exposed", 56), ("retransmission", 45), ("small_packets", 4))
+    )
+    told = umbrella([over, again, small], 100)
+    assert [(one.cause, one.saving_ns) for one in told] == [
+        ("comm_exposed", 51), ("retransmission", 45), ("small_packets", 4)
+    ]  # fmt: skip
+    assert umbrella([over, again, small], 105) == [over, again, small]
+    assert [one.saving_ns for one in umbrella([over, again], 50)] == [45, 11]  # not more than the causes explain

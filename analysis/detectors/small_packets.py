@@ -109,7 +109,15 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 
 def _much(found: Packets, some: Bools, limits: Limits) -> bool:
-    return bool(found.dur[some].sum() > limits.least_time * found.dur.sum())
+    takes = _usually(found, np.ones(len(found), np.bool_))
+    return bool(takes[some].sum() > limits.least_time * takes.sum())
+
+
+def _usually(found: Packets, some: Bools) -> Floats:
+    """What packets take, at most the median of their likes: what one takes above that has another cause (a slow link,
+    a packet sent again)."""
+    like = medians(found.rate, found.what * 64 + found.size, some)
+    return np.asarray(np.minimum(found.dur, found.bytes / like))
 
 
 def _large(found: Packets, small: Bools) -> Floats:
@@ -127,10 +135,7 @@ def _large(found: Packets, small: Bools) -> Floats:
 def _candidate(run: Run, found: Packets, some: Bools, usual: Floats, text: str) -> Candidate:
     less = np.zeros(len(found), np.int64)
     rows = np.flatnonzero(some & ~np.isnan(usual))
-    # No more than its likes: what one packet takes above the median of its size has another cause (a slow link).
-    like = medians(found.rate, found.what * 64 + found.size, some)
-    takes = np.minimum(found.dur[rows], found.bytes[rows] / like[rows])
-    less[rows] = np.maximum(0, takes - found.bytes[rows] / usual[rows]).astype(np.int64)
+    less[rows] = np.maximum(0, _usually(found, some)[rows] - found.bytes[rows] / usual[rows]).astype(np.int64)
     gain, steps = faster(run, found, less), run.step_count
     mine = rows[found.rank[rows] == gain.rank] if (found.rank[rows] == gain.rank).any() else rows
     numbers: dict[str, Value] = {

@@ -29,6 +29,7 @@ class Dialect:
     recorded: Recorded | None = None
     kineto: Recorded | None = None  # where a Kineto trace differs in another way
     hides: tuple[str, ...] = ()  # causes of which such a capture shows nothing
+    unnamed: tuple[str, ...] = ()  # causes that it does not record: the host is late, and nobody says why
     present: tuple[str, ...] = ()  # causes that every capture of the dialect holds, planted or not
     instead: tuple[str, ...] = ()  # causes that are a right answer for a fault of the host, whose links are lost
     absent: tuple[str, ...] = ()  # causes that are a right answer for the lateness of a rank that was not captured
@@ -86,7 +87,9 @@ DIALECTS: dict[str, Dialect] = {
         ranks=2,
         changes={"ragged": True},
     ),
-    "bare_list": Dialect("Kineto of 2020: a list of events without an envelope, in whole microseconds.", ("kineto",)),
+    "bare_list": Dialect(
+        "Kineto of 2020: a list of events without an envelope, in whole microseconds.", ("kineto",), unnamed=("gc",)
+    ),
     "renamed": Dialect("Files and directories have names that say nothing."),
     "merged": Dialect("Several ranks in one Kineto file.", ("kineto",), ranks=2),
     "first_step": Dialect(

@@ -153,6 +153,7 @@ def _as_seen(truth: Truth, capture: Capture, dialect: Dialect) -> Truth:
     """A cause that the capture cannot show has another name there: what it looks like."""
     fault = truth.fault
     cause = fault.cause if fault.seen is None else fault.seen(capture)
+    cause = "host_late" if cause in dialect.unnamed else cause
     instead = dialect.instead if cause in OF_HOST else ()
     if fault.rank is not None and fault.rank not in capture.ranks:
         cause, instead = "late_rank", dialect.absent

@@ -1,0 +1,48 @@
+"""What is said of captures with planted faults where one fault, or what was not recorded, looks like another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import ingest
+from analysis.engine import Check, check
+from collectors.scenarios._plant import Options, plan, write
+from ingest import store
+
+ALL = Options(missing_ranks=0)
+
+
+def said(causes: list[str], seed: int, options: Options, home: Path) -> Check:
+    write(plan(causes, seed, options), home)
+    (run,) = ingest.load(home / "capture", home / "store").runs
+    return check(store.open_run(home / "store", str(run.run_id)))
+
+
+def outcome(told: Check, detector: str) -> str:
+    (found,) = [one.outcome for one in told.outcomes if one.detector == detector]
+    return found
+
+
+def test_exchanges_of_two_ranks_without_waits_are_exposed_and_nobody_is_called_punctual(tmp_path: Path) -> None:
+    """One rank of two, Level0: its exchanges last 9.4 ms, and nothing says how much of it was waiting."""
+    options = Options(dialect="p2p_bare", format="db", level=0, ranks=2, missing_ranks=1)
+    told = said(["late_rank"], 58053836, options, tmp_path)
+    assert outcome(told, "late_rank") == "not_measured"
+    (exposed,) = [one for one in told.findings if one.cause == "comm_exposed"]
+    assert exposed.numbers["collective"] == "batchsendrecv" and exposed.saving_share > 0.05
+
+
+def test_packets_sent_again_make_no_slow_link(tmp_path: Path) -> None:
+    """On one link half of the transfers take 179 times as long, the others as long as on every link."""
+    options = replace(ALL, dialect="renamed", format="db", level=2, ranks=4)
+    told = said(["retransmission"], 1328445501, options, tmp_path)
+    assert outcome(told, "retransmission") == "found" and outcome(told, "slow_link") == "clean"
+
+
+def test_small_packets_are_found_beside_packets_sent_again(tmp_path: Path) -> None:
+    """Packets sent again take more than half of the step; that exposes them too, and the small ones stay told."""
+    told = said(["retransmission", "small_packets"], 5, replace(ALL, format="db", level=2, ranks=2), tmp_path)
+    causes = {one.cause: one.saving_share for one in told.findings}
+    assert {"comm_exposed", "retransmission", "small_packets"} <= set(causes)
+    assert causes["small_packets"] > 0.03 and sum(causes.values()) <= 1

@@ -309,6 +309,8 @@ LIMITS = {
     "links of one kind agree within 10 % on real captures (8 x 910B)": "真实采集（8 x 910B）中同类链路相差不到 10 %",
     "transfers": "次传输",
     "fewer can be slow by chance": "更少则可能是偶然",
+    "share of its transfers": "占该链路传输次数的比例",
+    "where packets are sent again, the others are not slow": "若是重传，其余传输并不慢",
     "bytes": "字节",
     "msprof-analyze: below 16 MB SDMA does not reach its bandwidth": "msprof-analyze：小于 16 MB 时 SDMA 达不到带宽",
     "msprof-analyze: below 1 MB RDMA does not reach its bandwidth": "msprof-analyze：小于 1 MB 时 RDMA 达不到带宽",

@@ -29,12 +29,8 @@ pytestmark = [
 MARKUP = hostile_capture.MARKUP
 ROW_PX = 35
 
-MAIN = """import sys
-sys.path.insert(0, {root!r})
-import streamlit as st
-from app import upload
-app = st.App("page.py", routes=upload.routes())
-"""
+#: The dashboard's own program, over another page: its settings of Streamlit count here too.
+MAIN = (ROOT / "app" / "main.py").read_text("utf-8").replace('"dashboard.py"', '"page.py"')
 #: The colleague's page behind ?drop=, the page for runs elsewhere.
 PAGE = """import streamlit as st
 from app import context
@@ -68,7 +64,7 @@ def servers(place: Path) -> Iterator[tuple[str, str]]:
     """Two server processes over the one store."""
     folder = place.parent / "script"
     folder.mkdir()
-    (folder / "main.py").write_text(MAIN.format(root=str(ROOT)))
+    (folder / "main.py").write_text(MAIN, "utf-8")
     (folder / "page.py").write_text(PAGE)
     running, urls, log = [], [], place.parent / "log"
     environment = {**os.environ, "NPULENS_STORE": str(place), "PYTHONPATH": str(ROOT)}

@@ -107,15 +107,8 @@ class _Found:
 def first_use(run: Run) -> dict[int, FirstUse]:
     """rank -> what its host did once; ranks without are left out."""
     found: dict[int, list[_Found]] = {rank: [] for rank in run.ranks}
-    fresh = _Fresh(run)
-    recorded = _recorded(run)
-    for rank, one in (*_long(run, fresh), *recorded, *_unseen(run, fresh)):
-        steps = run.steps[rank]
-        # A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign.
-        engine = any(step.phase is not None for step in steps)
-        young = bool(steps) and steps[0].step <= BEGUN and (not engine or one.way == "call")
-        early = not steps or (young and one.start < steps[0].end_ns)
-        if early or one.way == "graph":
+    for rank, one in run.get(_signs):
+        if not _perhaps(run, rank, one):
             found[rank].append(one)
     named = run.get(special)
     of_rank = {}
@@ -131,6 +124,35 @@ def first_use(run: Run) -> dict[int, FirstUse]:
             starts, ends, ids, ways = zip(*rows, strict=True)
             of_rank[rank] = FirstUse(np.array(starts), np.array(ends), np.array(ids), np.array(ways, np.str_))
     return of_rank
+
+
+def perhaps_ns(run: Run) -> int:
+    """Of the rank that has most: time that looks like a first use, where nothing says whether the job had just begun."""
+    known = run.get(special)
+    most = 0
+    for rank in run.ranks:
+        unsure = [one for at, one in run.get(_signs) if at == rank and _perhaps(run, rank, one)]
+        left = [piece for one in unsure for piece in _left(one, _owned(known.get(rank), one))]
+        edges = np.array(left, np.int64).reshape(-1, 2)
+        most = max(most, Intervals.union_of(edges[:, 0], edges[:, 1]).total())
+    return most
+
+
+def _signs(run: Run) -> tuple[tuple[int, _Found], ...]:
+    """Every stretch that shows one of the four signs, where it counts."""
+    fresh = _Fresh(run)
+    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh))
+    return tuple((rank, one) for rank, one in found if one.way == "graph" or _early(run, rank, one))
+
+
+def _early(run: Run, rank: int, one: _Found) -> bool:
+    steps = run.steps[rank]
+    return not steps or (steps[0].step <= BEGUN and one.start < steps[0].end_ns)
+
+
+def _perhaps(run: Run, rank: int, one: _Found) -> bool:
+    """A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign."""
+    return one.way in ("operator", "unseen") and any(step.phase is not None for step in run.steps[rank])
 
 
 def _owned(known: Special | None, one: _Found) -> Intervals:

@@ -46,3 +46,11 @@ def test_small_packets_are_found_beside_packets_sent_again(tmp_path: Path) -> No
     causes = {one.cause: one.saving_share for one in told.findings}
     assert {"comm_exposed", "retransmission", "small_packets"} <= set(causes)
     assert causes["small_packets"] > 0.03 and sum(causes.values()) <= 1
+
+
+def test_an_engines_slow_first_step_does_not_make_first_use_clean(tmp_path: Path) -> None:
+    """A serving engine's steps do not say whether it had just started, so nothing is said of it, and not "clean"."""
+    options = Options(dialect="vllm", format="text", level=0, ranks=2, missing_ranks=0)
+    told = said(["first_use"], 956729689, options, tmp_path)
+    assert outcome(told, "first_use") == "not_measured"
+    assert told.findings[0].cause == "host_late" and told.findings[0].numbers["per"] == "once"

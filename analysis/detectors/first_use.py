@@ -37,8 +37,8 @@ import numpy as np
 from analysis import limits as limits_
 from analysis.blame import alike, evidence, said, windows
 from analysis.culprit import codes, names
-from analysis.finding import Candidate, Change, Value, Words
-from analysis.first_use import first_use
+from analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from analysis.first_use import first_use, perhaps_ns
 from analysis.idle import Idle, idle
 from analysis.intervals import Ints
 from analysis.run import Run
@@ -107,6 +107,7 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each sign and group of ranks that show it alike."""
+    told = False
     pieces, once = run.get(idle), run.get(first_use)
     mine = np.flatnonzero(pieces.pick("first_use"))
     way = {int(span): str(way) for found in once.values() for span, way in zip(found.ids, found.ways, strict=True)}
@@ -117,7 +118,14 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         here = here[np.argsort(-length[here], kind="stable")]
         totals = {rank: ns for rank in pieces.ranks if (ns := int(length[here[pieces.rank[here] == rank]].sum()))}
         for ranks in alike(totals):
+            told = True
             yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)])
+    if not told and perhaps_ns(run) >= limits.min_share * run.wall_ns:
+        raise NotMeasured(
+            "an operator's first run is much slower than its later ones, but no step says whether the engine had just started",
+            "有算子首次执行远慢于之后，但步标记未说明引擎是否刚启动",
+            "two profiles of the same engine: one of its first requests and one after some minutes",
+        )
 
 
 def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: Ints) -> Candidate:

@@ -127,7 +127,7 @@ def first_use(run: Run) -> dict[int, FirstUse]:
 
 
 def perhaps_ns(run: Run) -> int:
-    """Of the rank that has most: time that looks like a first use, where nothing says whether the job had just begun."""
+    """Of the rank with most: time that looks like a first use, where nothing says whether the job had just begun."""
     known = run.get(special)
     most = 0
     for rank in run.ranks:

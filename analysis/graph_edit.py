@@ -178,6 +178,9 @@ class Edit:
             index = found.ranks.index(rank)
             low, high = begin + found.offsets[index], end + found.offsets[index]
             hit |= (found.sync_rank == index) & (times[found.sync_start] >= low) & (times[found.sync_end] <= high)
+        # A window's begin stands still: what was waited for before it is nobody's saving.
+        if hit.any():
+            hit &= times[found.sync_start] >= times[found.begin[found.sync_rank]]
         if not hit.any():
             return set()
         for nodes, kind in ((found.sync_end[hit], SYNC), (found.sync_start[hit], QUEUE)):

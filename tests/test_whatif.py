@@ -106,6 +106,15 @@ def test_without_a_waiting_call_the_host_goes_on() -> None:
     assert us(run, Change(syncs=ids(7))) == 40
 
 
+def test_what_was_waited_for_before_the_window_gives_nothing_back() -> None:
+    """Without step marks the window begins with the first kernel, at 1022; the host waited 900 before that."""
+    drain = "AscendCL@aclrtSynchronizeStreamWithTimeout"
+    run = run_of(call(1, 100, 900, name=drain), call(2, 1010), task(3, 1022, 30, 2), call(4, 1060, 20, name=drain),
+                 call(5, 1200), task(6, 1212, 30, 5))  # fmt: skip
+    assert us(run, Change(syncs=ids(1))) == 0
+    assert us(run, Change(syncs=ids(1, 4))) == us(run, Change(syncs=ids(4))) < 20
+
+
 def test_a_copy_that_is_waited_for_holds_the_host_up() -> None:
     run = run_of(mark(500), call(1, 100, 300, name="cudaMemcpyAsync"), task(2, 110, 285, 1, "memcpy"), call(3, 450),
                  task(4, 462, 30, 3))  # fmt: skip

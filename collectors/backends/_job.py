@@ -80,6 +80,7 @@ class Kernel(NamedTuple):
     l2_hit: float
     context: int
     graph: int = 0  # the replayed graph it is a node of; 0 where it was launched by itself
+    place: int = -1  # of its launch in the step as it was written; -1 for what a fault added
 
 
 class Copy(NamedTuple):

@@ -123,6 +123,7 @@ class RankSim(HostSim):
             round(0.5 + 0.4 * self.random(), 6),
             0 if spec.core.startswith("MIX") else NONE_ID,
             graph,
+            self.place,
         )
         kind = "memset" if spec.op_type == "MemSet" else "kernel"
         return self.record(f"stream {stream.number}", kind, spec.name, start, stream.free, detail)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from collectors.backends._job import CommOp, Job, RankRecord
+from collectors.backends._job import CommOp, Job, RankRecord, Span
 from collectors.backends._simulate import simulate
 from collectors.scenarios._fault import Capture, Fault, SimConfig, Window
 
@@ -69,26 +69,28 @@ def _acts(job: Job, fault: Fault, ranks: Iterable[int]) -> Iterator[Window]:
 
 def _waits(job: Job, without: Job, ranks: Iterable[int]) -> Iterator[Window]:
     """Collectives that a captured rank now waits longer in for its last peer."""
-    before, after = _lateness(without), _lateness(job)
+    before, after = lateness(without), lateness(job)
     for rank in ranks:
         for span in job.ranks[rank].of("comm_op"):
-            detail = span.detail
-            assert isinstance(detail, CommOp)
-            key = (detail.group, span.name.partition("__")[2])
-            grown = after[key, rank] - before.get((key, rank), after[key, rank])
+            key = called(span), rank
+            grown = after[key] - before.get(key, after[key])
             if grown > ONE_WAIT_NS:
                 yield Window(rank, span.ts_ns, min(grown, span.dur_ns))
 
 
-def _lateness(job: Job) -> dict[tuple[tuple[str, str], int], int]:
+def lateness(job: Job) -> dict[tuple[tuple[str, str], int], int]:
     """By how much the last rank came later than this one to each collective, in true time."""
     arrivals: dict[tuple[str, str], dict[int, int]] = {}
     for record in job.ranks:
         for span in record.of("comm_op"):
-            assert isinstance(span.detail, CommOp)
-            key = (span.detail.group, span.name.partition("__")[2])  # what one sends another receives
-            arrivals.setdefault(key, {})[record.rank] = span.ts_ns - job.config.offset(record.rank)
+            arrivals.setdefault(called(span), {})[record.rank] = span.ts_ns - job.config.offset(record.rank)
     return {(key, rank): max(all_.values()) - ts for key, all_ in arrivals.items() for rank, ts in all_.items()}
+
+
+def called(span: Span) -> tuple[str, str]:
+    """Which collective of which group it is, on all of its ranks; what one sends another receives."""
+    assert isinstance(span.detail, CommOp)
+    return span.detail.group, span.name.partition("__")[2]
 
 
 def _merged(windows: Iterable[Window]) -> Iterator[Window]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.backends._collective import LINK_BYTES_PER_NS
-from collectors.backends._items import Collect, Launch
-from collectors.backends._model import build_step
+from collectors.backends._config import Perturb
+from collectors.backends._job import Job, Kernel
+from collectors.backends._simulate import simulate
 from collectors.scenarios._fault import Cost, Fault, SimConfig
+from collectors.scenarios._truth import called, lateness
 
 CAUSE = "contention"
 ALSO = ("slow_tail", "comm_exposed")
@@ -21,7 +22,8 @@ LEVELS = (1, 2)
 FORMATS = ("text", "db")
 
 TRAINED = 3  # one of so many parameters has a gradient: enough to be busy for half of a layer
-COVERED = 0.9  # of what a bucket takes: kernels that surely run beside it
+BESIDE = 0.5  # a kernel runs beside a transfer if that takes so much of its time, on every rank and in every step
+ROUNDS = 3  # a slower kernel moves those behind it
 
 
 def suit(draw: random.Random, config: SimConfig) -> SimConfig:
@@ -30,15 +32,35 @@ def suit(draw: random.Random, config: SimConfig) -> SimConfig:
 
 
 def plant(draw: random.Random, config: SimConfig) -> Fault:
-    factor, slow, left = draw.uniform(1.3, 1.7), set[int](), 0.0
-    for place, item in enumerate(build_step(config)):
-        if isinstance(item, Collect):
-            left += COVERED * 2 * item.count * item.item_bytes / config.ranks / LINK_BYTES_PER_NS
-        elif isinstance(item, Launch) and item.stream == "compute" and left > 0:
-            slow.add(place)
-            left -= sum(kernel.base_ns for kernel in item.kernels) * factor
+    factor = draw.uniform(1.3, 1.7)
+    slow = frozenset[int]()
+    for _ in range(ROUNDS):
+        job = simulate(replace(config, faults=(Fault(CAUSE, perturb=_slower(slow, factor)),)))
+        slow, before = _beside(job), slow
+        if slow == before:
+            break
+    return Fault(CAUSE, ALSO, perturb=_slower(slow, factor))
 
+
+def _slower(slow: frozenset[int], factor: float) -> Perturb:
     def perturb(cost: Cost, ns: int) -> int:
         return int(ns * factor) if cost.what == "kernel" and cost.place in slow else ns
 
-    return Fault(CAUSE, ALSO, perturb=perturb)
+    return perturb
+
+
+def _beside(job: Job) -> frozenset[int]:
+    """Places of the kernels that run beside transfers, wherever they run."""
+    waited = lateness(job)
+    alone, every = {-1}, set[int]()
+    for record in job.ranks:
+        # Data moves from when the last member of a collective has come.
+        collectives = record.of("comm_op")
+        moving = [(op.ts_ns + max(0, waited[called(op), record.rank]), op.end_ns) for op in collectives]
+        for span in record.of("kernel"):
+            assert isinstance(span.detail, Kernel)
+            shared = sum(max(0, min(end, span.end_ns) - max(begin, span.ts_ns)) for begin, end in moving)
+            every.add(span.detail.place)
+            if shared < BESIDE * span.dur_ns:
+                alone.add(span.detail.place)
+    return frozenset(every - alone)

@@ -204,7 +204,7 @@ class Draft:
         self.covers[table].expected = (self.covers[table].expected or 0) + count
 
     def fact(self, key: str, value: object) -> None:
-        """A column of ``rank``, or ``world_size`` or ``clock`` of the run; the first word on a fact stands."""
+        """A column of ``rank``, or what tells which run it is of (world_size, clock, groups); the first word stands."""
         if value is not None:
             self.facts.setdefault(key, value)
 

@@ -152,9 +152,9 @@ def _member(key: int, parsed: Parsed) -> Member:
     facts, part = parsed.source.facts, parsed.part
     window = (part.origin_ns, part.end_ns) if part.stamped else (facts.begin_ns, facts.end_ns)
     begin, end = window if None not in window else (None, None)
-    steps = part.facts.get("steps")
+    steps, groups = part.facts.get("steps"), frozenset([*facts.groups, *part.facts.get("groups", ())])
     return Member(
-        key, facts.rank, frozenset(facts.groups), begin, end, str(part.facts.get("clock", "unix")), facts.world_size,
+        key, facts.rank, groups, begin, end, str(part.facts.get("clock", "unix")), facts.world_size,
         (steps[0], steps[1]) if steps else None,
     )
 

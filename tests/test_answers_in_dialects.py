@@ -54,3 +54,11 @@ def test_an_engines_slow_first_step_does_not_make_first_use_clean(tmp_path: Path
     told = said(["first_use"], 956729689, options, tmp_path)
     assert outcome(told, "first_use") == "not_measured"
     assert told.findings[0].cause == "host_late" and told.findings[0].numbers["per"] == "once"
+
+
+def test_groups_named_by_kernels_alone_make_one_run_of_hosts_with_other_clocks(tmp_path: Path) -> None:
+    """A list of events has no header; the clocks of its two hosts are eleven minutes apart."""
+    options = replace(ALL, dialect="bare_list", ranks=2, skew_ns=660 * 10**9)
+    write(plan(["sync_stall"], 7, options), tmp_path)
+    (run,) = ingest.load(tmp_path / "capture", tmp_path / "store").runs
+    assert run.ranks == (0, 1)

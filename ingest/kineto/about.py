@@ -116,6 +116,7 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
         if name is not None and name not in known
     ]
     draft.table("groups", [*told, *met], _GROUPS)
+    draft.fact("groups", sorted(f"{group['group_name']} {group['ranks']}" for group in met if group["ranks"]))
     draft.provide("parallel_group", "FROM groups")
     if not told and not met:
         draft.absent(

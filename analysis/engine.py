@@ -36,7 +36,7 @@ from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasure
 from analysis.limits import Limits, overridden
 from analysis.quality import Quality, quality
 from analysis.run import Run
-from analysis.say import ONCE, RECORDED, STEP, filled, number
+from analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, filled, number
 from analysis.settings import DEFAULT, Settings
 from analysis.steady import of_step, steady_ns
 from analysis.views import install
@@ -281,7 +281,8 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if candidate.replayed and candidate.measured_ns and run.get(unmovable) > STILL:
         bounds = [candidate.measured_ns, whole, *([candidate.ceiling_ns] if candidate.ceiling_ns else ())]
         most = max(saving, min(bounds) // run.step_count)
-    told = {"per": STEP if run.stepped else RECORDED, "device": run.get(family)}
+    per = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
+    told = {"per": per, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
     return Finding(
         detector.name, candidate.cause, _severity(share),

@@ -2,8 +2,8 @@
 
 A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that
 begins with families of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences
-are written for a job with steps; of what was recorded without steps, and of what happened once, they
-say so instead.
+are written for a job with steps; of a single step, of what was recorded without steps, and of what
+happened once, they say so instead.
 """
 
 from __future__ import annotations
@@ -89,8 +89,15 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     return Words(sentence(words.title), sentence(words.advice))
 
 
-#: What a number is per: a step, the whole recorded time where no step was marked, or it happened once.
-STEP, RECORDED, ONCE = "step", "recorded", "once"
+#: What a number is per: a step, the only one, the whole recorded time where no step was marked, or it happened once.
+STEP, ONLY_STEP, RECORDED, ONCE = "step", "only step", "recorded", "once"
+#: How a sentence about each step speaks of the only one that was recorded.
+_ONLY: _Swaps = (
+    (re.compile(r"(?<!out )\b(of|in) (?:each|every|a) step\b(?!')"), r"\1 the step"),
+    (re.compile(r"\beach step would\b"), "the step would"),
+    (re.compile(r"(?<=[\w}]) (?:a|each|every) step(?=[:.,;]| \(|$)"), " in the step"),
+    (re.compile(r"每步"), "该步"),
+)
 #: How a sentence about each step says that it happened once.
 _ONCE: _Swaps = (
     (re.compile(r"\b(?:of|in) (?:each|every) step\b"), "once"),
@@ -103,8 +110,8 @@ _ONCE: _Swaps = (
 
 
 def per(template: str, what: str) -> str:
-    """A template of a job with steps, said of a job that marked none, or of what happened once."""
-    for pattern, instead in {STEP: (), RECORDED: _NO_STEP, ONCE: _ONCE}[what]:
+    """A template of a job with steps, said of a job that marked one or none, or of what happened once."""
+    for pattern, instead in {STEP: (), ONLY_STEP: _ONLY, RECORDED: _NO_STEP, ONCE: _ONCE}[what]:
         template = pattern.sub(instead, template)
     return template
 

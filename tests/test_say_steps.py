@@ -1,4 +1,4 @@
-"""Sentences about each step, of jobs that marked none."""
+"""Sentences about each step, of jobs that marked one or none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from analysis.engine import detectors
 from analysis.finding import Words
-from analysis.say import RECORDED, STEP, filled, per
+from analysis.say import ONLY_STEP, RECORDED, STEP, filled, per
 from analysis.settings import DEFAULT
 
 EACH = re.compile(r"(?<!out )\b(?:of|in|times) (?:each|every|a) step\b|\beach step would\b|每步")
@@ -32,9 +32,24 @@ def test_sentences(text: str, none: str | None) -> None:
     assert per(text, STEP) == text
 
 
-def test_no_detector_speaks_of_each_step_where_there_is_none() -> None:
+@pytest.mark.parametrize(
+    "text, only",
+    [
+        ("the device idles {a} of each step (3 %), x", "the device idles {a} of the step (3 %), x"),
+        ("move it out of the step. Take it out of the step's way", None),
+        ("8 times a step: 3 ms", "8 times in the step: 3 ms"),
+        ("each step would be 2 ms shorter", "the step would be 2 ms shorter"),
+        ("设备每步空闲 3 ms", "设备该步空闲 3 ms"),
+    ],
+)
+def test_sentences_of_the_only_step(text: str, only: str | None) -> None:
+    assert per(text, ONLY_STEP) == (only or text)
+
+
+@pytest.mark.parametrize("what", [RECORDED, ONLY_STEP])
+def test_no_detector_speaks_of_each_step_where_there_are_not_several(what: str) -> None:
     told = [
-        per(text, RECORDED)
+        per(text, what)
         for detector in detectors(DEFAULT) for texts in detector.text.values() for words in texts.values()
         for text in (words.title, words.advice)
     ]  # fmt: skip

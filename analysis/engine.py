@@ -45,6 +45,12 @@ from analysis.views import install
 SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
 #: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
 STILL = 0.05
+#: A saving that is so much more than the idle time a finding names is explained.
+MORE = 1.05
+_LATER_GAPS = {
+    "en": "It gives back more than that idle time: the host is earlier from then on, and later gaps close as well.",
+    "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
+}
 #: What can hold a run's end, and what it would have to do, in English and Chinese.
 _LIMITS = {
     "host": ("the host{who} is faster", "{who}主机变快"), "launch": ("launches{who} are faster", "{who}任务下发变快"),
@@ -284,9 +290,11 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     per = RECORDED if not run.stepped else STEP if run.step_count > 1 else ONLY_STEP
     told = {"per": per, "device": run.get(family)}
     numbers = {**told, **candidate.numbers, "saving_ns": saving, "saving_share": share, "step_ns": step}
+    words = {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()}
+    if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
+        words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(
-        detector.name, candidate.cause, _severity(share),
-        {lang: filled(texts[candidate.text], numbers) for lang, texts in detector.text.items()},
+        detector.name, candidate.cause, _severity(share), words,
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
     )  # fmt: skip
 

@@ -62,3 +62,15 @@ def test_groups_named_by_kernels_alone_make_one_run_of_hosts_with_other_clocks(t
     write(plan(["sync_stall"], 7, options), tmp_path)
     (run,) = ingest.load(tmp_path / "capture", tmp_path / "store").runs
     assert run.ranks == (0, 1)
+
+
+def test_a_saving_above_the_idle_time_it_names_is_explained(tmp_path: Path) -> None:
+    """Reads in the middle of the step cost the host its lead: gaps far behind them are theirs too."""
+    told = said(["sync_stall"], 8, replace(ALL, format="text", level=1, ranks=2), tmp_path)
+    (stall,) = [one for one in told.findings if one.cause == "sync_stall"]
+    idle = stall.numbers["idle_ns"]
+    assert isinstance(idle, int) and stall.saving_ns > 1.05 * idle
+    assert "gives back more than that idle time" in stall.words["en"].advice
+    assert "收益大于上述空闲时间" in stall.words["zh"].advice
+    others = [one for one in told.findings if one.saving_ns <= one.numbers.get("idle_ns", 0)]
+    assert not any("more than that idle" in one.words["en"].advice for one in others)

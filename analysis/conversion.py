@@ -22,14 +22,16 @@ def conversion(kind: Kind) -> str | None:
     if kind.op is not None:  # Kineto: a copy kernel under a converting operator
         name = kind.op.removeprefix("aten::")
         names = [kind.name, name] if "copy" in kind.name.lower() else [kind.name]
-        if name == "copy_" and "copy" in kind.name.lower() and _types(kind) != (None, None):
-            return "Cast" if len(set(_types(kind))) > 1 else None
+        if name == "copy_" and "copy" in kind.name.lower() and copied(kind) != (None, None):
+            return "Cast" if len(set(copied(kind))) > 1 else None
     else:
         names = [kind.op_type or kind.name]
     return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
 
 
-def _types(kind: Kind) -> tuple[str | None, str | None]:
-    """Of a copy: the types it writes and reads, as its operator was called with."""
+def copied(kind: Kind) -> tuple[str | None, str | None]:
+    """Of a copy: the types it writes and reads, as its operator was called with; of anything else nothing."""
+    if (kind.op or "").removeprefix("aten::") != "copy_":
+        return None, None
     found = re.findall(r'"([^"]+)"', kind.input_dtypes or "")
     return (found[0], found[1]) if len(found) > 1 else (None, None)

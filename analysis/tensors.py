@@ -48,6 +48,17 @@ def tensors(shapes: str | None, dtypes: str | None) -> tuple[tuple[str, int], ..
     return tuple(sized)
 
 
+def spoken(shapes: str | None) -> str | None:
+    """Shapes for a sentence, one way for every profiler: `32,3,224,224;64`; what has no sides is left out."""
+    if shapes is None or not shapes.startswith("["):
+        return shapes
+    try:
+        found = json.loads(shapes)
+    except ValueError:
+        return shapes
+    return ";".join(",".join(map(str, one)) for one in found if isinstance(one, list) and one) or None
+
+
 def _of_text(shapes: str, dtypes: str) -> list[tuple[list[int], str]] | None:
     dims, kinds = shapes.strip('"').split(";"), dtypes.strip('"').split(";")
     if len(dims) != len(kinds):

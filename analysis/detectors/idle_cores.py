@@ -50,6 +50,7 @@ from analysis.intervals import Ints
 from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
 from analysis.origin import origin
 from analysis.run import Run
+from analysis.tensors import spoken
 
 NEEDS = ("kernels",)
 
@@ -142,7 +143,7 @@ def _candidate(run: Run, every: Kernels, ranks: str, rows: Ints, cut: Ints) -> C
         "idle_cores", "found",
         {
             "type": kind.type, "ranks": ranks, "blocks": blocks(kind), "cores": here.cores(kind.core) if here else None,
-            **of_a_step(run, every, rows), "shapes": kind.input_shapes or None,
+            **of_a_step(run, every, rows), "shapes": spoken(kind.input_shapes) or None,
             "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
         },
         evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",

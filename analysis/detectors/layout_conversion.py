@@ -38,7 +38,7 @@ import numpy as np
 from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
-from analysis.conversion import CONVERSIONS, conversion
+from analysis.conversion import CONVERSIONS, conversion, copied
 from analysis.family import family
 from analysis.finding import Candidate, Change, Words
 from analysis.intervals import Ints
@@ -46,6 +46,7 @@ from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
 from analysis.origin import origin
 from analysis.run import Run
 from analysis.say import on_device
+from analysis.tensors import spoken
 
 NEEDS = ("kernels",)
 
@@ -101,7 +102,8 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints) -> C
         "layout_conversion", "found",
         {
             "conversion": name, "ranks": ranks, **of_a_step(run, every, rows),
-            "shapes": kind.input_shapes or None, "change": _change(kind), "consumer": _next(every, worst) or None,
+            "shapes": spoken(kind.input_shapes) or None, "change": _change(kind),
+            "consumer": _next(every, worst) or None,
             "origin": str(origin(run, int(every.span_id[worst]))) or kind.name[:80],
             "advice": on_device(ADVICE[name][0], run.get(family)),
             "advice_zh": on_device(ADVICE[name][1], run.get(family)),
@@ -116,7 +118,10 @@ def _change(kind: Kind) -> str | None:
                           (kind.input_shapes, kind.output_shapes)):  # fmt: skip
         if before and after and before.split(";")[0] != after.split(";")[0]:
             return f"{before.split(';')[0]} -> {after.split(';')[0]}"
-    return kind.input_dtypes or None
+    if kind.op is None:
+        return kind.input_dtypes or None
+    written, read = copied(kind)
+    return f"{read} -> {written}" if written != read else None
 
 
 def _next(every: Kernels, row: int) -> str | None:

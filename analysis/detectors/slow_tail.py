@@ -45,6 +45,7 @@ from analysis.intervals import Ints
 from analysis.kernels import Kernels, evidence, kernels, usual
 from analysis.run import Run
 from analysis.tail import DEVIATIONS, LEAST_NS, LEAST_SHARE, TAIL_SHARE, Bounds, overlapping, tail
+from analysis.tensors import spoken
 
 NEEDS = ("kernels",)
 
@@ -96,7 +97,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             {
                 "ranks": said(ranks), "count": len(mine),
                 "excess_ns": int(excess[mine].sum()) // run.step_count // len(ranks),
-                "type": every.kinds[every.kind[worst]].type, "shapes": every.kinds[every.kind[worst]].input_shapes,
+                "type": every.kinds[every.kind[worst]].type,
+                "shapes": spoken(every.kinds[every.kind[worst]].input_shapes),
                 "worst_ns": int(every.dur[worst]), "median_ns": int(normal.median[worst]),
                 "types": _types(every, mine, excess),
             },

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from analysis.idle import idle
+from analysis.intervals import Intervals
 from analysis.run import Run
 
 #: "Clean" needs evidence for this share of the time it speaks of.
@@ -67,11 +70,29 @@ def _shares(run: Run) -> dict[str, float]:
 
 
 def _share(run: Run, has: Has) -> float:
+    if has.capability.name in ("comm_tasks", "peer_waits") and has.ranks:
+        return min(_share_of_rows(run, has), run.get(_parts_told))
+    return _share_of_rows(run, has)
+
+
+def _share_of_rows(run: Run, has: Has) -> float:
     if has.capability.shares is None:
         return len(has.ranks) / max(1, len(run.ranks))
     rows = run.con.execute(has.capability.shares).fetchall()
     whole = sum(row[2] for row in rows)
     return sum(row[1] for row in rows) / whole if whole else len(has.ranks) / max(1, len(run.ranks))
+
+
+def _parts_told(run: Run) -> float:
+    """In which share of the time that collectives do not wait one of their parts was recorded; 1: there is none."""
+    told = whole = 0
+    for rank in run.ranks:
+        rows = run.columns(_PARTS, [rank, rank])
+        at, end, part = (rows["ts_ns"].astype(np.int64), rows["end_ns"].astype(np.int64), rows["part"].astype(str))
+        moved, waited, operators = (Intervals.union_of(at[part == one], end[part == one]) for one in _OF_A_COLLECTIVE)
+        moving = operators - waited
+        told, whole = told + (moving & moved).total(), whole + moving.total()
+    return told / whole if whole else 1.0
 
 
 def setting(run: Run, name: str) -> str | None:
@@ -129,6 +150,14 @@ _OPERATOR_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (s.span_id IN (SELECT op_span_id FROM comm WHERE {which})), 0)"
     "::DOUBLE, sum(s.dur_ns)::DOUBLE FROM span s WHERE s.kind = 'comm_op' "
     "OR s.kind = 'kernel' AND s.span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id) GROUP BY s.rank"
+)
+#: Collectives and their parts: what moves or tells something, what waits, and the whole.
+_OF_A_COLLECTIVE = ("moves", "waits", "whole")
+_PARTS = (
+    "SELECT s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, CASE WHEN t.part = 'wait' THEN 'waits' ELSE 'moves' END AS part "
+    "FROM comm_task t JOIN span s USING (span_id) WHERE s.rank = ? UNION ALL "
+    "SELECT ts_ns, ts_ns + dur_ns, 'whole' FROM span WHERE rank = ? AND (kind = 'comm_op' "
+    "OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id))"
 )
 _LAUNCHED_TIME = (
     "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.graph_capture import captures
-from analysis.host_names import ANY_THREAD, Special, special
-from analysis.host_spans import NONE
+from analysis.host_names import ANY_THREAD, special
+from analysis.host_spans import NONE, hosts
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.issue import tasks
 from analysis.run import Run
@@ -110,15 +110,13 @@ def first_use(run: Run) -> dict[int, FirstUse]:
     for rank, one in run.get(_signs):
         if not _perhaps(run, rank, one):
             found[rank].append(one)
-    named = run.get(special)
     of_rank = {}
     for rank, mine in found.items():
-        known = named.get(rank)
         graphs = _times(one for one in mine if one.way == "graph")
         rows = sorted(
             (int(begin), int(end), one.span, one.way)
             for one in mine
-            for begin, end in _left(one, _owned(known, one) if one.way == "graph" else _owned(known, one) | graphs)
+            for begin, end in _left(one, _owned(run, rank, one) | (EMPTY if one.way == "graph" else graphs))
         )
         if rows:
             starts, ends, ids, ways = zip(*rows, strict=True)
@@ -128,11 +126,10 @@ def first_use(run: Run) -> dict[int, FirstUse]:
 
 def perhaps_ns(run: Run) -> int:
     """Of the rank with most: time that looks like a first use, where nothing says whether the job had just begun."""
-    known = run.get(special)
     most = 0
     for rank in run.ranks:
         unsure = [one for at, one in run.get(_signs) if at == rank and _perhaps(run, rank, one)]
-        left = [piece for one in unsure for piece in _left(one, _owned(known.get(rank), one))]
+        left = [piece for one in unsure for piece in _left(one, _owned(run, rank, one))]
         edges = np.array(left, np.int64).reshape(-1, 2)
         most = max(most, Intervals.union_of(edges[:, 0], edges[:, 1]).total())
     return most
@@ -155,13 +152,16 @@ def _perhaps(run: Run, rank: int, one: _Found) -> bool:
     return one.way in ("operator", "unseen") and any(step.phase is not None for step in run.steps[rank])
 
 
-def _owned(known: Special | None, one: _Found) -> Intervals:
+def _owned(run: Run, rank: int, one: _Found) -> Intervals:
     """When something that has a name of its own runs, in any thread that can hold a stretch up."""
+    known = run.get(special).get(rank)
     if known is None:
         return EMPTY
     mine = np.isin(known.causes, NAMED)
     if one.track is not None:
-        mine = mine & ((known.tracks == one.track) | np.isin(known.causes, ANY_THREAD))
+        of_track = run.get(hosts).threads[rank].of_track
+        tracks = [track for track, thread in of_track.items() if thread == of_track.get(one.track)]
+        mine = mine & (np.isin(known.tracks, tracks) | np.isin(known.causes, ANY_THREAD))
     return Intervals.union_of(known.starts[mine], known.ends[mine])
 
 

@@ -74,3 +74,24 @@ def test_a_saving_above_the_idle_time_it_names_is_explained(tmp_path: Path) -> N
     assert "收益大于上述空闲时间" in stall.words["zh"].advice
     others = [one for one in told.findings if one.saving_ns <= one.numbers.get("idle_ns", 0)]
     assert not any("more than that idle" in one.words["en"].advice for one in others)
+
+
+def test_launches_behind_a_profiler_that_reads_counters_are_not_clean(tmp_path: Path) -> None:
+    """After each of the many small kernels the device waits 110 us for the profiler, so no gap shows their launches."""
+    options = Options(dialect="first_step", format="text", level=1, ranks=2, missing_ranks=0)
+    told = said(["launch_overhead", "profiler_overhead"], 1641250446, options, tmp_path)
+    assert outcome(told, "launch_overhead") == "not_measured" and outcome(told, "profiler_overhead") == "found"
+
+
+def test_compiling_in_the_queue_of_a_database_is_no_first_use(tmp_path: Path) -> None:
+    """A database keeps the calls of CANN on another track than the queue's thread that makes them."""
+    options = Options(dialect="vllm", format="db", level=0, ranks=2, missing_ranks=0)
+    told = said(["compile"], 1316099508, options, tmp_path)
+    assert [one.cause for one in told.findings] == ["compile"]
+
+
+def test_transfers_of_one_plane_do_not_clear_the_links_of_the_others(tmp_path: Path) -> None:
+    """An old device records the transfers to the next rank only; the slow link leads elsewhere."""
+    options = Options(dialect="910a", format="text", level=1, ranks=4, missing_ranks=0)
+    told = said(["slow_link"], 922953212, options, tmp_path)
+    assert outcome(told, "slow_link") == "not_measured" and told.findings[0].cause == "comm_exposed"

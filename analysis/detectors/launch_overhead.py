@@ -33,13 +33,15 @@ from numpy.typing import NDArray
 
 from analysis import limits as limits_
 from analysis.blame import alike, blame
-from analysis.finding import Candidate, Change, Value, Words
+from analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from analysis.host_spans import NONE
 from analysis.idle import Idle, idle
 from analysis.intervals import Intervals, Ints
 from analysis.issue import Tasks, tasks
 from analysis.limits import limit
 from analysis.pace import pace
 from analysis.run import Run
+from analysis.steady import steady_ns
 
 NEEDS = ("kernels", "launches")
 
@@ -89,6 +91,12 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     mine = _in_runs(pieces, every, short)
     length = pieces.end - pieces.start
     totals = {rank: ns for rank in pieces.ranks if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
+    least = limits.min_share * run.get(steady_ns)
+    if max(totals.values(), default=0) < least <= _hidden(pieces, every, short):
+        raise NotMeasured(
+            "between short kernels the device waits for the profiler, which hides what launching costs",
+            "短算子之间设备在等采集器，看不出下发开销", "l2_cache=False",
+        )  # fmt: skip
     for ranks in alike(totals):
         found = blame(run, pieces, ranks, mine)
         own = np.concatenate([(every[rank].ends - every[rank].starts)[short[rank]] for rank in ranks])
@@ -118,9 +126,18 @@ def _idle(pieces: Idle, rank: int) -> int:
     return int((pieces.end[mine] - pieces.start[mine]).sum())
 
 
-def _in_runs(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """The pieces of launch overhead before a kernel of a run."""
-    mine = pieces.pick("launch_overhead")
+def _hidden(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]]) -> int:
+    """Of the rank that has most: time in which the profiler holds the device up before a kernel of a run."""
+    mine = _in_runs(pieces, every, short, "profiler_overhead") & (pieces.host == NONE)
+    length = pieces.end - pieces.start
+    return max((int(length[mine & (pieces.rank == rank)].sum()) for rank in pieces.ranks), default=0)
+
+
+def _in_runs(
+    pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]], cause: str = "launch_overhead"
+) -> NDArray[np.bool_]:
+    """The pieces with a cause before a kernel of a run."""
+    mine = pieces.pick(cause)
     ids = [every[rank].ids[short[rank]] for rank in pieces.ranks]
     return mine & np.isin(pieces.task, np.concatenate(ids) if ids else np.zeros(0, np.int64))
 

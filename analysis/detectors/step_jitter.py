@@ -109,6 +109,9 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
                    every.kinds[every.kind[r]].type) for r in rows[np.argsort(-slower[rows])[:20]]),
     ]  # fmt: skip
     worst = max(slow, key=lambda extra: extra.step.dur_ns)
+    lost = max(
+        int(pauses[found.rank[pieces] == rank].sum() + slower[rows[every.rank[rows] == rank]].sum()) for rank in ranks
+    )
     yield Candidate(
         "step_jitter", "found",
         {
@@ -120,7 +123,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         tuple(sorted(seen, key=lambda one: -one.dur_ns)[:20]),
         Change(tasks=every.span_id[rows], task_ns=slower[rows],
                delays=found.task[pieces][known], delay_ns=pauses[known]),
-        "medium",
+        "medium", measured_ns=lost,
     )  # fmt: skip
 
 

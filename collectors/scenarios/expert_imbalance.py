@@ -11,10 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Item, Launch
-from collectors.scenarios._edit import launches
+from collectors.backends._items import Item
 from collectors.scenarios._fault import Fault, SimConfig
-from collectors.scenarios.imbalance import larger
+from collectors.scenarios.imbalance import grown
 
 CAUSE = "expert_imbalance"
 ALSO = ("imbalance", "late_rank")
@@ -32,11 +31,6 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
 
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         tokens = config.tokens + more if at == rank else config.tokens - more // (config.ranks - 1)
-        return [
-            replace(item, kernels=tuple(larger(kernel, config.tokens, tokens) for kernel in item.kernels))
-            if isinstance(item, Launch) and launches(item, "GroupedMatmul")
-            else item
-            for item in items
-        ]
+        return grown(items, config.tokens, tokens, "GroupedMatmul")
 
     return Fault(CAUSE, ALSO, rank, edit=edit)

@@ -10,8 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Item, KernelSpec, Launch
+from collectors.backends._items import Close, Item, KernelSpec, Launch, Open
 from collectors.backends._job import Tensors
+from collectors.scenarios._edit import launches
 from collectors.scenarios._fault import Fault, SimConfig
 
 CAUSE = "imbalance"
@@ -24,16 +25,30 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     tokens = config.tokens * (100 + percent) // 100
 
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
-        if at != rank:
-            return items
-        return [
-            replace(item, kernels=tuple(larger(kernel, config.tokens, tokens) for kernel in item.kernels))
-            if isinstance(item, Launch)
-            else item
-            for item in items
-        ]
+        return grown(items, config.tokens, tokens) if at == rank else items
 
     return Fault(CAUSE, ALSO, rank, edit=edit)
+
+
+def grown(items: Sequence[Item], before: int, after: int, *op_types: str) -> list[Item]:
+    """The items with another number of tokens in what launches these types, all if none is named, and around it."""
+    opened, around = list[int](), set[int]()
+    for place, item in enumerate(items):
+        if isinstance(item, Open):
+            opened.append(place)
+        elif isinstance(item, Close):
+            opened.pop()
+        elif isinstance(item, Launch) and (not op_types or launches(item, *op_types)):
+            around.update((*opened, place))
+    return [_grown(item, before, after) if place in around else item for place, item in enumerate(items)]
+
+
+def _grown(item: Item, before: int, after: int) -> Item:
+    if isinstance(item, Launch):
+        return replace(item, kernels=tuple(larger(kernel, before, after) for kernel in item.kernels))
+    if isinstance(item, Open) and item.shapes is not None:
+        return replace(item, shapes=tuple(_sides(shape, before, after) for shape in item.shapes))
+    return item
 
 
 def larger(kernel: KernelSpec, before: int, after: int) -> KernelSpec:
@@ -45,8 +60,8 @@ def larger(kernel: KernelSpec, before: int, after: int) -> KernelSpec:
 
 
 def _more(tensors: Tensors, before: int, after: int) -> Tensors:
-    shapes = [
-        ",".join(str(after) if side == str(before) else side for side in shape.split(","))
-        for shape in tensors.shapes.split(";")
-    ]
-    return tensors._replace(shapes=";".join(shapes))
+    return tensors._replace(shapes=";".join(_sides(shape, before, after) for shape in tensors.shapes.split(";")))
+
+
+def _sides(shape: str, before: int, after: int) -> str:
+    return ",".join(str(after) if side == str(before) else side for side in shape.split(","))

@@ -87,6 +87,7 @@ class Result:
     case: Case | None
     capture: str  # what was captured, in words
     failure: str | None = None
+    impossible: str | None = None  # no job has all these faults: nothing was captured
 
 
 def done(task: Task, keep: Path | None) -> Result:
@@ -97,7 +98,7 @@ def done(task: Task, keep: Path | None) -> Result:
         try:
             truth = write(plan(task.names, task.seed, task.options), home)
         except ValueError as error:
-            return Result(task, None, "", f"cannot be planted: {error}")
+            return Result(task, None, "", impossible=str(error))
         about = truth["capture"]
         level = "" if about["format"] == "kineto" else f" Level{about['level']}"
         capture = f"{about['format']}{level}, ranks {about['ranks']}"
@@ -136,7 +137,8 @@ def main() -> None:
         wanted = set(options.only.split(","))
         todo = [task for task in todo if wanted & set(task.names)]
     started = time.monotonic()
-    found = list(results(todo, options.jobs, options.keep))
+    every = list(results(todo, options.jobs, options.keep))
+    found = [result for result in every if result.impossible is None]
     beside = None
     if options.rivals:
         from tests.score.beside import compared
@@ -144,7 +146,7 @@ def main() -> None:
         beside = compared(options.rivals, options.jobs)
     text = page(found, beside, options.seed, time.monotonic() - started)
     print(text)
-    for result in found:
+    for result in every:
         for line in complaints(result):
             print(line)
     if options.write:
@@ -154,6 +156,9 @@ def main() -> None:
 def complaints(result: Result) -> Iterator[str]:
     """What went wrong, case by case, with the words that make the case again."""
     where = f"{result.task.name} ({result.capture})"
+    if result.impossible is not None:
+        yield f"not planted: {result.task.name}: {result.impossible}"
+        return
     if result.failure or result.case is None:
         yield f"failed: {where}: {result.failure}"
         return

@@ -50,6 +50,7 @@ from analysis.intervals import Intervals, Ints
 from analysis.issue import GRAPH_LAUNCH
 from analysis.kernels import Kernels, kernels
 from analysis.origin import origin
+from analysis.pace import pace
 from analysis.run import Run
 
 NEEDS = ("kernels",)
@@ -137,10 +138,11 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
 
 
 def _launches(run: Run, tasks: Ints) -> dict[int, Intervals]:
-    """The calls that launch the kernels which would be gone."""
+    """The calls that launch the kernels which would be gone, each for as long as a launch usually takes."""
     found = run.get(_calls)
     gone = np.isin(found["task"], tasks)
     begins, ends = found["ts_ns"][gone].astype(np.int64), found["end_ns"][gone].astype(np.int64)
+    ends = np.minimum(ends, begins + run.get(pace).ordinary_ns)
     ranks = found["rank"][gone]
     return {int(rank): Intervals.union_of(begins[ranks == rank], ends[ranks == rank]) for rank in np.unique(ranks)}
 

@@ -69,6 +69,14 @@ def test_a_time_off_by_more_than_double_is_wrong() -> None:
     assert not wrong(fact(split=SPLIT), [Answer({}, (), "")]), "what is not given is not wrong"
 
 
+def test_a_window_of_device_events_alone_is_let_pass() -> None:
+    sentence = fact(split=SPLIT | {"idle_ns": [39_990, 40_010]})
+    answers = [rival_rules.tracelens({"gpu_timeline": TIMELINE})]
+    assert not says(sentence, answers)
+    assert says(sentence | {"what": "computing 0.060 ms, idle 0.040 ms of 0.110 ms"}, answers)
+    assert not says(sentence | {"what": "computing 0.060 ms, idle 0.040 ms of 0.130 ms"}, answers)
+
+
 def test_bare_communication_stands_in_the_types_of_kernels() -> None:
     types = [
         {"kernel_type": "COMMUNICATION", "sum": 5}, {"kernel_type": "COMMUNICATION overlapping MEMORY", "sum": 1},

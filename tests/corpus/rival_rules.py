@@ -34,6 +34,8 @@ BOUNDS = {
     "gpu_kernel_launch_overhead": "launch_overhead",
     "gpu_kernel_kernel_overhead": "launch_overhead",
 }
+#: "idle 75.816 ms of 87.413 ms"
+WINDOW = re.compile(r"idle [\d.]+ ms of ([\d.]+) ms")
 #: What a tool's own words call a precision; "tensor core" and its like stand in the sentence itself.
 ALSO = {"tf32": ("fp32",)}
 
@@ -79,7 +81,7 @@ def traceinsight(tables: Tables) -> Answer:
         # Without a type of its own, communication may lie bare for all that is not computing.
         splits[rank, None] = {
             "computing_ns": (_us(row["compute_time(us)"]),), "idle_ns": (idle,),
-            "communication_not_overlapped_ns": (_us(row["non_compute_time(us)"]),),
+            "communication_not_overlapped_ns": (_us(row["non_compute_time(us)"]),), "total_ns": (total,),
         }  # fmt: skip
         found.append(Statement("idle_unexplained", _shared(idle, total), (idle,), rank))
     if len(totals) == 1:
@@ -127,7 +129,7 @@ def tracelens(tables: Tables) -> Answer:
         splits[rank, None] = {
             "computing_ns": (lane["computation_time"],), "idle_ns": (lane["idle_time"],),
             "communication_not_overlapped_ns": (lane.get("exposed_comm_time", 0.0),),
-            "communication_ns": (lane.get("total_comm_time", 0.0),),
+            "communication_ns": (lane.get("total_comm_time", 0.0),), "total_ns": (lane["total_time"],),
         }  # fmt: skip
         idle, total = lane["idle_time"], lane["total_time"]
         found.append(Statement("idle_unexplained", _shared(idle, total), (idle,), rank))
@@ -200,7 +202,7 @@ def asked(fact: Json) -> bool:
 def says(fact: Json, answers: list[Answer]) -> bool:
     """Whether the tool says this of a run; of every run where the sentence asks so."""
     ((what, test),) = fact["test"].items()
-    met = [_TESTS[what](test, answer) for answer in answers]
+    met = [_TESTS[what](_windowed(fact, test), answer) for answer in answers]
     return bool(met) and (all(met) if test.get("each_run") else any(met))
 
 
@@ -209,18 +211,31 @@ def wrong(fact: Json, answers: list[Answer]) -> bool:
     ((what, test),) = fact["test"].items()
     if fact["kind"] == "must_not":
         return says(fact, answers)
-    return what in ("split", "profiler") and any(_far(test, answer) for answer in answers)
+    return what in ("split", "profiler") and any(_far(_windowed(fact, test), answer) for answer in answers)
+
+
+def _windowed(fact: Json, test: Json) -> Json:
+    """With the window of a split in ns, where the sentence says it."""
+    window = WINDOW.search(fact["what"]) if "split" in fact["test"] else None
+    return test | {"window": float(window.group(1)) * 1e6} if window else test
 
 
 def _bounds(test: Json) -> Iterable[tuple[str, float, float]]:
-    return [(name, *test[name]) for name in test if name not in ("rank", "step")]
+    return [(name, *test[name]) for name in test if name.endswith("_ns")]
 
 
 def _row(test: Json, answer: Answer) -> dict[str, tuple[float, ...]]:
-    """The row of the rank; a tool that knows no steps is asked for all that was recorded."""
+    """The row of the rank; a tool that knows no steps is asked for all that was recorded.
+
+    A tool whose window runs from the first to the last device event gives less idle time: what lies outside is added.
+    """
     step = None if test["step"] is None else str(test["step"])
     whole = answer.splits.get((test["rank"], None), {})
-    return answer.splits.get((test["rank"], step), whole)
+    row = answer.splits.get((test["rank"], step), whole)
+    if "window" not in test or not (totals := row.get("total_ns")):
+        return row
+    idle = row.get("idle_ns", ())
+    return row | {"idle_ns": (*idle, *(ns + test["window"] - total for ns in idle for total in totals))}
 
 
 def _split(test: Json, answer: Answer) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import json
 import re
 import shutil
@@ -92,8 +93,6 @@ def kineto_runs(path: Path) -> list[dict[int, Path]]:
 
 
 def _rank(file: Path) -> int:
-    import gzip
-
     packed = file.read_bytes()
     text = gzip.decompress(packed) if file.suffix == ".gz" else packed
     found = re.search(rb'"distributedInfo"[^}]*?"rank":\s*(\d+)', text)
@@ -115,6 +114,14 @@ def tracelens(python: str, path: Path, folder: Path) -> list[Answer]:
     return [_lensed(python, files, folder / str(nth)) for nth, files in enumerate(kineto_runs(path))]
 
 
+TIMELINE = """
+import sys
+from TraceLens.TreePerf import TreePerfAnalyzer
+tree = TreePerfAnalyzer.from_file(sys.argv[1], include_unlinked_kernels=True)
+tree.get_df_gpu_timeline().to_csv(sys.argv[2], index=False)
+"""
+
+
 def _lensed(python: str, files: dict[int, Path], folder: Path) -> Answer:
     folder.mkdir()
     reports, tables = "TraceLens.Reporting.generate_", Tables()
@@ -126,6 +133,9 @@ def _lensed(python: str, files: dict[int, Path], folder: Path) -> Answer:
         switches = ["--enable_kernel_summary", "--short_kernel_study", "--include_unlinked_kernels"]
         call([python, "-m", f"{reports}perf_report_pytorch", "--profile_json_path", str(link),
               "--output_csvs_dir", str(out), *switches], folder)  # fmt: skip
+        if not (out / "gpu_timeline.csv").exists():  # the report gave up; its library may still know
+            out.mkdir(exist_ok=True)
+            call([python, "-c", TIMELINE, str(link), str(out / "gpu_timeline.csv")], folder)
         for name, rows in _tables(out).items():
             tables.setdefault(name, []).extend({**row, "rank": rank} for row in rows)
     if len(files) > 1:
@@ -253,7 +263,8 @@ def versions(pythons: dict[str, str]) -> dict[str, str]:
         else:
             name = "msprof-analyze" if tool == "msprof" else tool
             show = f"import importlib.metadata as m; print(m.version({name!r}))"
-            found[tool] = subprocess.run([python, "-c", show], capture_output=True, text=True, check=True).stdout.strip()
+            said = subprocess.run([python, "-c", show], capture_output=True, text=True, check=True)
+            found[tool] = said.stdout.strip()
     return found
 
 
@@ -279,6 +290,7 @@ are off by more than double. The rules lean towards the other tool:
 - A number that stands in one of its tables counts as said, even where nothing points at it.
 - Whether a finding comes first is not asked of it. npulens is held to it.
 - `split` and `profiler`: every time of the sentence lies within its range. A tool without steps gives the whole trace.
+- A window from the first to the last device event counts too: what lies outside is added to its idle time.
 - Idle time: a table's idle share counts as saying that the device idles.
 - A late host: traceinsight's host wait on the stream that rests least, or its critical path bound by the CPU.
 - First use: one launch in traceinsight's list that takes the share. A late rank: the tool names the rank.
@@ -288,7 +300,8 @@ are off by more than double. The rules lean towards the other tool:
 
 What only npulens's own interface can hold is not asked: queries, runs, outcomes of detectors, absent advice.
 traceinsight keeps nanoseconds (`HTA_DISABLE_NS_ROUNDING`), keeps the last step and gets the ranks of the files.
-TraceLens gets its kernel summary, short kernels and unlinked kernels. Every call has 120 seconds.
+TraceLens gets its kernel summary, short kernels and unlinked kernels; where its report ends in an error, its library
+is asked for the timeline. Every call has 120 seconds.
 """
 
 
@@ -337,9 +350,10 @@ def main() -> int:
         }  # fmt: skip
         for (name, tool), answers in theirs.items():
             one = score(name, every[name], ours[name].result()[0], answers.result())
-            kept.append([name, tool, [fact for fact in every[name] if rival_rules.asked(fact)],
-                         [rival_rules.says(fact, answers.result()) for fact in every[name] if rival_rules.asked(fact)],
-                         [[str(a.splits), str(a.statements[:40]), len(a.words)] for a in answers.result()]])  # fmt: skip
+            told = [[f"{fact['kind']} {fact['id']}: {fact['what']}", rival_rules.says(fact, answers.result())]
+                    for fact in every[name] if rival_rules.asked(fact)]  # fmt: skip
+            states = [[str(each.splits), str(each.statements[:40])] for each in answers.result()]
+            kept.append([name, tool, told, states])
             print(f"{one.said}/{one.asked} (npulens {one.ours}) wrong {one.wrong}  {tool}  {name}", flush=True)
             scores.setdefault((family(name), tool), Score()).add(one)
     scores = dict(sorted(scores.items(), key=lambda item: (TOOLS.index(item[0][1]), item[0][0])))

@@ -159,6 +159,18 @@ def test_a_slow_rank_in_a_table_of_text() -> None:
     assert not says(fact(finding={"cause": "late_rank"}), answers)
 
 
+def test_ranks_that_compute_unequally_stand_in_the_step_table() -> None:
+    row = {"type": "rank", "step": "1", "communication": 0, "overlapped": 0, "communication_not_overlapped": 0}
+    steps = [
+        row | {"index": 0, "computing": 60, "free": 40, "bubble": 0},
+        row | {"index": 1, "computing": 90, "free": 10, "bubble": 0},
+    ]
+    stages = {"cause": "stage_balance", "min_share": 0.29}
+    assert says(fact(finding=stages), [rival_rules.msprof({"steps": steps}, "")])
+    assert not says(fact(finding=stages | {"min_share": 0.31}), [rival_rules.msprof({"steps": steps}, "")])
+    assert not says(fact(finding={"cause": "stage_balance"}), [rival_rules.msprof({"steps": steps[:1]}, "")])
+
+
 def test_the_advisors_sections_are_causes() -> None:
     answers = [rival_rules.msprof({"sections": [{"name": "SynchronizeStream Issues"}]}, "")]
     assert says(fact(finding={"cause": "sync_stall"}), answers)
@@ -203,3 +215,8 @@ def test_counting_and_the_page() -> None:
     assert "says as many as npulens (1 and 1 of 2)" in page and "Left out: traceinsight, msprof-analyze." in page
     ahead = rivals.Score(captures=1, asked=2, said=1, ours=2)
     assert "ahead on every family" in rivals.page({("CUDA", "tracelens"): ahead}, {"tracelens": "1.0"})
+
+
+def test_names_of_the_text_form_become_those_of_the_database() -> None:
+    named = rivals._named({"Step": "50", "Communication": "3", "Communication(Not Overlapped)": "2", "DP Index": "0"})
+    assert named == {"step": "50", "communication": "3", "communication_not_overlapped": "2", "dp_index": "0"}

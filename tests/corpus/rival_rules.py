@@ -181,6 +181,10 @@ def msprof(tables: Tables, text: str) -> Answer:
         found.append(Statement("idle_unexplained", _shared(free, total), (free,), rank))
         if (bubble := fields["bubble_ns"][0]) > 0:
             found.append(Statement("pipeline_bubble", _shared(bubble, total), (bubble,), rank))
+    computing = [row["computing_ns"][0] for row in splits.values()]
+    if len(computing) > 1:
+        apart = max(computing) - min(computing)
+        found.append(Statement("stage_balance", _shared(apart, total), (apart,)))
     for row in tables.get("sections", []):
         found += [Statement(cause) for like, cause in SECTIONS if re.search(like, row["name"], re.I)]
     for kind, ms in SLOW.findall(re.sub(r"[\s|]+", " ", text)):

@@ -183,7 +183,7 @@ def msprof(python: str, path: Path, folder: Path) -> list[Answer]:
 
 def _named(row: Json) -> Json:
     """The names of the database's columns for those of the text form."""
-    return {re.sub(r"[^a-z]+", "_", name.lower().split("(")[0]).strip("_"): value for name, value in row.items()}
+    return {re.sub(r"[^a-z]+", "_", name.lower()).strip("_"): value for name, value in row.items()}
 
 
 def _steps(database: Path) -> list[Json]:
@@ -296,6 +296,7 @@ are off by more than double. The rules lean towards the other tool:
 - First use: one launch in traceinsight's list that takes the share. A late rank: the tool names the rank.
 - TraceLens names a rank where it arrives last in most collectives; the skews of starts count as its times.
 - msprof-analyze: the advisor's sections, its slow-rank sentence, and the step table that it writes.
+  Ranks whose computing differs in that table count as saying that stages are unequal.
 - Words: the tool's output holds one of the sentence's words; "fp32" counts as naming the precision.
 
 What only npulens's own interface can hold is not asked: queries, runs, outcomes of detectors, absent advice.

@@ -6,6 +6,7 @@ over sorted edges. A sentence is one that an expert with the raw file would insi
 * the split of the recorded time, within half a percent;
 * communication that lies bare for 5 % of the time or more is not clean, and idle time of 10 % or more is said;
 * nothing gives back more idle time than there is;
+* the rank for which all captured ones wait a tenth of the stage or more comes late;
 * what the capture holds no trace of is not found, and a device of one family gets no advice for another's.
 """
 
@@ -198,6 +199,7 @@ def ascend(folder: Path) -> Json | None:
         facts += _steps(rank, output) if output.is_dir() else ()
     if not facts:
         return None
+    facts += _awaited([place / "ASCEND_PROFILER_OUTPUT" for place in ranks])
     facts.append(_fact("family", "no CUDA switch is advised on an NPU", "must",
                        {"text": {"without": ["cudaGraph", "CUDA_LAUNCH_BLOCKING", "cudnn.", "TF32", "NCCL_"]}},
                        "the files are torch_npu's"))  # fmt: skip
@@ -237,6 +239,52 @@ def _steps(rank: int, output: Path) -> Iterator[Json]:
         yield _fact(f"kernels{rank}", f"rank {rank}: {count} operators, as kernel_details lists", "must",
                     {"sql": {"query": query, "range": [round(count * 0.98), round(count * 1.02)]}},
                     "rows of kernel_details.csv")  # fmt: skip
+
+
+def _awaited(outputs: list[Path]) -> Iterator[Json]:
+    """The rank for which every captured rank waits the longest: a tenth of the stage, and twice the next one."""
+    waits = [_waits(output) for output in outputs]
+    if not all(waits):
+        return
+    most = [max(peers, key=lambda rank: peers[rank]) for peers in waits]
+    others = [max((ns for rank, ns in peers.items() if rank != late), default=0)
+              for peers, late in zip(waits, most, strict=True)]  # fmt: skip
+    lengths = [peers[late] for peers, late in zip(waits, most, strict=True)]
+    stages = [_stage(output) for output in outputs]
+    if len(set(most)) == 1 and all(
+        stage and wait >= 0.1 * stage and wait >= 2 * other
+        for wait, other, stage in zip(lengths, others, stages, strict=True)
+    ):
+        yield _fact("late", f"every captured rank waits the longest for rank {most[0]}: "
+                    f"{', '.join(_ms(wait) for wait in lengths)}", "must",
+                    {"finding": {"cause": "late_rank", "rank": most[0]}},
+                    "union of Notify_Wait by the rank that it waits for")  # fmt: skip
+
+
+def _stage(output: Path) -> int:
+    text = output / "step_trace_time.csv"
+    rows: list[Json] = list(csv.DictReader(text.open(encoding="utf-8"))) if text.is_file() else []
+    rows = rows or _table(output / "analysis.db", "StepTraceTime")
+    return max((ns(row.get("Stage") or row.get("stage") or 0) for row in rows), default=0)
+
+
+def _waits(output: Path) -> dict[int, int]:
+    """How long this rank waits for each other one, by the hardware's own tasks."""
+    spans: dict[int, Spans] = {}
+    if (output / "trace_view.json").is_file():
+        for event in events(output / "trace_view.json")[0]:
+            args = event.get("args") or {}
+            if event.get("name") == "Notify_Wait" and event.get("ph") == "X" and "dst rank" in args:
+                begin = ns(event["ts"])
+                spans.setdefault(int(args["dst rank"]), []).append((begin, begin + ns(event["dur"])))
+    else:
+        query = "(SELECT c.dstRank AS peer, t.startNs AS begin, t.endNs AS ending FROM COMMUNICATION_TASK_INFO c " \
+                "JOIN TASK t ON t.globalTaskId = c.globalTaskId JOIN STRING_IDS s ON s.id = c.taskType " \
+                "WHERE s.value = 'Notify_Wait')"  # fmt: skip
+        for path in sorted(output.glob("ascend_pytorch_profiler*.db")):
+            for row in _table(path, query):
+                spans.setdefault(int(row["peer"]), []).append((int(row["begin"]), int(row["ending"])))
+    return {rank: length(union(each)) for rank, each in spans.items() if 0 <= rank < 1 << 16}
 
 
 def _table(path: Path, name: str) -> list[Json]:

@@ -228,16 +228,17 @@ def _above(run: Run, spans: list[int]) -> list[tuple[Any, ...]]:
 
 
 def _launching(run: Run, spans: list[int]) -> set[int]:
-    """The spans within which a kernel is launched."""
+    """The spans within which a kernel is launched, or of which the profiler says that they launched one."""
     if not spans:
         return set()
     sql = """
-        SELECT DISTINCT o.span_id FROM (SELECT * FROM span WHERE list_contains(?, span_id)) o
+        SELECT o.span_id FROM (SELECT * FROM span WHERE list_contains(?, span_id)) o
         JOIN span h ON h.track = o.track AND h.ts_ns >= o.ts_ns AND h.ts_ns < o.ts_ns + o.dur_ns
         JOIN link l ON l.src_span_id = h.span_id AND l.route <> 'fwdbwd'
         JOIN span k ON k.span_id = l.dst_span_id AND k.kind IN ('kernel', 'enqueue', 'dequeue')
+        UNION SELECT op_span_id FROM kernel WHERE list_contains(?, op_span_id)
     """
-    return {span for (span,) in run.con.execute(sql, [spans]).fetchall()}
+    return {span for (span,) in run.con.execute(sql, [spans, spans]).fetchall()}
 
 
 def _recorded(run: Run) -> list[tuple[int, _Found]]:

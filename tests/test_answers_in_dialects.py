@@ -95,3 +95,16 @@ def test_transfers_of_one_plane_do_not_clear_the_links_of_the_others(tmp_path: P
     options = Options(dialect="910a", format="text", level=1, ranks=4, missing_ranks=0)
     told = said(["slow_link"], 922953212, options, tmp_path)
     assert outcome(told, "slow_link") == "not_measured" and told.findings[0].cause == "comm_exposed"
+
+
+def test_an_operator_that_ends_before_its_launch_can_be_a_first_use(tmp_path: Path) -> None:
+    """Its kernel is launched by a call behind it; the External id tells whose it is."""
+    options = Options(dialect="external_id", format="kineto", ranks=2, missing_ranks=0)
+    told = said(["first_use"], 1794568265, options, tmp_path)
+    assert [one.cause for one in told.findings] == ["first_use"]
+
+
+def test_copies_of_unknown_direction_do_not_clear_those_within_the_device(tmp_path: Path) -> None:
+    options = Options(dialect="910a", format="db", level=2, ranks=2, missing_ranks=0)
+    told = said(["device_copies"], 1, options, tmp_path)
+    assert outcome(told, "device_copies") == "not_measured" and told.findings[0].cause == "copy_exposed"

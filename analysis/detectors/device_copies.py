@@ -42,12 +42,13 @@ from analysis import limits
 from analysis.blame import said
 from analysis.by_rank import by_rank
 from analysis.conversion import conversion
-from analysis.finding import Candidate, Change, Evidence, Words
+from analysis.family import family
+from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.kernels import Kind, kernels
 from analysis.origin import origin
 from analysis.run import Run
-from analysis.steady import of_run
+from analysis.steady import of_run, steady_ns
 
 NEEDS = ("kernels",)
 
@@ -106,6 +107,11 @@ def copies(kind: Kind) -> bool:
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     found = _found(run)
     shown = _exposed(run, found)
+    if not shown.any() and _untold(run) >= limits.min_share * run.get(steady_ns):
+        raise NotMeasured(
+            "which way copies go: it was not recorded", "拷贝方向：未采集",
+            "profiler_level=Level2" if run.get(family) == "npu" else "activities=[CPU, CUDA]",
+        )  # fmt: skip
     for ranks, rows in by_rank(found["rank"], shown):
         yield _candidate(run, found, shown, ranks, rows)
 
@@ -122,6 +128,16 @@ def _found(run: Run) -> dict[str, Any]:
     columns = {name: np.concatenate((moved[name].astype(np.int64), values[mine])) for name, values in both}
     order = np.argsort(columns["span_id"], kind="stable")
     return {name: values[order] for name, values in columns.items()}
+
+
+def _untold(run: Run) -> int:
+    """Of the rank that copies most: time of copies whose direction nothing tells."""
+    rows = run.con.execute(
+        "SELECT coalesce(sum(s.dur_ns), 0)::BIGINT FROM span s LEFT JOIN transfer t USING (span_id) "
+        "WHERE s.kind = 'memcpy' AND t.direction IS NULL "
+        "AND NOT regexp_matches(s.name, '(?i)[hd](ost|evice)?_?to_?[hd]') GROUP BY s.rank"
+    ).fetchall()
+    return max((int(ns) for (ns,) in rows), default=0)
 
 
 def _exposed(run: Run, found: dict[str, Any]) -> Ints:

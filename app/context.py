@@ -66,7 +66,8 @@ def current() -> Context:
     place = store.default_dir()
     held = tuple(sorted(store.runs(place), key=lambda run: run.loaded_at, reverse=True))
     wanted = st.query_params.get("run")
-    chosen = next((run for run in held if run.run_id == wanted), held[0] if held else None)
+    newest = next((run for run in held if run.status != "damaged"), held[0] if held else None)
+    chosen = next((run for run in held if run.run_id == wanted), newest)
     lost = wanted if wanted and held and (chosen is None or chosen.run_id != wanted) else None
     return Context(language(), place, held, chosen, lost)
 

@@ -13,10 +13,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import streamlit as st  # noqa: E402
+from starlette.middleware import Middleware  # noqa: E402
 from streamlit import config  # noqa: E402
 from streamlit.runtime.pages_manager import PagesManager  # noqa: E402
 
-from app import upload  # noqa: E402
+from app import hosts, upload  # noqa: E402
 from app.timeline import perfetto, route  # noqa: E402
 
 # A directory called pages means an older kind of app until the first st.navigation of the process: whoever came first
@@ -28,4 +29,8 @@ PagesManager.uses_pages_directory = False
 # seen in drops on a busy machine, where the page is drawn several times in a row. No message is as large as this.
 config.set_option("global.minCachedMessageSize", 1 << 40)
 
-app = st.App("dashboard.py", routes=[*upload.routes(), *route.routes(), *perfetto.routes()])
+app = st.App(
+    "dashboard.py",
+    routes=[*upload.routes(), *route.routes(), *perfetto.routes()],
+    middleware=[Middleware(hosts.OwnHosts)],
+)

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -26,6 +27,10 @@ _LEAST_MEMORY, _MEMORY_PER_BYTE = 10**9, 20
 #: A run may be deleted and had back while it is opened.
 _ATTEMPTS = 3
 _PAUSE_S = 0.02
+
+
+#: What is said of a run whose manifest cannot be read.
+DAMAGED = "the manifest of the run cannot be read: load its capture again, or delete the run"
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,20 @@ class CoverageRow:
     collect_with: str | None
 
 
+def manifest_of(directory: Path) -> dict[str, Any]:
+    """What the manifest of a run says; refused in a sentence where it is damaged."""
+    try:
+        found = json.loads((directory / "manifest.json").read_text("utf-8"))
+    except (ValueError, RecursionError, PermissionError, IsADirectoryError) as error:
+        raise IngestError("damaged_run", DAMAGED, str(directory)) from error
+    if not isinstance(found, dict) or not isinstance(found.get("schema_version"), int):
+        raise IngestError("damaged_run", DAMAGED, str(directory))
+    return found
+
+
 def _check_version(directory: Path) -> None:
     try:
-        found = json.loads((directory / "manifest.json").read_text("utf-8"))["schema_version"]
+        found = manifest_of(directory)["schema_version"]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise IngestError("unknown_run", "there is no such run", str(directory)) from error
     if found != schema.version():

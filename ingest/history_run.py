@@ -76,7 +76,7 @@ def numbers(
     try:
         con = store.open_run(where, run.run_id)
     except IngestError as error:
-        if error.kind in ("old_run", "unknown_run"):
+        if error.kind in ("old_run", "unknown_run", "damaged_run"):
             return None
         raise
     with con:

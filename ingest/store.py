@@ -19,12 +19,13 @@ import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ingest import notes, schema, trash
-from ingest.connection import CoverageRow, coverage, open_run
+from ingest.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
 from ingest.errors import IngestError
 from ingest.notes import set_label
 from ingest.place import default_dir
@@ -83,15 +84,22 @@ def runs(store: Path) -> list[RunInfo]:
         if entry.name.startswith(".") or not entry.is_dir():
             continue
         with suppress(FileNotFoundError):  # deleted while we look
-            said = entry / "manifest.json"
-            found.append(_info(_head(said, said.stat().st_mtime_ns), labels))
+            found.append(_row(entry, labels))
     return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
 
 
+def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
+    written = (entry / "manifest.json").stat().st_mtime_ns
+    try:
+        return _info(_head(entry, written), labels)
+    except (IngestError, KeyError, TypeError):
+        return _damaged(entry, labels)
+
+
 @lru_cache(4_096)
-def _head(manifest: Path, written_ns: int) -> dict[str, Any]:
+def _head(directory: Path, written_ns: int) -> dict[str, Any]:
     """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
-    row = json.loads(manifest.read_text("utf-8"))
+    row = manifest_of(directory)
     return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
 
 
@@ -103,6 +111,16 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
         missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
         steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
         redacted=row.get("redacted") is True,
+    )  # fmt: skip
+
+
+def _damaged(entry: Path, labels: dict[str, str]) -> RunInfo:
+    """A run whose manifest cannot be read: one row that says so, as old as its directory."""
+    at = datetime.fromtimestamp(entry.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    return RunInfo(
+        run_id=entry.name, label=labels.get(entry.name), loaded_at=at, status="damaged", reason=DAMAGED, formats=(),
+        ranks=(), world_size=None, missing_ranks=None, origin_ns=0, dur_ns=None, steps=0, events=0, bytes=0,
+        schema_version=0,
     )  # fmt: skip
 
 
@@ -120,8 +138,7 @@ def resolve(store: Path, name: str) -> RunInfo:
 
 def manifest(store: Path, run_id: str) -> dict[str, Any]:
     """Everything the manifest of a run says."""
-    found: dict[str, Any] = json.loads((store / run_id / "manifest.json").read_text("utf-8"))
-    return found
+    return manifest_of(store / run_id)
 
 
 @contextmanager
@@ -238,11 +255,13 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
 
 
 def _version(store: Path, run_id: str) -> int | None:
-    """The schema version a run was stored in; None if it is not there."""
+    """The schema version a run was stored in; None if it is not there, 0 if it cannot be read: then it is replaced."""
     try:
         return int(manifest(store, run_id)["schema_version"])
     except FileNotFoundError:
         return None
+    except IngestError:
+        return 0
 
 
 def remove(store: Path, run_id: str) -> None:

@@ -61,6 +61,7 @@ CATCHES_ALL: dict[str, str] = {
     "ingest/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
     "tests/fuzz/drive.py::main.one": "whatever leaves a target is kept, and the fuzzing goes on",
     "tests/fuzz/__main__.py::replay": "whatever leaves a target is printed, and the next input is run",
+    "tests/corpus/rival_traceinsight.py::main": "whatever another program raises counts as its failure",
     "analysis/engine.py::judged": "a defect of one detector becomes its outcome; the others still answer",
 }
 

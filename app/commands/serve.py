@@ -36,5 +36,8 @@ def serve(store: Path, options: tuple[str, ...]) -> NoReturn:
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @store_option
 def command(options: tuple[str, ...], store: Path) -> None:
-    """Open the dashboard over the store. OPTIONS go to streamlit as they are (--server.port=8502...)."""
+    """Open the dashboard over the store. OPTIONS go to streamlit as they are (--server.port=8502...).
+
+    It answers under localhost, this machine's own name and addresses in digits; --server.allowedHosts=NAME adds one.
+    """
     serve(store, options)

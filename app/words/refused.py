@@ -87,6 +87,10 @@ MESSAGES = (
     # The store.
     ("there is no such run", "没有这次运行"),
     (
+        "the manifest of the run cannot be read: load its capture again, or delete the run",
+        "该运行的清单（manifest）无法读取：请重新加载采集数据，或删除该运行",
+    ),
+    (
         "stored in schema version {found}, this program reads {known}: load again",
         "存储的结构版本为 {found}，本程序读取 {known}：请重新加载",
     ),

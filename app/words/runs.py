@@ -8,6 +8,7 @@ TEXT = {
     "status": ("Capture", "采集状态"),
     "complete": ("complete", "完整"),
     "partial": ("partial", "不完整"),
+    "damaged": ("damaged", "已损坏"),
     "ranks": ("Ranks captured", "已采集 rank"),
     "missing": ("Not captured", "未采集 rank"),
     "wall": ("Length", "时长"),

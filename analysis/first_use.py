@@ -37,6 +37,8 @@ from analysis.run import Run
 TIMES = 20
 #: Loading a module takes milliseconds; anything shorter is noise of the host.
 LONG_NS = 1_000_000
+#: Share of the device's work whose launches tell what launches kernels and what does not.
+KNOWN = 0.8
 #: A job whose first recorded step has a higher number has used before what its steps use.
 BEGUN = 2
 #: The longest ones that are looked at; they hold nearly all of the time.
@@ -125,11 +127,12 @@ def first_use(run: Run) -> dict[int, FirstUse]:
 
 
 def perhaps_ns(run: Run) -> int:
-    """Of the rank with most: time that looks like a first use, where nothing says whether the job had just begun."""
+    """Of the rank with most: time that looks like a first use, where nothing says that it is one."""
     most = 0
     for rank in run.ranks:
         unsure = [one for at, one in run.get(_signs) if at == rank and _perhaps(run, rank, one)]
-        left = [piece for one in unsure for piece in _left(one, _owned(run, rank, one))]
+        busy = run.activity(rank).work()
+        left = [piece for one in unsure for piece in _left(one, _owned(run, rank, one) | busy)]
         edges = np.array(left, np.int64).reshape(-1, 2)
         most = max(most, Intervals.union_of(edges[:, 0], edges[:, 1]).total())
     return most
@@ -148,8 +151,13 @@ def _early(run: Run, rank: int, one: _Found) -> bool:
 
 
 def _perhaps(run: Run, rank: int, one: _Found) -> bool:
-    """A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign."""
-    return one.way in ("operator", "unseen") and any(step.phase is not None for step in run.steps[rank])
+    """What looks like a first use where the capture does not say enough: see perhaps_ns.
+
+    A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign.
+    Where launches are not recorded (nodes of a graph), nothing says that an operator launched anything.
+    """
+    served = any(step.phase is not None for step in run.steps[rank])
+    return one.way == "perhaps" or (served and one.way in ("operator", "unseen"))
 
 
 def _owned(run: Run, rank: int, one: _Found) -> Intervals:
@@ -204,6 +212,7 @@ def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
     above = {start: (span, rank) for start, span, rank, _ in _above(run, [row[1] for row in rows])}
     launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
     own = {span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()}
+    known = {rank for rank in run.ranks if _launches_known(run, rank)}
     found: list[tuple[int, _Found]] = []
     for rank, span, kind, track, begin, end, count, first in rows:
         if span in own or rank not in run.steps:
@@ -219,6 +228,8 @@ def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
                 found.append((rank, _Found(begin, end, span, "call")))
         elif first and count > 1 and span in launching:
             found.append((rank, _Found(begin, end, span, "operator")))
+        elif first and rank not in known:
+            found.append((rank, _Found(begin, end, span, "perhaps")))
     return found
 
 
@@ -239,6 +250,13 @@ def _launching(run: Run, spans: list[int]) -> set[int]:
         UNION SELECT op_span_id FROM kernel WHERE list_contains(?, op_span_id)
     """
     return {span for (span,) in run.con.execute(sql, [spans, spans]).fetchall()}
+
+
+def _launches_known(run: Run, rank: int) -> bool:
+    """Whether most of the device's work has a launch of its own: nodes of a graph have none."""
+    did = run.get(tasks)[rank]
+    length = did.ends - did.starts
+    return bool(length[did.linked & ~did.node].sum() >= KNOWN * length.sum())
 
 
 def _recorded(run: Run) -> list[tuple[int, _Found]]:

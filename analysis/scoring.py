@@ -10,9 +10,9 @@ cause give back together (one fault may be fixed in several places), or else the
 Savings are compared over the whole capture, since a capture need not mark its steps; idle that a
 finding says nobody can explain is right where the capture lost the reason, and has no saving.
 
-False clean: a fault that costs more than the limit of the detector of its cause, and that detector
-ended with `clean`. What every capture of a dialect holds (`present` in the truth) is no wrong finding
-and not the first.
+False clean: a fault that costs more than the limit of the detector of its cause, that detector ended
+with `clean`, and no finding that hits the fault tells its cost under another name, within a fifth.
+What every capture of a dialect holds (`present` in the truth) is no wrong finding and not the first.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from analysis.settings import DEFAULT
 SCORED_SHARE = 0.01
 #: Half-width of the normal distribution's middle 95 %.
 Z95 = 1.959964
+#: A saving this near to a fault's cost tells it.
+TOLD = 0.2
 #: A finding without a saving: it says that there is idle time and that its reason was not recorded.
 UNEXPLAINED = "idle_unexplained"
 
@@ -52,7 +54,8 @@ class Planted:
 
     @property
     def false_clean(self) -> bool:
-        return self.outcome == "clean" and self.gain_ns > self.limit * self.step_ns
+        told = self.saving_ns is not None and abs(self.saving_ns - self.gain_ns) <= TOLD * self.gain_ns
+        return self.outcome == "clean" and self.gain_ns > self.limit * self.step_ns and not told
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis import limits as limits_
+from analysis.capability import COVERED
 from analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from analysis.intervals import EMPTY, Intervals, Ints
 from analysis.kernels import Floats, evidence, identity, kernels
@@ -80,7 +82,7 @@ class _Compared:
 
     less: Ints  # per task: what it takes above the median of its like alone; 0 where nothing is wrong
     usual: Floats
-    compared: bool  # whether any kind had samples enough
+    compared: NDArray[np.bool_]  # whether its kind had samples enough
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
@@ -96,16 +98,16 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     needs = 1e6 / np.maximum(found.rate, 1e-9)  # ns per MB: sizes of one class differ
     theirs = _compared(needs, kind, hidden, limits.least_link_times, limits.least_count)
     less = (theirs.less / np.maximum(needs, 1e-9) * found.dur).astype(np.int64)
-    if not mine.compared and not theirs.compared:
-        if (every.dur * beside).sum() < limits.min_share * run.get(steady_ns):
-            return
+    if mine.less.any():
+        yield _candidate(run, mine, less, theirs, faster(run, found, less))
+        return
+    both = every.dur * beside
+    if both[~mine.compared].sum() > max((1 - COVERED) * both.sum(), limits.min_share * run.get(steady_ns)):
         raise NotMeasured(
             "too few kernels of one kind ran both beside a transfer and alone",
             "同类算子中，与传输同时运行的和单独运行的都太少",
             "a profile of more steps",
         )  # fmt: skip
-    if mine.less.any():
-        yield _candidate(run, mine, less, theirs, faster(run, found, less))
 
 
 def _beside(run: Run) -> Floats:
@@ -122,7 +124,7 @@ def _beside(run: Run) -> Floats:
 
 def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, count: float) -> _Compared:
     """Of each group those beside the other side against those alone."""
-    less, usual, compared = np.zeros(len(values), np.int64), np.full(len(values), np.nan), False
+    less, usual, compared = np.zeros(len(values), np.int64), np.full(len(values), np.nan), np.zeros(len(values), bool)
     order = np.argsort(group, kind="stable")
     bounds = np.flatnonzero(np.diff(group[order])) + 1
     for rows in np.split(order, bounds):
@@ -131,7 +133,7 @@ def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, c
         fast, slow = rows[share[rows] <= _ALONE], rows[share[rows] >= _BESIDE]
         if min(len(fast), len(slow)) < count:
             continue
-        compared = True
+        compared[rows] = True
         median = float(np.median(values[fast]))
         usual[rows] = median
         apart = np.quantile(values[slow], 0.25) > np.quantile(values[fast], 0.75)

@@ -122,9 +122,9 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)])
     if not told and perhaps_ns(run) >= limits.min_share * run.wall_ns:
         raise NotMeasured(
-            "an operator's first run is much slower than later ones, but no step says that the engine had just begun",
-            "有算子首次执行远慢于之后，但步标记未说明引擎是否刚启动",
-            "two profiles of the same engine: one of its first requests and one after some minutes",
+            "an operator's first run is very slow; nothing says that it launched a kernel, or the job had just begun",
+            "有算子首次执行很慢，但采集数据无法说明它是否下发了任务，或作业是否刚启动",
+            "two profiles of the same job: one of its start and one after some minutes",
         )
 
 

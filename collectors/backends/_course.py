@@ -66,14 +66,15 @@ def numbered(config: SimConfig, items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def edited(config: SimConfig, rank: int, step: int, items: Sequence[Item]) -> list[tuple[Item, str]]:
-    """The step of one rank with all edits, each item with the fault that put it there."""
+    """The step of one rank with all edits, each item with the faults that changed it or put it there."""
     owners = {id(item): "" for item in items}
     versions = [items]  # kept, so that no item's id is given to another
     for fault in config.faults:
         if fault.edit is not None:
+            before = {item.place: owners[id(item)] for item in versions[-1] if item.place >= 0}
             versions.append(fault.edit(rank, step, versions[-1]))
-            for item in versions[-1]:
-                owners.setdefault(id(item), fault.cause)
+            for item in versions[-1]:  # what two faults changed is an act of both
+                owners.setdefault(id(item), "+".join(filter(None, [before.get(item.place), fault.cause])))
     owned = [(_paired(item) if config.paired else item, owners[id(item)]) for item in versions[-1]]
     return graphed(owned) if config.graphs else owned
 

@@ -99,5 +99,5 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "graphs": Dialect("Kernels are nodes of replayed graphs, which alone are launched.", changes={"graphs": True}),
     "vllm": Dialect("Steps are execute_context_N(..)_generation_M(..) annotations.", recorded=edits.served),
-    "no_steps": Dialect("Nothing marks the steps.", recorded=edits.without_steps),
+    "no_steps": Dialect("Nothing marks the steps.", recorded=edits.without_steps, hides=("step_jitter",)),
 }

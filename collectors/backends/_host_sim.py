@@ -56,7 +56,7 @@ class HostSim:
     tracks: dict[str, Track] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
     clock: list[tuple[int, int]] = field(default_factory=list)  # (when, MHz) the AI cores changed their clock
-    fault: str = ""  # the cause that put the item here that is running
+    fault: str = ""  # the causes, joined by "+", that changed the item that is running or put it here
     place: int = -1  # of that item in the step as it was written
     used: bool = False  # the script has launched something
     graph: int = 0  # graphs replayed so far
@@ -117,7 +117,7 @@ class HostSim:
 
     def acted(self, fault: str, start: int, end: int) -> None:
         if end > start:
-            self.acts.append(Act(fault, start + self.offset, end - start))
+            self.acts.extend(Act(one, start + self.offset, end - start) for one in fault.split("+"))
 
     def _attribute(self, track: str, start: int, end: int) -> None:
         """A span of the queue or the device is an act of whoever changed its costs or put it there."""

@@ -7,8 +7,8 @@ A scenario is a file of this package with
 * ``plant(draw, config) -> Fault``: draws every parameter from ``draw`` and nothing from anywhere else, so that the same
   seed plants the same fault;
 * where they are needed: RANKS (the fewest that the job must have), LEVELS and FORMATS (of captures that can show it),
-  FIRST = True (it changes the script that others are planted in), and ``suit(draw, config) -> config`` (what else the
-  job must be for it to be possible; no fault yet).
+  ORDER (-1: it changes the script that others are planted in; 1: it is planted last, in the job with all the others),
+  and ``suit(draw, config) -> config`` (what else the job must be for it to be possible; no fault yet).
 
 What the fault changes is found by itself: the moments of its cost changes and of the items it added are the windows
 of the truth. ``find`` adds to that where a fault shows elsewhere, too.
@@ -50,7 +50,8 @@ class Fault:
     cause: str
     also: tuple[str, ...] = ()
     rank: int | None = None  # the rank it is planted on; None for all
-    captured: bool = True  # False: only a capture without that rank will do
+    captured: bool = True  # False: a capture without that rank, unless another fault needs it
+    own: str = ""  # of a late rank: the cause that shows where the rank itself was captured
     perturb: Perturb | None = None  # changes single durations; draws no numbers
     edit: Edit | None = None  # changes the items of a rank and step; what it adds has no place
     changes: Mapping[str, Any] = field(default_factory=dict)  # fields of the configuration

@@ -95,7 +95,7 @@ def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
     that another one hides (on a rank that is not the last to come) is drawn again.
     """
     known, dialect = scenarios(), DIALECTS[options.dialect]
-    chosen = sorted((known[name] for name in names), key=lambda scenario: not getattr(scenario, "FIRST", False))
+    chosen = sorted((known[name] for name in names), key=lambda scenario: getattr(scenario, "ORDER", 0))
     config = base_config(random.Random(f"{seed}/base"))
     config = replace(config, **{key: value for key in ("ranks", "steps") if (value := getattr(options, key))})
     for scenario in chosen:
@@ -119,7 +119,9 @@ def _planted(
 ) -> Case:
     faults: list[Fault] = []
     for scenario in chosen:
-        job_so_far = replace(configured(config, faults), faults=())
+        job_so_far = configured(config, faults)
+        if getattr(scenario, "ORDER", 0) <= 0:
+            job_so_far = replace(job_so_far, faults=())
         draw = random.Random(f"{seed}/{scenario.CAUSE}/{attempt}")
         faults.append(scenario.plant(draw, job_so_far))
     config, capture = fit(config, capture, faults, options.missing_ranks, options.skew_ns)
@@ -155,9 +157,10 @@ def _as_seen(truth: Truth, capture: Capture, dialect: Dialect) -> Truth:
     cause = fault.cause if fault.seen is None else fault.seen(capture)
     cause = "host_late" if cause in dialect.unnamed else cause
     instead = dialect.instead if cause in OF_HOST else ()
+    shown = (fault.own,) if fault.own else ()
     if fault.rank is not None and fault.rank not in capture.ranks:
-        cause, instead = "late_rank", dialect.absent
-    also = tuple(name for name in (*truth.also, *instead) if name != cause)
+        cause, instead, shown = "late_rank", dialect.absent, ("comm_exposed",) if fault.own else ()
+    also = tuple(name for name in (*truth.also, *instead, *shown) if name != cause)
     return replace(truth, fault=replace(fault, cause=cause), also=also)
 
 

@@ -21,6 +21,8 @@ RANKS = 2
 LEVELS = (1, 2)
 FORMATS = ("text", "db")
 
+ORDER = 1  # where transfers lie depends on the other faults
+
 TRAINED = 3  # one of so many parameters has a gradient: enough to be busy for half of a layer
 BESIDE = 0.5  # a kernel runs beside a transfer if that takes so much of its time, on every rank and in every step
 ROUNDS = 3  # a slower kernel moves those behind it
@@ -35,7 +37,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     factor = draw.uniform(1.3, 1.7)
     slow = frozenset[int]()
     for _ in range(ROUNDS):
-        job = simulate(replace(config, faults=(Fault(CAUSE, perturb=_slower(slow, factor)),)))
+        job = simulate(replace(config, faults=(*config.faults, Fault(CAUSE, perturb=_slower(slow, factor)))))
         slow, before = _beside(job), slow
         if slow == before:
             break

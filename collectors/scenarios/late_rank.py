@@ -35,7 +35,6 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
             return spent
         return spent + ns if way == "dataloader" else int(spent * (1 + share))
 
-    also = (*ALSO, WAYS[way]) if captured else (*ALSO, "comm_exposed")
     if way == "python":
-        return Fault(CAUSE, also, rank, captured, edit=edit)
-    return Fault(CAUSE, also, rank, captured, perturb=perturb)
+        return Fault(CAUSE, ALSO, rank, captured, own=WAYS[way], edit=edit)
+    return Fault(CAUSE, ALSO, rank, captured, own=WAYS[way], perturb=perturb)

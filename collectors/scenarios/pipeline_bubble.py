@@ -17,7 +17,7 @@ from collectors.scenarios._fault import Fault, SimConfig, Window
 CAUSE = "pipeline_bubble"
 ALSO = ("comm_exposed", "late_rank")
 RANKS = 2
-FIRST = True  # other faults are planted in the script of a stage
+ORDER = -1  # other faults are planted in the script of a stage
 
 MICRO = {2: (4, 6, 8), 4: (8, 12, 16)}
 LEAST_NS = 100_000  # shorter waits are no bubble

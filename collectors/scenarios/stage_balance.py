@@ -16,7 +16,7 @@ from collectors.scenarios.pipeline_bubble import bubbles
 CAUSE = "stage_balance"
 ALSO = ("pipeline_bubble", "comm_exposed", "late_rank")
 RANKS = 2
-FIRST = True  # other faults are planted in the script of a stage
+ORDER = -1  # other faults are planted in the script of a stage
 
 MICRO = {2: (6, 8), 4: (12, 16)}
 LAYERS = 2  # of each stage, if they were split evenly

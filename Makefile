@@ -14,7 +14,7 @@ SHOTS_ARGS ?=
 NPU_TORCH ?= torch==2.13.0
 POWER_ARGS ?=
 BIN := .venv/bin
-SOURCES := pyproject.toml $(wildcard ingest/*.c ingest/*/*.c)
+SOURCES := pyproject.toml setup.py $(wildcard ingest/*/*.c analysis/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
@@ -32,7 +32,13 @@ test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=...
 
 torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
-check: .venv/.test  ## ruff, mypy --strict, generated docs
+# For mypy and editors: the folders below the name they are installed under.
+build/tree/npulens: setup.py
+	@mkdir -p $@ && ln -sfn ../../../app/front/__init__.py $@/__init__.py
+	@for room in analysis app collectors ingest; do ln -sfn ../../../$$room $@/$$room; done
+	@touch $@
+
+check: .venv/.test build/tree/npulens  ## ruff, mypy --strict, generated docs
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python docs/generate.py --check

@@ -1,3 +1,3 @@
 """Tables to views to findings. `analysis.check(con)` judges a run; see analysis/engine.py."""
 
-from analysis.engine import check as check
+from npulens.analysis.engine import check as check

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis import whatif
-from analysis.finding import Evidence
-from analysis.intervals import Intervals
-from analysis.run import Run
+from npulens.analysis.finding import Evidence
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.replay import whatif
+from npulens.analysis.run import Run
 
 if TYPE_CHECKING:
-    from analysis.engine import Finding
+    from npulens.analysis.engine import Finding
 
 #: What ranks do together makes none of them late.
 _SHARED = frozenset({

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from analysis.blame import alike
-from analysis.intervals import Ints
+from npulens.analysis.idle.blame import alike
+from npulens.analysis.intervals import Ints
 
 
 def by_rank(rank: Ints, weight: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.idle import idle
-from analysis.intervals import Intervals
-from analysis.run import Run
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.run import Run
 
 #: "Clean" needs evidence for this share of the time it speaks of.
 COVERED = 0.8

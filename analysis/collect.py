@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.capability import BY_NAME
-from analysis.run import Run
+from npulens.analysis.capability import BY_NAME
+from npulens.analysis.run import Run
 
 if TYPE_CHECKING:
-    from analysis.engine import Finding
+    from npulens.analysis.engine import Finding
 
 Pair = tuple[str, str]
 

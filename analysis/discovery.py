@@ -18,12 +18,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from analysis import detectors as ours
-from analysis.capability import BY_NAME
-from analysis.finding import Candidate, Words
-from analysis.limits import Limits
-from analysis.say import LANGUAGES
-from analysis.settings import Settings
+from npulens.analysis import detectors as ours
+from npulens.analysis.capability import BY_NAME
+from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.limits import Limits
+from npulens.analysis.say import LANGUAGES
+from npulens.analysis.settings import Settings
 
 GROUP = "npulens.detectors"
 

@@ -13,7 +13,7 @@ outcomes, and all are always said:
 Causes of the vocabulary that no detector looks for are listed beside them.
 
 A saving is never the detector's word: the engine replays the run with the change that a fix would
-make (analysis/whatif.py). In ns of the mean step. The list as a whole never promises more than
+make (analysis/replay/whatif.py). In ns of the mean step. The list as a whole never promises more than
 the step: from the largest down, each finding is given at most what the others have left.
 """
 
@@ -25,21 +25,21 @@ from typing import Any
 
 import duckdb
 
-from analysis import whatif
-from analysis.because import joined, said_once, umbrella
-from analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
-from analysis.causes import CAUSES, OF_IDLE
-from analysis.critical import held_by, unmovable
-from analysis.discovery import Detector, detectors
-from analysis.family import family
-from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
-from analysis.limits import Limits, overridden
-from analysis.quality import Quality, quality
-from analysis.run import Run
-from analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, filled, number
-from analysis.settings import DEFAULT, Settings
-from analysis.steady import of_step, steady_ns
-from analysis.views import install
+from npulens.analysis.because import joined, said_once, umbrella
+from npulens.analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
+from npulens.analysis.causes import CAUSES, OF_IDLE
+from npulens.analysis.device.family import family
+from npulens.analysis.discovery import Detector, detectors
+from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
+from npulens.analysis.limits import Limits, overridden
+from npulens.analysis.quality import Quality, quality
+from npulens.analysis.replay import whatif
+from npulens.analysis.replay.critical import held_by, unmovable
+from npulens.analysis.run import Run
+from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, filled, number
+from npulens.analysis.settings import DEFAULT, Settings
+from npulens.analysis.steady import of_step, steady_ns
+from npulens.analysis.views import install
 
 #: From which share of the step on a finding is called so.
 SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))

@@ -1,7 +1,7 @@
 """What a detector says, and what a fix of it would change.
 
 A detector judges; it never computes its own saving. It names the `Change` that a fix would make,
-and the engine replays the run with that change (analysis/whatif.py): so every saving is measured
+and the engine replays the run with that change (analysis/replay/whatif.py): so every saving is measured
 with the same ruler.
 """
 
@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
 
 Confidence = Literal["high", "medium", "low"]
 #: A number in a finding. The name's ending is its unit: _ns, _bytes, _share, _bytes_per_s, else a count.

@@ -28,7 +28,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints
 
 #: A reproduced value may differ from the file by its rounding to a microsecond with three decimals, per piece added up.
 TOLERANCE_NS = 2

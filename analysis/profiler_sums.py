@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from analysis.profiler_split import Profiler, Splits
+from npulens.analysis.profiler_split import Profiler, Splits
 
 _ALONE = """
 SELECT p.rank, p.step, p.computing_ns, p.communication_ns, p.communication_not_overlapped_ns, p.overlapped_ns,

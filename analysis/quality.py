@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.capability import BY_NAME, Has, capabilities, on_npu
-from analysis.collect import Recipe, recipe
-from analysis.run import Run
-from analysis.trust import Doubt, doubts, trust
+from npulens.analysis.capability import BY_NAME, Has, capabilities, on_npu
+from npulens.analysis.collect import Recipe, recipe
+from npulens.analysis.run import Run
+from npulens.analysis.trust import Doubt, doubts, trust
 
 if TYPE_CHECKING:
-    from analysis.engine import Finding
+    from npulens.analysis.engine import Finding
 
 Pair = tuple[str, str]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from analysis.split import Activity, activity
+from npulens.analysis.split import Activity, activity
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from analysis.finding import Value, Words
+from npulens.analysis.finding import Value, Words
 
 LANGUAGES = ("en", "zh")
 

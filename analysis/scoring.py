@@ -23,8 +23,8 @@ from math import ceil, sqrt
 from statistics import median
 from typing import Any
 
-from analysis.discovery import detectors
-from analysis.settings import DEFAULT
+from npulens.analysis.discovery import detectors
+from npulens.analysis.settings import DEFAULT
 
 #: Findings and faults of less than this share of the step are not scored.
 SCORED_SHARE = 0.01

@@ -19,9 +19,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis.intervals import EMPTY, Intervals
-from analysis.profiler_split import Profiler, profiler_split
-from analysis.profiler_sums import profiler_sums
+from npulens.analysis.intervals import EMPTY, Intervals
+from npulens.analysis.profiler_split import Profiler, profiler_split
+from npulens.analysis.profiler_sums import profiler_sums
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING = ("kernel", "memset")

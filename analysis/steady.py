@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis import whatif
-from analysis.finding import Change
-from analysis.idle import idle
-from analysis.intervals import Intervals
-from analysis.run import Run
+from npulens.analysis.finding import Change
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.replay import whatif
+from npulens.analysis.run import Run
 
 
 def steady_ns(run: Run) -> int:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from analysis.clock import clock
-from analysis.run import Run
-from analysis.say import duration, share
+from npulens.analysis.ranks.clock import clock
+from npulens.analysis.run import Run
+from npulens.analysis.say import duration, share
 
 Pair = tuple[str, str]
 #: name, what it is, points, share

@@ -9,15 +9,11 @@ import importlib
 import json
 import pkgutil
 import sys
-from pathlib import Path
 
 import click
 
-if __package__ in (None, ""):  # run as a file: the root of the project goes first
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from app import commands
-from ingest.errors import IngestError
+from npulens.app import commands
+from npulens.ingest.errors import IngestError
 
 
 class Verbs(click.Group):
@@ -29,7 +25,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"app.commands.{cmd_name}").command
+        command = importlib.import_module(f"npulens.app.commands.{cmd_name}").command
         assert isinstance(command, click.Command), f"app/commands/{cmd_name}.py: command is no click command"
         return command
 

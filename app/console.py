@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ingest.place import default_dir
+from npulens.ingest.store.place import default_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,17 +17,18 @@ import duckdb
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from analysis import split, views
-from analysis.discovery import Detector
-from analysis.engine import Finding
-from analysis.limits import Limits, overridden
-from analysis.settings import FILE, Settings
-from app import i18n, judging
-from app.charts import style
-from app.report.subject import Subject, subject
-from app.said import said
-from ingest import store
-from ingest.store import RunInfo
+from npulens.analysis import split, views
+from npulens.analysis.discovery import Detector
+from npulens.analysis.engine import Finding
+from npulens.analysis.limits import Limits, overridden
+from npulens.analysis.settings import FILE, Settings
+from npulens.app import run_check
+from npulens.app.charts import style
+from npulens.app.report.subject import Subject, subject
+from npulens.app.text import i18n
+from npulens.app.text.translate import said
+from npulens.ingest.store import runs as store
+from npulens.ingest.store.runs import RunInfo
 
 T = TypeVar("T")
 _NOTHING: Mapping[str, object] = {}
@@ -196,7 +197,7 @@ def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judgin
 
 
 def _question(ctx: Context) -> tuple[str, str, str, Settings]:
-    settings = judging.settings(None)
+    settings = run_check.settings(None)
     return str(ctx.store), ctx.run.run_id if ctx.run else "", repr(settings), settings
 
 
@@ -221,24 +222,24 @@ def judging_for(ctx: Context) -> float:
     return time.monotonic() - _judging(*_question(ctx)).began
 
 
-@st.cache_resource(max_entries=2, show_spinner=False, on_release=judging.Bench.close)
-def _bench_of(place: str, run_id: str) -> judging.Bench:
-    return judging.bench(Path(place), run_id)
+@st.cache_resource(max_entries=2, show_spinner=False, on_release=run_check.Bench.close)
+def _bench_of(place: str, run_id: str) -> run_check.Bench:
+    return run_check.bench(Path(place), run_id)
 
 
 def detectors() -> dict[str, Detector]:
     """Every detector that is not switched off, by name."""
-    return {detector.name: detector for detector in judging.ready(judging.settings(None))}
+    return {detector.name: detector for detector in run_check.ready(run_check.settings(None))}
 
 
 def limits_in_force(detector: Detector) -> Limits:
     """A detector's limits, those of npulens.toml included."""
-    return overridden(detector.limits(), judging.settings(None).limits_of(detector.name), FILE)
+    return overridden(detector.limits(), run_check.settings(None).limits_of(detector.name), FILE)
 
 
 def judged_with(
     ctx: Context, detector: Detector, changed: Mapping[str, float]
-) -> tuple[tuple[Finding, ...], judging.Outcome]:
+) -> tuple[tuple[Finding, ...], run_check.Outcome]:
     """What a detector says of the chosen run with some of its limits moved."""
     held = _bench_of(str(ctx.store), ctx.run.run_id if ctx.run else "")
-    return held.judge(detector, changed, judging.settings(None))
+    return held.judge(detector, changed, run_check.settings(None))

@@ -12,12 +12,15 @@ from types import ModuleType
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from app import context, i18n, pages, telling
-from app.context import Context
-from app.panels import bench_about, courier, run_list
-from app.settle import settle
-from ingest.errors import IngestError
-from ingest.store import RunInfo
+from npulens.app import context, pages
+from npulens.app.context import Context
+from npulens.app.intake import courier_page
+from npulens.app.pages.bench import about
+from npulens.app.panels import run_list
+from npulens.app.settle import settle
+from npulens.app.text import i18n, wording
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store.runs import RunInfo
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { padding-top: 4.2rem; max-width: 1500px; }
@@ -40,19 +43,21 @@ STYLE = """<style>
 
 def discover() -> list[ModuleType]:
     """Every page, in the order it asks for."""
-    found = [importlib.import_module(f"app.pages.{module.name}") for module in pkgutil.iter_modules(pages.__path__)]
+    folders = [module.name for module in pkgutil.iter_modules(pages.__path__)]
+    found = [importlib.import_module(f"{pages.__name__}.{folder}.page") for folder in folders]
     return sorted(found, key=lambda page: (page.ORDER, page.__name__))
 
 
 def address(page: ModuleType) -> str:
-    """Where a page lies: Why-Slow for why_slow.py. Never the bare file name: Streamlit takes a directory called pages
-    for its older kind of many-page app until the first st.navigation, and would run the file itself as the page."""
-    return page.__name__.rpartition(".")[2].title().replace("_", "-")
+    """Where a page lies: Why-Slow for why_slow/page.py. Never the bare file name: Streamlit takes a directory called
+    pages for its older kind of many-page app until the first st.navigation, and would run the file itself as the
+    page."""
+    return name(page).title().replace("_", "-")
 
 
 def name(page: ModuleType) -> str:
-    """What other files call a page: the stem of its file."""
-    return page.__name__.rpartition(".")[2]
+    """What other files call a page: the name of its folder."""
+    return page.__name__.split(".")[-2]
 
 
 def header(ctx: Context) -> None:
@@ -75,7 +80,7 @@ def _switch(ctx: Context, run: RunInfo) -> None:
     key = f"run_switch_{ctx.lang}_{run.run_id}_{len(names)}"
     st.selectbox(
         ctx.say("shell.run"), list(names), index=list(names).index(run.run_id), key=key, width=320,
-        format_func=lambda run_id: telling.plain(names[run_id]), label_visibility="collapsed",
+        format_func=lambda run_id: wording.plain(names[run_id]), label_visibility="collapsed",
         on_change=lambda: context.choose_run(st.session_state[key]),
     )  # fmt: skip
 
@@ -101,8 +106,8 @@ def main() -> None:
     """Draws the chosen page."""
     st.set_page_config(page_title="npulens", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
     st.html(STYLE)
-    if token := courier.wanted():
-        courier.show(token)
+    if token := courier_page.wanted():
+        courier_page.show(token)
         return
     page = st.navigation(menu(discover(), context.language()), position="top")
     with suppress(IngestError):  # of a store that cannot be read the page itself speaks
@@ -116,11 +121,11 @@ def draw(page: ModuleType) -> None:
     try:
         ctx = context.current()
         if page.GROUP != "data" and name(page) != "bench":
-            bench_about.elsewhere(ctx)
+            about.elsewhere(ctx)
         page.render(ctx)
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))
-        st.text(telling.error(error, context.language()))
+        st.text(wording.error(error, context.language()))
 
 
 main()

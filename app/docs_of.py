@@ -8,8 +8,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from analysis.views import views
-from ingest import schema
+from npulens.analysis.views import views
+from npulens.ingest.tables import schema
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import ingest
-from analysis.split import Row, breakdown
-from ingest import store as stores
-from ingest.errors import IngestError
-from ingest.redact import Redactor
+from npulens import ingest
+from npulens.analysis.split import Row, breakdown
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.redact import Redactor
 
 #: A kernel's time by the device's own clock, and by the profiler.
 ALIKE = 0.10

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from analysis.regression.covariates import Suspect, suspects_of
-from analysis.regression.discoveries import discoveries
-from analysis.regression.floor import Floor, noise_floor
-from analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
-from app import i18n
-from app.nightly.confirm import confirm
-from ingest import history
-from ingest.history import Identity, Point
+from npulens.analysis.regression.covariates import Suspect, suspects_of
+from npulens.analysis.regression.discoveries import discoveries
+from npulens.analysis.regression.floor import Floor, noise_floor
+from npulens.analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
+from npulens.app.nightly.confirm import confirm
+from npulens.app.text import i18n
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# Streamlit puts this file's directory first on sys.path; ours are the packages one level up.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# Streamlit puts this file's directory first on sys.path; nothing is imported from there.
+sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
 
 import streamlit as st  # noqa: E402
 from starlette.middleware import Middleware  # noqa: E402
 from streamlit import config  # noqa: E402
 from streamlit.runtime.pages_manager import PagesManager  # noqa: E402
 
-from app import hosts, upload  # noqa: E402
-from app.timeline import perfetto, route  # noqa: E402
+from npulens.app import hosts  # noqa: E402
+from npulens.app.intake import http_upload  # noqa: E402
+from npulens.app.timeline import perfetto, route  # noqa: E402
 
 # A directory called pages means an older kind of app until the first st.navigation of the process: whoever came first
 # by a link to a page would be told that there is no such page.
@@ -31,6 +32,6 @@ config.set_option("global.minCachedMessageSize", 1 << 40)
 
 app = st.App(
     "dashboard.py",
-    routes=[*upload.routes(), *route.routes(), *perfetto.routes()],
+    routes=[*http_upload.routes(), *route.routes(), *perfetto.routes()],
     middleware=[Middleware(hosts.OwnHosts)],
 )

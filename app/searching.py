@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ingest.notes import About
-from ingest.store import RunInfo
+from npulens.ingest.store.notes import About
+from npulens.ingest.store.runs import RunInfo
 
 _NOTHING = About()
 FIELDS = ("label", "note", "tag", "format", "ranks", "status", "id")

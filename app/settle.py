@@ -15,10 +15,11 @@ from threading import Lock, Thread
 
 from streamlit import runtime
 
-from app import inbox
+from npulens.app.intake import load_queue
 
 _MANY = 50  # modules that came since the last time
-_AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "analysis.detectors", "analysis.whatif", "analysis.blame")
+_AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",
+          "npulens.analysis.replay.whatif", "npulens.analysis.idle.blame")  # fmt: skip
 _lock = Lock()
 _known = 0
 
@@ -43,7 +44,7 @@ def _ahead() -> None:
     for name in _AHEAD:
         importlib.import_module(name)
     _freeze()
-    inbox.ready()
+    load_queue.ready()
 
 
 def _freeze() -> None:

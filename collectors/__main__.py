@@ -1,4 +1,5 @@
-"""``python -m collectors``: what runs on the machine with the device. Needs Python 3.9 and torch, nothing else of ours.
+"""``python -m npulens.collectors``: what runs on the machine with the device. Needs Python 3.9 and torch, nothing else
+of ours.
 
 The last line of standard output is the answer as JSON; everything before it is the job's own.
 """
@@ -7,19 +8,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import types
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from collectors import manifest, our_job, own_job
-from collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
-from collectors.bench import command as bench
-from collectors.collected import Collected
-from collectors.doctor import verbs as doctor
-from collectors.profilers import dynamic_profile
-from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
-from collectors.workloads.workload import NotHere
+if not __package__:  # run as a folder, by an interpreter that need not have npulens: `python collectors doctor`
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != _here]
+    sys.modules["npulens"] = types.ModuleType("npulens")
+    sys.modules["npulens"].__path__ = [os.path.dirname(_here)]
+
+from npulens.collectors import manifest, our_job, own_job
+from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
+from npulens.collectors.bench import command as bench
+from npulens.collectors.collected import Collected
+from npulens.collectors.doctor import verbs as doctor
+from npulens.collectors.profilers import dynamic_profile
+from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
+from npulens.collectors.workloads.workload import NotHere
 
 _SWITCHES = (
     "shapes", "stacks", "memory", "modules", "flops", "l2_cache", "mstx", "op_attr", "system_io", "interconnection",
@@ -121,7 +130,7 @@ def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Sett
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m collectors", description="Runs and records on this machine.")
+    parser = argparse.ArgumentParser(prog="npulens.collectors", description="Runs and records on this machine.")
     verbs = parser.add_subparsers(required=True)
     own = verbs.add_parser("own", help="record a job of yours")
     own.set_defaults(run=_own)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from collectors.recorder import NOTES
+from npulens.collectors.recorder import NOTES
 
 _CHUNK = 1 << 22
 _OVERLAP = 256

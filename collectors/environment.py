@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from collectors.telemetry import cann, machine, npu_smi
-from collectors.telemetry.asked import ask
-from collectors.telemetry.processor import Processor, our_cores
+from npulens.collectors.telemetry import cann, machine, npu_smi
+from npulens.collectors.telemetry.asked import ask
+from npulens.collectors.telemetry.processor import Processor, our_cores
 
 #: Variables that change how fast a job runs; others are nobody's business.
 _PREFIXES = (

@@ -1,7 +1,7 @@
 """Every workload, variant and type on this machine at its small size: what ran, and how right it was.
 
-    python -m collectors.evidence -o docs/evidence/cpu.json
-    python -m collectors.evidence --backend npu -o docs/evidence/npu.json
+    python -m npulens.collectors.evidence -o docs/evidence/cpu.json
+    python -m npulens.collectors.evidence --backend npu -o docs/evidence/npu.json
 
 docs/workloads.md is made of these files: what none of them says has not run. On a CPU the Triton kernels are
 interpreted, which shows that they are right and nothing about their speed.
@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collectors import kernels
-from collectors.backends.backend import open_backend
-from collectors.backends.probe import BACKENDS, choose
-from collectors.harness.numerics import compare, tolerance
-from collectors.workloads.workload import NotHere, names, workload
+from npulens.collectors import kernels
+from npulens.collectors.backends.backend import open_backend
+from npulens.collectors.backends.probe import BACKENDS, choose
+from npulens.collectors.harness.numerics import compare, tolerance
+from npulens.collectors.workloads.workload import NotHere, names, workload
 
 SEED = 3
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from collectors.backends.probe import Choice
-from collectors.environment import environment
+from npulens.collectors.backends.probe import Choice
+from npulens.collectors.environment import environment
 
 NAME = "manifest.json"
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from collectors.backends.backend import open_backend
-from collectors.collected import Collected, collected
-from collectors.manifest import NAME
-from collectors.recorder import Recorder
-from collectors.settings import Settings
-from collectors.workloads.workload import Case, NotHere, Workload, names, workload
+from npulens.collectors.backends.backend import open_backend
+from npulens.collectors.collected import Collected, collected
+from npulens.collectors.manifest import NAME
+from npulens.collectors.recorder import Recorder
+from npulens.collectors.settings import Settings
+from npulens.collectors.workloads.workload import Case, NotHere, Workload, names, workload
 
 
 def run(

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from collectors.collected import Collected, collected
-from collectors.settings import Settings
-from collectors.stepping import VARIABLE
+from npulens.collectors.collected import Collected, collected
+from npulens.collectors.settings import Settings
+from npulens.collectors.stepping import VARIABLE
 
 _HERE = Path(__file__).resolve().parent
 #: The file that begins the recording of a job that was started with ``--armed``.

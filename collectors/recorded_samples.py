@@ -1,4 +1,4 @@
-"""The samples of sample_traces/ that were recorded: ``python -m collectors.samples --cpu sample_traces``.
+"""The samples of sample_traces/ that were recorded: ``python -m npulens.collectors.samples --cpu sample_traces``.
 
 No two recordings are alike, so the command makes new ones, never the same bytes; their manifests say so. Names of the
 host and places on its disk are taken out before anything is kept.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND = "python -m collectors.samples --cpu sample_traces"
+COMMAND = "python -m npulens.collectors.samples --cpu sample_traces"
 LARGEST = 300_000  # bytes of a trace
 HOST = "host"
 #: What a manifest keeps of the machine: the rest says who owns it, or how busy it was.
@@ -66,7 +66,7 @@ def make(directory: Path) -> None:
     for sample in SAMPLES:
         with tempfile.TemporaryDirectory() as place:
             out = Path(place) / "out"
-            command = [sys.executable, "-m", "collectors", "workload", sample.workload, "--backend", "cpu"]
+            command = [sys.executable, "-m", "npulens.collectors", "workload", sample.workload, "--backend", "cpu"]
             command += [*sample.options, "-o", str(out)]
             subprocess.run(command, cwd=_ROOT, check=True, stdout=subprocess.DEVNULL)
             _keep(sample, out, directory / sample.name)

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from collectors import profilers
-from collectors.settings import Settings
+from npulens.collectors import profilers
+from npulens.collectors.settings import Settings
 
 #: One small file a process, beside what its profiler wrote: what it did, for whoever started it.
 NOTES = ".recordings"

@@ -1,8 +1,8 @@
-"""Makes sample_traces/ again: ``python -m collectors.samples DIR``.
+"""Makes sample_traces/ again: ``python -m npulens.collectors.samples DIR``.
 
 These samples come from the simulated backend, so they are the same bytes wherever they are made; each says so in its
 manifest. Two of four ranks are kept, because captures with missing ranks are the rule.
-Those of a CPU are recorded (collectors/recorded_samples.py): ``python -m collectors.samples --cpu DIR``.
+Those of a CPU are recorded (collectors/recorded_samples.py): ``python -m npulens.collectors.samples --cpu DIR``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from collectors import recorded_samples
-from collectors.backends.simulated import AscendOptions, Job, SimConfig, simulate, write_db, write_kineto, write_text
-from collectors.scenarios._plant import Options, plan, write
+from npulens.collectors import recorded_samples
+from npulens.collectors.planting.plant import Options, plan, write
+from npulens.collectors.simulator.simulated import (
+    AscendOptions,
+    Job,
+    SimConfig,
+    simulate,
+    write_db,
+    write_kineto,
+    write_text,
+)
 
-COMMAND = "python -m collectors.samples sample_traces"
+COMMAND = "python -m npulens.collectors.samples sample_traces"
 MADE_WITH = "0.1.0"  # the version of npulens that last changed what a sample holds
 
 
@@ -111,7 +119,7 @@ def _manifest(home: Path, what: str, command: str, simulated: SimConfig, kept: t
     return {
         "what": what,
         "evidence": "simulated",
-        "how": "made by collectors/backends/simulated.py from a seed; it ran on no device",
+        "how": "made by collectors/simulator/simulated.py from a seed; it ran on no device",
         "command": command,
         "npulens": MADE_WITH,
         "seed": simulated.seed,

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from collectors.recorder import Recorder
-from collectors.settings import Settings
+from npulens.collectors.recorder import Recorder
+from npulens.collectors.settings import Settings
 
 #: What the processes of a job are told by whoever started it.
 VARIABLE = "NPULENS_RECORDING"

@@ -1,4 +1,5 @@
-"""The collectors in one file, for a machine where nothing may be installed: ``python -m collectors.zipapp -o FILE``.
+"""The collectors in one file, for a machine where nothing may be installed: ``python -m npulens.collectors.zipapp -o
+FILE``.
 
     scp npulens-collect.pyz npu-host:
     ssh npu-host python3 npulens-collect.pyz own -o profile -- python train.py
@@ -9,16 +10,14 @@ It needs Python 3.9 and the torch that is there. What simulates captures stays a
 from __future__ import annotations
 
 import argparse
-import ast
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 NAME = "npulens-collect.pyz"
 _HERE = Path(__file__).resolve().parent
-#: Of the simulator; its parts are the files of backends/ whose names begin with an underscore.
-_AT_HOME = ("scenarios", "samples.py", "recorded_samples.py", "zipapp.py", "backends/simulated.py")
-_MAIN = "import sys\n\nfrom collectors.__main__ import main\n\nsys.exit(main())\n"
+#: What simulates captures and makes samples.
+_AT_HOME = ("scenarios/", "planting/", "simulator/", "writers/", "samples.py", "recorded_samples.py", "zipapp.py")
+_MAIN = "import sys\n\nfrom npulens.collectors.__main__ import main\n\nsys.exit(main())\n"
 #: The earliest moment that a zip file can name: the same sources make the same file.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
@@ -26,25 +25,16 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 def carried() -> list[Path]:
     """The files that go to the machine with the device."""
     every = [path for path in sorted(_HERE.rglob("*.py")) if "__pycache__" not in path.parts]
-    kept = [path for path in every if not path.relative_to(_HERE).as_posix().startswith((*_AT_HOME, "backends/_"))]
-    kept.append(_HERE / "backends" / "__init__.py")
-    parts = {name for path in kept for name in _parts(path)}
-    return sorted({*kept, *(path for path in every if path.parent.name == "backends" and path.stem in parts)})
-
-
-def _parts(path: Path) -> Iterator[str]:
-    """The files of backends/ with an underscore that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("collectors.backends._"):
-            yield str(node.module).rpartition(".")[2]
+    return [path for path in every if not path.relative_to(_HERE).as_posix().startswith(_AT_HOME)]
 
 
 def make(target: Path) -> None:
     """Writes the one file."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN.encode())
+        _add(archive, "npulens/__init__.py", b"")
         for path in carried():
-            _add(archive, path.relative_to(_HERE.parent).as_posix(), path.read_bytes())
+            _add(archive, f"npulens/collectors/{path.relative_to(_HERE).as_posix()}", path.read_bytes())
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

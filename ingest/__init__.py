@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ingest.beside import process
-from ingest.errors import IngestError
-from ingest.place import default_dir
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.beside import process
+from npulens.ingest.store.place import default_dir
 
 __all__ = ["FileFate", "IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
 
@@ -95,7 +95,7 @@ def load(
     The work happens in a process of its own; this one only waits. Raises IngestError when nothing
     could be tried (no such run to join, no place for the store); a capture that cannot be read is
     an entry of the report with its error. ``redact``: nothing stored names people, machines or places.
-    ``max_disk`` ("20G") and ``max_time`` ("30m") limit the load; ingest/quota.py has the defaults.
+    ``max_disk`` ("20G") and ``max_time`` ("30m") limit the load; ingest/loading/quota.py has the defaults.
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {

@@ -6,14 +6,14 @@ import random
 from dataclasses import asdict
 from pathlib import Path
 
-from collectors.backends.probe import Capability, Choice
-from collectors.bench import figures
-from collectors.bench.result import Result
-from collectors.harness import batch_curve
-from collectors.harness.batch_curve import Point
-from collectors.harness.interference import Together
-from collectors.harness.latency import Series
-from collectors.harness.versus import judge
+from npulens.collectors.backends.probe import Capability, Choice
+from npulens.collectors.bench import figures
+from npulens.collectors.bench.result import Result
+from npulens.collectors.harness import batch_curve
+from npulens.collectors.harness.batch_curve import Point
+from npulens.collectors.harness.interference import Together
+from npulens.collectors.harness.latency import Series
+from npulens.collectors.harness.versus import judge
 
 BEGAN_NS = 1_795_000_000_000_000_000
 LEVELS_NS = {"unfused": 100_000, "folded": 80_000, "fused": 60_000}

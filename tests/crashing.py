@@ -30,7 +30,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import assemble, finish, schema, worker
+from npulens.ingest.loading import worker
+from npulens.ingest.tables import assemble, finish, schema
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _EVENTS = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.move", "os.utime"}

@@ -20,8 +20,8 @@ from hostile_names import NAMES, PARTS
 from hostile_watch import Watch
 from test_browser import ROOT, _wait_for, browser, playwright  # noqa: F401
 
-import ingest
-from ingest import notes
+from npulens import ingest
+from npulens.ingest.store import notes
 
 #: What a spreadsheet runs: a cell that begins so, unless it is a number.
 LIVE = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")

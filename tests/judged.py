@@ -14,9 +14,9 @@ from pathlib import Path
 HEAD = '''"""{name}"""
 from dataclasses import dataclass
 import numpy as np
-from analysis.finding import Candidate, Change, Evidence, Words
-from analysis.intervals import Intervals
-from analysis.limits import Limits as Base, limit
+from npulens.analysis.finding import Candidate, Change, Evidence, Words
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.limits import Limits as Base, limit
 NEEDS = {needs}
 @dataclass(frozen=True)
 class Limits(Base):
@@ -44,8 +44,8 @@ STEPS, STEP_NS, OPERATOR_NS = 10, 100_000, 40_000
 
 def folder(place: Path) -> Path:
     """npulens.toml that leaves out our own detectors and names these."""
-    from analysis.discovery import detectors
-    from analysis.settings import DEFAULT
+    from npulens.analysis.discovery import detectors
+    from npulens.analysis.settings import DEFAULT
 
     own = place / "own"
     own.mkdir(exist_ok=True)

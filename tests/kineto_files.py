@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ingest.draft import Draft, union
-from ingest.readers import kineto
+from npulens.ingest.readers.kineto import read_kineto
+from npulens.ingest.tables.draft import Draft, union
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 HTA = "facebookresearch+HolisticTraceAnalysis/tests/data/"
@@ -87,10 +87,10 @@ class Loaded:
     """A draft that a trace was read into."""
 
     def __init__(self, path: Path, scratch: Path) -> None:
-        claim = kineto.sniff(path)
+        claim = read_kineto.sniff(path)
         assert claim is not None, f"{path.name} was not recognised"
         self.claim, self.draft = claim, Draft(scratch, claim.facts.rank or 0)
-        kineto.read(claim, self.draft)
+        read_kineto.read(claim, self.draft)
 
     def rows(self, table: str, what: str = "*", where: str = "true") -> list[tuple[Any, ...]]:
         if table not in self.draft.selects:

@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 
-from ingest import capture
-from ingest.draft import Draft
-from ingest.finish import finish
-from ingest.readers import torch_npu_text
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.ascend import read_torch_npu_text
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import finish
 from tests.text_export import Loaded
 
 PROF = "PROF_000001_20250109034804123_ABCDEFGHIJKLMNOP"
@@ -91,7 +91,7 @@ def by_device(root: Path, scratch: Path) -> list[tuple[capture.RankSource, Loade
     for at, source in enumerate(capture.find([root]).sources):
         (claim,) = (claim for claim in source.claims if claim.format == "torch_npu_text")
         draft = Draft(scratch / f"draft{at}", source.facts.rank or 0)
-        torch_npu_text.read(claim, draft)
+        read_torch_npu_text.read(claim, draft)
         part = finish(draft, scratch / f"tables{at}")
         con = duckdb.connect()
         for table in part.rows:

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from ingest import schema
+from npulens.ingest.tables import schema
 from tests.tablecase import NOT_NULL, sum_up
 
 HOST_NAMES = {

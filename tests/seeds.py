@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from collectors.harness.outliers import REACH
-from collectors.harness.quantiles import needed
+from npulens.collectors.harness.outliers import REACH
+from npulens.collectors.harness.quantiles import needed
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/seeds.md"
 FIGURE = re.compile(r"<!-- (\w+) -->(.*?)<!-- / -->")

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collectors.backends._job import Copy, HostOp, Kernel, RankRecord, Runtime, Span, Task
-from collectors.backends.simulated import Job, SimConfig, simulate
+from npulens.collectors.simulator.job import Copy, HostOp, Kernel, RankRecord, Runtime, Span, Task
+from npulens.collectors.simulator.simulated import Job, SimConfig, simulate
 
 TORCH_NPU_TEXT = "torch_npu_text"
 TORCH_NPU_DB = "torch_npu_db"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import duckdb
 import pandas as pd
 
-from analysis.run import Run
-from collectors.backends._job import CommOp, CommTask
-from collectors.backends.simulated import Job
+from npulens.analysis.run import Run
+from npulens.collectors.simulator.job import CommOp, CommTask
+from npulens.collectors.simulator.simulated import Job
 from tests.tablecase import connection, sum_up
 
 SPAN = ["span_id", "rank", "track", "kind", "name", "ts_ns", "dur_ns", "step", "depth"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ingest import schema, store, worker
+from npulens.ingest.loading import worker
+from npulens.ingest.store import runs
+from npulens.ingest.tables import schema
 from tests.test_store import kineto
 
 
@@ -37,14 +39,14 @@ class Templates:
     def copy(self, where: Path, name: str) -> str:
         """What a load does to a store once the files are parsed; 'new' or 'exists'."""
         run_id = self.ids[name]
-        store.open_store(where)
-        store.collect(where)
-        with store.upload_lock(where, run_id):
-            known = store.recall_upload(where, run_id)
+        runs.open_store(where)
+        runs.collect(where)
+        with runs.upload_lock(where, run_id):
+            known = runs.recall_upload(where, run_id)
             if known is not None:
                 return "exists"
-            with store.staging(where) as scratch:
+            with runs.staging(where) as scratch:
                 shutil.copytree(self.store / run_id, scratch / run_id)
-                stored = store.commit(where, scratch / run_id, run_id)
-            store.remember_upload(where, run_id, [{"run_id": run_id}])
+                stored = runs.commit(where, scratch / run_id, run_id)
+            runs.remember_upload(where, run_id, [{"run_id": run_id}])
         return stored

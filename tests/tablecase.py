@@ -1,7 +1,7 @@
 """A run made of nothing but table rows, for tests of the analysis: no files, no reader.
 
 A case is a mapping, as tests/cases/*.yaml writes it. Times are microseconds (whole or with
-decimals), everything else is as in ingest/schema.sql:
+decimals), everything else is as in ingest/tables/schema.sql:
 
     spans:
       - {id: 1, kind: step_mark, name: "ProfilerStep#1", at: 0, for: 1000}
@@ -23,9 +23,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ingest import schema
-from ingest.device_time import device_time
-from ingest.steps import Steps
+from npulens.ingest.tables import schema
+from npulens.ingest.tables.device_time import device_time
+from npulens.ingest.tables.steps import Steps
 
 HOST_KINDS = {
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",

@@ -11,10 +11,12 @@ import duckdb
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from app.said import translated
-from ingest import IngestError, schema, store
-from ingest.account import account
+from npulens import ingest
+from npulens.app.text.translate import translated
+from npulens.ingest import IngestError
+from npulens.ingest.store import runs
+from npulens.ingest.store.account import account
+from npulens.ingest.tables import schema
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
 
@@ -62,9 +64,9 @@ def test_rows_are_those_in_the_tables(cut: tuple[Path, str, Path]) -> None:
 
 def test_a_partial_run_is_no_baseline(cut: tuple[Path, str, Path], tmp_path: Path) -> None:
     place, run_id, _ = cut
-    assert store.resolve(place, run_id).status == "partial" and not store.resolve(place, run_id).baseline
+    assert runs.resolve(place, run_id).status == "partial" and not runs.resolve(place, run_id).baseline
     (whole,) = ingest.load(SAMPLES / "kineto", tmp_path / "store").runs
-    found = store.resolve(tmp_path / "store", str(whole.run_id))
+    found = runs.resolve(tmp_path / "store", str(whole.run_id))
     assert found.baseline
     assert not replace(found, status="partial").baseline and not replace(found, events=0).baseline
 
@@ -75,11 +77,11 @@ def test_an_unknown_run_has_no_account(tmp_path: Path) -> None:
 
 
 def panel() -> None:
-    from app import context
-    from app.panels import run_read
+    from npulens.app import context
+    from npulens.app.pages.runs import read
 
     ctx = context.current()
-    run_read.show(ctx, ctx.runs[0])
+    read.show(ctx, ctx.runs[0])
 
 
 @pytest.mark.parametrize(("lang", "whole", "never"), [
@@ -101,7 +103,7 @@ def test_the_panel_says_what_was_lost(
     assert len(tables) == 2 * (len(schema.tables()) - 5)
     assert tables["state"].iloc[0].startswith("◐")  # what lost something comes first
     if lang == "zh":
-        lost = store.resolve(place, run_id).reason
+        lost = runs.resolve(place, run_id).reason
         assert lost and translated(lost) and lost not in said
         assert not any(text and not any("\u4e00" <= char <= "\u9fff" for char in text) for text in tables["reason"])
     assert "trace_view.json" in page.code[0].value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import ingest
-from analysis.engine import Check, check
-from collectors.scenarios._plant import Options, plan, write
-from ingest import store
+from npulens import ingest
+from npulens.analysis.engine import Check, check
+from npulens.collectors.planting.plant import Options, plan, write
+from npulens.ingest.store import runs
 
 ALL = Options(missing_ranks=0)
 
@@ -16,7 +16,7 @@ ALL = Options(missing_ranks=0)
 def said(causes: list[str], seed: int, options: Options, home: Path) -> Check:
     write(plan(causes, seed, options), home)
     (run,) = ingest.load(home / "capture", home / "store").runs
-    return check(store.open_run(home / "store", str(run.run_id)))
+    return check(runs.open_run(home / "store", str(run.run_id)))
 
 
 def outcome(told: Check, detector: str) -> str:

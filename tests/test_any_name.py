@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-import ingest
-from ingest import store, told
+from npulens import ingest
+from npulens.ingest.loading import told
+from npulens.ingest.store import runs as store
 from tests.text_export import BASE_US, ROOT, named, processes, task, write
 
 #: Rank directories and folders of both sets, one a family.

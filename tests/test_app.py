@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from app import i18n
-from app.panels import cells
-from ingest import store
+from npulens import ingest
+from npulens.app.panels import cells
+from npulens.app.text import i18n
+from npulens.ingest.store import runs
 
 DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
 LANGUAGES = ("en", "zh")
@@ -87,7 +87,7 @@ def test_a_link_to_a_run_this_store_does_not_hold_says_so(run_dir: Path) -> None
 
 
 def test_a_link_chooses_its_run(run_dir: Path, tmp_path: Path) -> None:
-    first = store.runs(run_dir)[0].run_id
+    first = runs.runs(run_dir)[0].run_id
     other = hostile_capture.write(tmp_path / "other.json")
     other.write_text(other.read_text("utf-8").replace('"world_size": 4', '"world_size": 2'), "utf-8")
     ingest.load(other, run_dir, label="the other")

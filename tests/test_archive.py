@@ -16,9 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import ingest
-from ingest import archive
-from ingest.quota import Quota
+from npulens import ingest
+from npulens.ingest import archive
+from npulens.ingest.loading.quota import Quota
 from tests import archives_made
 from tests.test_rankdir import rank_directory
 from tests.test_store import kineto
@@ -109,7 +109,7 @@ def test_a_capture_has_one_id_however_it_is_packed(names: tuple[str, ...], tmp_p
 
 
 def _hosts(store: Path, run_id: str) -> list[tuple[object, ...]]:
-    from ingest.store import open_run
+    from npulens.ingest.store.runs import open_run
 
     con = open_run(store, run_id)
     return con.execute("SELECT rank, host, status FROM rank ORDER BY rank").fetchall()

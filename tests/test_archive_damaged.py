@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import archive
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.ingest import archive
+from npulens.ingest.errors import IngestError
 from tests import archives_made as made
 from tests.test_archive import ROWS, job, tar, zipped
 from tests.test_archive_hostile import inside, opened

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import archive
-from ingest.archive import names
-from ingest.errors import IngestError
-from ingest.quota import Quota
+from npulens import ingest
+from npulens.ingest import archive
+from npulens.ingest.archive import names
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.quota import Quota
 from tests import archives_made as made
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -191,8 +191,8 @@ def test_members_are_counted_before_anything_is_made_of_them(told: int | None, t
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from ingest import archive
-from ingest.quota import Quota
+from npulens.ingest import archive
+from npulens.ingest.loading.quota import Quota
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 path = Path(sys.argv[1])
 try:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import capture
-from ingest.errors import IngestError
-from ingest.readers import torch_npu_db
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.ascend import read_torch_npu_db
 from tests.text_export import BASE_US, KERNEL, L1, ROOT, at, load, processes, span, task, write
 from tests.torch_npu_db_files import NOW, Maker
 from tests.torch_npu_db_files import load as load_db
@@ -135,7 +135,7 @@ def test_a_mindspore_database_is_found(tmp_path: Path) -> None:
     made.con.close()
     (source,) = capture.find([tmp_path]).sources
     assert source.facts.rank == 3
-    assert load_db(output.parent, tmp_path, torch_npu_db).one("SELECT dur_ns FROM span") == 10
+    assert load_db(output.parent, tmp_path, read_torch_npu_db).one("SELECT dur_ns FROM span") == 10
 
 
 # --- databases

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from collectors.backends.backend import Backend, Telemetry, open_backend
-from collectors.backends.npu import Npu
-from collectors.telemetry.processor import Processor
+from npulens.collectors.backends.backend import Backend, Telemetry, open_backend
+from npulens.collectors.backends.npu import Npu
+from npulens.collectors.telemetry.processor import Processor
 from tests import npu_smi_texts
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")

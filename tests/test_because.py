@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.because import said_once, umbrella
-from analysis.engine import Finding
-from analysis.finding import Change, Evidence, Words
+from npulens.analysis.because import said_once, umbrella
+from npulens.analysis.engine import Finding
+from npulens.analysis.finding import Change, Evidence, Words
 
 
 def finding(cause: str, *windows: tuple[int, int, int]) -> Finding:

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from collectors.backends.backend import Memory, Telemetry
-from collectors.bench.options import Options, shares
-from collectors.harness import batch_curve, shapes
-from collectors.harness.batch_curve import Point, knee, sweet_spot, within
-from collectors.harness.cache import cold, hot
-from collectors.harness.latency import Load, measure, one
-from collectors.harness.model import model
-from collectors.harness.throughput import throughput
-from collectors.harness.unprofiled import Profiled, profiler, refuse_profiled
-from collectors.harness.watch import Watch, throttled
-from collectors.workloads.workload import Case
+from npulens.collectors.backends.backend import Memory, Telemetry
+from npulens.collectors.bench.options import Options, shares
+from npulens.collectors.harness import batch_curve, shapes
+from npulens.collectors.harness.batch_curve import Point, knee, sweet_spot, within
+from npulens.collectors.harness.cache import cold, hot
+from npulens.collectors.harness.latency import Load, measure, one
+from npulens.collectors.harness.model import model
+from npulens.collectors.harness.throughput import throughput
+from npulens.collectors.harness.unprofiled import Profiled, profiler, refuse_profiled
+from npulens.collectors.harness.watch import Watch, throttled
+from npulens.collectors.workloads.workload import Case
 
 
 @dataclass
@@ -126,7 +126,7 @@ def test_a_garbage_collection_is_told_of_the_call_it_fell_into() -> None:
 
 
 def test_an_interrupt_leaves_what_was_measured() -> None:
-    from collectors.harness.latency import CHUNK_CALLS, Series
+    from npulens.collectors.harness.latency import CHUNK_CALLS, Series
 
     device, calls, kept = Device(), iter(range(10_000)), Series("host")
 
@@ -141,7 +141,7 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
 
 def test_cold_calls_take_turns_over_more_than_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
-    monkeypatch.setattr("collectors.harness.cache._flush", lambda _, size: lambda: flushed.append(size))
+    monkeypatch.setattr("npulens.collectors.harness.cache._flush", lambda _, size: lambda: flushed.append(size))
     called: list[int] = []
 
     def make(seed: int) -> Case:
@@ -249,7 +249,7 @@ def test_a_clock_below_its_rating_is_throttled_only_at_work() -> None:
 def test_looking_takes_no_more_than_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look of 2 s is followed by none for 20 s; a quick one by none for a second."""
     clock = [100.0]
-    monkeypatch.setattr("collectors.harness.watch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("npulens.collectors.harness.watch.time.monotonic", lambda: clock[0])
     for took, pause in ((2.0, 20.0), (0.001, 1.0)):
         device, begun = Device(), clock[0]
 

@@ -9,17 +9,17 @@ import hostile_capture
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from analysis.look import bench as look
-from app import i18n
-from app.charts import bench as chart
-from ingest import store
+from npulens import ingest
+from npulens.analysis.look import bench as look
+from npulens.app.pages.bench import charts as chart
+from npulens.app.text import i18n
+from npulens.ingest.store import runs
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "app" / "dashboard.py"
 SCRIPT = """
 import sys
-from app import context
-from app.pages import {page} as page
+from npulens.app import context
+from npulens.app.pages.{page} import page
 page.render(context.current())
 """
 
@@ -82,7 +82,7 @@ def test_names_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
     (run,) = ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store").runs
     page("bench", "en")
-    with store.open_run(tmp_path / "store", str(run.run_id)) as con:
+    with runs.open_run(tmp_path / "store", str(run.run_id)) as con:
         found = look.bench(con)
     assert found is not None
     drawn = chart.versus(found.part("versus"), lambda key, values: i18n.say("en", key, values), "#000").to_json()
@@ -91,7 +91,7 @@ def test_names_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_call_stands_at_its_time_on_the_screen(tmp_path: Path) -> None:
     (run,) = ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store").runs
-    with store.open_run(tmp_path / "store", str(run.run_id)) as con:
+    with runs.open_run(tmp_path / "store", str(run.run_id)) as con:
         found, rows = look.bench(con), look.course(con, "folded float32 hot host")
     assert found is not None
     made = bench_result.series(80_000, 1000, 1).ns

@@ -14,14 +14,16 @@ from typing import Any
 
 import bench_result
 
-import ingest
-from analysis.look import bench as look
-from app import benched, benching
-from ingest import history, store
-from ingest.draft import Draft
-from ingest.errors import IngestError
-from ingest.finish import finish
-from ingest.readers import bench
+from npulens import ingest
+from npulens.analysis.look import bench as look
+from npulens.app.pages.bench import sentences
+from npulens.app.report import bench_file
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers.bench import read_bench
+from npulens.ingest.store import history
+from npulens.ingest.store import runs as store
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import finish
 
 
 def load(path: Path, place: Path) -> ingest.LoadedRun:
@@ -74,9 +76,9 @@ def test_a_percentile_on_the_screen_is_that_of_the_samples(tmp_path: Path) -> No
     assert shares[0.5] == ordered[499] and shares[0.99] == ordered[989] and shares[1.0] == ordered[-1]
     figure = next(each for each in found.part("latency") if each["variant"] == "fused")
     assert [each["value"] for each in figure["quantiles"][:3]] == [ordered[499], ordered[899], ordered[989]]
-    assert benched.quantile(figure, 0.999, "en").endswith("(needs n ≥ 5,570)")
+    assert sentences.quantile(figure, 0.999, "en").endswith("(needs n ≥ 5,570)")
     best = look.headline(found)
-    assert best is not None and best["variant"] == "fused" and benched.verdict(best) == "faster"
+    assert best is not None and best["variant"] == "fused" and sentences.verdict(best) == "faster"
 
 
 def test_a_run_that_is_a_trace_holds_no_benchmark(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_its_numbers_are_in_the_history(tmp_path: Path) -> None:
 def test_every_number_is_in_the_csv(tmp_path: Path) -> None:
     run = load(bench_result.write(tmp_path / "made"), tmp_path / "store")
     for suffix in (".csv", ".json", ".html"):
-        benching.write(tmp_path / "store", str(run.run_id), tmp_path / f"out{suffix}")
+        bench_file.write(tmp_path / "store", str(run.run_id), tmp_path / f"out{suffix}")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
     (p99,) = [row for row in rows if row["variant"] == "fused" and row["name"] == "P99.value"]
     assert int(p99["value"]) == sorted(bench_result.series(60_000, 1000, 2).ns)[989]
@@ -234,11 +236,11 @@ def test_whatever_is_done_to_the_files_ends_in_tables_or_a_refusal(tmp_path: Pat
     for place in range(100):
         name = dice.choice(list(whole))
         (made / name).write_bytes(mangled(whole[name], dice))
-        claim = bench.sniff(made)
+        claim = read_bench.sniff(made)
         draft = Draft(tmp_path / "draft" / str(place), 0)
         try:
             if claim is not None:
-                bench.read(claim, draft)
+                read_bench.read(claim, draft)
                 finish(draft, tmp_path / "tables" / str(place))
             ends["read" if claim else "passed over"] += 1
         except IngestError as error:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import ingest
-from analysis.look import bench as look
-from ingest import store
+from npulens import ingest
+from npulens.analysis.look import bench as look
+from npulens.ingest.store import runs
 
 ROOT = Path(__file__).resolve().parents[1]
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.torch, needs_torch]
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "app.cli", "bench", *arguments]
+    return [sys.executable, "-m", "npulens.app.cli", "bench", *arguments]
 
 
 def test_a_workload_is_checked_timed_compared_and_loaded(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_a_workload_is_checked_timed_compared_and_loaded(tmp_path: Path) -> None
     parts = ("Numerics against float64", "Latency:", "Against unfused in float32", "unfused again (A/A)", "Shapes")
     places_of = [said.index(part) for part in parts]
     assert places_of == sorted(places_of) and f"{tmp_path / 'out'}: complete" in said
-    (run,) = store.runs(tmp_path / "store")
+    (run,) = runs.runs(tmp_path / "store")
     assert run.formats == ("bench",) and run.status == "complete"
-    with store.open_run(tmp_path / "store", run.run_id) as con:
+    with runs.open_run(tmp_path / "store", run.run_id) as con:
         found = look.bench(con)
     assert found is not None
     right = {figure["variant"]: figure["ok"] for figure in found.part("numerics")}
@@ -92,13 +92,13 @@ def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path) -> Non
         rest = run.stdout.read() if run.stdout else ""
         assert run.wait(timeout=120) == 3
     assert "partial (interrupted during" in rest
-    (kept,) = store.runs(tmp_path / "store")
+    (kept,) = runs.runs(tmp_path / "store")
     assert kept.status == "partial" and "interrupted during" in str(kept.reason)
 
 
 def test_a_result_that_was_killed_outright_loads_as_partial(tmp_path: Path) -> None:
-    asked = [sys.executable, "-m", "collectors", "bench", "train_step", "--variant", "unfused", "--dtype", "float32",
-             "--time-budget", "300", "-o", str(tmp_path / "out")]  # fmt: skip
+    asked = [sys.executable, "-m", "npulens.collectors", "bench", "train_step", "--variant", "unfused", "--dtype",
+             "float32", "--time-budget", "300", "-o", str(tmp_path / "out")]  # fmt: skip
     with subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
         until_it_times(run)
         run.kill()
@@ -109,7 +109,7 @@ def test_a_result_that_was_killed_outright_loads_as_partial(tmp_path: Path) -> N
 def test_numerics_by_hand() -> None:
     import torch
 
-    from collectors.harness.numerics import SHORT_PRODUCTS, TOLERANCES, compare, tolerance
+    from npulens.collectors.harness.numerics import SHORT_PRODUCTS, TOLERANCES, compare, tolerance
 
     truth = torch.tensor([3.0, 4.0], dtype=torch.float64)  # its norm is 5
     near = compare(torch.tensor([3.0, 4.0 + 4e-5]), truth, "float32", 1e-5)
@@ -132,7 +132,7 @@ def test_numerics_by_hand() -> None:
 def test_full_products_are_switched_on_and_back() -> None:
     import torch
 
-    from collectors.harness.numerics import full_products
+    from npulens.collectors.harness.numerics import full_products
 
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high")
@@ -147,7 +147,7 @@ def test_full_products_are_switched_on_and_back() -> None:
 def test_a_step_under_torchs_profiler_gives_no_latency() -> None:
     import torch
 
-    from collectors.harness.unprofiled import Profiled, refuse_profiled
+    from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 
     refuse_profiled({})
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]), pytest.raises(Profiled):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.bench import text
+from npulens.collectors.bench import text
 
 
 def figures() -> Iterator[tuple[dict[str, Any], str]]:

@@ -18,7 +18,7 @@ import hostile_capture
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from app import i18n
+from npulens.app.text import i18n
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = (

@@ -9,8 +9,8 @@ import judged
 import pytest
 from test_browser import CHROMIUM, Visit, browser, playwright, server, visit  # noqa: F401
 
-from analysis.discovery import detectors
-from analysis.settings import DEFAULT
+from npulens.analysis.discovery import detectors
+from npulens.analysis.settings import DEFAULT
 
 pytestmark = [
     pytest.mark.browser,
@@ -63,7 +63,7 @@ def test_a_report_opens_without_a_script_or_a_request(
 ) -> None:
     from click.testing import CliRunner
 
-    from app.cli import main
+    from npulens.app.cli import main
 
     config = judged.folder(tmp_path)
     store = str(tmp_path / "store")

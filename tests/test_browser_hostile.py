@@ -26,7 +26,7 @@ from hostile_watch import Watch
 from test_browser import CHROMIUM
 from timeline_screen import Screen
 
-from ingest import store
+from npulens.ingest.store import runs
 
 pytestmark = [
     pytest.mark.browser,
@@ -44,7 +44,7 @@ def test_every_kind_of_name_is_in_every_place(held: Held) -> None:  # noqa: F811
         "host_op": ("input_shapes", "input_dtypes"), "stack": ("frames",), "arg": ("args",), "track": ("name",),
         "sample": ("counter", "series"), "parallel_group": ("group_name",),
     }  # fmt: skip
-    con = store.open_run(held.store, held.runs["kineto"])
+    con = runs.open_run(held.store, held.runs["kineto"])
     for table, columns in places.items():
         known = {row[0] for row in con.execute(f"DESCRIBE {table}").fetchall()}
         for column in columns:

@@ -24,7 +24,7 @@ from hostile_screen import (  # noqa: F401
 from hostile_watch import Watch
 from test_browser import CHROMIUM, ROOT, _wait_for
 
-from app import tickets
+from npulens.app.intake import invitations
 
 pytestmark = [
     pytest.mark.browser,
@@ -40,7 +40,7 @@ def test_what_leaves_as_a_file_acts_nowhere(
     for form, run in held.runs.items():
         for ending in ("html", "md", "csv"):
             verb = ["export", run, "--to"] if ending == "csv" else ["report", run, "-o"]
-            command = [sys.executable, "-m", "app.cli", *verb, str(tmp_path / f"{form}.{ending}")]
+            command = [sys.executable, "-m", "npulens.app.cli", *verb, str(tmp_path / f"{form}.{ending}")]
             done = subprocess.run([*command, "--store", str(held.store)], cwd=ROOT, capture_output=True, timeout=300)
             assert done.returncode == 0, done.stderr
         harmless(tmp_path / f"{form}.csv")
@@ -66,7 +66,7 @@ def test_markdown_of_a_report_is_text_for_a_renderer_too(
     held: Held, browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory  # noqa: F811
 ) -> None:
     """Streamlit's own renderer knows more than most: directives, icons, emoji, formulas, tables, HTML not."""
-    from app.report.as_markdown import text
+    from npulens.app.report.as_markdown import text
 
     folder = tmp_path_factory.mktemp("rendered")
     lines = [text(shown(name)) for name in NAMES.values()]
@@ -114,7 +114,7 @@ def test_files_and_tickets_with_hostile_names(watch: Watch, held: Held, tmp_path
         watch.take()
         page.get_by_text("Close", exact=True).click()
         watch.settle()
-    token, _ = tickets.mint(held.store, 1, 10, 10**7, 1)
+    token, _ = invitations.mint(held.store, 1, 10, 10**7, 1)
     page.goto(f"{watch.url}/?drop={token}&lang=en")
     page.wait_for_selector("button.files", timeout=60_000)
     page.set_input_files("input.pick-directory", str(tmp_path / PARTS["markdown_link"]))

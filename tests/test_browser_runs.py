@@ -16,9 +16,9 @@ import hostile_capture
 import pytest
 from test_browser import CHROMIUM, DROP, Visit, _wait_for, browser, playwright  # noqa: F401
 
-import ingest
-from app import tickets
-from ingest import notes, store
+from npulens import ingest
+from npulens.app.intake import invitations
+from npulens.ingest.store import notes, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = [
@@ -33,9 +33,9 @@ ROW_PX = 35
 MAIN = (ROOT / "app" / "main.py").read_text("utf-8").replace('"dashboard.py"', '"page.py"')
 #: The colleague's page behind ?drop=, the page for runs elsewhere.
 PAGE = """import streamlit as st
-from app import context
-from app.pages import runs
-from app.panels import courier
+from npulens.app import context
+from npulens.app.pages.runs import page as runs
+from npulens.app.intake import courier_page as courier
 token = courier.wanted()
 courier.show(token) if token else runs.render(context.current())
 """
@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("runs") / "store"
     for world, label in ((4, MARKUP), (5, "plain")):
         ingest.load(capture(where.parent / "trace.json", world), where, label=label)
-    run_id = store.resolve(where, notes.line(MARKUP)).run_id
+    run_id = runs.resolve(where, notes.line(MARKUP)).run_id
     notes.set_note(where, run_id, MARKUP + "\n" + "=1+1 \u202e" + "y" * 9_000)
     notes.set_tags(where, run_id, ["<b onclick=x>", "**bold** :red[x]", "=2+2"])
     return where
@@ -106,7 +106,7 @@ def mark(visit: Visit, *rows: int) -> None:
 
 def test_what_is_said_about_runs_stays_text(visit: Visit, place: Path) -> None:
     page = visit.page
-    row = [run.label != "plain" for run in store.runs(place)].index(True)
+    row = [run.label != "plain" for run in runs.runs(place)].index(True)
     for lang in ("en", "zh"):
         visit.open(f"?lang={lang}")
         mark(visit, row)
@@ -125,35 +125,35 @@ def test_what_is_said_about_runs_stays_text(visit: Visit, place: Path) -> None:
 def test_two_marked_runs_are_compared_and_deleting_is_undone(visit: Visit, place: Path) -> None:
     page = visit.page
     visit.open("?lang=en")
-    before = {run.run_id for run in store.runs(place)}
+    before = {run.run_id for run in runs.runs(place)}
     mark(visit, 0, 1)
-    newer, older = (run.label for run in store.runs(place)[:2])
+    newer, older = (run.label for run in runs.runs(place)[:2])
     visit.shows(f"{newer} against {older}")
     page.get_by_role("button", name="Delete 2 runs").click()
     page.get_by_role("button", name="Undo").wait_for(timeout=30_000)
-    assert store.runs(place) == []
+    assert runs.runs(place) == []
     visit.shows("This store is empty.")
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Undo").wait_for(state="detached", timeout=120_000)
     visit.shows("2 runs")
-    assert {run.run_id for run in store.runs(place)} == before
+    assert {run.run_id for run in runs.runs(place)} == before
     assert visit.errors == []
 
 
 def test_captures_dropped_one_after_another_queue_up_and_all_load(visit: Visit, place: Path) -> None:
-    before = len(store.runs(place))
+    before = len(runs.runs(place))
     visit.open("?lang=en")
     for world in (11, 12, 13):
         visit.page.evaluate(DROP, capture(place.parent / "drop.json", world).read_text("utf-8"))
     for name in ("dragged.json", "dragged.json (2)", "dragged.json (3)"):
         visit.shows(f"Loaded {name}: 17 events")
-    assert len(store.runs(place)) == before + 3
+    assert len(runs.runs(place)) == before + 3
     assert visit.errors == []
 
 
 def test_a_colleague_drops_and_sees_nothing_else(visit: Visit, servers: tuple[str, str], place: Path) -> None:
     """The token was made for one server and the page is served by the other."""
-    token, given = tickets.mint(place, 1, 10, 10**7, 1)
+    token, given = invitations.mint(place, 1, 10, 10**7, 1)
     visit.url = servers[1]
     visit.open(f"?drop={token}&lang=en")
     visit.shows("One capture can be dropped here")
@@ -161,12 +161,12 @@ def test_a_colleague_drops_and_sees_nothing_else(visit: Visit, servers: tuple[st
     trace = capture(place.parent / "from a friend.json", 21)
     visit.page.set_input_files("input.pick-files", str(trace))
     visit.shows("Loaded from a friend.json: 17 events")
-    assert "from a friend.json" in [run.label for run in store.runs(place)]
+    assert "from a friend.json" in [run.label for run in runs.runs(place)]
     visit.page.set_input_files("input.pick-files", str(trace))
     visit.shows("This link has brought as many captures as it allows")
     visit.page.reload()
     visit.shows("This link has brought as many captures as it allows")
-    assert tickets.left(place, given)[0] == 0 and visit.errors == []
+    assert invitations.left(place, given)[0] == 0 and visit.errors == []
 
 
 def test_an_upload_by_token_over_http_is_loaded_and_shown_to_whoever_looks(
@@ -174,10 +174,10 @@ def test_an_upload_by_token_over_http_is_loaded_and_shown_to_whoever_looks(
 ) -> None:
     visit.open("?lang=en")
     visit.shows("Find runs")
-    token, _ = tickets.mint(place, 1, 1, 10**7, 1)
+    token, _ = invitations.mint(place, 1, 1, 10**7, 1)
     request = urllib.request.Request(
         f"{servers[1]}/api/upload/capture/by%20curl.json", capture(place.parent / "x.json", 31).read_bytes(),
-        {tickets.TOKEN_HEADER: token}, method="PUT",
+        {invitations.TOKEN_HEADER: token}, method="PUT",
     )  # fmt: skip
     with urllib.request.urlopen(request, timeout=120) as answer:
         said = json.loads(answer.read())
@@ -201,7 +201,7 @@ def test_an_archive_is_dropped_like_any_capture(ending: str, visit: Visit, place
     visit.shows("Find runs")
     visit.page.set_input_files("input.pick-files", str(packed))
     visit.shows(f"Loaded {packed.name}: 17 events")
-    [run] = [run for run in store.runs(place) if run.label == packed.name]
+    [run] = [run for run in runs.runs(place) if run.label == packed.name]
     assert run.world_size == world and not any((place / ".staging").iterdir()) and visit.errors == []
 
 

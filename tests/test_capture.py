@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest import capture, lookalike
+from npulens.ingest.loading import capture, lookalike
 from tests.test_store import kineto
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.regression import change_point
-from analysis.regression.change_point import AFTER, BEFORE, LEAST, scan, tamed
+from npulens.analysis.regression import change_point
+from npulens.analysis.regression.change_point import AFTER, BEFORE, LEAST, scan, tamed
 
 
 def likelihood(nights: np.ndarray, split: int | None) -> float:

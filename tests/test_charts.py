@@ -9,14 +9,14 @@ from pathlib import Path
 
 import hostile_capture
 
-import ingest
-from analysis import split
-from analysis.profiler_split import Profiler
-from analysis.split import Row
-from app import i18n
-from app.charts import breakdown, recorded, style
-from ingest import store
-from ingest.store import CoverageRow
+from npulens import ingest
+from npulens.analysis import split
+from npulens.analysis.profiler_split import Profiler
+from npulens.analysis.split import Row
+from npulens.app.charts import breakdown, recorded, style
+from npulens.app.text import i18n
+from npulens.ingest.store import runs
+from npulens.ingest.store.runs import CoverageRow
 
 
 def say(key: str, values: Mapping[str, object]) -> str:
@@ -30,7 +30,7 @@ def row(**changed: object) -> Row:
 
 def test_bars_show_the_split_of_a_capture_to_the_nanosecond(tmp_path: Path) -> None:
     report = ingest.load(hostile_capture.write(tmp_path / "trace.json"), tmp_path / "store")
-    con = store.open_run(tmp_path / "store", str(report.runs[0].run_id))
+    con = runs.open_run(tmp_path / "store", str(report.runs[0].run_id))
     rows = [found for found in split.breakdown(con) if found.step == 1]
     con.close()
     picture = breakdown.figure(rows, say, as_share=False, profiler=False, ink="#000")

@@ -10,12 +10,11 @@ import judged
 import pytest
 from click.testing import CliRunner, Result
 
-import analysis
-import ingest
-from app import telling
-from app.cli import main
-from app.console import filled
-from ingest import store as stores
+from npulens import analysis, ingest
+from npulens.app.cli import main
+from npulens.app.console import filled
+from npulens.app.text import wording
+from npulens.ingest.store import runs as stores
 
 NAME = "evil\x1b[31m\u202ename <b>&|*_"
 SAFE = "evil\ufffd[31m\ufffdname <b>&|*_"
@@ -172,4 +171,4 @@ def test_text_is_broken_by_columns_and_keeps_every_character() -> None:
 
 
 def test_plain_leaves_no_character_that_acts() -> None:
-    assert telling.plain("a\tb\nc\x07\u200b\u2028\ud800d") == "a b c\ufffd\ufffd\ufffd\ufffdd"
+    assert wording.plain("a\tb\nc\x07\u200b\u2028\ud800d") == "a b c\ufffd\ufffd\ufffd\ufffdd"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.engine import check
-from analysis.idle import idle
-from analysis.run import Run
-from analysis.split import breakdown
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
+from npulens.analysis.split import breakdown
+from npulens.ingest.store import runs as stores
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTORCH = "Ascend+msinsight/test/data/pytorch"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from app.said import said
-from ingest import store
+from npulens import ingest
+from npulens.app.text.translate import said
+from npulens.ingest.store import runs
 from tests.text_export import OVERLAP, ROOT, comm_lanes, comm_op, named, processes, span, task, write
 
 STEP = "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free\n0,,{0},100,100,{1},0\n"
@@ -36,7 +36,7 @@ def test_sums_that_agree_are_kept_and_nothing_is_said(tmp_path: Path) -> None:
     listed = STATISTIC + "0,MatMul,AI_CORE,2,600,300,300,300,100\n"
     run = loaded(capture(tmp_path, op_statistic_csv=listed), tmp_path / "s")
     assert run.warnings == ()
-    con = store.open_run(tmp_path / "s", run.run_id or "")
+    con = runs.open_run(tmp_path / "s", run.run_id or "")
     assert con.execute("SELECT source, quantity, file_ns, ours_ns, rule FROM checked ORDER BY ALL").fetchall() == [
         ("op_statistic.csv", "kernels", 600_000, 600_000, "kernels"),
         ("step_trace_time.csv", "communication", 200_000, 200_000, "operators"),

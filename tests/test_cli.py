@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import main
-from ingest import schema
+from npulens.app.cli import main
+from npulens.ingest.tables import schema
 from tests.test_store import kineto
 
 

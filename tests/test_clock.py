@@ -11,13 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ingest
-from analysis.clock import Clock, clock
-from analysis.collectives import collectives, matched
-from analysis.run import Run
-from analysis.waits import waits
-from collectors.backends.simulated import AscendOptions, Job, SimConfig, simulate, write_db, write_kineto, write_text
-from ingest.connection import open_run
+from npulens import ingest
+from npulens.analysis.ranks.clock import Clock, clock
+from npulens.analysis.ranks.collectives import collectives, matched
+from npulens.analysis.ranks.waits import waits
+from npulens.analysis.run import Run
+from npulens.collectors.simulator.simulated import (
+    AscendOptions,
+    Job,
+    SimConfig,
+    simulate,
+    write_db,
+    write_kineto,
+    write_text,
+)
+from npulens.ingest.store.connection import open_run
 from tests.simtables import communication, meeting
 from tests.tablecase import connection
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from collectors.collected import collected
-from collectors.recorder import Recorder, recording
-from collectors.settings import Settings
+from npulens.collectors.collected import collected
+from npulens.collectors.recorder import Recorder, recording
+from npulens.collectors.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -59,7 +59,7 @@ def collect(
     """What `python -m collectors own` answers for a script."""
     script = tmp_path / "job.py"
     script.write_text(source)
-    command = [sys.executable, "-m", "collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", *own]
+    command = [sys.executable, "-m", "npulens.collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", *own]
     found = subprocess.run(
         [*command, "--", sys.executable, str(script), *arguments], cwd=ROOT, capture_output=True, text=True,
         env={**os.environ, **({"PYTHONPATH": path} if path else {})}, timeout=300,
@@ -167,23 +167,26 @@ def test_a_python_that_has_torch_and_nothing_of_ours_is_recorded(tmp_path: Path)
     script.write_text(TRAIN)
     job = [str(tmp_path / "theirs/bin/python"), str(script), "8"]
     found = subprocess.run(
-        [sys.executable, "-m", "collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", "--", *job],
-        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""}, timeout=300,
+        [sys.executable, "-m", "npulens.collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", "--",
+         *job], cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""}, timeout=300,
     )  # fmt: skip
     assert json.loads(found.stdout.splitlines()[-1])["status"] == "complete", found.stderr
 
 
 @needs_torch
-def test_a_job_with_a_package_called_collectors_goes_on_unrecorded(tmp_path: Path) -> None:
-    (tmp_path / "collectors.py").write_text("mine = 1\n")
-    answer = collect(tmp_path, TRAIN, "8")  # the script's directory is the first on its path
-    assert answer["status"] == "failed" and "loss" in answer["printed"]
-    assert "package of its own called collectors" in answer["complained"]
+def test_a_job_with_packages_of_our_folders_names_is_recorded(tmp_path: Path) -> None:
+    """Its own app, analysis, ingest and collectors, imported before torch or after it, stay what they are."""
+    ours = ("app", "analysis", "ingest", "collectors")
+    for name in ours:
+        (tmp_path / f"{name}.py").write_text("mine = 1\n")
+    late = f"\nimport {', '.join(ours)}\nprint('own', {' + '.join(f'{name}.mine' for name in ours)})\n"
+    answer = collect(tmp_path, "import collectors\n" + TRAIN + late, "8")  # the script's directory is first on its path
+    assert answer["status"] == "complete" and "own 4" in answer["printed"]
 
 
 @needs_torch
 def test_an_armed_job_waits_for_its_beginning(tmp_path: Path) -> None:
-    begin = [sys.executable, "-m", "collectors", "begin", "-o", str(tmp_path / "out")]
+    begin = [sys.executable, "-m", "npulens.collectors", "begin", "-o", str(tmp_path / "out")]
     source = TRAIN.replace(
         "    optimizer.step()",
         "    optimizer.step()\n    if i == 5:\n        import subprocess\n"
@@ -249,7 +252,7 @@ def test_events_at_the_seam_of_two_pieces_are_counted_once(tmp_path: Path, monke
     events = [{"ph": "X", "cat": "cpu_op", "name": f"ProfilerStep#{i % 7}", "ts": i} for i in range(500)]
     (tmp_path / "a.pt.trace.json").write_text(json.dumps({"traceEvents": events}))
     for size in (300, 311, 1000, 1 << 20):
-        monkeypatch.setattr("collectors.collected._CHUNK", size)
+        monkeypatch.setattr("npulens.collectors.collected._CHUNK", size)
         (trace,) = collected(tmp_path, "cpu", 7).traces
         assert (trace.steps, trace.host_ops) == (7, 500)
 

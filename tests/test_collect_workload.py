@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.our_job import chosen, sizes
-from collectors.workloads.workload import names, workload
+from npulens.collectors.our_job import chosen, sizes
+from npulens.collectors.workloads.workload import names, workload
 
 ROOT = Path(__file__).resolve().parent.parent
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.torch
 
 def npulens(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments], cwd=home, capture_output=True, text=True, timeout=300,
+        [sys.executable, "-m", "npulens.app.cli", *arguments], cwd=home, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NPULENS_STORE": str(home / "store")},
     )  # fmt: skip
 

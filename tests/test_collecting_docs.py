@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.commands import collect
-from app.panels.learn_collect import _WAYS
-from collectors.__main__ import _parser
+from npulens.app.commands import collect
+from npulens.app.pages.learn.collect import _WAYS
+from npulens.collectors.__main__ import _parser
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "collecting.md").read_text(), flags=re.DOTALL)
@@ -47,7 +47,7 @@ def test_every_command_is_one_that_there_is(line: str) -> None:
     elif words[0] == "python3":
         assert _parser().parse_args(words[2:]).command[:2] == ["--", "python"]
     else:
-        assert words[:3] in (["npulens", "load", "profile"], ["python", "-m", "collectors.zipapp"])
+        assert words[:3] in (["npulens", "load", "profile"], ["python", "-m", "npulens.collectors.zipapp"])
 
 
 @pytest.mark.torch
@@ -59,7 +59,7 @@ def test_the_python_records_three_steps(code: str, tmp_path: Path) -> None:
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    from collectors.collected import collected
+    from npulens.collectors.collected import collected
 
     found = collected(tmp_path / "profile", "cpu", 3)
     assert (found.status, [trace.steps for trace in found.traces]) == ("complete", [3])

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis import views
-from analysis.capability import capabilities
-from analysis.look import communication
-from analysis.run import Run
-from analysis.split import Row, breakdown
-from ingest import comm_facts, store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.capability import capabilities
+from npulens.analysis.look import communication
+from npulens.analysis.run import Run
+from npulens.analysis.split import Row, breakdown
+from npulens.ingest.store import runs
+from npulens.ingest.tables import comm_facts
 from tests.kineto_files import B200, TRACES, Event, Maker, document, ns, x
 
 US = 1000
@@ -90,7 +91,7 @@ def loaded(path: Path, events: list[Event], world: int | None = None) -> Path:
 
 
 def whole(where: Path) -> tuple[Row, Run]:
-    con = store.open_run(where, store.runs(where)[0].run_id)
+    con = runs.open_run(where, runs.runs(where)[0].run_id)
     views.install(con)
     (row,) = [row for row in breakdown(con) if row.step is None]
     return row, Run(con)

@@ -11,15 +11,15 @@ from typing import Any
 import duckdb
 import pytest
 
-import ingest
-from analysis.idle import CODES, idle
-from analysis.regression import pieces
-from analysis.regression.change import Change, Contribution, change
-from analysis.regression.compared import aligned, compared, warm_up
-from analysis.regression.pieces import Measured, measure
-from analysis.run import Run
-from analysis.views import install
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.idle.pieces import CODES, idle
+from npulens.analysis.regression import pieces
+from npulens.analysis.regression.change import Change, Contribution, change
+from npulens.analysis.regression.compared import aligned, compared, warm_up
+from npulens.analysis.regression.pieces import Measured, measure
+from npulens.analysis.run import Run
+from npulens.analysis.views import install
+from npulens.ingest.store import runs as stores
 from tests import random_runs
 from tests.tablecase import connection
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import ingest
-from app.cli import main
+from npulens import ingest
+from npulens.app.cli import main
 
 SAMPLES = Path(ingest.__file__).resolve().parents[1] / "sample_traces"
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.regression.change import Change
-from analysis.regression.compared import compared
-from analysis.regression.pieces import IN_BLOCK, Measured, measure
-from analysis.regression.spread import Design, Floats, reach_of
+from npulens.analysis.regression.change import Change
+from npulens.analysis.regression.compared import compared
+from npulens.analysis.regression.pieces import IN_BLOCK, Measured, measure
+from npulens.analysis.regression.spread import Design, Floats, reach_of
 from tests.pairs.job import drawn, fill, planted
 from tests.random_runs import empty_connection
 from tests.test_compare import kernel, measured, step

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-import ingest
-from analysis.regression.change import change
-from analysis.regression.pieces import Measured, measure
-from analysis.views import install
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.regression.change import change
+from npulens.analysis.regression.pieces import Measured, measure
+from npulens.analysis.views import install
+from npulens.ingest.store import runs as stores
 
 #: kind, name, begin, end in ns
 Work = tuple[str, str, int, int]

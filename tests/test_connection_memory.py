@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest import connection
+from npulens.ingest.store import connection
 
 
 @pytest.mark.parametrize(

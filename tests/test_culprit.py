@@ -8,10 +8,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from analysis.blame import blames
-from analysis.culprit import FRAMEWORK, GENERATED, OWN, PACKAGE, codes, whose
-from analysis.host_names import PATTERNS
-from analysis.run import Run
+from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.culprit import FRAMEWORK, GENERATED, OWN, PACKAGE, codes, whose
+from npulens.analysis.idle.host_names import PATTERNS
+from npulens.analysis.run import Run
 from tests.tablecase import connection
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import ingest
-from app.cli import main
-from ingest import store
-from ingest.connection import DAMAGED
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.app.cli import main
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs
+from npulens.ingest.store.connection import DAMAGED
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
 DAMAGES = {
@@ -40,7 +40,7 @@ def place(made: Path, tmp_path: Path) -> Iterator[Path]:
 
 def damage(place: Path, how: str) -> str:
     """Damages the run; its id."""
-    run_id = store.resolve(place, "bad").run_id
+    run_id = runs.resolve(place, "bad").run_id
     (place / run_id / "manifest.json").write_bytes(DAMAGES[how])
     return run_id
 
@@ -52,7 +52,7 @@ def ask(place: Path, *words: str) -> Result:
 @pytest.mark.parametrize("how", DAMAGES)
 def test_it_is_one_row_and_the_rest_goes_on(how: str, place: Path) -> None:
     run_id = damage(place, how)
-    rows = {run.label: run for run in store.runs(place)}
+    rows = {run.label: run for run in runs.runs(place)}
     assert rows["bad"].run_id == run_id and not rows["bad"].baseline
     assert (rows["bad"].status, rows["bad"].reason) == ("damaged", DAMAGED)
     assert rows["good"].status == "complete"
@@ -63,15 +63,15 @@ def test_it_is_one_row_and_the_rest_goes_on(how: str, place: Path) -> None:
     assert refused.exit_code != 0 and DAMAGED in refused.output and "Traceback" not in refused.output
     removed = ask(place, "rm", "bad")
     assert removed.exit_code == 0, removed.output
-    assert [run.label for run in store.runs(place)] == ["good"]
+    assert [run.label for run in runs.runs(place)] == ["good"]
 
 
 def test_a_load_of_its_capture_heals_it(place: Path) -> None:
     run_id = damage(place, "empty")
     (again,) = ingest.load(SAMPLES / "cpu_conv_folded", place).runs
     assert (again.run_id, again.stored) == (run_id, "new")
-    assert store.resolve(place, run_id).status == "complete"
-    store.open_run(place, run_id).close()
+    assert runs.resolve(place, run_id).status == "complete"
+    runs.open_run(place, run_id).close()
 
 
 def test_another_capture_is_loaded_beside_it(place: Path) -> None:
@@ -82,6 +82,6 @@ def test_another_capture_is_loaded_beside_it(place: Path) -> None:
 def test_a_run_without_a_number_of_its_schema_is_refused_in_a_sentence(place: Path) -> None:
     run_id = damage(place, "no fields")
     with pytest.raises(IngestError, match="cannot be read"):
-        store.open_run(place, run_id)
+        runs.open_run(place, run_id)
     said = json.loads(ask(place, "runs", "--json").stdout)["runs"]
     assert {row["status"] for row in said} == {"damaged", "complete"}

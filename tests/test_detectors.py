@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.discovery import Detector, detectors
-from analysis.engine import Check, check
-from analysis.limits import Limits, fields
-from analysis.settings import DEFAULT, Settings
+from npulens.analysis.discovery import Detector, detectors
+from npulens.analysis.engine import Check, check
+from npulens.analysis.limits import Limits, fields
+from npulens.analysis.settings import DEFAULT, Settings
 from tests.tablecase import connection
 
 CASES = Path(__file__).parent / "cases"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.discovery import Detector, detectors
-from analysis.settings import DEFAULT
-from app.words.learn import LIMITS
+from npulens.analysis.discovery import Detector, detectors
+from npulens.analysis.settings import DEFAULT
+from npulens.app.pages.learn.words import LIMITS
 
 DETECTORS = {detector.name: detector for detector in detectors(DEFAULT)}
 FOLDER = Path(__file__).resolve().parents[1] / "analysis" / "detectors"

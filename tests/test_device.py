@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from analysis.device import FACTS_FILE, Device, Seen, device, known, models
-from analysis.run import Run
+from npulens.analysis.device.abilities import FACTS_FILE, Device, Seen, device, known, models
+from npulens.analysis.run import Run
 from tests.tablecase import connection
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import device_time
-from ingest.concatenate import arrow, concatenate
-from ingest.steps import Steps
+from npulens.ingest.tables import device_time
+from npulens.ingest.tables.concatenate import arrow, concatenate
+from npulens.ingest.tables.steps import Steps
 
 #: In the order of the columns: which of (computing, communication, copy, unknown, wait, transfer) make the state.
 STATES = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.regression.discoveries import discoveries
+from npulens.analysis.regression.discoveries import discoveries
 
 
 def test_the_rule_by_hand() -> None:

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
-from app.commands import doctor as verb
-from app.i18n import known
-from collectors.backends.probe import STUB_SYMBOL, Capability
-from collectors.doctor.facts import Facts, Node, Smi, missing_library
-from collectors.doctor.visit import CHECKS, report
-from collectors.telemetry import npu_smi
-from collectors.telemetry.asked import Asked
+from npulens.app.cli import main
+from npulens.app.commands import doctor as verb
+from npulens.app.text.i18n import known
+from npulens.collectors.backends.probe import STUB_SYMBOL, Capability
+from npulens.collectors.doctor.facts import Facts, Node, Smi, missing_library
+from npulens.collectors.doctor.visit import CHECKS, report
+from npulens.collectors.telemetry import npu_smi
+from npulens.collectors.telemetry.asked import Asked
 from tests import npu_smi_texts as texts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -190,7 +190,7 @@ def test_a_missing_library_is_named() -> None:
 def visited(python: str, **environment: str) -> dict[str, dict[str, Any]]:
     """What the doctor finds in a process of its own."""
     done = subprocess.run(
-        [python, "-m", "collectors", "doctor"], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        [python, "-m", "npulens.collectors", "doctor"], cwd=ROOT, capture_output=True, text=True, timeout=120,
         env={**os.environ, **environment},
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])

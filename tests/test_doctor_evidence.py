@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app import evidence
-from app.cli import main
-from app.commands import doctor as verb
-from app.i18n import known
-from collectors.backends.simulated import SimConfig, simulate, write_both
-from ingest.redact import Redactor
+from npulens.app import evidence
+from npulens.app.cli import main
+from npulens.app.commands import doctor as verb
+from npulens.app.text.i18n import known
+from npulens.collectors.simulator.simulated import SimConfig, simulate, write_both
+from npulens.ingest.store.redact import Redactor
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from analysis.discovery import detectors
-from analysis.engine import Check, check
-from analysis.finding import Words
-from analysis.say import filled, number
-from analysis.settings import DEFAULT, Settings, read_settings
+from npulens.analysis.discovery import detectors
+from npulens.analysis.engine import Check, check
+from npulens.analysis.finding import Words
+from npulens.analysis.say import filled, number
+from npulens.analysis.settings import DEFAULT, Settings, read_settings
 from tests.tablecase import connection
 
 #: One rank, one step of 1,000 us: a kernel of 400 us, 300 us of nothing, a kernel of 300 us. Both were launched by
@@ -27,8 +27,8 @@ CASE: dict[str, Any] = {
 
 DETECTOR = '''"""One sentence."""
 import numpy as np
-from analysis.finding import Candidate, Change, Evidence, Words
-from analysis.limits import Limits as Base
+from npulens.analysis.finding import Candidate, Change, Evidence, Words
+from npulens.analysis.limits import Limits as Base
 
 NEEDS = ("kernels",)
 

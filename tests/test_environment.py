@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.environment import devices, environment, variables
-from collectors.telemetry import cann, machine
+from npulens.collectors.environment import devices, environment, variables
+from npulens.collectors.telemetry import cann, machine
 from tests import npu_smi_texts as texts
 from tests.test_backends import write
 

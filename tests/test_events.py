@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.errors import IngestError
-from ingest.events import NULL, Column, CScanner, Scan, scan
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events import NULL, Column, CScanner, Scan, scan
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 COLUMNS = (

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from test_events import rows, use
 
-from ingest import events as events_package
-from ingest.events import Column, scan
-from ingest.events import source as source_module
+from npulens.ingest import events as events_package
+from npulens.ingest.events import Column, scan
+from npulens.ingest.events import source as source_module
 
 
 @pytest.fixture(params=["c", "plain"])

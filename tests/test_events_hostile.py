@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_events import rows, use
 
-from ingest.errors import IngestError
-from ingest.events import NULL, Column, scan
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events import NULL, Column, scan
 
 BIG = 4 << 20
 GOOD = '{"name":"a","ts":1}'

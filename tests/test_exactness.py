@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import store
+from npulens import ingest
+from npulens.ingest.store import runs
 
 #: 2026, where float64 microseconds move in steps of 0.25 us.
 EPOCH = 1_780_000_000_000_000_000
@@ -98,7 +98,7 @@ def there_and_back(write: Callable[[Path, Stamps], Path], path: Path, count: int
     rows = stamps(count, seed=count)
     run = ingest.load(write(path, rows), path / "store").runs[0]
     assert run.run_id, run.reason
-    con = store.open_run(path / "store", run.run_id)
+    con = runs.open_run(path / "store", run.run_id)
     origin = con.execute("SELECT origin_ns FROM run").fetchall()[0][0]
     assert origin == min(ts for ts, _ in rows)
     found = con.execute("SELECT ts_ns, dur_ns FROM span").fetchall()

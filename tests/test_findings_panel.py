@@ -11,13 +11,14 @@ import judged
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from analysis.causes import CAUSES
-from analysis.finding import Evidence
-from analysis.strip import Strip
-from app import context, i18n, judging
-from app.charts import evidence
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.causes import CAUSES
+from npulens.analysis.device.strip import Strip
+from npulens.analysis.finding import Evidence
+from npulens.app import context, run_check
+from npulens.app.charts import evidence
+from npulens.app.text import i18n
+from npulens.ingest.store import runs as stores
 
 DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
 MARKUP = '<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:'
@@ -39,8 +40,8 @@ def texts(page: AppTest) -> str:
 
 def every_finding() -> None:
     """The page of all findings, as the dashboard draws it."""
-    from app import context
-    from app.pages import findings
+    from npulens.app import context
+    from npulens.app.pages.findings import page as findings
 
     findings.render(context.current())
 
@@ -103,9 +104,9 @@ def test_a_limit_that_is_moved_judges_again(place: Path) -> None:
 
 def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
     (run,) = stores.runs(place / "store")
-    settings = judging.settings(place / "npulens.toml")
-    detector = next(one for one in judging.ready(settings) if one.name == "longest")
-    bench = judging.bench(place / "store", run.run_id)
+    settings = run_check.settings(place / "npulens.toml")
+    detector = next(one for one in run_check.ready(settings) if one.name == "longest")
+    bench = run_check.bench(place / "store", run.run_id)
     (found,), outcome = bench.judge(detector, {}, settings)
     assert (outcome.outcome, found.saving_share) == ("found", 0.4)
     assert bench.judge(detector, {"min_share": 0.41}, settings)[1].outcome == "clean"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.regression.floor import margin, noise_floor
+from npulens.analysis.regression.floor import margin, noise_floor
 
 
 def test_the_floor_covers_the_nights_to_come() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import ingest
-from app import pages
-from app.cli import main
+from npulens import ingest
+from npulens.app import pages
+from npulens.app.cli import main
 from tests import test_kineto_npu, test_reader_cluster_analysis, test_reader_mindspore, test_reader_opprof
 from tests.test_pages_data import opened
 

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from ingest import events as scanner
-from ingest.events import plain
-from ingest.kineto import spools
+from npulens.ingest import events as scanner
+from npulens.ingest.events import plain
+from npulens.ingest.readers.kineto import spools
 from tests.fuzz.targets import events, kineto, names, target
 
 #: Inputs a target is given here; those that run a whole load in memory take half a second each.

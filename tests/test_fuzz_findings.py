@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import archive, capture
-from ingest.quota import Quota
+from npulens.ingest import archive
+from npulens.ingest.loading import capture
+from npulens.ingest.loading.quota import Quota
 from tests.fuzz.targets import database, target
 from tests.text_export import KERNEL, L1, ROOT, Event, load, processes, task, write
 

@@ -9,16 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ingest
-from analysis import maxplus
-from analysis.critical import critical_path, total_by_what
-from analysis.graph import graph
-from analysis.graph_draft import HOST, KERNEL, LAUNCH, Draft
-from analysis.intervals import Ints
-from analysis.maxplus import solve
-from analysis.run import Run
-from collectors.backends.simulated import AscendOptions, SimConfig, simulate, write_db, write_kineto, write_text
-from ingest import store
+from npulens import ingest
+from npulens.analysis.intervals import Ints
+from npulens.analysis.replay import maxplus
+from npulens.analysis.replay.critical import critical_path, total_by_what
+from npulens.analysis.replay.draft import HOST, KERNEL, LAUNCH, Draft
+from npulens.analysis.replay.graph import graph
+from npulens.analysis.replay.maxplus import solve
+from npulens.analysis.run import Run
+from npulens.collectors.simulator.simulated import (
+    AscendOptions,
+    SimConfig,
+    simulate,
+    write_db,
+    write_kineto,
+    write_text,
+)
+from npulens.ingest.store import runs as store
 from tests.random_runs import empty_connection, fill
 from tests.tablecase import connection
 

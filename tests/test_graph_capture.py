@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.graph_capture import Capture, captures
-from analysis.idle import idle
-from analysis.run import Run
-from analysis.views import install
-from ingest import store
+from npulens import ingest
+from npulens.analysis.idle.graph_capture import Capture, captures
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
+from npulens.analysis.views import install
+from npulens.ingest.store import runs
 from tests.kineto_files import TRACES, Event, task, x
 
 SECOND = TRACES.parent / "traces_2"
@@ -23,7 +23,7 @@ WITHIN = SECOND / "pytorch+ao@hist-41da88f0/tutorials/quantize_vit/bfloat16.json
 def run_of(path: Path, place: Path) -> Run:
     (run,) = ingest.load(path, place).runs
     assert run.run_id, run.reason
-    con = store.open_run(place, run.run_id)
+    con = runs.open_run(place, run.run_id)
     install(con)
     return Run(con)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import ingest
-from analysis.idle import idle
-from analysis.issue import tasks
-from analysis.pace import pace
-from analysis.run import Run
-from analysis.views import install
-from ingest import store
+from npulens import ingest
+from npulens.analysis.idle.issue import tasks
+from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
+from npulens.analysis.views import install
+from npulens.ingest.store import runs
 from tests.kineto_files import Event, task, x
 
 Made = Callable[[list[Event]], Run]
@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> Made:
         (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
         (run,) = ingest.load(tmp_path / "t.json", tmp_path / "store").runs
         assert run.run_id, run.reason
-        con = store.open_run(tmp_path / "store", run.run_id)
+        con = runs.open_run(tmp_path / "store", run.run_id)
         install(con)
         return Run(con)
 

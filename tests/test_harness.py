@@ -10,11 +10,11 @@ from math import comb
 
 import pytest
 
-from collectors.harness.outliers import outliers
-from collectors.harness.quantiles import bounds, needed, quantiles, rank
-from collectors.harness.steady import steadiness
-from collectors.harness.versus import judge, order, signed_rank, student, versus
-from collectors.harness.warmup import settled, warm_up
+from npulens.collectors.harness.outliers import outliers
+from npulens.collectors.harness.quantiles import bounds, needed, quantiles, rank
+from npulens.collectors.harness.steady import steadiness
+from npulens.collectors.harness.versus import judge, order, signed_rank, student, versus
+from npulens.collectors.harness.warmup import settled, warm_up
 from tests.bench.harness import LEVEL_NS as LEVEL
 from tests.bench.harness import series
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import history
-from ingest.errors import IngestError
-from ingest.history import Identity, Point
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 ROOT = Path(__file__).resolve().parent.parent
 DAY = 86_400 * 10**9
@@ -88,8 +88,8 @@ def test_a_person_takes_a_point_out_and_puts_it_back(tmp_path: Path) -> None:
 
 def test_processes_write_at_the_same_time(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from ingest import history\n"
-        "from ingest.history import Identity, Point\n"
+        "import sys; from pathlib import Path; from npulens.ingest.store import history\n"
+        "from npulens.ingest.store.history import Identity, Point\n"
         "for n in range(20):\n"
         "    history.add(Path(sys.argv[1]), Identity('w'), [Point('', 'm', 'ns', 'lower', 1.0, n, None,"
         " f'{sys.argv[2]}.{n}')])\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.regression.covariates import Suspect, suspects
+from npulens.analysis.regression.covariates import Suspect, suspects
 
 NIGHTS = [
     {

@@ -12,19 +12,19 @@ import pytest
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
-from analysis.regression.covariates import Suspect
-from app.cli import main
-from app.histories import confirming, judged
-from ingest import history
-from ingest.history import Identity, Point
+from npulens.analysis.regression.covariates import Suspect
+from npulens.app.cli import main
+from npulens.app.histories import confirming, judged
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 DAY, FIRST = 86_400 * 10**9, 1_767_225_600 * 10**9  # 1 January 2026
 WHO = Identity("=1+1" + hostile_capture.MARKUP, "8 ranks", "", "8 x Ascend910B3", "Kunpeng")
 
 
 def page_of() -> None:
-    from app import context
-    from app.pages import history
+    from npulens.app import context
+    from npulens.app.pages.history import page as history
 
     history.render(context.current())
 

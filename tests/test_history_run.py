@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.split import breakdown
-from ingest import history, history_run, store
+from npulens import ingest
+from npulens.analysis.split import breakdown
+from npulens.ingest.store import history, history_run, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "sample_traces"
@@ -46,7 +46,7 @@ def test_a_loaded_run_is_in_the_history_with_what_it_measured(tmp_path: Path, ca
     (run,) = ingest.load(capture, where).runs
     (who,) = history.identities(where)
     assert (who.workload, who.hardware, who.host) == ("train.py", "4 x npu", "Kunpeng · 64")
-    rows = [row for row in breakdown(store.open_run(where, run.run_id or "")) if row.step is not None]
+    rows = [row for row in breakdown(runs.open_run(where, run.run_id or "")) if row.step is not None]
     assert len(rows) == 4  # two ranks, two steps
     for metric, column in (("step_ns", "dur_ns"), ("computing_ns", "computing_ns"), ("idle_ns", "idle_ns")):
         (point,) = history.series(where, who.key, metric)
@@ -81,7 +81,7 @@ def test_points_outlive_their_capture(tmp_path: Path, small: Path) -> None:
     where = tmp_path / "store"
     (run,) = ingest.load(small, where).runs
     before = history.everything(where)
-    store.remove(where, run.run_id or "")
+    runs.remove(where, run.run_id or "")
     assert history.everything(where) == before != {}
 
 
@@ -106,7 +106,7 @@ def test_the_night_does_not_change_who_it_is(tmp_path: Path, capture: Path) -> N
         info.write_text(json.dumps(said | {"traceName": "other"}))
     moved = capture.rename(tmp_path / "tomorrow")
     ingest.load(moved, where)
-    assert len(store.runs(where)) == 2 and len(history.identities(where)) == 1
+    assert len(runs.runs(where)) == 2 and len(history.identities(where)) == 1
 
 
 def test_a_load_goes_on_where_the_history_is_damaged(tmp_path: Path, small: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import store
+from npulens import ingest
+from npulens.ingest.store import runs
 from tests.hostile import archives
 from tests.hostile.corpora import planted
 from tests.hostile.kinds import FAMILIES, KINDS
@@ -66,7 +66,7 @@ def test_public_corpora(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 #: Loads what it is given through `ingest.load` and prints how many bytes of memory that has cost this process.
 _WAITING = """
 import json, os, sys
-import ingest
+from npulens import ingest
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 store, *paths = sys.argv[1:]
@@ -99,7 +99,7 @@ def test_a_job_of_more_ranks_than_there_can_be_is_of_unknown_size(tmp_path: Path
     assert '"world_size": ' + "9" * 18 in (planted.path / "profiler_metadata.json").read_text()
     (run,) = ingest.load(planted.path, tmp_path / "store").runs
     assert run.status == "complete"
-    assert [run.world_size for run in store.runs(tmp_path / "store")] == [None]
+    assert [run.world_size for run in runs.runs(tmp_path / "store")] == [None]
 
 
 @pytest.mark.parametrize("first", ["", "{0}", "[1]"])

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import capture
-from ingest.ascend import rankdir
-from ingest.errors import IngestError, one_line
-from ingest.sqlite import Database, is_sqlite
+from npulens import ingest
+from npulens.ingest.errors import IngestError, one_line
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.ascend import rankdir
+from npulens.ingest.readers.sqlite import Database, is_sqlite
 from tests.hostile.kineto import good, trace
 from tests.text_export import KERNEL, L1, ROOT, load, write
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app import hosts
+from npulens.app import hosts
 
 ROOT = Path(__file__).resolve().parents[1]
 

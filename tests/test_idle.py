@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ingest
-from analysis.blame import alike, said
-from analysis.culprit import codes
-from analysis.host_names import special
-from analysis.idle import CODES, idle
-from analysis.run import Run
-from analysis.split import breakdown
-from ingest import store
+from npulens import ingest
+from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.culprit import codes
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.pieces import CODES, idle
+from npulens.analysis.run import Run
+from npulens.analysis.split import breakdown
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 STEP = {"id": 1, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 1000}
@@ -289,7 +289,7 @@ def _captures() -> list[Path]:
 @pytest.mark.parametrize("capture", _captures(), ids=lambda path: f"{path.parent.name}/{path.name}"[-40:])
 def test_causes_sum_to_the_idle_time_of_real_captures(capture: Path, tmp_path: Path) -> None:
     for loaded in ingest.load([capture], tmp_path).runs:
-        con = store.open_run(tmp_path, str(loaded.run_id))
+        con = runs.open_run(tmp_path, str(loaded.run_id))
         run = Run(con)
         found = run.get(idle)
         rows = breakdown(con)

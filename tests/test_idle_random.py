@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.engine import check
-from analysis.host_names import HOST_KINDS
-from analysis.idle import CODES, Idle, idle
-from analysis.issue import WORK
-from analysis.run import Run
-from analysis.split import breakdown
+from npulens.analysis.engine import check
+from npulens.analysis.idle.host_names import HOST_KINDS
+from npulens.analysis.idle.issue import WORK
+from npulens.analysis.idle.pieces import CODES, Idle, idle
+from npulens.analysis.run import Run
+from npulens.analysis.split import breakdown
 from tests.random_runs import empty_connection, fill
 
 RUNS, TENTH, FIFTIETH = 1_000, 100, 20

@@ -7,7 +7,7 @@ import random
 import duckdb
 import pytest
 
-from ingest import in_order
+from npulens.ingest.tables import in_order
 
 Row = tuple[int, int, int, int]
 

@@ -17,12 +17,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from test_upload import call
 
-from app import grants, i18n, inbox, tally, tickets
-from app.context import Context
-from app.inbox import Outcome
-from app.panels import refusal
-from app.tally import Refused
-from ingest import store as stores
+from npulens.app.context import Context
+from npulens.app.intake import drop_folders, invitations, load_queue, load_results, signed_tokens
+from npulens.app.intake.load_queue import Outcome
+from npulens.app.intake.signed_tokens import Refused
+from npulens.app.text import i18n
+from npulens.ingest.store import runs as stores
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,36 +48,36 @@ def elsewhere(place: Path, program: str) -> str:
 
 
 def test_the_secret_is_the_owners_alone_and_made_once(place: Path) -> None:
-    mint = "from app import tickets; print(tickets.mint(place, 1, 1, 10, 1)[0])"
+    mint = "from npulens.app.intake import invitations; print(invitations.mint(place, 1, 1, 10, 1)[0])"
     token = elsewhere(place, mint)
     secret = place / ".secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     before = secret.read_bytes()
-    assert tickets.ticket(place, token).bytes == 10, "a token of one process is good in every other"
+    assert invitations.ticket(place, token).bytes == 10, "a token of one process is good in every other"
     assert elsewhere(place, mint) and secret.read_bytes() == before
-    tally.revoke(place)
+    signed_tokens.revoke(place)
     with pytest.raises(Refused, match="bad_token"):
-        tickets.ticket(place, token)
+        invitations.ticket(place, token)
 
 
 def test_a_token_of_another_store_or_kind_opens_nothing(place: Path, tmp_path: Path) -> None:
-    foreign, _ = tickets.mint(tmp_path / "other", 1, 1, 10, 1)
-    of_a_drop, given = grants.grant(place, 1, 10)
-    mine, _ = tickets.mint(place, 1, 1, 10, 1)
+    foreign, _ = invitations.mint(tmp_path / "other", 1, 1, 10, 1)
+    of_a_drop, given = drop_folders.grant(place, 1, 10)
+    mine, _ = invitations.mint(place, 1, 1, 10, 1)
     for token in (foreign, of_a_drop, mine[:-1], mine + "A", "", "é"):
         with pytest.raises(Refused, match="bad_token"):
-            tickets.ticket(place, token)
+            invitations.ticket(place, token)
     with pytest.raises(Refused, match="bad_token"):
-        grants.admit(place, mine)
-    grants.discard(given)
+        drop_folders.admit(place, mine)
+    drop_folders.discard(given)
 
 
 def test_a_ticket_ends_with_its_hours(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    token, given = tickets.mint(place, 1, 1, 10, 0.5)
+    token, given = invitations.mint(place, 1, 1, 10, 0.5)
     now = time.time
-    monkeypatch.setattr(tickets.time, "time", lambda: now() + 1801)
+    monkeypatch.setattr(invitations.time, "time", lambda: now() + 1801)
     with pytest.raises(Refused, match="ticket_over"):
-        tickets.ticket(place, token)
+        invitations.ticket(place, token)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_a_ticket_ends_with_its_hours(place: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_a_ticket_may_not_allow_more_than_the_server(captures: int, files: int, size: int, hours: float) -> None:
     with pytest.raises(Refused, match="bad_ticket"):
-        tickets.mint(Path("/nonexistent"), captures, files, size, hours)
+        invitations.mint(Path("/nonexistent"), captures, files, size, hours)
 
 
 def test_a_ticket_is_counted_once_by_many_at_a_time(place: Path) -> None:
-    _, given = tickets.mint(place, 5, 100, 100, 1)
+    _, given = invitations.mint(place, 5, 100, 100, 1)
     passed: list[int] = []
 
     def spend() -> None:
         try:
-            tickets.spend(place, given, 1, 1)
+            invitations.spend(place, given, 1, 1)
             passed.append(1)
         except Refused as refused:
             assert refused.key == "ticket_used"
@@ -105,36 +105,36 @@ def test_a_ticket_is_counted_once_by_many_at_a_time(place: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(passed) == 5 and tickets.left(place, given) == (0, 95, 95)
-    tickets.give_back(place, given, 1, 1)
-    assert tickets.left(place, given) == (1, 96, 96)
+    assert len(passed) == 5 and invitations.left(place, given) == (0, 95, 95)
+    invitations.give_back(place, given, 1, 1)
+    assert invitations.left(place, given) == (1, 96, 96)
 
 
 def test_a_drop_granted_by_one_server_arrives_at_another(place: Path) -> None:
-    program = "from app import grants; print(grants.grant(place, 1, 3)[0])"
+    program = "from npulens.app.intake import drop_folders; print(drop_folders.grant(place, 1, 3)[0])"
     token = elsewhere(place, program)
     assert call("PUT", "/api/upload/file?path=a", token, [b"abc"])[0] == 200
     assert call("POST", "/api/upload/done", token, [])[0] == 200
-    [count] = (place / grants.FOLDER).glob("*.count")
-    given = grants.Grant(count.stem, count.with_suffix(""), 1, 3)
+    [count] = (place / drop_folders.FOLDER).glob("*.count")
+    given = drop_folders.Grant(count.stem, count.with_suffix(""), 1, 3)
     assert given.whole and given.closed and given.capture.read_bytes() == b"abc"
 
 
 def test_curl_loads_and_is_told_the_run(place: Path, tmp_path: Path) -> None:
-    token, given = tickets.mint(place, 2, 2, 10**6, 1)
+    token, given = invitations.mint(place, 2, 2, 10**6, 1)
     status, body = call("PUT", "/api/upload/capture/big%20one.json", token, [capture(tmp_path / "x")])
     said = json.loads(body)
     run = stores.runs(place)[0]
     assert (status, said["run_id"], said["status"]) == (200, run.run_id, "complete")
     assert said["url"].endswith(f"/?run={run.run_id}") and said["error"] is None
     assert run.label == said["runs"][0]["label"] == "big one.json"
-    assert tickets.left(place, given)[:2] == (1, 1)
+    assert invitations.left(place, given)[:2] == (1, 1)
 
 
 def test_curl_sends_an_archive(place: Path, tmp_path: Path) -> None:
     trace = capture(tmp_path / "x")
     packed = archives_made.tar_of(tmp_path / "a.tgz", [("job/t.json", trace), ("job/notes.txt", b"x")], "w:gz")
-    token, _ = tickets.mint(place, 2, 2, 10**6, 1)
+    token, _ = invitations.mint(place, 2, 2, 10**6, 1)
     status, body = call("PUT", "/api/upload/capture/job.tgz", token, [packed.read_bytes()])
     said = json.loads(body)
     assert (status, said["status"], [run["label"] for run in said["runs"]]) == (200, "complete", ["job.tgz"])
@@ -142,44 +142,44 @@ def test_curl_sends_an_archive(place: Path, tmp_path: Path) -> None:
     status, body = call("PUT", "/api/upload/capture/b.gz", token, [bomb])
     said = json.loads(body)
     assert (status, said["runs"][0]["error"]["kind"]) == (422, "archive_bomb") and str(place) not in body.decode()
-    assert not any((place / ".staging").iterdir()) and not any((place / grants.FOLDER).glob("*.count"))
+    assert not any((place / ".staging").iterdir()) and not any((place / drop_folders.FOLDER).glob("*.count"))
 
 
 def test_what_nobody_can_read_is_422_and_does_not_use_up_the_ticket_but_its_bytes(place: Path) -> None:
-    token, given = tickets.mint(place, 1, 1, 100, 1)
+    token, given = invitations.mint(place, 1, 1, 100, 1)
     status, body = call("PUT", "/api/upload/capture/poem.json", token, [b"no capture"])
     said = json.loads(body)
     assert (status, said["run_id"], said["status"], said["url"]) == (422, None, "refused", None)
     assert said["runs"][0]["error"]["kind"] == "unknown_format" and "poem.json" in said["error"]
     assert str(place) not in body.decode()
-    assert tickets.left(place, given) == (1, 1, 90)
+    assert invitations.left(place, given) == (1, 1, 90)
 
 
 def test_a_spent_ticket_is_refused_in_a_sentence_and_takes_nothing(place: Path, tmp_path: Path) -> None:
-    token, given = tickets.mint(place, 1, 1, 10**6, 1)
+    token, given = invitations.mint(place, 1, 1, 10**6, 1)
     assert call("PUT", "/api/upload/capture/a", token, [capture(tmp_path / "x")])[0] == 200
     status, body = call("PUT", "/api/upload/capture/b", token, [b"1"])
     assert status == 403 and json.loads(body)["refused"] == "ticket_used"
     assert "Ask for a new one" in json.loads(body)["message"]
-    small, _ = tickets.mint(place, 1, 1, 3, 1)
+    small, _ = invitations.mint(place, 1, 1, 3, 1)
     assert call("PUT", "/api/upload/capture/b", small, [b"1234"])[0] == 413
-    assert [path for path in (place / grants.FOLDER).iterdir() if path.is_dir()] == []
+    assert [path for path in (place / drop_folders.FOLDER).iterdir() if path.is_dir()] == []
 
 
 def test_a_broken_capture_may_come_again(place: Path) -> None:
-    token, given = tickets.mint(place, 1, 1, 100, 1)
+    token, given = invitations.mint(place, 1, 1, 100, 1)
     assert call("PUT", "/api/upload/capture/a", token, [b"12"], length=5)[0] == 400
     assert call("PUT", "/api/upload/capture/..", token, [b"12"])[0] == 400
-    assert tickets.left(place, given) == (1, 1, 100)
-    assert [path for path in (place / grants.FOLDER).iterdir() if path.is_dir()] == []
+    assert invitations.left(place, given) == (1, 1, 100)
+    assert [path for path in (place / drop_folders.FOLDER).iterdir() if path.is_dir()] == []
 
 
 def test_more_loads_than_places_wait_their_turn_and_all_end(place: Path, tmp_path: Path) -> None:
     loads = []
-    for world in range(2, 2 + inbox.AT_ONCE + 2):
-        _, given = grants.grant(place, 1, 10**6)
+    for world in range(2, 2 + load_queue.AT_ONCE + 2):
+        _, given = drop_folders.grant(place, 1, 10**6)
         (given.folder / "trace.json").write_bytes(capture(tmp_path / "x", world))
-        loads.append(inbox.submit(inbox.Load(given, place, "trace.json")))
+        loads.append(load_queue.submit(load_queue.Load(given, place, "trace.json")))
     assert any(load.waiting for load in loads)
     loads[-1].stop()
     assert all(load.done.wait(120) for load in loads)
@@ -195,7 +195,7 @@ def test_every_refusal_has_what_it_is_and_what_to_do_in_both_languages(tmp_path:
         ctx = Context(lang, tmp_path, (), None, None)
         for kind in kinds:
             run = {"run_id": None, "error": {"kind": kind, "message": "the very words", "path": "x\u202e.zip"}}
-            said = "\n".join(refusal.lines(ctx, "drop", Outcome((run,), None)))
+            said = "\n".join(load_results.lines(ctx, "drop", Outcome((run,), None)))
             assert i18n.say(lang, f"upload.remedy_{kind}") in said and "the very words" in said
             assert "\u202e" not in said
 
@@ -203,14 +203,14 @@ def test_every_refusal_has_what_it_is_and_what_to_do_in_both_languages(tmp_path:
 def courier_page() -> None:
     import streamlit as st
 
-    from app.panels import courier
+    from npulens.app.intake import courier_page as courier
 
     courier.show(st.query_params["drop"])
 
 
 @pytest.fixture
 def some_run(place: Path, tmp_path: Path) -> Iterator[str]:
-    import ingest
+    from npulens import ingest
 
     (tmp_path / "trace.json").write_bytes(capture(tmp_path / "x"))
     ingest.load(tmp_path / "trace.json", place, label="the secret project")
@@ -219,7 +219,7 @@ def some_run(place: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_colleague_sees_what_may_come_and_nothing_else(lang: str, place: Path, some_run: str) -> None:
-    token, given = tickets.mint(place, 1, 50, 10**9, 1)
+    token, given = invitations.mint(place, 1, 50, 10**9, 1)
     page = AppTest.from_function(courier_page, default_timeout=60)
     page.query_params["drop"], page.query_params["lang"] = token, lang
     page.run()
@@ -229,21 +229,21 @@ def test_a_colleague_sees_what_may_come_and_nothing_else(lang: str, place: Path,
     page.query_params["drop"] = "forged"
     page.run()
     assert [element.value for element in page.text] == [i18n.say(lang, "upload.bad_token")]
-    tickets.spend(place, given, 1, 1)
+    invitations.spend(place, given, 1, 1)
     page.query_params["drop"] = token
     page.run()
     assert [element.value for element in page.text] == [i18n.say(lang, "upload.ticket_used")]
 
 
 def test_the_command_line_mints_the_very_curl_command(place: Path) -> None:
-    command = [sys.executable, "-m", "app.cli", "token", "--store", str(place), "--files", "3", "--hours", "2",
+    command = [sys.executable, "-m", "npulens.app.cli", "token", "--store", str(place), "--files", "3", "--hours", "2",
                "--bytes", "1000", "--url", "http://npu-box:8501/", "--json"]  # fmt: skip
     said = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     assert said["curl"] == (
-        f"curl -T CAPTURE -H '{tickets.TOKEN_HEADER}: {said['token']}' http://npu-box:8501/api/upload/capture/"
+        f"curl -T CAPTURE -H '{invitations.TOKEN_HEADER}: {said['token']}' http://npu-box:8501/api/upload/capture/"
     )
     assert said["link"] == f"http://npu-box:8501/?drop={said['token']}"
-    given = tickets.ticket(place, said["token"])
+    given = invitations.ticket(place, said["token"])
     assert (given.captures, given.files, given.bytes) == (3, 3, 1000) and 7190 < given.until - time.time() < 7210
     refused = subprocess.run([*command, "--hours", "99999"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "744 hours" in refused.stderr

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.intervals import Intervals
+from npulens.analysis.intervals import Intervals
 
 RANGE = 60
 spans = st.lists(st.tuples(st.integers(0, RANGE), st.integers(0, 12)), max_size=14)

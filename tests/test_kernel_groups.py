@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.fusions import chains, operations, rules, traffic
-from analysis.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, pace, usual
-from analysis.run import Run
-from analysis.tail import Bounds, tail
-from analysis.tensors import dtype, tensors
+from npulens.analysis.device.fusions import chains, operations, rules, traffic
+from npulens.analysis.device.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, pace, usual
+from npulens.analysis.device.tail import Bounds, tail
+from npulens.analysis.device.tensors import dtype, tensors
+from npulens.analysis.run import Run
 from tests.tablecase import connection
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collectors import kernels
-from collectors.workloads.workload import NotHere
+from npulens.collectors import kernels
+from npulens.collectors.workloads.workload import NotHere
 
 there = {name: importlib.util.find_spec(name) is not None for name in ("torch", "triton")}
 needs_triton = pytest.mark.skipif(not all(there.values()), reason="triton, and torch with it, is not installed")

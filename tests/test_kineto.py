@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ingest.finish import finish
+from npulens.ingest.tables.finish import finish
 from tests.kineto_files import (
     B200,
     DEVICE_KINDS,

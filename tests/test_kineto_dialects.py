@@ -14,15 +14,16 @@ import duckdb
 import numpy as np
 import pytest
 
-import ingest
-from analysis.culprit import codes
-from analysis.host_spans import hosts
-from analysis.idle import idle
-from analysis.kernels import identity, kernels
-from analysis.run import Run
-from analysis.views import install
-from ingest import store
-from ingest.readers import Facts, kineto, memory_timeline, readers
+from npulens import ingest
+from npulens.analysis.device.kernels import identity, kernels
+from npulens.analysis.idle.culprit import codes
+from npulens.analysis.idle.host_spans import hosts
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
+from npulens.analysis.views import install
+from npulens.ingest.readers import Facts, readers
+from npulens.ingest.readers.kineto import read_kineto, read_memory_timeline
+from npulens.ingest.store import runs
 from tests.kineto_files import REAL, TRACES, Event, Maker, clipped, length, merged, ns, task, x
 
 SECOND = TRACES.parent / "traces_2"
@@ -53,7 +54,7 @@ def content(path: Path) -> bytes:
 def loaded(path: Path, place: Path) -> duckdb.DuckDBPyConnection:
     (run,) = ingest.load(path, place).runs
     assert run.run_id, run.reason
-    return store.open_run(place, run.run_id)
+    return runs.open_run(place, run.run_id)
 
 
 def sums(con: duckdb.DuckDBPyConnection, rank: int) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def test_a_bare_list_of_2020_has_the_split_of_its_events(tmp_path: Path) -> None
 def test_every_file_is_told_by_what_it_holds_whatever_its_name(tmp_path: Path) -> None:
     names, tried = random.Random(1), 0
     for path in [*REAL, *second()]:
-        claim = kineto.sniff(path)
+        claim = read_kineto.sniff(path)
         assert claim is not None, path
         plain, raw = content(path), path.read_bytes()
         packed = gzip.compress(plain, 1) if raw == plain else raw
@@ -141,7 +142,7 @@ def test_lists_of_others_are_left_alone(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.5, "dur": 2, "pid": 1, "tid": 1, "args": {}}
     for events in ([event], [event, {**event, "args": {"correlation": 1}, "pid": "Ascend Hardware"}], [1, 2], [[1, 2]]):
         other.write_text(json.dumps(events))
-        assert kineto.sniff(other) is None and memory_timeline.sniff(other) is None
+        assert read_kineto.sniff(other) is None and read_memory_timeline.sniff(other) is None
     (refused,) = ingest.load(other, tmp_path / "store").runs
     assert refused.error and refused.error["kind"] == "unknown_json"
 
@@ -225,7 +226,7 @@ def test_labels_are_ranks_only_where_there_are_several(tmp_path: Path) -> None:
     def facts(*pids: str) -> tuple[tuple[int, Facts], ...]:
         path = tmp_path / "t.json"
         path.write_text(json.dumps({"traceEvents": [{**event, "pid": pid} for pid in pids]}))
-        claim = kineto.sniff(path)
+        claim = read_kineto.sniff(path)
         assert claim is not None
         return claim.shared
 
@@ -267,16 +268,16 @@ def test_memory_timelines(form: str, name: str, packed: bool, tmp_path: Path) ->
 
 
 def test_a_long_memory_timeline_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_timeline, "_BLOCK", 37)
-    from ingest.draft import Draft
+    monkeypatch.setattr(read_memory_timeline, "_BLOCK", 37)
+    from npulens.ingest.tables.draft import Draft
 
     for form, text in (("raw", json.dumps(CHANGES)), ("sums", json.dumps([TIMES, ROWS]))):
         path = tmp_path / form
         path.write_text(text)
-        claim = memory_timeline.sniff(path)
+        claim = read_memory_timeline.sniff(path)
         assert claim is not None
         draft = Draft(tmp_path / f"draft_{form}", 0)
-        memory_timeline.read(claim, draft)
+        read_memory_timeline.read(claim, draft)
         (last,) = draft.con.execute("SELECT allocated_bytes FROM total_raw ORDER BY ts_ns DESC LIMIT 1").fetchall()
         assert last == (4202,)
         draft.close()

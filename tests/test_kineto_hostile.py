@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import IngestError
-from ingest.finish import finish
-from ingest.kineto import head
-from ingest.readers import kineto
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers.kineto import head, read_kineto
+from npulens.ingest.tables.finish import finish
 from tests.kineto_files import REAL, TRACES, Loaded, Maker, task, x
 
 
@@ -85,7 +84,7 @@ def test_metadata_wins_over_the_file_name(made: Maker) -> None:
 
 @needs_traces
 def test_rank_and_world_of_real_files() -> None:
-    claims = {p.name: kineto.sniff(p) for p in REAL}
+    claims = {p.name: read_kineto.sniff(p) for p in REAL}
     ranks = {name: claim.facts.rank for name, claim in claims.items() if claim}
     assert len(ranks) == len({p.name for p in REAL}), "a Kineto file was not recognised"
     assert ranks["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"] == 34
@@ -103,7 +102,7 @@ def test_rank_and_world_of_real_files() -> None:
 def test_no_other_json_is_claimed() -> None:
     others = [p for p in TRACES.rglob("*.json*") if p.is_file() and p not in REAL]
     assert len(others) > 50
-    assert [str(p) for p in others if kineto.sniff(p)] == []
+    assert [str(p) for p in others if read_kineto.sniff(p)] == []
 
 
 # --- hostile ---------------------------------------------------------------------------------------------------------
@@ -229,8 +228,8 @@ NOT_OURS = {
 def test_other_files_are_not_claimed(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(content)
-    assert kineto.sniff(path) is None
-    assert kineto.sniff(tmp_path) is None
+    assert read_kineto.sniff(path) is None
+    assert read_kineto.sniff(tmp_path) is None
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.split import breakdown
-from ingest import store
+from npulens import ingest
+from npulens.analysis.split import breakdown
+from npulens.ingest.store import runs
 from tests.kineto_files import Event, Maker, x
 
 
@@ -104,6 +104,6 @@ def test_the_split_of_a_native_trace(tmp_path: Path) -> None:
     path = tmp_path / "rank0.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": job()}))
     (run,) = ingest.load(path, tmp_path / "store").runs
-    step = breakdown(store.open_run(tmp_path / "store", str(run.run_id)))[1]
+    step = breakdown(runs.open_run(tmp_path / "store", str(run.run_id)))[1]
     assert (step.step, step.dur_ns, step.computing_ns, step.communication_not_overlapped_ns, step.copy_ns,
             step.idle_ns, step.residual_ns) == (7, 100_000, 30_000, 20_000, 10_000, 40_000, 0)  # fmt: skip

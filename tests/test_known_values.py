@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import ingest
-from analysis.split import Row, breakdown
-from ingest import store
+from npulens import ingest
+from npulens.analysis.split import Row, breakdown
+from npulens.ingest.store import runs
 
 #: 0.001 us
 TOLERANCE_NS = 1
@@ -51,7 +51,7 @@ def rows(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
         directory = traces / name.split("/ASCEND_PROFILER_OUTPUT")[0]
         run = ingest.load(directory, where).runs[0]
         assert run.run_id, run.reason
-        found[name] = breakdown(store.open_run(where, run.run_id))
+        found[name] = breakdown(runs.open_run(where, run.run_id))
     return found
 
 

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ingest
-from analysis.arrival_order import orders
-from analysis.clock import clock
-from analysis.collectives import POINT_TO_POINT, collectives, from_the_end
-from analysis.critical import held_by, unmovable
-from analysis.engine import check
-from analysis.finding import Change
-from analysis.intervals import Intervals, Ints
-from analysis.lateness import late_peers, waited_less
-from analysis.run import Run
-from analysis.waits import CLOCK, PEERS, SAID, TASKS, waits
-from analysis.whatif import saved_ns
-from ingest.connection import open_run
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.finding import Change
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.ranks.arrival_order import orders
+from npulens.analysis.ranks.clock import clock
+from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives, from_the_end
+from npulens.analysis.ranks.lateness import late_peers, waited_less
+from npulens.analysis.ranks.waits import CLOCK, PEERS, SAID, TASKS, waits
+from npulens.analysis.replay.critical import held_by, unmovable
+from npulens.analysis.replay.whatif import saved_ns
+from npulens.analysis.run import Run
+from npulens.ingest.store.connection import open_run
 from tests.tablecase import connection
 from tests.test_waits import of, operator
 

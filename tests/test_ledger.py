@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import ingest
-from app.cli import main
-from ingest import quota, store
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.app.cli import main
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import quota
+from npulens.ingest.store import runs
 from tests import archives_made as made
 from tests.conftest import SHARED
 from tests.test_archive import job
@@ -51,7 +52,7 @@ def test_read_beside_refused(tmp_path: Path, store_dir: Path) -> None:
     assert all(reason for fate, reason in found.values() if fate != "read")
     assert {each.run_id for each in report.files if each.fate == "read"} == {run_id}
     assert [(run.error or {})["kind"] for run in report.runs if run.run_id is None] == ["html"]
-    kept = store.manifest(store_dir, str(run_id))["passed_over"]
+    kept = runs.manifest(store_dir, str(run_id))["passed_over"]
     assert sorted(Path(row["path"]).name for row in kept) == ["profiler.log", "torch.op_range"]
     again = ingest.load(source, store_dir)
     assert again.files == report.files, "what is known already has the same fates"
@@ -130,7 +131,7 @@ def test_disk_is_a_limit_that_is_refused_cleanly(tmp_path: Path, store_dir: Path
     with pytest.raises(IngestError) as error:
         ingest.load(source, store_dir, max_disk="1M")
     assert error.value.kind == "disk_quota" and "--max-disk" in str(error.value)
-    assert list((store_dir / ".staging").iterdir()) == [] and store.runs(store_dir) == []
+    assert list((store_dir / ".staging").iterdir()) == [] and runs.runs(store_dir) == []
 
 
 def test_time_is_a_limit_that_is_refused_cleanly(tmp_path: Path, store_dir: Path) -> None:
@@ -138,7 +139,7 @@ def test_time_is_a_limit_that_is_refused_cleanly(tmp_path: Path, store_dir: Path
     with pytest.raises(IngestError) as error:
         ingest.load(tmp_path / "t.json", store_dir, max_time="0.01s")
     assert error.value.kind == "too_slow" and "--max-time" in str(error.value)
-    assert list((store_dir / ".staging").iterdir()) == [] and store.runs(store_dir) == []
+    assert list((store_dir / ".staging").iterdir()) == [] and runs.runs(store_dir) == []
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 import tablecase
 
-import ingest
-from analysis import views
-from analysis.look import communication as look
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import communication as look
+from npulens.ingest.store import runs
 
 TWO_RANKS = "Ascend+msinsight/test/data/pytorch/text/level1"
 
@@ -141,7 +141,7 @@ def test_a_real_capture_agrees_with_brute_force(shared_traces: Path, tmp_path: P
     tasks = span[span["kind"] == "comm_task"].merge(comm.drop(columns="rank"), on="span_id")
     moves = tasks[~tasks["task_type"].str.contains("wait|record|value|notify", case=False)]
     moves = moves[moves["src_rank"].notna() & moves["dst_rank"].notna()]
-    con = store.open_run(tmp_path, str(run.run_id))
+    con = runs.open_run(tmp_path, str(run.run_id))
     views.install(con)
     rows = look.links(con, "tasks")
     assert rows["bytes"].sum() == moves["bytes"].sum()

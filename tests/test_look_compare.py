@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tablecase import connection
 
-import ingest
-from analysis.look import alike, compare
-from analysis.look.matched import matched
-from analysis.views import install
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.look import alike, compare
+from npulens.analysis.look.matched import matched
+from npulens.analysis.views import install
+from npulens.ingest.store import runs as stores
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
 

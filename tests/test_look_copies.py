@@ -9,10 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 
-import ingest
-from analysis import split, views
-from analysis.look import copies as look
-from ingest import store
+from npulens import ingest
+from npulens.analysis import split, views
+from npulens.analysis.look import copies as look
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 Con = duckdb.DuckDBPyConnection
@@ -102,7 +102,7 @@ def test_on_real_captures_it_agrees_with_the_split_and_the_view(
     level: str, shared_traces: Path, store_dir: Path
 ) -> None:
     ingest.load(shared_traces / "Ascend+msinsight/test/data/pytorch" / level, store_dir)
-    con = store.open_run(store_dir, store.runs(store_dir)[0].run_id)
+    con = runs.open_run(store_dir, runs.runs(store_dir)[0].run_id)
     views.install(con)
     found = look.copies(con)
     rows = {row.rank: row for row in split.breakdown(con) if row.step is None}

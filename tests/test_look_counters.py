@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 import tablecase
 
-import ingest
-from analysis import views
-from analysis.look import counters as look
-from app.charts import counters as chart
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import counters as look
+from npulens.app.pages.counters import charts as chart
+from npulens.ingest.store import runs
 
 TWO_RANKS = "Ascend+msinsight/test/data/pytorch/text/level2"
 
@@ -93,7 +93,7 @@ def test_panels_draw_each_line_with_its_own_hue_and_dash() -> None:
 def test_a_real_capture_agrees_with_brute_force(shared_traces: Path, tmp_path: Path) -> None:
     run = ingest.load(shared_traces / TWO_RANKS, tmp_path).runs[0]
     samples = pd.read_parquet(tmp_path / str(run.run_id) / "sample.parquet")
-    con = store.open_run(tmp_path, str(run.run_id))
+    con = runs.open_run(tmp_path, str(run.run_id))
     views.install(con)
     rows = look.series(con).set_index(["rank", "counter", "series"])
     groups = samples.groupby(["rank", "counter", "series"])

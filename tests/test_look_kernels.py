@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import ingest
-from analysis import views
-from analysis.look import kernel_detail as deeper
-from analysis.look import kernels as look
-from analysis.look.kernels import Filter
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import kernel_detail as deeper
+from npulens.analysis.look import kernels as look
+from npulens.analysis.look.kernels import Filter
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 Con = duckdb.DuckDBPyConnection
@@ -204,8 +204,8 @@ def test_random_runs_against_brute_force(seed: int) -> None:
 @pytest.mark.shared
 def test_on_a_real_capture_it_is_what_the_view_and_the_parquet_files_say(shared_traces: Path, store_dir: Path) -> None:
     ingest.load(shared_traces / "Ascend+msinsight/test/data/pytorch/text/level1", store_dir)
-    run_id = store.runs(store_dir)[0].run_id
-    con = store.open_run(store_dir, run_id)
+    run_id = runs.runs(store_dir)[0].run_id
+    con = runs.open_run(store_dir, run_id)
     views.install(con)
     for rank in (0, 1):
         mine = look.table(con, "shape", Filter(ranks=(rank,)))

@@ -8,10 +8,10 @@ from typing import Any
 import duckdb
 import pytest
 
-import ingest
-from analysis import views
-from analysis.look import launch as look
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import launch as look
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 Con = duckdb.DuckDBPyConnection
@@ -116,7 +116,7 @@ def curve_keeps(con: Con, rank: int) -> None:
 @pytest.mark.shared
 def test_on_a_real_capture_curves_keep_their_extremes(shared_traces: Path, store_dir: Path) -> None:
     ingest.load(shared_traces / "Ascend+msinsight/test/data/pytorch/text/level1", store_dir)
-    con = store.open_run(store_dir, store.runs(store_dir)[0].run_id)
+    con = runs.open_run(store_dir, runs.runs(store_dir)[0].run_id)
     views.install(con)
     for rank in (0, 1):
         curve_keeps(con, rank)

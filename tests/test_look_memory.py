@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 import tablecase
 
-import ingest
-from analysis import views
-from analysis.look import memory as look
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import memory as look
+from npulens.ingest.store import runs
 
 TWO_RANKS = "Ascend+msinsight/test/data/pytorch/db/level1"
 
@@ -127,7 +127,7 @@ def test_a_real_peak_agrees_with_brute_force(shared_traces: Path, tmp_path: Path
     run = ingest.load(shared_traces / TWO_RANKS, tmp_path).runs[0]
     folder = tmp_path / str(run.run_id)
     samples, events = (pd.read_parquet(folder / f"memory_{name}.parquet") for name in ("sample", "event"))
-    con = store.open_run(tmp_path, str(run.run_id))
+    con = runs.open_run(tmp_path, str(run.run_id))
     views.install(con)
     for rank in (0, 1):
         mine = samples[(samples["rank"] == rank) & (samples["component"] == "PTA")]

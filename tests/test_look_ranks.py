@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tablecase
 
-from analysis import views
-from analysis.look import ranks as look
-from app.charts import ranks as chart
+from npulens.analysis import views
+from npulens.analysis.look import ranks as look
+from npulens.app.pages.ranks import charts as chart
 
 
 def _said(key: str, _values: object = None) -> str:

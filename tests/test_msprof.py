@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.backends._ascend import AscendOptions
-from collectors.backends.simulated import write_text
-from ingest.ascend import exports
+from npulens.collectors.simulator.simulated import write_text
+from npulens.collectors.writers.ascend import AscendOptions
+from npulens.ingest.readers.ascend.text import exports
 from tests.msprof_export import (
     PROF,
     STAMP,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.backends._ascend import AscendOptions
-from collectors.backends.simulated import write_both, write_text
-from ingest import capture
-from ingest.draft import Draft
-from ingest.readers import torch_npu_db
+from npulens.collectors.simulator.simulated import write_both, write_text
+from npulens.collectors.writers.ascend import AscendOptions
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.ascend import read_torch_npu_db
+from npulens.ingest.tables.draft import Draft
 from tests import torch_npu_db_files
 from tests.msprof_export import (
     KERNEL,
@@ -95,7 +95,7 @@ def test_a_database_about_two_devices_is_two_ranks(tmp_path: Path) -> None:
     assert [(s.facts.rank, s.facts.rank_source) for s in sources] == [(3, "device id"), (4, "device id")]
     for source, expected in zip(sources, ([(10,)], [(30,)]), strict=True):
         draft = Draft(tmp_path / f"d{source.device}", 0)
-        torch_npu_db.read(source.claims[0], draft)
+        read_torch_npu_db.read(source.claims[0], draft)
         (select,) = draft.selects["span"]
         assert draft.con.execute(f"SELECT dur_ns FROM ({select})").fetchall() == expected
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import nest
+from npulens.ingest.tables import nest
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 80), st.sampled_from([0, 1, 2, 5, 9, 30, 70])), max_size=40)
 

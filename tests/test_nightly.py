@@ -14,8 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.nightly import dating, kept, process
-from ingest import history
+from npulens.app.nightly import dating, kept
+from npulens.app.nightly.gathering import process
+from npulens.ingest.store import history
 from tests.nights.lab import Lab, job, keys
 
 PAIRS = 'base = { env = { VALUE = "100" } }\nhead = { env = { VALUE = "105" } }\n'

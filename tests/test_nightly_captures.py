@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest import history
+from npulens.ingest.store import history
 from tests.nights.lab import Lab, keys
 from tests.nights.world import simulated
 
@@ -54,8 +54,8 @@ def test_a_watched_folder_brings_what_is_new_and_names_what_is_broken(
 
 
 def test_a_change_says_what_it_is_made_of_to_the_nanosecond(tmp_path: Path, captures: tuple[bytes, bytes]) -> None:
-    from app.nightly import parts
-    from app.nightly.night import Row
+    from npulens.app.nightly import parts
+    from npulens.app.nightly.night import Row
 
     lab = Lab(tmp_path, WATCH)
     for day, content in enumerate(captures, 1):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.nightly import config, steps
-from ingest.errors import IngestError
+from npulens.app.nightly import config, steps
+from npulens.ingest.errors import IngestError
 
 GOOD = """
 [night]

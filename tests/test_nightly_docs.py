@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from app.cli import main
-from app.nightly import config
+from npulens.app.cli import main
+from npulens.app.nightly import config
 from tests.nights.lab import Lab, job
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "nightly.md").read_text()
@@ -63,7 +63,7 @@ def test_the_commands_of_workflow_cron_and_unit_run(tmp_path: Path) -> None:
 
 
 def test_the_words_of_the_page_are_those_of_the_report() -> None:
-    from app.words.nightly import TEXT
+    from npulens.app.nightly.words import TEXT
 
     for word in ("regressed", "machine", "improved", "same", "ambiguous", "young"):
         assert f"| {TEXT[f'verdict_{word}'][0]} |" in PAGE

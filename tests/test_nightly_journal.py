@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.nightly import dating, journal
+from npulens.app.nightly import dating, journal
 
 LINES = (
     b'{"what": "night", "label": "2026-03-01", "at_ns": 5, "clock_ns": 7, "steps": 4}',

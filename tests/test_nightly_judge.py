@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.regression.covariates import Suspect
-from app.nightly import judge, knowledge
-from app.nightly.confirm import confirm
-from app.nightly.judge import Court
-from app.nightly.night import Hint, Night, Row
-from app.nightly.results import Value
-from app.nightly.tonight import Measured, keep
-from ingest.history import Identity
+from npulens.analysis.regression.covariates import Suspect
+from npulens.app.nightly import judge, knowledge
+from npulens.app.nightly.confirm import confirm
+from npulens.app.nightly.gathering.results import Value
+from npulens.app.nightly.judge import Court
+from npulens.app.nightly.night import Hint, Night, Row
+from npulens.app.nightly.tonight import Measured, keep
+from npulens.ingest.store.history import Identity
 
 DAY = 86_400 * 10**9
 #: Around 100 without a pattern: by hand.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.nightly import notify
+from npulens.app.nightly.written import notify
 from tests.nights.lab import Lab, job
 
 pytest.importorskip("apprise", reason="apprise is not installed")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.charts import nights as charts
-from app.nightly import as_html, as_markdown
+from npulens.app.nightly.written import as_html, as_markdown
+from npulens.app.pages.nights import charts
 from tests.hostile_names import NAMES
 from tests.nights.lab import Lab, job
 
@@ -17,8 +17,8 @@ PAIRS = 'base = { env = { VALUE = "100" } }\nhead = { env = { VALUE = "105" } }\
 
 
 def page_of() -> None:
-    from app import context
-    from app.pages import nights
+    from npulens.app import context
+    from npulens.app.pages.nights import page as nights
 
     nights.render(context.current())
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.backends import probe
-from collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, METRICS
+from npulens.collectors.backends import probe
+from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, METRICS
 from tests.npu.contract import facts, lacking, members, problems
 
 ROOT = Path(__file__).resolve().parent.parent

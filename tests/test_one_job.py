@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import store
+from npulens import ingest
+from npulens.ingest.store import runs
 from tests.text_export import comm_lanes, comm_op, processes, task, write
 
 GROUPS = {"group_name_0": {"group_name": "default_group", "group_rank": 0, "global_ranks": [0, 1]}}
@@ -36,9 +36,9 @@ def test_a_rank_without_stamps_joins_and_moves_nothing(tmp_path: Path) -> None:
         alone = ingest.load(left, where).runs[0].run_id
         joined = ingest.load(right, where, join=alone).runs[0]
         assert joined.ranks == (0, 1) and joined.run_id is not None
-        manifest = store.manifest(where, joined.run_id)
+        manifest = runs.manifest(where, joined.run_id)
         assert manifest["dur_ns"] == 500_000 and manifest["origin_ns"] == 1_700_000_000_000_000_000
-        con = store.open_run(where, joined.run_id)
+        con = runs.open_run(where, joined.run_id)
         assert con.execute("SELECT rank, first_ns, last_ns FROM rank ORDER BY rank").fetchall() == [
             (0, 0, 500_000), (1, None, None),
         ]  # fmt: skip
@@ -54,7 +54,7 @@ def test_operators_of_communication_json_give_a_rank_its_times(tmp_path: Path) -
     analysed = {"step7": {"collective": {"hcom_allReduce__1_0_1@123": told}}}
     (output / "communication.json").write_text(json.dumps(analysed))
     run = ingest.load(directory, tmp_path / "s").runs[0]
-    con = store.open_run(tmp_path / "s", run.run_id or "")
+    con = runs.open_run(tmp_path / "s", run.run_id or "")
     query = "SELECT kind, name, dur_ns, collective, wait_ns FROM span JOIN comm USING (span_id)"
     assert con.execute(query).fetchall() == [
         ("comm_op", "hcom_allReduce__1_0_1", 400_000, "allreduce", 300_000)
@@ -62,7 +62,7 @@ def test_operators_of_communication_json_give_a_rank_its_times(tmp_path: Path) -
     trace = [*processes(), *comm_lanes(), comm_op("hcom_allReduce__1_9_1", 0, 10), task("MatMul1", 0, 5, "AI_CORE")]
     write(directory, trace)
     run = ingest.load(directory, tmp_path / "t").runs[0]
-    con = store.open_run(tmp_path / "t", run.run_id or "")
+    con = runs.open_run(tmp_path / "t", run.run_id or "")
     assert con.execute("SELECT name FROM span WHERE kind = 'comm_op'").fetchall() == [("hcom_allReduce__1_9_1",)]
 
 
@@ -81,6 +81,6 @@ def test_a_real_job_of_four_ranks_is_one_run(shared_traces: Path, tmp_path: Path
     begun = ingest.load(apart[:2], tmp_path / "u").runs
     (joined,) = ingest.load(apart[2:], tmp_path / "u", join=begun[0].run_id).runs
     assert joined.ranks == (0, 1, 2, 3)
-    manifests = [store.manifest(tmp_path / "s", run.run_id or ""), store.manifest(tmp_path / "u", joined.run_id or "")]
+    manifests = [runs.manifest(tmp_path / "s", run.run_id or ""), runs.manifest(tmp_path / "u", joined.run_id or "")]
     assert manifests[0]["origin_ns"] == manifests[1]["origin_ns"] and manifests[0]["dur_ns"] == manifests[1]["dur_ns"]
     assert manifests[0]["dur_ns"] < 1_000_000_000

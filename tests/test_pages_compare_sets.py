@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 from test_compare_command import capture
 from test_pages_data import LANGUAGES, opened, table, texts
 
-import ingest
-from app.cli import main
-from app.numbers import NoNumbers, numbers
+from npulens import ingest
+from npulens.app.cli import main
+from npulens.app.text.number_lists import NoNumbers, numbers
 
 SAMPLES = Path(ingest.__file__).resolve().parents[1] / "sample_traces"
 DRIFT = (0, 11, -8, 5)  # us a step, of one capture against another of the same job

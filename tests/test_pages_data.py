@@ -10,13 +10,14 @@ import judged
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from analysis.discovery import detectors
-from analysis.look import learned
-from analysis.settings import DEFAULT
-from app import docs_of, i18n
-from app.charts import compare as chart
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.discovery import detectors
+from npulens.analysis.look import learned
+from npulens.analysis.settings import DEFAULT
+from npulens.app import docs_of
+from npulens.app.pages.compare import charts as chart
+from npulens.app.text import i18n
+from npulens.ingest.store import runs as stores
 
 LANGUAGES = ("en", "zh")
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
@@ -27,9 +28,9 @@ MARKED = ("markdown", "caption", "subheader", "title", "header", "info", "error"
 def page_of(name: str) -> None:
     import importlib
 
-    from app import context
+    from npulens.app import context
 
-    importlib.import_module(f"app.pages.{name}").render(context.current())
+    importlib.import_module(f"npulens.app.pages.{name}.page").render(context.current())
 
 
 def opened(name: str, lang: str, query: Mapping[str, str]) -> AppTest:
@@ -251,8 +252,8 @@ def test_accuracy_is_only_taken_from_a_page_of_ours(tmp_path: Path) -> None:
 
 
 def test_every_table_and_view_is_documented() -> None:
-    from analysis.views import views
-    from ingest import schema
+    from npulens.analysis.views import views
+    from npulens.ingest.tables import schema
 
     names = {relation.name for relation in docs_of.relations()}
     assert names == set(schema.tables()) | {view.name for view in views()}

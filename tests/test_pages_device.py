@@ -9,11 +9,11 @@ import hostile_capture
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from app import i18n
-from app.charts import copies as copy_chart
-from app.charts import kernels as kernel_chart
-from app.charts import launch as launch_chart
+from npulens import ingest
+from npulens.app.charts import kernels as kernel_chart
+from npulens.app.pages.copies import charts as copy_chart
+from npulens.app.pages.launch import charts as launch_chart
+from npulens.app.text import i18n
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("en", "zh")
@@ -22,22 +22,22 @@ VIEWS = ("slow", "pipes", "source", "instances", "durations")
 
 
 def kernels() -> None:
-    from app import context
-    from app.pages import kernels as page
+    from npulens.app import context
+    from npulens.app.pages.kernels import page
 
     page.render(context.current())
 
 
 def launch() -> None:
-    from app import context
-    from app.pages import launch as page
+    from npulens.app import context
+    from npulens.app.pages.launch import page
 
     page.render(context.current())
 
 
 def copies() -> None:
-    from app import context
-    from app.pages import copies as page
+    from npulens.app import context
+    from npulens.app.pages.copies import page
 
     page.render(context.current())
 

@@ -9,7 +9,7 @@ import hostile_capture
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
+from npulens import ingest
 
 PAGES = ("ranks", "communication", "memory", "counters")
 LANGUAGES = ("en", "zh")
@@ -26,9 +26,9 @@ QUESTION = {
 def _page(name: str) -> None:
     import importlib
 
-    from app import context
+    from npulens.app import context
 
-    importlib.import_module(f"app.pages.{name}").render(context.current())
+    importlib.import_module(f"npulens.app.pages.{name}.page").render(context.current())
 
 
 def opened(name: str, lang: str) -> AppTest:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import ingest
-from analysis import views
-from analysis.look.path import Named, Part, followed, path
-from analysis.look.path import Path as Found
-from analysis.run import Run
-from app.cli import main
-from ingest import store
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look.path import Named, Part, followed, path
+from npulens.analysis.look.path import Path as Found
+from npulens.analysis.run import Run
+from npulens.app.cli import main
+from npulens.ingest.store import runs as store
 from tests.tablecase import connection
 from tests.test_graph import REAL
 

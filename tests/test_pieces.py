@@ -8,13 +8,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from ingest import draft, in_order
-from ingest import finish as finishing
-from ingest.ascend import links
-from ingest.draft import Draft
-from ingest.finish import Part, finish
-from ingest.kineto import tables as kineto_tables
-from ingest.readers import kineto, torch_npu_text
+from npulens.ingest.readers.ascend import read_torch_npu_text
+from npulens.ingest.readers.ascend.text import links
+from npulens.ingest.readers.kineto import read_kineto
+from npulens.ingest.readers.kineto import tables as kineto_tables
+from npulens.ingest.tables import draft, in_order
+from npulens.ingest.tables import finish as finishing
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import Part, finish
 from tests.kineto_files import TRACES as KINETO
 from tests.kineto_files import Maker, flow, task, x
 from tests.test_torch_npu_text import TEXT
@@ -49,7 +50,9 @@ def _read(reader: Any, path: Path, scratch: Path) -> tuple[dict[str, list[tuple[
 
 @pytest.mark.shared
 @pytest.mark.parametrize(
-    ("reader", "path"), [(torch_npu_text, TEXT / "level1/rank0_ascend_pt"), (kineto, RESNET)], ids=["text", "kineto"]
+    ("reader", "path"),
+    [(read_torch_npu_text, TEXT / "level1/rank0_ascend_pt"), (read_kineto, RESNET)],
+    ids=["text", "kineto"],
 )
 def test_small_pieces_make_the_same_tables(
     reader: Any, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from collectors.__main__ import _parser
-from collectors.profilers import dynamic_profile
-from collectors.settings import HOST_SYSTEM, METRICS, Settings
+from npulens.collectors.__main__ import _parser
+from npulens.collectors.profilers import dynamic_profile
+from npulens.collectors.settings import HOST_SYSTEM, METRICS, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def collectors(*arguments: str) -> tuple[int, dict[str, object]]:
     done = subprocess.run(
-        [sys.executable, "-m", "collectors", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "npulens.collectors", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors import zipapp
+from npulens.collectors import zipapp
 
 ROOT = Path(__file__).resolve().parent.parent
 CARRIED = {path.relative_to(ROOT).as_posix(): path for path in zipapp.carried() if path.suffix == ".py"}
@@ -120,7 +120,7 @@ for name in {names!r}:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
         assert error.name in ("torch", "triton", "torch_npu"), error
-from collectors.__main__ import main
+from npulens.collectors.__main__ import main
 sys.exit(main(["workloads"]))
 """
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

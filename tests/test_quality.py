@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from analysis.capability import CAPABILITIES, capabilities
-from analysis.collect import Recipe
-from analysis.engine import Finding
-from analysis.finding import Change, Words
-from analysis.quality import POINTS, Part, Quality, quality, score_of
-from analysis.run import Run
-from analysis.strip import strip
+from npulens.analysis.capability import CAPABILITIES, capabilities
+from npulens.analysis.collect import Recipe
+from npulens.analysis.device.strip import strip
+from npulens.analysis.engine import Finding
+from npulens.analysis.finding import Change, Words
+from npulens.analysis.quality import POINTS, Part, Quality, quality, score_of
+from npulens.analysis.run import Run
 from tests.tablecase import connection
 
 CONTRACT = (

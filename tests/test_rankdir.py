@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.ascend import rankdir
-from ingest.draft import Draft
+from npulens.ingest.readers.ascend import rankdir
+from npulens.ingest.tables.draft import Draft
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 REAL = TRACES / "Ascend+msinsight" / "test" / "data" / "pytorch" / "text" / "level1" / "rank1_ascend_pt"

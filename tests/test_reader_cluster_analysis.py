@@ -10,12 +10,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-import ingest
-from analysis import views
-from analysis.look import rank_sums, ranks
-from analysis.split import breakdown
-from ingest import capture, store
-from ingest.readers import cluster_analysis
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import rank_sums, ranks
+from npulens.analysis.split import breakdown
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.cluster import read_cluster_analysis
+from npulens.ingest.store import runs
 
 HEAD = (
     "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
@@ -59,7 +60,7 @@ def output(directory: Path) -> Path:
 def loaded(tmp_path: Path) -> tuple[ingest.LoadedRun, duckdb.DuckDBPyConnection]:
     (run,) = ingest.load(output(tmp_path / "cluster_analysis_output"), tmp_path / "store").runs
     assert run.run_id, run.reason
-    return run, store.open_run(tmp_path / "store", run.run_id)
+    return run, runs.open_run(tmp_path / "store", run.run_id)
 
 
 def test_one_analysis_is_a_partial_run_of_every_rank_it_names(
@@ -145,7 +146,7 @@ def test_a_database_says_the_same(tmp_path: Path) -> None:
         )  # fmt: skip
     (run,) = ingest.load(tmp_path / "cluster_analysis.db", tmp_path / "store").runs
     assert run.ranks == (0, 8)
-    found = store.open_run(tmp_path / "store", str(run.run_id)).execute(
+    found = runs.open_run(tmp_path / "store", str(run.run_id)).execute(
         "SELECT rank, step, computing_ns, free_ns, source FROM profiler_step ORDER BY rank"
     )
     assert found.fetchall() == [(rank, 5, 1500, 3250, "ClusterStepTraceTime") for rank in (0, 8)]
@@ -155,7 +156,7 @@ def test_a_real_analysis_alone(shared_traces: Path, tmp_path: Path) -> None:
     (tmp_path / "alone").mkdir()
     shutil.copy(shared_traces / REAL, tmp_path / "alone")
     (run,) = ingest.load(tmp_path / "alone", tmp_path / "store").runs
-    con = store.open_run(tmp_path / "store", str(run.run_id))
+    con = runs.open_run(tmp_path / "store", str(run.run_id))
     with sqlite3.connect(f"file:{tmp_path / 'alone' / 'analysis.db'}?mode=ro", uri=True) as real:
         (computing, free) = real.execute("SELECT computing, free FROM StepTraceTime").fetchone()
         (operators,) = real.execute("SELECT count(*) FROM CommAnalyzerTime").fetchone()
@@ -203,7 +204,7 @@ def test_the_summary_fills_only_what_the_steps_lack(tmp_path: Path) -> None:
         "0,50,1,2,3,4,5\n0,51,1.5,2,3,5,6\n"
     )
     (run,) = ingest.load(made, tmp_path / "store").runs
-    found = store.open_run(tmp_path / "store", str(run.run_id)).execute(
+    found = runs.open_run(tmp_path / "store", str(run.run_id)).execute(
         "SELECT step, computing_ns, communication_not_overlapped_ns, overlapped_ns, free_ns, source FROM profiler_step "
         "WHERE rank = 0 ORDER BY step"
     )
@@ -216,4 +217,4 @@ def test_the_summary_fills_only_what_the_steps_lack(tmp_path: Path) -> None:
 def test_groups_alone_are_not_claimed(tmp_path: Path) -> None:
     """Rank directories carry a file of this name."""
     made = write(tmp_path / "x", communication_group="{}")
-    assert cluster_analysis.sniff(made / "communication_group.json") is None
+    assert read_cluster_analysis.sniff(made / "communication_group.json") is None

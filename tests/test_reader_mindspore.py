@@ -14,11 +14,12 @@ from typing import Any
 import duckdb
 import pytest
 
-import ingest
-from ingest import capture, store
-from ingest.draft import Draft
-from ingest.errors import IngestError
-from ingest.readers import mindspore
+from npulens import ingest
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.mindspore import read_mindspore
+from npulens.ingest.store import runs
+from npulens.ingest.tables.draft import Draft
 
 RESOURCE = "mindspore-ai+mindinsight/tests/utils/resource"
 REAL = f"{RESOURCE}/run_1/normal_run/profiler"
@@ -31,7 +32,7 @@ def loaded(store_dir: Path) -> Loader:
     def load(path: Path) -> tuple[ingest.LoadedRun, duckdb.DuckDBPyConnection]:
         (run,) = ingest.load(path, store_dir).runs
         assert run.run_id, run.reason
-        return run, store.open_run(store_dir, run.run_id)
+        return run, runs.open_run(store_dir, run.run_id)
 
     return load
 
@@ -47,7 +48,7 @@ def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
 def real(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ingest.LoadedRun, Any, Path]:
     place = tmp_path_factory.mktemp("mindspore")
     (run,) = ingest.load(shared_traces / REAL, place).runs
-    return run, store.open_run(place, str(run.run_id)), shared_traces / REAL
+    return run, runs.open_run(place, str(run.run_id)), shared_traces / REAL
 
 
 def calls(directory: Path) -> list[tuple[int, int, int, str]]:
@@ -67,7 +68,7 @@ def test_real_files_are_one_rank_named_by_their_number(real: tuple[ingest.Loaded
     run, con, directory = real
     assert (run.ranks, run.formats, run.status) == ((1,), ("mindspore",), "partial")
     assert rows(con, "SELECT rank_source, backend FROM rank") == [("file name", "npu")]
-    claim = mindspore.sniff(directory / "flops_1.txt")
+    claim = read_mindspore.sniff(directory / "flops_1.txt")
     assert claim is not None and sorted(claim.files) == sorted(directory.iterdir()), "every file is part of the run"
 
 
@@ -158,9 +159,9 @@ def test_real_files_one_by_one_are_a_run_or_a_reason(shared_traces: Path, tmp_pa
         draft = Draft(tmp_path / f"draft{number}", 1)
         if path.name.startswith(("min_cycle", "step_trace_point")):
             with pytest.raises(IngestError, match="load the whole profiler directory"):
-                mindspore.read(source.claims[0], draft)
+                read_mindspore.read(source.claims[0], draft)
         else:
-            mindspore.read(source.claims[0], draft)
+            read_mindspore.read(source.claims[0], draft)
             assert draft.selects, path.name
         draft.close()
 
@@ -245,7 +246,7 @@ def test_framework_fills_what_the_timeline_lacks(loaded: Loader, tmp_path: Path)
 
 
 def test_steps_alone_say_nothing_of_computing(loaded: Loader, tmp_path: Path) -> None:
-    from analysis.split import breakdown
+    from npulens.analysis.split import breakdown
 
     run, con = loaded(make(tmp_path / "a", None, [(1000, 1100), (1100, 1250)]))
     assert [(row.step, row.dur_ns, row.computing_ns, row.idle_ns) for row in breakdown(con)] == [

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.split import breakdown
-from ingest import capture, store
+from npulens import ingest
+from npulens.analysis.split import breakdown
+from npulens.ingest.loading import capture
+from npulens.ingest.store import runs as store
 
 BASIC = (
     "Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq\n"

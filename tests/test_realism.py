@@ -34,11 +34,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import ingest
-from collectors.backends.simulated import AscendOptions, SimConfig, simulate, write_db, write_text
-from collectors.scenarios._plant import Options, plan
-from collectors.scenarios._plant import write as write_case
-from ingest import store
+from npulens import ingest
+from npulens.collectors.planting.plant import Options, plan
+from npulens.collectors.planting.plant import write as write_case
+from npulens.collectors.simulator.simulated import AscendOptions, SimConfig, simulate, write_db, write_text
+from npulens.ingest.store import runs as store
 
 Values = npt.NDArray[np.float64]
 

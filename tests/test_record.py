@@ -8,9 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-import ingest
-from collectors.backends.simulated import AscendOptions, Job, write_both, write_db, write_kineto, write_text
-from ingest import store
+from npulens import ingest
+from npulens.collectors.simulator.simulated import AscendOptions, Job, write_both, write_db, write_kineto, write_text
+from npulens.ingest.store import runs
 from tests.simjob import KINETO, TORCH_NPU_DB, TORCH_NPU_TEXT, expected_links, expected_spans, expected_transfers, job
 
 RANKS = 4
@@ -20,7 +20,7 @@ ROUTES = ("host_to_device", "torch_to_npu", "task_queue", "fwdbwd")
 def loaded(directory: Path, where: Path) -> duckdb.DuckDBPyConnection:
     report = ingest.load(directory, where)
     assert [(run.status, run.ranks) for run in report.runs] == [("complete", tuple(range(RANKS)))], report
-    return store.open_run(where, report.runs[0].run_id or "")
+    return runs.open_run(where, report.runs[0].run_id or "")
 
 
 def stored_spans(con: duckdb.DuckDBPyConnection, rank: int) -> Counter[tuple[object, ...]]:
@@ -136,5 +136,5 @@ def test_a_damaged_half_leaves_the_other(tmp_path: Path) -> None:
     report = ingest.load(tmp_path / "both", tmp_path / "store")
     kept = [run for run in report.runs if run.run_id]
     assert len(kept) == 1 and kept[0].ranks == tuple(range(RANKS))
-    con = store.open_run(tmp_path / "store", kept[0].run_id or "")
+    con = runs.open_run(tmp_path / "store", kept[0].run_id or "")
     assert stored_spans(con, 0) == recorded_spans(made, 0, TORCH_NPU_TEXT)

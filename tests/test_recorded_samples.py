@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.look import learned
-from app import judging, telling
-from collectors import recorded_samples
-from collectors.workloads.workload import workload
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.look import learned
+from npulens.app import run_check
+from npulens.app.text import wording
+from npulens.collectors import recorded_samples
+from npulens.collectors.workloads.workload import workload
+from npulens.ingest.store import runs as stores
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = [ROOT / "sample_traces" / sample.name for sample in recorded_samples.SAMPLES]
@@ -56,10 +57,10 @@ def test_a_sample_is_what_its_manifest_says(home: Path) -> None:
 def test_a_sample_loads_and_is_judged_honestly(home: Path, tmp_path: Path) -> None:
     (run,) = ingest.load(home, tmp_path).runs
     assert run.run_id and run.status == "complete" and run.ranks == (0,)
-    check = judging.judge(tmp_path, run.run_id)
+    check = run_check.judge(tmp_path, run.run_id)
     assert not check.findings and {found.outcome for found in check.outcomes} == {"not_measured"}
-    assert telling.answer(check, "en").startswith("No device activity was recorded")
-    assert telling.answer(check, "zh").startswith("没有采集到设备活动")
+    assert wording.answer(check, "en").startswith("No device activity was recorded")
+    assert wording.answer(check, "zh").startswith("没有采集到设备活动")
     named = [event["name"] for event in json.loads(described(home)[2])["traceEvents"] if event.get("cat") == "cpu_op"]
     con = stores.open_run(tmp_path, run.run_id)
     assert learned.level(con, ()).level == "cpu"  # what the Learn page says of the evidence
@@ -87,6 +88,6 @@ def test_redaction_leaves_packages_and_numbers(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_the_command_records_them_again(tmp_path: Path) -> None:
     shutil.copytree(HOMES[0], tmp_path / HOMES[0].name)  # an older recording, which goes
-    subprocess.run([sys.executable, "-m", "collectors.samples", "--cpu", str(tmp_path)], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "npulens.collectors.samples", "--cpu", str(tmp_path)], check=True, cwd=ROOT)
     for home in HOMES:
         test_a_sample_is_what_its_manifest_says(tmp_path / home.name)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.redact import Redactor
-from ingest.redact_rules import SUSPECT
+from npulens.ingest.store.redact import Redactor
+from npulens.ingest.store.redact_rules import SUSPECT
 
 STAYS = [
     "torch/nn/modules/module.py(1501): _call_impl", "aten::add", "c10d::allreduce_", "MatMulV3", "HBM 0/Read", "N/A",

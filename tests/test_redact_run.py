@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-import ingest
-from app.cli import main
-from ingest import schema, store
+from npulens import ingest
+from npulens.app.cli import main
+from npulens.ingest.store import runs as store
+from npulens.ingest.tables import schema
 
 SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
 HOST, USER = "atlas-rack7-n03", "zhangwei7"

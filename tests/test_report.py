@@ -12,9 +12,9 @@ import judged
 import pytest
 from click.testing import CliRunner, Result
 
-import ingest
-from app.cli import main
-from app.report.as_markdown import text as markdown
+from npulens import ingest
+from npulens.app.cli import main
+from npulens.app.report.as_markdown import text as markdown
 
 MARKUP = "<script>window.pwned=1</script><img src=x onerror=pwned>]]>![x](http://evil.invalid/b) @all `x` |a|\x00\x1b"
 

@@ -14,11 +14,14 @@ import hostile_capture
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import ingest
-from app import i18n, searching
-from ingest import IngestError, notes, store
-from ingest.notes import About
-from ingest.store import RunInfo
+from npulens import ingest
+from npulens.app import searching
+from npulens.app.text import i18n
+from npulens.ingest import IngestError
+from npulens.ingest.store import notes
+from npulens.ingest.store import runs as store
+from npulens.ingest.store.notes import About
+from npulens.ingest.store.runs import RunInfo
 
 LANGUAGES = ("en", "zh")
 HOSTILE = (
@@ -30,20 +33,21 @@ HOSTILE = (
 
 
 def manage() -> None:
-    from app import context
-    from app.pages import runs
+    from npulens.app import context
+    from npulens.app.pages.runs import page as runs
 
     runs.render(context.current())
 
 
 def edit() -> None:
-    from app import context
-    from app.panels import run_edit, run_trash
+    from npulens.app import context
+    from npulens.app.pages.runs import edit as run_edit
+    from npulens.app.pages.runs import trash
 
     ctx = context.current()
-    run_trash.undo(ctx)
+    trash.undo(ctx)
     run_edit.show(ctx, ctx.runs[:1])
-    run_trash.show(ctx)
+    trash.show(ctx)
 
 
 def opened(script: object, lang: str = "en") -> AppTest:
@@ -237,14 +241,14 @@ def test_texts_have_an_end(place: Path) -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_link_for_a_colleague_and_its_curl_command(lang: str, place: Path) -> None:
-    from app import tickets
+    from npulens.app.intake import invitations
 
     page = opened(manage, lang)
     page.number_input(key="invite_captures").set_value(2).run()
     page.button(key="invite_make").click().run()
     link, curl = (code.value for code in page.code)
     token = link.partition("?drop=")[2]
-    given = tickets.ticket(place, token)
+    given = invitations.ticket(place, token)
     assert given.captures == 2 and 23.9 < (given.until - time.time()) / 3600 < 24
     assert curl.startswith("curl -T CAPTURE -H ") and token in curl and curl.endswith("/api/upload/capture/")
 
@@ -253,7 +257,7 @@ def test_the_command_line_lists_what_is_said_and_searches(place: Path) -> None:
     notes.set_tags(place, called(place, "one").run_id, ["night"])
     notes.set_note(place, called(place, "one").run_id, "driver 25.2")
     store.remove(place, called(place, "two").run_id)
-    command = [sys.executable, "-m", "app.cli", "runs", "--store", str(place)]
+    command = [sys.executable, "-m", "npulens.app.cli", "runs", "--store", str(place)]
     root = Path(__file__).resolve().parent.parent
 
     def said(*words: str) -> list[tuple[str, str, list[str]]]:

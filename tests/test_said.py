@@ -10,9 +10,9 @@ from string import Formatter
 
 import pytest
 
-from app.said import messages as pairs
-from app.said import said, translated
-from ingest.assemble import _by_reason
+from npulens.app.text.translate import messages as pairs
+from npulens.app.text.translate import said, translated
+from npulens.ingest.tables.assemble import _by_reason
 
 INGEST = Path(__file__).resolve().parents[1] / "ingest"
 #: Where the message stands among the arguments of what says one.
@@ -97,10 +97,10 @@ def missing() -> list[str]:
 
 
 def test_every_message_of_reading_has_its_chinese() -> None:
-    """To satisfy it: add ("your sentence with {names}", "中文") to MESSAGES in app/words/ingest.py or refused.py."""
+    """To satisfy it: add ("your sentence with {names}", "中文") to MESSAGES of a file in app/text/words."""
     lacking = missing()
     assert not lacking, (
-        "These have no Chinese. Add a pair to MESSAGES in app/words/ingest.py (coverage) or app/words/refused.py "
+        "These have no Chinese. Add a pair to MESSAGES in app/text/words/ingest.py (coverage) or refused.py beside it "
         "(refusals); what nobody reads goes to QUIET in tests/test_said.py:\n" + "\n".join(lacking)
     )
 

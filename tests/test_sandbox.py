@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ingest import sandbox
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import sandbox
 
 MIB = 1 << 20
 LIMITS = sandbox.Limits(memory_bytes=2 * sandbox.GIB, file_bytes=MIB, cpu_s=30, wall_s=30.0)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from analysis.engine import detectors
-from analysis.finding import Words
-from analysis.say import ONLY_STEP, RECORDED, STEP, filled, per
-from analysis.settings import DEFAULT
+from npulens.analysis.engine import detectors
+from npulens.analysis.finding import Words
+from npulens.analysis.say import ONLY_STEP, RECORDED, STEP, filled, per
+from npulens.analysis.settings import DEFAULT
 
 EACH = re.compile(r"(?<!out )\b(?:of|in|times) (?:each|every|a) step\b|\beach step would\b|每步")
 

@@ -17,18 +17,18 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-import ingest
-from analysis.causes import CAUSES
-from analysis.run import Run
-from app.cli import main
-from collectors.backends._items import Collect, Item
-from collectors.backends._job import Job, Span
-from collectors.backends._simulate import simulate
-from collectors.scenarios._base import base_config
-from collectors.scenarios._fault import Fault
-from collectors.scenarios._plant import Case, Options, plan, scenarios, write
-from collectors.scenarios._truth import configured
-from ingest import store
+from npulens import ingest
+from npulens.analysis.causes import CAUSES
+from npulens.analysis.run import Run
+from npulens.app.cli import main
+from npulens.collectors.planting.base import base_config
+from npulens.collectors.planting.fault import Fault
+from npulens.collectors.planting.plant import Case, Options, plan, scenarios, write
+from npulens.collectors.planting.truth import configured
+from npulens.collectors.simulator.items import Collect, Item
+from npulens.collectors.simulator.job import Job, Span
+from npulens.collectors.simulator.simulate import simulate
+from npulens.ingest.store import runs as store
 from tests.simjob import KINETO, TORCH_NPU_DB, TORCH_NPU_TEXT, expected_spans
 from tests.test_scenarios_device import DEVICE
 

@@ -11,13 +11,13 @@ from typing import Any
 import duckdb
 import pytest
 
-import ingest
-from collectors.backends._job import Job, Kernel, Span
-from collectors.backends._simulate import simulate
-from collectors.scenarios._plant import Case, Options, plan, write
-from collectors.scenarios._replicate import replicate
-from collectors.scenarios.unfused import FAMILIES, WRITTEN_OUT
-from ingest import store
+from npulens import ingest
+from npulens.collectors.planting.plant import Case, Options, plan, write
+from npulens.collectors.planting.replicate import replicate
+from npulens.collectors.scenarios.unfused import FAMILIES, WRITTEN_OUT
+from npulens.collectors.simulator.job import Job, Kernel, Span
+from npulens.collectors.simulator.simulate import simulate
+from npulens.ingest.store import runs
 
 DEVICE = ("unfused", "copy_exposed", "aicpu", "layout_conversion", "slow_tail", "frequency_drop", "idle_cores",
           "comm_exposed")  # fmt: skip
@@ -33,7 +33,7 @@ def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     write(case, home)
     run = ingest.load(home / "capture", home / "store").runs[0]
     assert run.run_id, run.error
-    return Planted(name, case, store.open_run(home / "store", run.run_id))
+    return Planted(name, case, runs.open_run(home / "store", run.run_id))
 
 
 class Planted:
@@ -83,7 +83,7 @@ def test_a_long_capture_repeats_steps_kernels_and_truth(tmp_path: Path) -> None:
     """Laid end to end: the same kernels and types in each lap, where the truth says, and no session in between."""
     case = plan(["aicpu"], 3, Options(ranks=2, steps=2, level=1, format="text", missing_ranks=0, skew_ns=0))
     truth = replicate(case, tmp_path, laps=3)
-    con = store.open_run(tmp_path / "store", str(ingest.load(tmp_path / "capture", tmp_path / "store").runs[0].run_id))
+    con = runs.open_run(tmp_path / "store", str(ingest.load(tmp_path / "capture", tmp_path / "store").runs[0].run_id))
     slow = con.execute("SELECT s.rank, ts_ns, dur_ns FROM span s JOIN kernel USING (span_id) WHERE core = 'AI_CPU'")
     windows = truth["faults"][0]["windows"]
     found, ranks = slow.fetchall(), range(2)

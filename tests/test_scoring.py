@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.scoring import Rate, hits, score, scored
+from npulens.analysis.scoring import Rate, hits, score, scored
 
 
 def check(*findings: dict[str, Any], **outcomes: str) -> dict[str, Any]:

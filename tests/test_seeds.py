@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.recorder import Recorder, recording
-from collectors.settings import Settings
+from npulens.collectors.recorder import Recorder, recording
+from npulens.collectors.settings import Settings
 from tests import seeds
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis.regression.baseline import baseline
-from analysis.regression.series import Limits, judge_all, judge_series
+from npulens.analysis.regression.baseline import baseline
+from npulens.analysis.regression.series import Limits, judge_all, judge_series
 from tests.power.cells import history
 from tests.power.measured import generator
 

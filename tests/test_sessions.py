@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.sessions import Member, sessions
+from npulens.ingest.loading.sessions import Member, sessions
 
 S = 10**9
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from collectors.backends._job import CommOp, CommTask, HostOp, Job, RankRecord, Span
-from collectors.backends._profiler_rules import db_step_times, lanes, subtract, text_step_times, union
-from collectors.backends.simulated import Cost, SimConfig, simulate
+from npulens.collectors.simulator.job import CommOp, CommTask, HostOp, Job, RankRecord, Span
+from npulens.collectors.simulator.simulated import Cost, SimConfig, simulate
+from npulens.collectors.writers.profiler_rules import db_step_times, lanes, subtract, text_step_times, union
 from tests.simjob import expected_links, job, launched
 
 FLIGHT, TICK = 260, 20

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from collectors.backends._dialect import DIALECTS, FIRST_USE_NS
-from collectors.backends._job import CommOp, CommTask, Kernel, RankRecord
-from collectors.backends._simulate import simulate
-from collectors.scenarios._plant import Case, Options, plan, possible, scenarios, write
-from collectors.scenarios._truth import wall
+from npulens.collectors.planting.plant import Case, Options, plan, possible, scenarios, write
+from npulens.collectors.planting.truth import wall
+from npulens.collectors.simulator.dialect import DIALECTS, FIRST_USE_NS
+from npulens.collectors.simulator.job import CommOp, CommTask, Kernel, RankRecord
+from npulens.collectors.simulator.simulate import simulate
 from tests.simjob import database, ns, processes
 
 SMALL = Options(ranks=2, steps=2, level=1, missing_ranks=0, skew_ns=0)

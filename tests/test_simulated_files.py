@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from collectors.backends._job import CommTask, HostOp, Kernel, RankRecord
-from collectors.backends._profiler_rules import db_step_times, lanes
-from collectors.backends.simulated import (
-    AscendOptions,
-    write_both,
-)
+from npulens.collectors.simulator.job import CommTask, HostOp, Kernel, RankRecord
+from npulens.collectors.simulator.simulated import AscendOptions, write_both
+from npulens.collectors.writers.profiler_rules import db_step_times, lanes
 from tests.simjob import TORCH_NPU_TEXT, database, expected_links, expected_spans, job, ns, processes, rows
 
 RANK = 2

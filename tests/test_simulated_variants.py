@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from collectors.backends._job import Task
-from collectors.backends.simulated import (
+from npulens.collectors.simulator.job import Task
+from npulens.collectors.simulator.simulated import (
     AscendOptions,
     write_both,
     write_db,
@@ -157,7 +157,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_bundled_samples_are_what_the_command_makes(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "collectors.samples", str(tmp_path)], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "npulens.collectors.samples", str(tmp_path)], check=True, cwd=ROOT)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     bundled = ROOT / "sample_traces"
     kept = [path.relative_to(bundled) for home in tmp_path.iterdir() for path in (bundled / home.name).rglob("*")]

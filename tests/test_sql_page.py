@@ -14,14 +14,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from test_pages_data import MARKED, opened, texts
 
-import ingest
-from analysis.look.asked import EXAMPLES, limited, moment
-from analysis.views import install
-from app import asking
-from app.asking import Answered, Refused
-from app.panels import sql_answer
-from ingest import store as stores
-from ingest.query import MAX_ROWS
+from npulens import ingest
+from npulens.analysis.look.asked import EXAMPLES, limited, moment
+from npulens.analysis.views import install
+from npulens.app.pages.sql import answer as sql_answer
+from npulens.app.pages.sql import ask_process
+from npulens.app.pages.sql.ask_process import Answered, Refused
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.query import MAX_ROWS
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
 LANGUAGES = ("en", "zh")
@@ -34,12 +34,12 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return place, str(ingest.load(SAMPLES / "torch_npu_text", place).runs[0].run_id)
 
 
-def silent(query: asking.Asking) -> None:
+def silent(query: ask_process.Asking) -> None:
     """Waits without a word."""
 
 
 def ask(held: tuple[Path, str], query: str) -> Answered | Refused:
-    return asking.ended(*held, query, silent)
+    return ask_process.ended(*held, query, silent)
 
 
 def answered(held: tuple[Path, str], query: str) -> Answered:
@@ -61,7 +61,7 @@ def test_a_select_is_answered(held: tuple[Path, str]) -> None:
     "CALL pragma_version()",
 ])  # fmt: skip
 def test_only_one_select_is_run(held: tuple[Path, str], query: str) -> None:
-    assert asking.main(*held, query)["kind"] == "not_a_select"
+    assert ask_process.main(*held, query)["kind"] == "not_a_select"
 
 
 @pytest.mark.parametrize("query", [
@@ -70,7 +70,7 @@ def test_only_one_select_is_run(held: tuple[Path, str], query: str) -> None:
     "SELECT * FROM read_csv('http://example.invalid/x.csv')",
 ])  # fmt: skip
 def test_nothing_outside_the_run_is_read(held: tuple[Path, str], query: str) -> None:
-    found = asking.main(*held, query)
+    found = ask_process.main(*held, query)
     assert found["kind"] == "sql" and "root:" not in found["message"]
 
 
@@ -93,14 +93,14 @@ def living() -> set[int]:
 def test_a_query_without_end_is_stopped_with_all_its_children(
     held: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "WALL_S", 4.0)
+    monkeypatch.setattr(ask_process, "WALL_S", 4.0)
     began, seen = time.monotonic(), set[int]()
 
-    def tell(query: asking.Asking) -> None:
+    def tell(query: ask_process.Asking) -> None:
         assert query.process is not None
         seen.add(query.process.pid)
 
-    found = asking.ended(
+    found = ask_process.ended(
         *held, "WITH RECURSIVE t AS (SELECT 1 AS i UNION ALL SELECT i FROM t) SELECT count(*) FROM t", tell
     )
     assert found == Refused("too_slow", "") and time.monotonic() - began < 20
@@ -112,15 +112,15 @@ def test_a_query_without_end_is_stopped_with_all_its_children(
 
 
 def test_whoever_leaves_ends_the_query(held: tuple[Path, str]) -> None:
-    asked: list[asking.Asking] = []
+    asked: list[ask_process.Asking] = []
 
-    def leave(query: asking.Asking) -> None:
+    def leave(query: ask_process.Asking) -> None:
         asked.append(query)
         if query.process is not None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        asking.ended(*held, "SELECT 1", leave)
+        ask_process.ended(*held, "SELECT 1", leave)
     process = asked[-1].process
     assert process is not None and process.poll() is not None
 
@@ -138,12 +138,12 @@ def test_a_query_that_cannot_be_cut_says_so(held: tuple[Path, str]) -> None:
 
 
 def test_long_cells_and_large_answers_are_cut(held: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asking.main(*held, "SELECT repeat('x', 50000) AS long FROM range(3)")
-    assert found["shortened"] == 3 and len(found["rows"][0][0]) == asking.MOST_LETTERS + 1 and not found["cut"]
-    monkeypatch.setattr(asking, "MOST_BYTES", 100_000)
-    wide = asking.main(*held, "SELECT repeat('x', 9000) AS long FROM range(50)")
+    found = ask_process.main(*held, "SELECT repeat('x', 50000) AS long FROM range(3)")
+    assert found["shortened"] == 3 and len(found["rows"][0][0]) == ask_process.MOST_LETTERS + 1 and not found["cut"]
+    monkeypatch.setattr(ask_process, "MOST_BYTES", 100_000)
+    wide = ask_process.main(*held, "SELECT repeat('x', 9000) AS long FROM range(50)")
     assert wide["cut"] and 5 < len(wide["rows"]) < 50
-    assert sum(len(row[0]) for row in wide["rows"]) <= asking.MOST_BYTES
+    assert sum(len(row[0]) for row in wide["rows"]) <= ask_process.MOST_BYTES
 
 
 @pytest.mark.parametrize(("query", "word"), [
@@ -152,7 +152,7 @@ def test_long_cells_and_large_answers_are_cut(held: tuple[Path, str], monkeypatc
     ("SELECT * FROM spam", "spam"),
 ])  # fmt: skip
 def test_a_mistake_is_said_in_one_line_with_its_place(held: tuple[Path, str], query: str, word: str) -> None:
-    found = Refused(**asking.main(*held, query))
+    found = Refused(**ask_process.main(*held, query))
     assert "\n" not in found.message and "LINE" not in found.message
     assert found.line is not None and found.column is not None
     assert query.splitlines()[found.line - 1][found.column - 1 :].startswith(word)
@@ -160,7 +160,7 @@ def test_a_mistake_is_said_in_one_line_with_its_place(held: tuple[Path, str], qu
 
 def test_more_than_two_at_once_wait(held: tuple[Path, str]) -> None:
     slow = "SELECT count(*) FROM range(3000000000)"
-    first, second, third = (asking.Asking(*held, slow) for _ in range(3))
+    first, second, third = (ask_process.Asking(*held, slow) for _ in range(3))
     try:
         assert first.start() and second.start()
         assert not third.start() and third.outcome() is None

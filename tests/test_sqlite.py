@@ -13,8 +13,8 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from ingest.errors import IngestError
-from ingest.sqlite import Database, Scan, is_sqlite, side_files, wanted
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers.sqlite import Database, Scan, is_sqlite, side_files, wanted
 
 
 def make(path: Path, *statements: str, rows: int = 0) -> Path:
@@ -173,7 +173,7 @@ def test_values_are_checked(tmp_path: Path, spec: str, stored: list[str], expect
 
 
 def test_broken_text_in_a_later_batch_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.sqlite.BATCH", 10)
+    monkeypatch.setattr("npulens.ingest.readers.sqlite.BATCH", 10)
     path = make(tmp_path / "a.db", rows=35)
     con = sqlite3.connect(path)
     con.execute("UPDATE many SET a = CAST(x'ff' AS TEXT) WHERE rowid = 26")
@@ -189,7 +189,7 @@ def test_broken_text_in_a_later_batch_loses_nothing(tmp_path: Path, monkeypatch:
 
 
 def test_a_query_without_rows_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.sqlite._PROGRESS_STEPS", 10)
+    monkeypatch.setattr("npulens.ingest.readers.sqlite._PROGRESS_STEPS", 10)
     path = make(tmp_path / "a.db", rows=1000)
     result = Scan()
     with Database(path) as database:
@@ -202,7 +202,7 @@ def test_a_longer_row_than_allowed_ends_the_table_not_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make(tmp_path / "a.db", "CREATE TABLE t (a)", "INSERT INTO t VALUES ('ok'), (zeroblob(5000000))")
-    monkeypatch.setattr("ingest.sqlite.MAX_LENGTH", 1 << 20)
+    monkeypatch.setattr("npulens.ingest.readers.sqlite.MAX_LENGTH", 1 << 20)
     values, result = column(path, "a:s")
     assert values in ([], ["ok"]) and result.damage is not None
 

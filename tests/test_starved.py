@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ingest import store
+from npulens.ingest.store import runs
 from tests.crashing import visible
 from tests.test_store import kineto
 
@@ -70,7 +70,7 @@ def check(capture: Path, where: Path, whole: dict[str, str], said: list[dict[str
     else:
         assert error["kind"] in kinds, error
         assert error["message"] and "please report" not in error["message"], error
-        assert store.runs(where) == []
+        assert runs.runs(where) == []
     assert load(capture, where) == [{"kind": None}]
     assert visible(where) == whole
     assert list((where / ".staging").iterdir()) == []
@@ -105,7 +105,7 @@ def fill(capture: Path, whole: dict[str, str], kilobytes: int) -> str | None:
         where = place / "store"
         said = load(capture, where)
         if said[0]["kind"] is not None:
-            assert store.runs(where) == []  # also while the disk is still full
+            assert runs.runs(where) == []  # also while the disk is still full
         grow(place)
         check(capture, where, whole, said, {"disk_full", "store"})
     return said[0]["kind"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest import capture
-from ingest.ascend import completeness, rankdir, states
-from ingest.draft import Draft
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import capture
+from npulens.ingest.readers.ascend import completeness, rankdir, states
+from npulens.ingest.tables.draft import Draft
 
 PROF = "PROF_000001_20250109034804123_ABCDEFGHIJKLMNOP"
 TORCH, MINDSPORE = "host_77_20250109034804123_ascend_pt", "rank-3_77_20250109034804123_ascend_ms"

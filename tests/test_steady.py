@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import ingest
-from analysis.engine import Check, check
-from analysis.run import Run
-from analysis.steady import of_run, of_step, steady_ns
-from app.telling import answer
-from collectors.backends._dialect import FIRST_USE_NS
-from collectors.scenarios._plant import Options, plan, write
-from ingest import store
+from npulens import ingest
+from npulens.analysis.engine import Check, check
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run, of_step, steady_ns
+from npulens.app.text.wording import answer
+from npulens.collectors.planting.plant import Options, plan, write
+from npulens.collectors.simulator.dialect import FIRST_USE_NS
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 
@@ -23,7 +23,7 @@ def judged(home: Path, scenario: str, form: str, level: int) -> tuple[Check, dic
     options = Options(4, 3, level, form, missing_ranks=0, skew_ns=0, dialect="first_step")
     truth = write(plan([scenario], 6, options), home / "case")
     (run,) = ingest.load(home / "case" / "capture", home / "store").runs
-    return check(store.open_run(home / "store", str(run.run_id))), truth
+    return check(runs.open_run(home / "store", str(run.run_id))), truth
 
 
 @pytest.mark.parametrize(("form", "level"), [("db", 1), ("text", 0), ("kineto", 1)])

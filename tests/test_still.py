@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.engine import check
-from analysis.finding import Change
-from analysis.intervals import EMPTY
-from analysis.run import Run
-from ingest.connection import open_run
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.finding import Change
+from npulens.analysis.intervals import EMPTY
+from npulens.analysis.run import Run
+from npulens.ingest.store.connection import open_run
 from tests.test_late import TORCHREC
 from tests.test_whatif import call, host, ids, mark, run_of, task, us
 

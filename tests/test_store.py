@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from ingest import IngestError, capture, store
+from npulens import ingest
+from npulens.ingest import IngestError
+from npulens.ingest.loading import capture
+from npulens.ingest.store import runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,11 +74,11 @@ def test_the_same_mill_catches_a_naive_writer(tmp_path: Path) -> None:
 
 def test_sixteen_processes_load_one_capture(tmp_path: Path) -> None:
     trace, where = kineto(tmp_path / "trace.json"), tmp_path / "store"
-    command = [sys.executable, "-m", "app.cli", "load", str(trace), "--store", str(where), "--json"]
+    command = [sys.executable, "-m", "npulens.app.cli", "load", str(trace), "--store", str(where), "--json"]
     running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(16)]
     said = [json.loads(process.communicate()[0])["runs"][0] for process in running]
     assert sorted(run["stored"] for run in said) == ["exists"] * 15 + ["new"]
-    assert len({run["run_id"] for run in said}) == 1 == len(store.runs(where))
+    assert len({run["run_id"] for run in said}) == 1 == len(runs.runs(where))
 
 
 def test_loading_twice_changes_nothing_and_the_name_of_the_directory_does_not_matter(tmp_path: Path) -> None:
@@ -93,20 +95,20 @@ def test_a_run_is_called_by_id_prefix_or_label(tmp_path: Path) -> None:
     run = ingest.load(kineto(tmp_path / "t.json"), where, label="night").runs[0]
     assert run.run_id and run.label == "night"
     for name in (run.run_id, run.run_id[:6], "night"):
-        assert store.resolve(where, name).run_id == run.run_id
+        assert runs.resolve(where, name).run_id == run.run_id
     with pytest.raises(IngestError, match="no run is called"):
-        store.resolve(where, "nobody")
+        runs.resolve(where, "nobody")
 
 
 def test_a_deleted_run_can_be_had_back_and_loaded_again(tmp_path: Path) -> None:
     where, trace = tmp_path / "store", kineto(tmp_path / "t.json")
     run_id = ingest.load(trace, where).runs[0].run_id
     assert run_id
-    store.remove(where, run_id)
-    assert store.runs(where) == []
-    assert store.restore(where, run_id[:8]) == run_id
-    assert [run.run_id for run in store.runs(where)] == [run_id]
-    store.remove(where, run_id)
+    runs.remove(where, run_id)
+    assert runs.runs(where) == []
+    assert runs.restore(where, run_id[:8]) == run_id
+    assert [run.run_id for run in runs.runs(where)] == [run_id]
+    runs.remove(where, run_id)
     assert ingest.load(trace, where).runs[0].stored == "new"
 
 
@@ -116,13 +118,13 @@ def test_what_is_noted_of_uploads_goes_with_their_runs(tmp_path: Path, monkeypat
     assert run_id
     noted = {path.suffix for path in (where / ".uploads").iterdir()}
     assert ".json" in noted
-    with store.upload_lock(where, "held"):
-        store.collect(where)
+    with runs.upload_lock(where, "held"):
+        runs.collect(where)
         assert {path.name for path in (where / ".uploads").glob("*.lock")} == {"held.lock"}
     assert len(list((where / ".uploads").glob("*.json"))) == 1  # its run is there
-    store.remove(where, run_id)
-    monkeypatch.setattr(store, "UNDO_S", -1)
-    store.collect(where)
+    runs.remove(where, run_id)
+    monkeypatch.setattr(runs, "UNDO_S", -1)
+    runs.collect(where)
     assert list((where / ".uploads").iterdir()) == []
 
 
@@ -141,9 +143,9 @@ def test_a_run_of_another_schema_version_says_load_again_and_is_replaced(tmp_pat
     manifest = where / run_id / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 0}))
     with pytest.raises(IngestError, match="load again"):
-        store.open_run(where, run_id)
+        runs.open_run(where, run_id)
     assert ingest.load(trace, where).runs[0].stored == "new"
-    store.open_run(where, run_id).close()
+    runs.open_run(where, run_id).close()
 
 
 def test_joining_a_rank_makes_a_new_run_of_both(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_joining_a_rank_makes_a_new_run_of_both(tmp_path: Path) -> None:
     late = kineto(tmp_path / "r1.json", rank=1, begin=1_763_600_000_000_000 - 7)
     both = ingest.load(late, where, join=zero.run_id).runs[0]
     assert both.ranks == (0, 1) and both.run_id not in (None, zero.run_id)
-    con = store.open_run(where, both.run_id or "")
+    con = runs.open_run(where, both.run_id or "")
     starts = con.execute("SELECT rank, min(ts_ns), count(*) FROM span GROUP BY rank ORDER BY rank").fetchall()
     assert starts == [(0, 7000, 120), (1, 0, 120)]
     assert con.execute("SELECT missing_ranks FROM run").fetchall() == [([2, 3],)]

@@ -27,7 +27,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ingest import lod, notes, store, worker
+from npulens.ingest.loading import worker
+from npulens.ingest.store import lod, notes, runs
 from tests.crashing import Mill, in_a_child
 from tests.store_templates import Templates
 
@@ -88,7 +89,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def removes(self, data: st.DataObject) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.visible)))
-        store.remove(self.where, run_id)
+        runs.remove(self.where, run_id)
         self.visible.discard(run_id)
         self.trash.add(run_id)
 
@@ -96,16 +97,16 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def restores(self, data: st.DataObject) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.trash)))
-        assert store.restore(self.where, run_id) == run_id
+        assert runs.restore(self.where, run_id) == run_id
         self.trash.discard(run_id)
         self.visible.add(run_id)
 
     @rule(old=st.booleans())
     def collects(self, old: bool) -> None:
-        store.open_store(self.where)
+        runs.open_store(self.where)
         if old:
             self.age()
-        store.collect(self.where)
+        runs.collect(self.where)
         assert list((self.where / ".staging").iterdir()) == []
         assert [path for path in (self.where / ".uploads").iterdir() if path.suffix not in (".json", ".lock")] == []
         if old:
@@ -115,7 +116,7 @@ class Machine(RuleBasedStateMachine):
     def age(self) -> None:
         """Everything in the trash was put there two days ago."""
         for entry in (self.where / ".trash").iterdir():
-            os.utime(entry, (time.time() - 2 * store.UNDO_S,) * 2)
+            os.utime(entry, (time.time() - 2 * runs.UNDO_S,) * 2)
 
     def forgotten(self) -> None:
         for run_id in self.trash - self.visible:
@@ -127,7 +128,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), text=TEXTS)
     def labels_a_run(self, data: st.DataObject, text: str) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.visible)))
-        store.set_label(self.where, run_id, text)
+        runs.set_label(self.where, run_id, text)
         self.labels = {key: name for key, name in self.labels.items() if key != run_id and name != text}
         if text:
             self.labels[run_id] = text
@@ -145,7 +146,7 @@ class Machine(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(["staged", "lock only", "aside", "built", "doomed"]))
     def somebody_died_here(self, kind: str) -> None:
         """What a load, a collection or a build leaves behind that was killed long before this process began."""
-        store.open_store(self.where)
+        runs.open_store(self.where)
         staging, name = self.where / ".staging", "0" * 32
         if kind in ("staged", "lock only"):
             (staging / f"{name}.lock").touch()
@@ -177,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         self.opens(data.draw(st.sampled_from(sorted(self.visible))))
 
     def opens(self, run_id: str) -> None:
-        with store.open_run(self.where, run_id) as con:
+        with runs.open_run(self.where, run_id) as con:
             for table in ("span", "kernel", "coverage"):
                 rows = con.execute(f"SELECT count(*) FROM {table}").fetchall()
                 assert rows == [(self.templates.rows[run_id][table],)]
@@ -196,7 +197,7 @@ class Machine(RuleBasedStateMachine):
     def dies_loading(self, name: str, at: int) -> None:
         if self.can_load(name):
             died = self.killed(lambda: self.load(name), at)
-            seen = {run.run_id for run in store.runs(self.where)}
+            seen = {run.run_id for run in runs.runs(self.where)}
             after = self.visible | {self.templates.ids[name]}
             assert seen in (self.visible, after) and (died or seen == after)
             self.visible = seen
@@ -205,33 +206,33 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), at=st.integers(1, 40))
     def dies_removing(self, data: st.DataObject, at: int) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.visible)))
-        self.killed(lambda: store.remove(self.where, run_id), at)
-        if run_id not in {run.run_id for run in store.runs(self.where)}:
+        self.killed(lambda: runs.remove(self.where, run_id), at)
+        if run_id not in {run.run_id for run in runs.runs(self.where)}:
             self.visible.discard(run_id)
             self.trash.add(run_id)
         else:  # an older copy in the trash may have gone already
-            self.trash.intersection_update(each.run.run_id for each in store.deleted(self.where))
+            self.trash.intersection_update(each.run.run_id for each in runs.deleted(self.where))
 
     @precondition(lambda self: self.trash)
     @rule(data=st.data(), at=st.integers(1, 40))
     def dies_restoring(self, data: st.DataObject, at: int) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.trash)))
         was = run_id in self.visible
-        self.killed(lambda: store.restore(self.where, run_id), at)
-        seen = {run.run_id for run in store.runs(self.where)}
+        self.killed(lambda: runs.restore(self.where, run_id), at)
+        seen = {run.run_id for run in runs.runs(self.where)}
         assert not was or run_id in seen
-        self.trash = {each.run.run_id for each in store.deleted(self.where)}
+        self.trash = {each.run.run_id for each in runs.deleted(self.where)}
         self.visible |= {run_id} & seen
         assert run_id in self.visible | self.trash, "neither here nor there"
 
     @rule(at=st.integers(1, 60))
     def dies_collecting(self, at: int) -> None:
         """What is listed as deleted after that can still be had back whole."""
-        store.open_store(self.where)
+        runs.open_store(self.where)
         self.age()
         before = set(self.trash)
-        self.killed(lambda: store.collect(self.where), at)
-        left = {each.run.run_id for each in store.deleted(self.where)}
+        self.killed(lambda: runs.collect(self.where), at)
+        left = {each.run.run_id for each in runs.deleted(self.where)}
         assert left <= before
         for run_id in left:
             assert self.templates.counted(self.where / ".trash" / run_id) == self.templates.rows[run_id]
@@ -255,14 +256,14 @@ class Machine(RuleBasedStateMachine):
     def whole_runs_and_no_others(self) -> None:
         if not hasattr(self, "where"):
             return
-        listed = [run.run_id for run in store.runs(self.where)]
+        listed = [run.run_id for run in runs.runs(self.where)]
         assert len(listed) == len(set(listed)) and set(listed) == self.visible
         entries = {entry.name for entry in self.where.iterdir()} if self.where.is_dir() else set()
         assert entries - FURNITURE == self.visible
         for run_id in listed:
             assert self.templates.counted(self.where / run_id) == self.templates.rows[run_id]
-            assert store.manifest(self.where, run_id)["run_id"] == run_id
-        assert {each.run.run_id for each in store.deleted(self.where)} == self.trash
+            assert runs.manifest(self.where, run_id)["run_id"] == run_id
+        assert {each.run.run_id for each in runs.deleted(self.where)} == self.trash
 
     @invariant()
     def what_was_said_stays_said(self) -> None:

@@ -13,7 +13,8 @@ from random import Random
 import duckdb
 import pytest
 
-from ingest import IngestError, notes, store
+from npulens.ingest import IngestError
+from npulens.ingest.store import notes, runs
 from tests.store_templates import Templates
 
 
@@ -29,9 +30,9 @@ def writes(templates: Templates, where: Path, draw: Random) -> None:
         (
             lambda: templates.copy(where, name),
             lambda: templates.copy(where, name),
-            lambda: store.remove(where, templates.ids[name]),
-            lambda: store.restore(where, templates.ids[name]),
-            lambda: store.set_label(where, templates.ids[name], name),
+            lambda: runs.remove(where, templates.ids[name]),
+            lambda: runs.restore(where, templates.ids[name]),
+            lambda: runs.set_label(where, templates.ids[name], name),
             lambda: old(where),
         )
     )
@@ -45,20 +46,20 @@ def old(where: Path) -> None:
     """A collection that finds everything in the trash too old."""
     for entry in (where / ".trash").glob("[!.]*"):
         try:
-            os.utime(entry, (time.time() - 2 * store.UNDO_S,) * 2)
+            os.utime(entry, (time.time() - 2 * runs.UNDO_S,) * 2)
         except FileNotFoundError:
             continue
-    store.collect(where)
+    runs.collect(where)
 
 
 def reads(templates: Templates, where: Path) -> int:
     """Everything a page asks of a store; runs that were read whole."""
     whole = 0
-    store.deleted(where)
+    runs.deleted(where)
     notes.about(where)
-    for run in store.runs(where):
+    for run in runs.runs(where):
         try:
-            with store.open_run(where, run.run_id) as con:
+            with runs.open_run(where, run.run_id) as con:
                 rows = con.execute("SELECT count(*) FROM span").fetchall()
         except IngestError as error:
             assert error.kind == "unknown_run", error
@@ -109,12 +110,12 @@ def together(templates: Templates, where: Path, seconds: float, writers: int, re
 
 
 def test_readers_beside_writers(templates: Templates, tmp_path: Path) -> None:
-    store.open_store(tmp_path / "store")
+    runs.open_store(tmp_path / "store")
     assert together(templates, tmp_path / "store", 3, writers=2, readers=2) > 0
 
 
 @pytest.mark.torture
 def test_readers_beside_writers_for_a_minute(templates: Templates, tmp_path: Path) -> None:
-    store.open_store(tmp_path / "store")
+    runs.open_store(tmp_path / "store")
     assert together(templates, tmp_path / "store", 60, writers=4, readers=4) > 0
     shutil.rmtree(tmp_path / "store")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.backends.backend import Telemetry
-from collectors.telemetry import npu_smi, nvidia_smi
-from collectors.telemetry.asked import Asked, ask
-from collectors.telemetry.npu_smi import Chip, Process
+from npulens.collectors.backends.backend import Telemetry
+from npulens.collectors.telemetry import npu_smi, nvidia_smi
+from npulens.collectors.telemetry.asked import Asked, ask
+from npulens.collectors.telemetry.npu_smi import Chip, Process
 from tests import npu_smi_texts as texts
 
 ALL = {name: text for name, text in vars(texts).items() if name.isupper()}

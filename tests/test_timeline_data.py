@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tablecase import connection
 from timeline_case import HARD, TRACKS, Case, asked, case, rows, windows
 
-from analysis.timeline import counters, detail, find, gaps, layout, summary, window
-from analysis.timeline.gaps import Pieces
-from analysis.timeline.ids import SPAN_BITS, TRACK_BITS, Slots
-from ingest import lod, store
+from npulens.analysis.timeline import counters, detail, find, gaps, layout, summary, window
+from npulens.analysis.timeline.gaps import Pieces
+from npulens.analysis.timeline.ids import SPAN_BITS, TRACK_BITS, Slots
+from npulens.ingest.store import lod, runs
 
 
 @pytest.fixture(scope="module", params=[300, 40_000], ids=["small", "summed up"])
@@ -144,7 +144,7 @@ def test_counters_keep_extremes_and_begin_with_what_holds(made: Case, begin: int
 
 
 def test_the_layout_counts_what_is_there(made: Case) -> None:
-    run = store.open_run(made.store, "run1")
+    run = runs.open_run(made.store, "run1")
     found = layout.layout(made.con, run)
     assert found.end == int((made.spans.ts_ns + made.spans.dur_ns.clip(lower=1)).max())
     assert [track.group for track in found.tracks] == ["host", "gaps", *["stream"] * (TRACKS - 1)]
@@ -225,7 +225,7 @@ def test_the_file_is_built_once_and_goes_with_its_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("run_id", ["", "..", "../run1", "nope", "run1/../run1"])
 def test_only_runs_of_the_store_are_arranged(tmp_path: Path, run_id: str) -> None:
     case(tmp_path, rows(50, 3)).con.close()
-    with pytest.raises(store.IngestError):
+    with pytest.raises(runs.IngestError):
         lod.build(tmp_path, run_id)
 
 

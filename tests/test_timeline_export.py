@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline_served import SAMPLES, Served, get, layout_of, load
 
-from app.timeline import export, route
+from npulens.app.timeline import export, route
 
 
 @pytest.fixture(scope="module", params=["late_rank", "kineto"])

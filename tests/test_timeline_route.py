@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from timeline_served import SAMPLES, Served, get, layout_of, load
 
-from analysis.timeline import path
-from app.timeline import opened, route, wire
-from ingest import store
+from npulens.analysis.timeline import path
+from npulens.app.timeline import opened, route, wire
+from npulens.ingest.store import runs
 
 
 @pytest.fixture(scope="module", params=["late_rank", "kineto"])
@@ -245,7 +245,7 @@ def test_a_deleted_run_is_gone_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("NPULENS_STORE", str(place))
     of = Served(info, place, route.token(info.run_id))
     assert of.get("layout").status == 200
-    store.remove(place, info.run_id)
+    runs.remove(place, info.run_id)
     assert (of.get("layout").status, of.get("layout").json) == (404, {"refused": "unknown_run"})
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline_case import HARD, TRACKS, Case, asked, case, rows, windows
 
-from analysis.timeline.tiles import level_of, tile
-from analysis.timeline.view import view
+from npulens.analysis.timeline.tiles import level_of, tile
+from npulens.analysis.timeline.view import view
 
 
 @pytest.fixture(scope="module", params=[300, 40_000], ids=["small", "summed up"])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from torch_npu_db_files import DB, PRISTINE, RANKS, Maker, load, real
 
-from ingest.draft import Draft
-from ingest.errors import IngestError
-from ingest.readers import torch_npu_db
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers.ascend import read_torch_npu_db
+from npulens.ingest.tables.draft import Draft
 
 
 @real
@@ -34,7 +34,7 @@ def test_reading_leaves_no_trace_beside_the_files(tmp_path: Path) -> None:
 @real
 @pytest.mark.shared
 def test_facts_come_before_parsing() -> None:
-    claims = [torch_npu_db.sniff(DB / rank) for rank in RANKS]
+    claims = [read_torch_npu_db.sniff(DB / rank) for rank in RANKS]
     assert all(claim is not None for claim in claims)
     facts = [claim.facts for claim in claims if claim]
     assert [fact.rank for fact in facts] == [0, 1] * 3
@@ -47,10 +47,10 @@ def test_facts_come_before_parsing() -> None:
 def test_a_renamed_lone_database_is_known_by_its_tables(tmp_path: Path) -> None:
     path = tmp_path / "something.dat"
     shutil.copyfile(DB / "level0/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_1.db", path)
-    claim = torch_npu_db.sniff(path)
+    claim = read_torch_npu_db.sniff(path)
     assert claim is not None and claim.root == tmp_path and claim.files == (path,)
     assert (claim.facts.rank, claim.facts.rank_source) == (1, "database")
-    assert torch_npu_db.sniff(tmp_path) is None  # a directory of anything is not a rank
+    assert read_torch_npu_db.sniff(tmp_path) is None  # a directory of anything is not a rank
 
 
 @real
@@ -84,15 +84,15 @@ def test_analysis_db_alone_counts_where_nothing_says_it_better(tmp_path: Path) -
     assert run.one("SELECT count(*) FROM profiler_step") == 1 and run.one("SELECT count(*) FROM comm_link") == 48
     assert "4 dropped" in run.cover("comm")["reason"]
     (output / "trace_view.json").write_text("[]")
-    assert torch_npu_db.sniff(output.parent) is None
+    assert read_torch_npu_db.sniff(output.parent) is None
 
 
 def test_databases_of_several_ranks_in_one_directory(tmp_path: Path) -> None:
     for rank in (0, 3):
         Maker(tmp_path / f"ascend_pytorch_profiler_{rank}.db").con.close()
     Maker(tmp_path / "analysis.db").con.close()
-    claims = [torch_npu_db.sniff(path) for path in sorted(tmp_path.iterdir())]
-    assert torch_npu_db.sniff(tmp_path) is None and claims[0] is None
+    claims = [read_torch_npu_db.sniff(path) for path in sorted(tmp_path.iterdir())]
+    assert read_torch_npu_db.sniff(tmp_path) is None and claims[0] is None
     assert [(claim.facts.rank, len(claim.files)) for claim in claims if claim] == [(0, 1), (3, 1)]
 
 
@@ -100,7 +100,7 @@ def test_a_database_that_msprof_put_beside_its_output(tmp_path: Path) -> None:
     root = tmp_path / "PROF_000001_20250109_ABC"
     (root / "mindstudio_profiler_output").mkdir(parents=True)
     Maker(root / "msprof_20250109.db").con.close()
-    claim = torch_npu_db.sniff(root)
+    claim = read_torch_npu_db.sniff(root)
     assert claim is not None and claim.root == root and claim.files == (root / "msprof_20250109.db",)
 
 
@@ -116,10 +116,10 @@ def test_an_empty_database_is_refused_with_a_sentence(tmp_path: Path, content: s
             con.execute("DROP TABLE TASK")
         con.commit()
         con.close()
-    claim = torch_npu_db.sniff(path)
+    claim = read_torch_npu_db.sniff(path)
     assert claim is not None
     with pytest.raises(IngestError) as refused:
-        torch_npu_db.read(claim, Draft(tmp_path / "draft", 0))
+        read_torch_npu_db.read(claim, Draft(tmp_path / "draft", 0))
     assert str(path) in str(refused.value)
 
 
@@ -129,6 +129,6 @@ def test_other_files_are_not_claimed(tmp_path: Path) -> None:
     con.execute("CREATE TABLE slice(id)")
     con.commit()
     con.close()
-    assert torch_npu_db.sniff(tmp_path / "notes.db") is None
-    assert torch_npu_db.sniff(tmp_path / "other.db") is None
-    assert torch_npu_db.sniff(tmp_path) is None
+    assert read_torch_npu_db.sniff(tmp_path / "notes.db") is None
+    assert read_torch_npu_db.sniff(tmp_path / "other.db") is None
+    assert read_torch_npu_db.sniff(tmp_path) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch_npu_db_files import CANN, NONE, NOW, PYTORCH, TASK, Maker, load
 
-from ingest.readers import torch_npu_db
+from npulens.ingest.readers.ascend import read_torch_npu_db
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_an_early_schema(maker: Maker, tmp_path: Path) -> None:
     maker.task(2, "PLACE_HOLDER_SQE", 30, 40)
     maker.table(CANN.replace("CANN_API", "API"), (NOW + 1, NOW + 5, 10000, 1, 5, "launch"))
     maker.table("SESSION_TIME_INFO(startTimeNs, endTimeNs, baseTimeNs)", (NOW, 1_700_000_001_000_000_000, 1))
-    claim = torch_npu_db.sniff(maker.path)
+    claim = read_torch_npu_db.sniff(maker.path)
     assert claim is not None and claim.facts.begin_ns == NOW
     run = load(maker.path, tmp_path / "out")
     assert run.all("SELECT kind, name FROM span ORDER BY ts_ns") == [

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 from torch_npu_db_files import Loaded, load
 
-from collectors.backends._ascend import AscendOptions, Generation, Level
-from collectors.backends.simulated import SimConfig, simulate, write_both
-from ingest.readers import torch_npu_db, torch_npu_text
+from npulens.collectors.simulator.simulated import SimConfig, simulate, write_both
+from npulens.collectors.writers.ascend import AscendOptions, Generation, Level
+from npulens.ingest.readers.ascend import read_torch_npu_db, read_torch_npu_text
 
 #: What a span is, by anything but its number in the file.
 KEY = "SELECT span_id, concat_ws('|', process, t.name, s.kind, s.name, s.ts_ns, s.dur_ns, s.step) AS key FROM span s JOIN track t USING (track)"  # noqa: E501
@@ -44,7 +44,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def _load(level: Level, generation: Generation, scratch: Path) -> tuple[Loaded, Loaded]:
     job = simulate(SimConfig(steps=2, layers=2))
     root = write_both(job, scratch, AscendOptions(level, generation), [1])[0]
-    loaded = (load(root, scratch / "db", torch_npu_db), load(root, scratch / "text", torch_npu_text))
+    loaded = (load(root, scratch / "db", read_torch_npu_db), load(root, scratch / "text", read_torch_npu_text))
     for run in loaded:
         run.con.execute(f"CREATE VIEW named AS {KEY}")
     return loaded

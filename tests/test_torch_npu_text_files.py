@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.readers import torch_npu_text
+from npulens.ingest.readers.ascend import read_torch_npu_text
 from tests.text_export import (
     HCCL,
     HOST,
@@ -113,8 +113,8 @@ def test_a_packed_trace_is_read_where_it_lies(tmp_path: Path) -> None:
     alone = load(home, tmp_path / "alone")
     assert whole.all(asked) == both.all(asked) == alone.all(asked) != []
     assert alone.part.rows == whole.part.rows
-    claim = torch_npu_text.sniff(home)
-    assert claim is not None and packed in claim.files and torch_npu_text.sniff(packed) is None
+    claim = read_torch_npu_text.sniff(home)
+    assert claim is not None and packed in claim.files and read_torch_npu_text.sniff(packed) is None
 
 
 def test_a_stamp_that_one_file_rounds_still_meets_its_task(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.readers import torch_npu_text
+from npulens.ingest.readers.ascend import read_torch_npu_text
 from tests.text_export import (
     BASE_US,
     HARDWARE,
@@ -187,17 +187,17 @@ def test_what_is_claimed(tmp_path: Path) -> None:
     root = write(tmp_path / ROOT, kernel_events(), profiler_info_2_json="{}", logs_txt="x")
     output = root / "ASCEND_PROFILER_OUTPUT"
     for path in (root, output):
-        claim = torch_npu_text.sniff(path)
+        claim = read_torch_npu_text.sniff(path)
         assert claim is not None and claim.root == root and claim.facts.rank == 2
         assert claim.files == (output / "trace_view.json", root / "profiler_info_2.json")
-    assert torch_npu_text.sniff(tmp_path) is None
-    assert torch_npu_text.sniff(output / "logs.txt") is None
+    assert read_torch_npu_text.sniff(tmp_path) is None
+    assert read_torch_npu_text.sniff(output / "logs.txt") is None
     lone = tmp_path / "lone"
     lone.mkdir()
     (lone / "kernel_details.csv").write_text(f"{L1}\n{KERNEL}\n")
     for path in (lone, lone / "kernel_details.csv"):
-        claim = torch_npu_text.sniff(path)
+        claim = read_torch_npu_text.sniff(path)
         assert claim is not None and claim.root == lone and claim.files == (lone / "kernel_details.csv",)
     (tmp_path / "db_only_ascend_pt").mkdir()
     (tmp_path / "db_only_ascend_pt" / "profiler_info_0.json").write_text("{}")
-    assert torch_npu_text.sniff(tmp_path / "db_only_ascend_pt") is None
+    assert read_torch_npu_text.sniff(tmp_path / "db_only_ascend_pt") is None

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.draft import Draft
-from ingest.errors import IngestError
-from ingest.finish import finish
-from ingest.readers import readers
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers import readers
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import finish
 
 EPOCH_US = 1_780_000_000_000_000
 OFFSETS, SEED = 2_000, 20261120

@@ -15,9 +15,10 @@ import hostile_capture
 import pytest
 from starlette.applications import Starlette
 
-from app import grants, i18n, inbox, tickets, upload
-from app.tally import Refused
-from ingest import store
+from npulens.app.intake import drop_folders, http_upload, invitations, load_queue
+from npulens.app.intake.signed_tokens import Refused
+from npulens.app.text import i18n
+from npulens.ingest.store import runs
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -26,7 +27,8 @@ def call(method: str, target: str, token: str, pieces: list[bytes], length: int 
     """One request against the routes, its body in pieces; the status and body of the answer."""
     path, _, query = target.partition("?")
     announced = sum(map(len, pieces)) if length is None else length
-    headers: Headers = [(tickets.TOKEN_HEADER.lower().encode(), token.encode()), (b"content-length", b"%d" % announced)]
+    shown = invitations.TOKEN_HEADER.lower().encode()
+    headers: Headers = [(shown, token.encode()), (b"content-length", b"%d" % announced)]
     scope = {"type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(),
              "query_string": query.encode(),
              "headers": headers, "http_version": "1.1", "scheme": "http", "root_path": ""}  # fmt: skip
@@ -42,7 +44,7 @@ def call(method: str, target: str, token: str, pieces: list[bytes], length: int 
     async def send(message: Mapping[str, object]) -> None:
         answer.update(message)
 
-    asyncio.run(Starlette(routes=upload.routes())(scope, receive, send))
+    asyncio.run(Starlette(routes=http_upload.routes())(scope, receive, send))
     return int(str(answer["status"])), bytes(answer["body"])  # type: ignore[call-overload]
 
 
@@ -53,14 +55,14 @@ def _served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def granted(tmp_path: Path) -> Iterator[tuple[str, grants.Grant]]:
+def granted(tmp_path: Path) -> Iterator[tuple[str, drop_folders.Grant]]:
     """A grant for two files of ten bytes together."""
-    token, given = grants.grant(tmp_path, 2, 10)
+    token, given = drop_folders.grant(tmp_path, 2, 10)
     yield token, given
-    grants.discard(given)
+    drop_folders.discard(given)
 
 
-def test_a_drop_arrives_byte_for_byte_and_its_token_ends(granted: tuple[str, grants.Grant]) -> None:
+def test_a_drop_arrives_byte_for_byte_and_its_token_ends(granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
     assert call("PUT", "/api/upload/file?path=cap/a%20b.json", token, [b"123", b"456"])[0] == 200
     assert call("POST", "/api/upload/done", token, [])[0] == 409
@@ -73,7 +75,7 @@ def test_a_drop_arrives_byte_for_byte_and_its_token_ends(granted: tuple[str, gra
 
 
 @pytest.mark.parametrize("token", ["", "forged", "ImFiYyI.aaaa.bbbb"])
-def test_nobody_uploads_without_a_signed_token(token: str, granted: tuple[str, grants.Grant]) -> None:
+def test_nobody_uploads_without_a_signed_token(token: str, granted: tuple[str, drop_folders.Grant]) -> None:
     assert call("PUT", "/api/upload/file?path=a", token, [b"1"])[0] == 403
     assert not list(granted[1].folder.iterdir())
 
@@ -82,26 +84,26 @@ def test_nobody_uploads_without_a_signed_token(token: str, granted: tuple[str, g
     "path",
     ["", "..%2F..%2Fevil", "%2Fetc%2Fpasswd%00", "a%2F..%2Fb", "a%0Ab", "%5C..%5Cevil", "x" * 300, "a%2F" * 40 + "b"],
 )
-def test_a_path_stays_within_the_drop(path: str, granted: tuple[str, grants.Grant]) -> None:
+def test_a_path_stays_within_the_drop(path: str, granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
     assert call("PUT", f"/api/upload/file?path={path}", token, [b"1"])[0] == 400
     assert not list(given.folder.rglob("*")) and given.arrived == (0, 0)
 
 
-def test_an_absolute_path_lands_inside(granted: tuple[str, grants.Grant]) -> None:
+def test_an_absolute_path_lands_inside(granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
     assert call("PUT", "/api/upload/file?path=/etc/passwd", token, [b"1"])[0] == 200
     assert (given.folder / "etc" / "passwd").read_bytes() == b"1"
 
 
-def test_more_than_was_announced_is_refused(granted: tuple[str, grants.Grant]) -> None:
+def test_more_than_was_announced_is_refused(granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
     assert call("PUT", "/api/upload/file?path=a", token, [b"x" * 11])[0] == 413
     assert call("PUT", "/api/upload/file?path=a", token, [b"x" * 9], length=3)[0] == 400
     assert not list(given.folder.iterdir()) and given.arrived == (0, 0)
 
 
-def test_a_broken_file_leaves_nothing_and_may_come_again(granted: tuple[str, grants.Grant]) -> None:
+def test_a_broken_file_leaves_nothing_and_may_come_again(granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
     assert call("PUT", "/api/upload/file?path=a", token, [b"xx"], length=5)[0] == 400
     assert not list(given.folder.iterdir())
@@ -115,27 +117,27 @@ def test_a_broken_file_leaves_nothing_and_may_come_again(granted: tuple[str, gra
 )
 def test_a_grant_is_refused_with_a_sentence(files: int, size: int, key: str, tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
-        grants.grant(tmp_path, files, size)
+        drop_folders.grant(tmp_path, files, size)
     assert refused.value.key == key and i18n.known(f"upload.{key}")
 
 
 def test_the_routes_hang_below_a_base_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload.config, "get_option", {"server.baseUrlPath": "/team/npulens/"}.get)
-    assert [route.path for route in upload.routes()] == [
+    monkeypatch.setattr(http_upload.config, "get_option", {"server.baseUrlPath": "/team/npulens/"}.get)
+    assert [route.path for route in http_upload.routes()] == [
         f"/team/npulens/api/upload/{end}" for end in ("file", "done", "capture/{name:path}")
     ]
 
 
-def test_a_token_without_traffic_ends(granted: tuple[str, grants.Grant]) -> None:
+def test_a_token_without_traffic_ends(granted: tuple[str, drop_folders.Grant]) -> None:
     token, given = granted
-    long_ago = time.time() - grants.IDLE_S - 1
+    long_ago = time.time() - drop_folders.IDLE_S - 1
     os.utime(given.folder.with_name(f"{given.id}.count"), (long_ago, long_ago))
     assert call("PUT", "/api/upload/file?path=a", token, [b"1"])[0] == 403
 
 
 def test_an_upload_is_streamed_not_collected(tmp_path: Path) -> None:
     size, piece = 96_000_000, b"x" * 96_000
-    token, given = grants.grant(tmp_path, 1, size)
+    token, given = drop_folders.grant(tmp_path, 1, size)
     tracemalloc.start()
     try:
         assert call("PUT", "/api/upload/file?path=big", token, [piece] * 1000)[0] == 200
@@ -143,32 +145,32 @@ def test_an_upload_is_streamed_not_collected(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
         assert (given.folder / "big").stat().st_size == size
-        grants.discard(given)
+        drop_folders.discard(given)
     assert peak < 12_000_000
 
 
-def finished(load: inbox.Load) -> inbox.Outcome:
-    assert inbox.submit(load).done.wait(60), "the load did not end"
+def finished(load: load_queue.Load) -> load_queue.Outcome:
+    assert load_queue.submit(load).done.wait(60), "the load did not end"
     outcome = load.outcome()
     assert outcome is not None
     return outcome
 
 
 def test_an_uploaded_capture_is_loaded_by_a_child_and_removed(tmp_path: Path) -> None:
-    _, given = grants.grant(tmp_path, 1, 0)
+    _, given = drop_folders.grant(tmp_path, 1, 0)
     hostile_capture.write(given.folder / "trace.json")
-    outcome = finished(inbox.Load(given, tmp_path, "trace.json"))
+    outcome = finished(load_queue.Load(given, tmp_path, "trace.json"))
     assert outcome.error is None
-    assert [run.run_id for run in store.runs(tmp_path)] == [outcome.runs[0]["run_id"]]
-    assert list((tmp_path / grants.FOLDER).iterdir()) == []
-    assert store.runs(tmp_path)[0].label == "trace.json", "a run that has no name is called after what was dropped"
+    assert [run.run_id for run in runs.runs(tmp_path)] == [outcome.runs[0]["run_id"]]
+    assert list((tmp_path / drop_folders.FOLDER).iterdir()) == []
+    assert runs.runs(tmp_path)[0].label == "trace.json", "a run that has no name is called after what was dropped"
 
 
 def test_a_capture_nobody_knows_is_refused_with_its_reason(tmp_path: Path) -> None:
-    _, given = grants.grant(tmp_path, 1, 0)
+    _, given = drop_folders.grant(tmp_path, 1, 0)
     (given.folder / "poem.txt").write_text("no capture at all")
-    outcome = finished(inbox.Load(given, tmp_path, "poem.txt"))
-    assert store.runs(tmp_path) == []
+    outcome = finished(load_queue.Load(given, tmp_path, "poem.txt"))
+    assert runs.runs(tmp_path) == []
     assert [run["run_id"] for run in outcome.runs] == [None]
     assert "poem.txt" in str(outcome.runs[0]) and str(tmp_path) not in str(outcome.runs[0])
 
@@ -177,7 +179,7 @@ def test_a_capture_nobody_knows_is_refused_with_its_reason(tmp_path: Path) -> No
 def spares(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The children that wait for a capture in this test; after a load there is one again."""
     mine: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(inbox, "_spares", mine)
+    monkeypatch.setattr(load_queue, "_spares", mine)
     yield mine
     for _ in range(200):
         if mine:
@@ -190,14 +192,14 @@ def spares(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[by
 
 
 def test_a_spare_waits_is_used_and_ends_with_its_server(tmp_path: Path, spares: list[subprocess.Popen[bytes]]) -> None:
-    inbox.ready()
-    inbox.ready()
+    load_queue.ready()
+    load_queue.ready()
     [waiting] = spares
-    _, given = grants.grant(tmp_path, 1, 0)
+    _, given = drop_folders.grant(tmp_path, 1, 0)
     hostile_capture.write(given.folder / "t.json")
-    load = inbox.Load(given, tmp_path, "t.json")
+    load = load_queue.Load(given, tmp_path, "t.json")
     assert finished(load).run_ids and load.process is waiting
-    inbox.ready()
+    load_queue.ready()
     [another] = spares
     assert another.pid != waiting.pid and another.stdin is not None and another.poll() is None
     another.stdin.close()
@@ -205,17 +207,17 @@ def test_a_spare_waits_is_used_and_ends_with_its_server(tmp_path: Path, spares: 
 
 
 def test_a_spare_that_was_killed_is_not_asked(tmp_path: Path, spares: list[subprocess.Popen[bytes]]) -> None:
-    inbox.ready()
+    load_queue.ready()
     spares[0].kill()
     spares[0].wait(20)
-    _, given = grants.grant(tmp_path, 1, 0)
+    _, given = drop_folders.grant(tmp_path, 1, 0)
     hostile_capture.write(given.folder / "t.json")
-    assert finished(inbox.Load(given, tmp_path, "t.json")).run_ids
+    assert finished(load_queue.Load(given, tmp_path, "t.json")).run_ids
 
 
 @pytest.mark.usefixtures("spares")
 def test_a_child_that_dies_is_a_sentence_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, given = grants.grant(tmp_path, 1, 0)
+    _, given = drop_folders.grant(tmp_path, 1, 0)
     (given.folder / "a").write_text("")
-    monkeypatch.setattr(inbox.sys, "executable", "/bin/false")
-    assert finished(inbox.Load(given, tmp_path, "a")).error == "exit status 1"
+    monkeypatch.setattr(load_queue.sys, "executable", "/bin/false")
+    assert finished(load_queue.Load(given, tmp_path, "a")).error == "exit status 1"

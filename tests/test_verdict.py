@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.regression.verdict import (
+from npulens.analysis.regression.verdict import (  # fmt: skip
     MOST_PAIRS,
     PAIRS,
     RULE,
@@ -18,8 +18,8 @@ from analysis.regression.verdict import (
     judge,
     judge_captures,
     judge_sets,
-)  # fmt: skip
-from collectors.harness import versus
+)
+from npulens.collectors.harness import versus
 
 
 def test_an_interval_by_hand() -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ingest
-from analysis import split, views
-from ingest import store
-from ingest.export import export
-from ingest.query import ask
+from npulens import ingest
+from npulens.analysis import split, views
+from npulens.ingest.store import runs
+from npulens.ingest.store.export import export
+from npulens.ingest.store.query import ask
 from tests import view_reference
 from tests.slow_job import Job
 from tests.tablecase import connection
@@ -103,7 +103,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def opened(where: Path) -> Con:
-    return store.open_run(where, store.runs(where)[0].run_id)
+    return runs.open_run(where, runs.runs(where)[0].run_id)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -258,7 +258,7 @@ def test_made_twice_on_a_locked_connection_they_are_the_same(samples: dict[str, 
 
 def test_a_stranger_can_ask_them_and_takes_them_along(samples: dict[str, Path], tmp_path: Path) -> None:
     where = samples["torch_npu_text"]
-    run_id = store.runs(where)[0].run_id
+    run_id = runs.runs(where)[0].run_id
     query = "SELECT rank, step, idle_ns FROM split ORDER BY ALL"
     answer = ask(where, run_id, query, [view.sql for view in views.views()])
     export(where, run_id, tmp_path / "run.duckdb", "span", "parquet", views.statements())

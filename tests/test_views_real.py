@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis import views
+from npulens import ingest
+from npulens.analysis import views
 from tests.test_views import Con, ask_all, opened, same, split_is_breakdown, sums_agree
 
 ASCEND = "Ascend+msinsight/test/data/pytorch"

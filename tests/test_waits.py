@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ingest
-from analysis.collectives import collectives
-from analysis.exposure import between_stages, exposed
-from analysis.lateness import late_peers, told
-from analysis.run import Run
-from analysis.waits import CLOCK, GUESSED, PEERS, TASKS, UNKNOWN, arrivals, needed_ns, union_by, waits
-from ingest.connection import open_run
+from npulens import ingest
+from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.exposure import between_stages, exposed
+from npulens.analysis.ranks.lateness import late_peers, told
+from npulens.analysis.ranks.waits import CLOCK, GUESSED, PEERS, TASKS, UNKNOWN, arrivals, needed_ns, union_by, waits
+from npulens.analysis.run import Run
+from npulens.ingest.store.connection import open_run
 from tests.simtables import meeting
 from tests.tablecase import connection
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import history, notes, wal
-from ingest.errors import IngestError
-from ingest.history import Identity, Point
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import history, notes, wal
+from npulens.ingest.store.history import Identity, Point
 
 
 def _label(store: Path) -> None:

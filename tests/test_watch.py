@@ -14,10 +14,11 @@ from pathlib import Path
 import hostile_capture
 import pytest
 
-import ingest
-from app.commands import watch as verb
-from app.commands.watch import Watch
-from ingest import settled, store
+from npulens import ingest
+from npulens.app.commands import watch as verb
+from npulens.app.commands.watch import Watch
+from npulens.ingest.loading import settled
+from npulens.ingest.store import runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,12 +50,12 @@ def statuses(said: list[dict[str, object]]) -> list[tuple[str, object]]:
 def test_a_whole_capture_is_loaded_once_and_a_restart_remembers(folder: Path, store_dir: Path) -> None:
     capture(folder / "a.json")
     assert statuses(turns(Watch(folder, store_dir, 0.05))) == [("a.json", "new")]
-    assert store.runs(store_dir)[0].label == "a.json"
+    assert runs.runs(store_dir)[0].label == "a.json"
     again = Watch(folder, store_dir, 0.05)
     assert turns(again) == [] and not again.pending()
     capture(folder / "a.json", 2)
     assert statuses(turns(again)) == [("a.json", "new")]
-    assert sorted(run.label or "" for run in store.runs(store_dir)) == ["a.json", "a.json (2)"]
+    assert sorted(run.label or "" for run in runs.runs(store_dir)) == ["a.json", "a.json (2)"]
 
 
 def test_one_look_is_never_enough(folder: Path, store_dir: Path) -> None:
@@ -74,7 +75,7 @@ def test_what_grows_is_left_alone_until_it_rests(folder: Path, store_dir: Path) 
         assert turns(watch, 1) == []
     (folder / "a.json").write_bytes(whole)
     assert statuses(turns(watch)) == [("a.json", "new")]
-    assert store.runs(store_dir)[0].status == "complete"
+    assert runs.runs(store_dir)[0].status == "complete"
 
 
 def test_a_writer_that_pauses_longer_than_the_wait_is_noticed(folder: Path, store_dir: Path) -> None:
@@ -131,7 +132,7 @@ def test_what_changes_while_it_is_read_is_taken_back(
     monkeypatch.setattr(verb.ingest, "load", late)
     watch = Watch(folder, store_dir, 0.05)
     assert statuses(turns(watch, 6)) == [("a.json", "changed"), ("a.json", "new")]
-    assert [run.world_size for run in store.runs(store_dir)] == [3]
+    assert [run.world_size for run in runs.runs(store_dir)] == [3]
 
 
 def test_a_refused_file_is_said_once(folder: Path, store_dir: Path) -> None:
@@ -170,11 +171,12 @@ def test_the_command_loads_what_is_there_and_ends(folder: Path, store_dir: Path)
     capture(folder / "a\x1b[31m.json")
     shutil.copytree(folder, folder / "job")
     (folder / "notes.bin").write_bytes(b"\0\1")
-    command = [sys.executable, "-m", "app.cli", "watch", str(folder), "--store", str(store_dir), "--settle", "0.2"]
+    command = [sys.executable, "-m", "npulens.app.cli", "watch", str(folder), "--store", str(store_dir)]
+    command += ["--settle", "0.2"]
     done = subprocess.run([*command, "--once"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.count("loaded ") == 1 and done.stdout.count("already in the store") == 1
     assert done.stdout.count("not loaded") == 1 and "\x1b" not in done.stdout
-    assert len(store.runs(store_dir)) == 1
+    assert len(runs.runs(store_dir)) == 1
     told = subprocess.run(
         [*command, "--once", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
@@ -185,7 +187,7 @@ def test_the_command_goes_on_until_it_is_told_to_stop(folder: Path, store_dir: P
     command = [
         sys.executable,
         "-m",
-        "app.cli",
+        "npulens.app.cli",
         "watch",
         str(folder),
         "--store",
@@ -199,6 +201,6 @@ def test_the_command_goes_on_until_it_is_told_to_stop(folder: Path, store_dir: P
         time.sleep(1)
         capture(folder / "late.json")
         said = json.loads(running.stdout.readline())
-        assert said["status"] == "new" and said["run_id"] == store.runs(store_dir)[0].run_id
+        assert said["status"] == "new" and said["run_id"] == runs.runs(store_dir)[0].run_id
         running.send_signal(signal.SIGINT)
         assert running.wait(20) == 0

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.finding import Change
-from analysis.intervals import Intervals
-from analysis.run import Run
-from analysis.whatif import saved_ns
+from npulens.analysis.finding import Change
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.replay.whatif import saved_ns
+from npulens.analysis.run import Run
 from tests.random_runs import empty_connection, fill
 from tests.tablecase import connection
 

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ingest
-from analysis.collectives import collectives
-from analysis.finding import Change
-from analysis.intervals import Intervals
-from analysis.run import Run
-from analysis.waits import waits
-from analysis.whatif import saved_ns
-from collectors.backends._job import CommOp, Span
-from collectors.backends.simulated import (
+from npulens import ingest
+from npulens.analysis.finding import Change
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.waits import waits
+from npulens.analysis.replay.whatif import saved_ns
+from npulens.analysis.run import Run
+from npulens.collectors.planting.plant import Options, plan, write
+from npulens.collectors.simulator.job import CommOp, Span
+from npulens.collectors.simulator.simulated import (
     AscendOptions,
     Cost,
     Job,
@@ -30,8 +31,7 @@ from collectors.backends.simulated import (
     write_kineto,
     write_text,
 )
-from collectors.scenarios._plant import Options, plan, write
-from ingest import store
+from npulens.ingest.store import runs
 
 Make = Callable[[Job, Job, Run, tuple[int, ...]], Change]
 
@@ -178,7 +178,7 @@ def test_what_the_replay_saves_is_what_the_job_saves(name: str, tmp_path: Path) 
         write_text(job, home, AscendOptions("Level0" if fmt == "Level0" else "Level1"), ranks)
     (loaded,) = ingest.load(home, tmp_path / "store").runs
     assert loaded.run_id, loaded.error
-    run = Run(store.open_run(tmp_path / "store", loaded.run_id))
+    run = Run(runs.open_run(tmp_path / "store", loaded.run_id))
     before, after = (max(window(one, rank) for rank in ranks) for one in (job, clean))
     assert run.wall_ns == before
     saved = saved_ns(run, make(job, clean, run, ranks))
@@ -192,7 +192,7 @@ def test_waiting_calls_in_the_middle_of_the_step(seed: int, fmt: str, tmp_path: 
     case = plan(["sync_stall"], seed, Options(ranks=2, steps=3, level=1, format=fmt, missing_ranks=0, skew_ns=0))
     write(case, tmp_path)
     (loaded,) = ingest.load(tmp_path / "capture", tmp_path / "store").runs
-    run = Run(store.open_run(tmp_path / "store", str(loaded.run_id)))
+    run = Run(runs.open_run(tmp_path / "store", str(loaded.run_id)))
     known, first = stored(run), origin(case.job, case.capture.ranks)
     windows, copies = {}, {}
     for rank in case.capture.ranks:

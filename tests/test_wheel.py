@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+FRONT = ROOT / "app" / "front"
 PACKAGES = ("app", "analysis", "collectors", "ingest", "sample_traces")
 BUILT = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
 
@@ -29,7 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, output = tmp_path_factory.mktemp("source") / "npulens", tmp_path_factory.mktemp("wheel")
     for name in (*PACKAGES, ".streamlit"):
         shutil.copytree(ROOT / name, source / name, ignore=BUILT, symlinks=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", output, source],
@@ -42,18 +43,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     wanted = {
-        path.relative_to(ROOT).as_posix()
+        f"npulens/{path.relative_to(ROOT).as_posix()}"
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and path.suffix not in {".c", ".so", ".pyc"}
-    }
+        if path.is_file() and path.suffix not in {".c", ".so", ".pyc"} and path.parent != FRONT
+    } | {f"npulens/{path.name}" for path in FRONT.glob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     compiled = {name for name in held if name.endswith(".so")}
     assert wanted - held == set()
     assert held - wanted - compiled == set()
     if shutil.which("cc") and Path(sysconfig.get_path("include"), "Python.h").exists():
-        assert compiled == {"analysis/_maxplus.abi3.so", "ingest/_nest.abi3.so", "ingest/events/_scan.abi3.so"}
+        extensions = ("analysis/replay/_maxplus", "ingest/tables/_nest", "ingest/events/_scan")
+        assert compiled == {f"npulens/{name}.abi3.so" for name in extensions}
+
+
+def test_one_name_is_installed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"npulens"}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +80,24 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clean(home: Path) -> dict[str, str]:
     """The environment of somebody who has set nothing."""
     return {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+def test_packages_of_the_user_are_in_nobodys_way(installed: Path, tmp_path: Path) -> None:
+    """A directory with broken packages of the names that our folders have, first on the path."""
+    for name in ("app", "analysis", "ingest", "collectors", "sample_traces"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the package of the user')\n")
+    run = {"cwd": tmp_path, "env": {**clean(tmp_path), "PYTHONPATH": "."}, "capture_output": True, "text": True}
+    capture, store = str(ROOT / "sample_traces" / "kineto"), ["--store", str(tmp_path / "store")]
+    loaded = subprocess.run([installed, "load", capture, "--json", *store], timeout=120, **run)
+    assert loaded.returncode == 0, loaded.stderr
+    run_id = json.loads(loaded.stdout)["runs"][0]["run_id"]
+    check = subprocess.run([installed, "check", run_id, "--json", *store], timeout=120, **run)
+    assert check.returncode == 0, check.stderr
+    assert json.loads(check.stdout)["outcomes"]
+    for verb in ("doctor", "simulate --list", "sql " + run_id + " SELECT\t1"):
+        told = subprocess.run([installed, *verb.split(" "), *(store if "sql" in verb else [])], timeout=120, **run)
+        assert "the package of the user" not in told.stdout + told.stderr, verb
 
 
 def test_the_demo_loads_its_samples(installed: Path, tmp_path: Path) -> None:

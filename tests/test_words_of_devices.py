@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-import ingest
-from analysis.discovery import detectors
-from analysis.engine import check
-from analysis.family import family
-from analysis.finding import Words
-from analysis.fusions import rules
-from analysis.run import Run
-from analysis.say import ONCE, RECORDED, filled, on_device, per
-from analysis.settings import DEFAULT
-from ingest import store
+from npulens import ingest
+from npulens.analysis.device.family import family
+from npulens.analysis.device.fusions import rules
+from npulens.analysis.discovery import detectors
+from npulens.analysis.engine import check
+from npulens.analysis.finding import Words
+from npulens.analysis.run import Run
+from npulens.analysis.say import ONCE, RECORDED, filled, on_device, per
+from npulens.analysis.settings import DEFAULT
+from npulens.ingest.store import runs
 from tests.tablecase import connection
 
 #: What only one family has. An Ascend job may say torch.compile, a CUDA job may not say torchair.
@@ -128,7 +128,7 @@ def test_what_is_said_of_real_captures_is_in_their_devices_words(capture: Path, 
     for loaded in ingest.load([capture], tmp_path).runs:
         if loaded.run_id is None:
             continue
-        con = store.open_run(tmp_path, loaded.run_id)
+        con = runs.open_run(tmp_path, loaded.run_id)
         said = check(con)
         device = family(Run(con))
         for lang in ("en", "zh"):

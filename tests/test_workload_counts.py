@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.workloads.workload import workload
+from npulens.collectors.workloads.workload import workload
 
 pytestmark = [
     pytest.mark.torch,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from collectors import kernels
-from collectors.workloads.workload import Case, NotHere, names, workload
+from npulens.collectors import kernels
+from npulens.collectors.workloads.workload import Case, NotHere, names, workload
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 #: The first compilation imports parts of torch that torch itself calls deprecated.

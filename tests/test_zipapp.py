@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors import zipapp
-from collectors.workloads.workload import names
+from npulens.collectors import zipapp
+from npulens.collectors.workloads.workload import names
 
 JOB = """
 import torch
@@ -43,8 +43,8 @@ def run(file: Path, place: Path, *arguments: str) -> subprocess.CompletedProcess
 
 def test_it_holds_collectors_only_and_not_the_simulator(file: Path) -> None:
     held = zipfile.ZipFile(file).namelist()
-    assert {name.partition("/")[0] for name in held} == {"collectors", "__main__.py"}
-    assert "collectors/inject/sitecustomize.py" in held and "collectors/workloads/train_step.py" in held
+    assert {name.partition("/")[0] for name in held} == {"npulens", "__main__.py"}
+    assert {f"npulens/collectors/{name}.py" for name in ("inject/sitecustomize", "workloads/train_step")} <= set(held)
     assert not [name for name in held if "scenarios" in name or "simul" in name or "_bench_trace" in name]
     assert file.stat().st_size < 300_000
 
@@ -61,7 +61,7 @@ def test_nothing_that_it_imports_stays_at_home(file: Path, tmp_path: Path) -> No
         "sys.path[:0] = [sys.argv[1]]\n"
         "for name in zipfile.ZipFile(sys.argv[1]).namelist():\n"
         "    module = name[:-3].replace('/', '.').replace('.__init__', '')\n"
-        "    if name.startswith('collectors/') and name.endswith('.py') and 'inject' not in name:\n"
+        "    if name.startswith('npulens/') and name.endswith('.py') and 'inject' not in name:\n"
         "        try:\n"
         "            assert sys.argv[1] in importlib.import_module(module).__file__\n"
         "        except ModuleNotFoundError as error:\n"

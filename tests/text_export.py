@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 
-from ingest.draft import Draft
-from ingest.finish import Part, finish
-from ingest.readers import torch_npu_text
+from npulens.ingest.readers.ascend import read_torch_npu_text
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import Part, finish
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 
@@ -50,10 +50,10 @@ class Loaded:
 
 
 def load(path: Path, scratch: Path, rank: int | None = None) -> Loaded:
-    claim = torch_npu_text.sniff(path)
+    claim = read_torch_npu_text.sniff(path)
     assert claim is not None
     draft = Draft(scratch / "draft", claim.facts.rank or 0 if rank is None else rank)
-    torch_npu_text.read(claim, draft)
+    read_torch_npu_text.read(claim, draft)
     part = finish(draft, scratch / "tables")
     draft.close()
     con = duckdb.connect()

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from tablecase import connection
 
-from analysis.timeline.tiles import Arranged, arranged
-from ingest import lod, schema
+from npulens.analysis.timeline.tiles import Arranged, arranged
+from npulens.ingest.store import lod
+from npulens.ingest.tables import schema
 
 NAMES = ("matmul", "Add", "aten::linear", "50% off", "_x_", "x" * 300, "数据\u202eevil", "")
 TRACKS = 5

@@ -31,7 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     hostile.mkdir()
     hostile_capture.write(hostile / "trace.json")
     found = {"": str(place / "store")}
-    tool = [sys.executable, "-m", "app.cli"]
+    tool = [sys.executable, "-m", "npulens.app.cli"]
     job = ["clean", "--ranks", "1", "--steps", "60", "--format", "kineto", "-o", str(place / "long")]
     subprocess.run([*tool, "simulate", *job], cwd=ROOT, check=True, capture_output=True, timeout=120)
     paths = {"late": ROOT / "sample_traces" / "late_rank", "hostile": hostile, "long": place / "long" / "capture"}

@@ -13,10 +13,11 @@ from typing import Any
 import duckdb
 from starlette.applications import Starlette
 
-from app.timeline import route
-from ingest import store, worker
-from ingest.store import RunInfo
-from ingest.worker import Request
+from npulens.app.timeline import route
+from npulens.ingest.loading import worker
+from npulens.ingest.loading.worker import Request
+from npulens.ingest.store import runs
+from npulens.ingest.store.runs import RunInfo
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
 
@@ -77,7 +78,7 @@ class Served:
 
 def load(place: Path, capture: Path) -> RunInfo:
     worker.load(Request((capture,), place), lambda said: None)
-    return store.runs(place)[0]
+    return runs.runs(place)[0]
 
 
 def layout_of(of: Served) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from ingest.draft import Draft
-from ingest.finish import Part, finish
-from ingest.readers import torch_npu_db
+from npulens.ingest.readers.ascend import read_torch_npu_db
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.finish import Part, finish
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 DB = TRACES / "Ascend+msinsight" / "test" / "data" / "pytorch" / "db"
@@ -40,7 +40,7 @@ class Loaded:
         return next(row for row in self.part.coverage if row["table"] == table)
 
 
-def load(path: Path, scratch: Path, reader: ModuleType = torch_npu_db) -> Loaded:
+def load(path: Path, scratch: Path, reader: ModuleType = read_torch_npu_db) -> Loaded:
     claim = reader.sniff(path)
     assert claim is not None
     draft = Draft(scratch / "draft", claim.facts.rank or 0)

@@ -35,15 +35,15 @@ from collections.abc import Iterator
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.finding import Candidate, Change, Words
-from analysis.intervals import Ints
-from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
-from analysis.origin import origin
-from analysis.run import Run
-from analysis.tensors import dtype
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.tensors import dtype
+from npulens.analysis.finding import Candidate, Change, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "kernel_cores")
 

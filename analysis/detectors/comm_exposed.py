@@ -31,11 +31,11 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis.exposure import Exposed, exposed
-from analysis.finding import Candidate, Words
-from analysis.run import Run
-from analysis.steady import of_step
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.ranks.exposure import Exposed, exposed
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_step
 
 NEEDS = ("collectives", "kernels")
 

@@ -30,13 +30,13 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis.blame import Blame, everywhere, moments
-from analysis.culprit import codes, names
-from analysis.finding import Candidate, Value, Words
-from analysis.host_names import special
-from analysis.idle import idle
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Value, Words
+from npulens.analysis.idle.blame import Blame, everywhere, moments
+from npulens.analysis.idle.culprit import codes, names
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls")
 _NAMED = 5  # operators that a sentence can hold

@@ -31,15 +31,15 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import limits as limits_
-from analysis.capability import COVERED
-from analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.kernels import Floats, evidence, identity, kernels
-from analysis.limits import limit
-from analysis.packets import Faster, faster, packets
-from analysis.run import Run
-from analysis.steady import of_run, steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.capability import COVERED
+from npulens.analysis.device.kernels import Floats, evidence, identity, kernels
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.packets import Faster, faster, packets
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run, steady_ns
 
 NEEDS = ("collectives", "kernels")
 _BESIDE, _ALONE = 0.5, 0.05  # share of a task's time in which the other runs

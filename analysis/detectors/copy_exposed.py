@@ -36,14 +36,14 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.device import device
-from analysis.finding import Candidate, Change, Evidence, Words
-from analysis.intervals import EMPTY, Ints
-from analysis.origin import origin
-from analysis.run import Run
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.abilities import device
+from npulens.analysis.finding import Candidate, Change, Evidence, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.intervals import EMPTY, Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("copies", "kernels")
 

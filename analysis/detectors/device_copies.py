@@ -38,17 +38,17 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.conversion import conversion
-from analysis.family import family
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.kernels import Kind, kernels
-from analysis.origin import origin
-from analysis.run import Run
-from analysis.steady import of_run, steady_ns
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.conversion import conversion
+from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import Kind, kernels
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run, steady_ns
 
 NEEDS = ("kernels",)
 

@@ -35,15 +35,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import alike, said
-from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
-from analysis.host_names import SYNC_OPS, special
-from analysis.idle import idle
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.steady import of_run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
+from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.host_names import SYNC_OPS, special
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run
 
 NEEDS = ("kernels", "launches")
 

@@ -31,16 +31,16 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.collectives import collectives
-from analysis.experts import of_experts
-from analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from analysis.intervals import Ints
-from analysis.kernels import Bools, Kernels, evidence, kernels
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.stages import pipelines
-from analysis.steady import of_run
+from npulens.analysis import limits as limits_
+from npulens.analysis.device.kernels import Bools, Kernels, evidence, kernels
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.experts import of_experts
+from npulens.analysis.ranks.stages import pipelines
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run
 
 NEEDS = ("kernels",)
 _ALL_TO_ALL = frozenset({"alltoall", "alltoallv", "alltoallvc", "dispatch", "combine"})

@@ -1,7 +1,7 @@
 """An operator or a library is used for the first time in the process; that does not come back.
 
 ## What it measures
-Gaps of the device during what a process does once (analysis/first_use.py): a runtime call that takes at least 20
+Gaps of the device during what a process does once (analysis/idle/first_use.py): a runtime call that takes at least 20
 times its like in the first run of an operator, the first run of an operator that launches kernels (or its first launch
 by the task queue's thread) that takes at least 20 times the later ones, a stretch in which the host records nothing
 before something new, and the recording of a graph (CUDA, HIP or ACL). The first three only in runs without steps, or in
@@ -34,15 +34,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import alike, evidence, said, windows
-from analysis.culprit import codes, names
-from analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from analysis.first_use import first_use, perhaps_ns
-from analysis.idle import Idle, idle
-from analysis.intervals import Ints
-from analysis.run import Run
-from analysis.say import ONCE
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from npulens.analysis.idle.blame import alike, evidence, said, windows
+from npulens.analysis.idle.culprit import codes, names
+from npulens.analysis.idle.first_use import first_use, perhaps_ns
+from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+from npulens.analysis.say import ONCE
 
 NEEDS = ("kernels", "host_ops")
 

@@ -2,8 +2,8 @@
 
 ## What it measures
 
-The samples of 'AI Core Freq' against the rated clock: of the device (analysis/device_facts.toml) or the highest this
-job ever reached on such devices, whichever is more. A kernel that runs at f of a rating r would take f / r of its
+The samples of 'AI Core Freq' against the rated clock: of the device (analysis/device/device_facts.toml) or the highest
+this job ever reached on such devices, whichever is more. A kernel that runs at f of a rating r would take f / r of its
 time; where kernels of the same kind ran at the rating too, the time they took is the comparison instead.
 
 ## Why it costs
@@ -36,14 +36,14 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.device import device
-from analysis.finding import Candidate, Change, NotMeasured, Words
-from analysis.frequency import clocked
-from analysis.kernels import evidence, kernels
-from analysis.run import Run
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.abilities import device
+from npulens.analysis.device.frequency import clocked
+from npulens.analysis.device.kernels import evidence, kernels
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "kernel_cores", "frequency")
 

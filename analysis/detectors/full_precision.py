@@ -4,8 +4,9 @@
 
 Matrix products and convolutions in fp32 that use none of the faster units: on CUDA and ROCm kernels whose name says so
 (sgemm, scudnn, simt, SB of Tensile), on Ascend matrix operators with FLOAT inputs that are not marked as HF32. How
-much faster the device's lower precisions are comes from analysis/device_facts.toml: TF32 where it is faster than fp32,
-else bf16; on Ascend, where the files give no peak for fp32, twice as fast: half the passes, and in bf16 half the bytes.
+much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
+than fp32, else bf16; on Ascend, where the files give no peak for fp32, twice as fast: half the passes, and in bf16
+half the bytes.
 
 ## Why it costs
 
@@ -38,18 +39,18 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.device import Device, device
-from analysis.family import family
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
-from analysis.intervals import Ints
-from analysis.kernels import Kernels, Kind, kernels
-from analysis.limits import limit
-from analysis.origin import origin
-from analysis.run import Run
-from analysis.steady import of_run, steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.abilities import Device, device
+from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import Kernels, Kind, kernels
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run, steady_ns
 
 NEEDS = ("kernels",)
 
@@ -120,7 +121,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             raise NotMeasured(
                 f"fp32 matrix kernels run; no faster precision of {name} is known",
                 f"有 fp32 矩阵算子在运行，但不知道 {name} 有没有更快的精度",
-                "flops of the device in analysis/device_facts.toml",
+                "flops of the device in analysis/device/device_facts.toml",
             )
 
 

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import everywhere
-from analysis.finding import Candidate, Words
-from analysis.host_names import special
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.idle.blame import everywhere
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "gc")
 

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis.blame import blames
-from analysis.finding import Candidate, Words
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.idle.blame import blames
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "launches")
 

@@ -22,7 +22,8 @@ the AOE tuner. On CUDA look at split-K and at the tile size.
 
 A ceiling: a kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided
 stays. Kernels shorter than the limit are launch-bound, not core-bound. The number of cores is a fact of the device
-(analysis/device_facts.toml) or what the capture's own kernels reach; where neither is known this is not measured.
+(analysis/device/device_facts.toml) or what the capture's own kernels reach; where neither is known this is not
+measured.
 
 ## References
 
@@ -40,17 +41,17 @@ from math import ceil, prod
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.device import CUBE, VECTOR, device
-from analysis.family import family
-from analysis.finding import Candidate, Change, NotMeasured, Words
-from analysis.intervals import Ints
-from analysis.kernels import Kernels, Kind, evidence, kernels, of_a_step
-from analysis.origin import origin
-from analysis.run import Run
-from analysis.tensors import spoken
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.abilities import CUBE, VECTOR, device
+from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.tensors import spoken
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
 

@@ -27,12 +27,12 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis.blame import blames
-from analysis.capability import explains
-from analysis.finding import Candidate, Change, Value, Words
-from analysis.limits import limit
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.capability import explains
+from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.idle.blame import blames
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
 

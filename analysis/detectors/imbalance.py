@@ -30,17 +30,17 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.collectives import POINT_TO_POINT, collectives
-from analysis.experts import of_experts
-from analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
-from analysis.intervals import Ints
-from analysis.lateness import late_peers, told, waited_less
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.stages import pipelines
-from analysis.steady import of_step
-from analysis.work import Work, work
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives
+from npulens.analysis.ranks.experts import of_experts
+from npulens.analysis.ranks.lateness import late_peers, told, waited_less
+from npulens.analysis.ranks.stages import pipelines
+from npulens.analysis.ranks.work import Work, work
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_step
 
 NEEDS = ("kernels",)
 _MOST = 20

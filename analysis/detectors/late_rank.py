@@ -31,17 +31,17 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis import whatif
-from analysis.arrival_order import Order, orders
-from analysis.collectives import POINT_TO_POINT, collectives
-from analysis.exposure import between_stages
-from analysis.family import family
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
-from analysis.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
-from analysis.run import Run
-from analysis.steady import of_step, steady_ns
-from analysis.waits import complete
+from npulens.analysis import limits as limits_
+from npulens.analysis.device.family import family
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
+from npulens.analysis.ranks.arrival_order import Order, orders
+from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives
+from npulens.analysis.ranks.exposure import between_stages
+from npulens.analysis.ranks.lateness import Late, bare, excess, late_peers, said, told_share, waited_less, witnessed
+from npulens.analysis.ranks.waits import complete
+from npulens.analysis.replay import whatif
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives",)
 _MOST, _PEERS = 10, 16  # windows of each side; peers looked at, the latest first

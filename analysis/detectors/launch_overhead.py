@@ -31,17 +31,17 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import limits as limits_
-from analysis.blame import alike, blame
-from analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from analysis.host_spans import NONE
-from analysis.idle import Idle, idle
-from analysis.intervals import Intervals, Ints
-from analysis.issue import Tasks, tasks
-from analysis.limits import limit
-from analysis.pace import pace
-from analysis.run import Run
-from analysis.steady import steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from npulens.analysis.idle.blame import alike, blame
+from npulens.analysis.idle.host_spans import NONE
+from npulens.analysis.idle.issue import Tasks, tasks
+from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
 
 NEEDS = ("kernels", "launches")
 

@@ -28,13 +28,13 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import everywhere
-from analysis.culprit import names
-from analysis.finding import Candidate, Value, Words
-from analysis.host_names import special
-from analysis.limits import limit
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Value, Words
+from npulens.analysis.idle.blame import everywhere
+from npulens.analysis.idle.culprit import names
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls")
 

@@ -35,16 +35,16 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import limits as limits_
-from analysis.blame import alike, said
-from analysis.culprit import names
-from analysis.device import memory_bytes
-from analysis.finding import Candidate, Change, Evidence, Value, Words
-from analysis.host_names import special
-from analysis.idle import idle
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.limits import limit
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.device.abilities import memory_bytes
+from npulens.analysis.finding import Candidate, Change, Evidence, Value, Words
+from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.culprit import names
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "runtime_calls", "memory")
 

@@ -31,13 +31,13 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis import limits as limits_
-from analysis.exposure import between_stages
-from analysis.finding import Candidate, Words
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.stages import bubble_ns
-from analysis.steady import of_step, steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Words
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.exposure import between_stages
+from npulens.analysis.ranks.stages import bubble_ns
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_step, steady_ns
 
 NEEDS = ("collectives", "kernels")
 

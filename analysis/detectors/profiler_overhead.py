@@ -29,13 +29,13 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import blames, windows
-from analysis.finding import Candidate, Change, Value, Words
-from analysis.host_spans import NONE
-from analysis.idle import Idle, idle
-from analysis.intervals import Ints
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.idle.blame import blames, windows
+from npulens.analysis.idle.host_spans import NONE
+from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "host_ops")
 

@@ -28,14 +28,14 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.collectives import collectives
-from analysis.exposure import shown as operators_shown
-from analysis.finding import Candidate, Change, Value, Words
-from analysis.limits import limit
-from analysis.packets import faster, medians, packets, shown
-from analysis.run import Run
-from analysis.steady import of_run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.exposure import shown as operators_shown
+from npulens.analysis.ranks.packets import faster, medians, packets, shown
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run
 
 NEEDS = ("comm_tasks",)
 

@@ -33,17 +33,17 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import limits as limits_
-from analysis.blame import alike, evidence, said, windows
-from analysis.capability import COVERED
-from analysis.family import family
-from analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from analysis.idle import Idle, idle
-from analysis.intervals import Ints
-from analysis.kernels import Kernels, kernels, middle
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.steady import of_run
+from npulens.analysis import limits as limits_
+from npulens.analysis.capability import COVERED
+from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import Kernels, kernels, middle
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
+from npulens.analysis.idle.blame import alike, evidence, said, windows
+from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run
 
 NEEDS = ("steps", "kernels", "launches")
 

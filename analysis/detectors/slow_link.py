@@ -30,14 +30,14 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.finding import Candidate, NotMeasured, Value, Words
-from analysis.intervals import Ints
-from analysis.kernels import Bools, Floats
-from analysis.limits import limit
-from analysis.packets import Packets, faster, medians, packets, shown
-from analysis.run import Run
-from analysis.steady import steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.device.kernels import Bools, Floats
+from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.packets import Packets, faster, medians, packets, shown
+from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
 
 NEEDS = ("comm_tasks", "peer_waits")
 _LINKS, _MOST = 3, 16  # of a kind, to tell which one is slow; findings at most

@@ -37,15 +37,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.finding import Candidate, Change, Words
-from analysis.intervals import Ints
-from analysis.kernels import Kernels, evidence, kernels, usual
-from analysis.run import Run
-from analysis.tail import DEVIATIONS, LEAST_NS, LEAST_SHARE, TAIL_SHARE, Bounds, overlapping, tail
-from analysis.tensors import spoken
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.kernels import Kernels, evidence, kernels, usual
+from npulens.analysis.device.tail import DEVIATIONS, LEAST_NS, LEAST_SHARE, TAIL_SHARE, Bounds, overlapping, tail
+from npulens.analysis.device.tensors import spoken
+from npulens.analysis.finding import Candidate, Change, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
 

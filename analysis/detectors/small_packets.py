@@ -29,14 +29,14 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.finding import Candidate, NotMeasured, Value, Words
-from analysis.intervals import Ints
-from analysis.kernels import Bools, Floats
-from analysis.limits import limit
-from analysis.packets import Packets, faster, medians, packets, shown
-from analysis.run import Run
-from analysis.steady import of_run, steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.device.kernels import Bools, Floats
+from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.packets import Packets, faster, medians, packets, shown
+from npulens.analysis.run import Run
+from npulens.analysis.steady import of_run, steady_ns
 
 NEEDS = ("comm_tasks", "peer_waits")
 #: Sizes apart by this factor tell what size does; a class of sizes needs so many transfers.

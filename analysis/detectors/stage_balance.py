@@ -34,15 +34,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.capability import on_npu
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
-from analysis.limits import limit
-from analysis.run import Run
-from analysis.say import duration
-from analysis.say import share as said_share
-from analysis.stages import EVEN, Pipeline, Uneven, pipelines, stages, uneven
-from analysis.steady import steady_ns
+from npulens.analysis import limits as limits_
+from npulens.analysis.capability import on_npu
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
+from npulens.analysis.limits import limit
+from npulens.analysis.ranks.stages import EVEN, Pipeline, Uneven, pipelines, stages, uneven
+from npulens.analysis.run import Run
+from npulens.analysis.say import duration
+from npulens.analysis.say import share as said_share
+from npulens.analysis.steady import steady_ns
 
 NEEDS = ("collectives", "kernels")
 _MOST, _NAMED = 20, 4

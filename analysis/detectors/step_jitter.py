@@ -39,15 +39,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
-from analysis.host_spans import NONE
-from analysis.idle import idle
-from analysis.jitter import extras, host_steps, slower_steps
-from analysis.kernels import kernels
-from analysis.run import Run, Step
-from analysis.split import rows as split_rows
+from npulens.analysis import limits
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.host_spans import NONE
+from npulens.analysis.idle.jitter import extras, host_steps, slower_steps
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.run import Run, Step
+from npulens.analysis.split import rows as split_rows
 
 NEEDS = ("steps", "kernels")
 

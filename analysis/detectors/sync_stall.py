@@ -34,15 +34,15 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis import limits as limits_
-from analysis.blame import blames
-from analysis.finding import Candidate, Change, Value, Words
-from analysis.host_names import special
-from analysis.host_spans import NONE
-from analysis.idle import idle
-from analysis.intervals import Ints
-from analysis.lead import reads
-from analysis.run import Run
+from npulens.analysis import limits as limits_
+from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.host_spans import NONE
+from npulens.analysis.idle.lead import reads
+from npulens.analysis.idle.pieces import idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels", "launches")
 

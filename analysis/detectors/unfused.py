@@ -4,10 +4,10 @@
 
 Runs of neighbouring kernels on one stream, each of which reads what one before it wrote: written-out attention,
 norms, activations, rotary embeddings and optimizers that a known operator does in one kernel
-(analysis/fusions.toml), and any other chain of three or more kernels that are bound by memory. Two such neighbours
-that no rule knows are not a finding: every network has them, between matrix products that are most of its time.
-The fused kernel's cost is that of the tensors that come from outside and leave, at the bandwidth that the chain itself
-reached, plus one kernel's fixed cost; of attention, the arithmetic of its products.
+(analysis/device/fusions.toml), and any other chain of three or more kernels that are bound by memory. Two such
+neighbours that no rule knows are not a finding: every network has them, between matrix products that are most of its
+time. The fused kernel's cost is that of the tensors that come from outside and leave, at the bandwidth that the chain
+itself reached, plus one kernel's fixed cost; of attention, the arithmetic of its products.
 
 ## Why it costs
 
@@ -39,19 +39,19 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis import limits
-from analysis.blame import said
-from analysis.by_rank import by_rank
-from analysis.conversion import conversion
-from analysis.family import family
-from analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
-from analysis.fusions import Chain, Priced, chains, priced
-from analysis.intervals import Intervals, Ints
-from analysis.issue import GRAPH_LAUNCH
-from analysis.kernels import Kernels, kernels
-from analysis.origin import origin
-from analysis.pace import pace
-from analysis.run import Run
+from npulens.analysis import limits
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.conversion import conversion
+from npulens.analysis.device.family import family
+from npulens.analysis.device.fusions import Chain, Priced, chains, priced
+from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.issue import GRAPH_LAUNCH
+from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.pace import pace
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.run import Run
 
 NEEDS = ("kernels",)
 

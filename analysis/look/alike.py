@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.look.compare import About, Note, Side
+from npulens.analysis.look.compare import About, Note, Side
 
 #: What a run says of itself that should be the same on both sides: field, text.
 _FACTS = (

@@ -1,7 +1,7 @@
 """Communication as its page shows it: by type and group, operator by operator, link by link, peer by peer.
 
 Times of several operators of one rank are unions, never sums; where several ranks are told in one number it is their
-mean. What waits and transfers are is decided where every detector takes it from (analysis/comm_tasks.py).
+mean. What waits and transfers are is decided where every detector takes it from (analysis/ranks/comm_tasks.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.collectives import Collectives, collectives
-from analysis.comm_tasks import TRANSFER, WAIT, CommTasks, comm_tasks
-from analysis.intervals import Intervals, Ints
-from analysis.lateness import Late, late_peers, witnessed
-from analysis.run import Run
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.ranks.collectives import Collectives, collectives
+from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, CommTasks, comm_tasks
+from npulens.analysis.ranks.lateness import Late, late_peers, witnessed
+from npulens.analysis.run import Run
 
 #: Names of the profiler's ranking of one operator kind (top1, middle, bottom2...); "total" adds all of them.
 _RANKED = r"-(top|middle|bottom)\d*$"

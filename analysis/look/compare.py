@@ -18,10 +18,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.idle import CODES, idle
-from analysis.intervals import Ints
-from analysis.run import Run
-from analysis.split import breakdown
+from npulens.analysis.idle.pieces import CODES, idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+from npulens.analysis.split import breakdown
 
 #: The parts of the split: what people call it, the field of a row of the split.
 PARTS = (

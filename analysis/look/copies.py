@@ -12,12 +12,12 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.device import device
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.origin import Origin, origin
-from analysis.run import Run
+from npulens.analysis.device.abilities import device
+from npulens.analysis.idle.origin import Origin, origin
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.run import Run
 
-#: What analysis/device.py calls a device whose name the capture does not hold.
+#: What analysis/device/abilities.py calls a device whose name the capture does not hold.
 UNNAMED = "an unnamed device"
 #: Instances a table holds, and single points a chart draws; more are put into cells.
 MOST_WORST, MOST_POINTS = 500, 2000

@@ -13,11 +13,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.device import device
-from analysis.frequency import clocked
-from analysis.kernels import kernels
-from analysis.run import Run
-from analysis.strip import Strip, strip
+from npulens.analysis.device.abilities import device
+from npulens.analysis.device.frequency import clocked
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.device.strip import Strip, strip
+from npulens.analysis.run import Run
 
 _SLICES = 375  # four samples a slice at most: 1,500 points
 

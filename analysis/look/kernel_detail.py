@@ -9,11 +9,11 @@ from math import ceil, prod
 import duckdb
 import pandas as pd
 
-from analysis.device import device
-from analysis.look.copies import UNNAMED
-from analysis.look.kernels import Filter, chosen_sql, values
-from analysis.origin import Origin, origin
-from analysis.run import Run
+from npulens.analysis.device.abilities import device
+from npulens.analysis.idle.origin import Origin, origin
+from npulens.analysis.look.copies import UNNAMED
+from npulens.analysis.look.kernels import Filter, chosen_sql, values
+from npulens.analysis.run import Run
 
 #: Host operators and call stacks that are listed; the rest is counted.
 _MOST_OPS, _MOST_STACKS = 50, 12

@@ -16,9 +16,9 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.kernels import LAUNCHED_BY, kernels, usual
-from analysis.run import Run
-from analysis.tail import usual_tail
+from npulens.analysis.device.kernels import LAUNCHED_BY, kernels, usual
+from npulens.analysis.device.tail import usual_tail
+from npulens.analysis.run import Run
 
 #: What makes two kernels alike, level by level.
 LEVELS = {

@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.host_names import special
-from analysis.intervals import EMPTY, Intervals
-from analysis.pace import pace
-from analysis.run import Run
+from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.pace import pace
+from npulens.analysis.intervals import EMPTY, Intervals
+from npulens.analysis.run import Run
 
 #: Slices of a curve over time; each gives its least and its most.
 SLICES = 750
@@ -252,8 +252,8 @@ def _idle(run: Run, rows: pd.DataFrame) -> int:
 
 
 def syncs(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """Synchronising calls of the host (analysis/host_names.py), by name and rank. `blocked_ns` is a union, and so is
-    what of it the rank's device works for."""
+    """Synchronising calls of the host (analysis/idle/host_names.py), by name and rank. `blocked_ns` is a union, and so
+    is what of it the rank's device works for."""
     return _syncs(Run(con))
 
 

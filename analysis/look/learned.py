@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis.collect import STEPS, Recipe, for_any, for_npu
+from npulens.analysis.collect import STEPS, Recipe, for_any, for_npu
 
 #: How the simulated job names its hosts, and so its files.
 SIMULATED = "sim-node-"

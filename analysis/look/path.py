@@ -9,12 +9,12 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from analysis.clock import clock
-from analysis.critical import Segment, critical_path
-from analysis.culprit import names
-from analysis.host_spans import NONE, hosts
-from analysis.intervals import Intervals, Ints
-from analysis.run import Run
+from npulens.analysis.idle.culprit import names
+from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.ranks.clock import clock
+from npulens.analysis.replay.critical import Segment, critical_path
+from npulens.analysis.run import Run
 
 #: Kinds of pieces, as the timeline and the charts order and colour them.
 KINDS = ("kernel", "comm", "copy", "host", "launch", "queue", "sync", "peer", "unexplained")

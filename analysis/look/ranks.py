@@ -1,7 +1,7 @@
 """Ranks beside each other: the grid of ranks and steps, how each rank stands, their clocks, and one step as a picture.
 
 The grid compares lengths only, so it needs no common clock. The picture of one step does; how far it can be trusted is
-what the clock page of it says (analysis/clock.py).
+what the clock page of it says (analysis/ranks/clock.py).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.clock import clock
-from analysis.collectives import POINT_TO_POINT, collectives
-from analysis.comm_tasks import TRANSFER, WAIT, comm_tasks
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.lateness import Late, late_peers
-from analysis.look import rank_sums
-from analysis.run import Run
-from analysis.work import work
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.look import rank_sums
+from npulens.analysis.ranks.clock import clock
+from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives
+from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, comm_tasks
+from npulens.analysis.ranks.lateness import Late, late_peers
+from npulens.analysis.ranks.work import work
+from npulens.analysis.run import Run
 
 #: What the grid can show, and the column it comes from.
 METRICS: Mapping[str, str] = {

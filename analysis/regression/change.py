@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.look.compare import _means
-from analysis.regression.matching import LEVELS, named
-from analysis.regression.pieces import KINDS, Measured, NotExact
-from analysis.regression.spread import Design, reaches
+from npulens.analysis.look.compare import _means
+from npulens.analysis.regression.matching import LEVELS, named
+from npulens.analysis.regression.pieces import KINDS, Measured, NotExact
+from npulens.analysis.regression.spread import Design, reaches
 
 
 @dataclass(frozen=True)

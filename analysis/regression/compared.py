@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.look.compare import Side
-from analysis.regression import verdict as judging
-from analysis.regression.change import Change, change
-from analysis.regression.matching import LEVELS
-from analysis.regression.pieces import Measured
-from analysis.regression.spread import Design
-from analysis.regression.verdict import RULE, Rule, Verdict
+from npulens.analysis.look.compare import Side
+from npulens.analysis.regression import verdict as judging
+from npulens.analysis.regression.change import Change, change
+from npulens.analysis.regression.matching import LEVELS
+from npulens.analysis.regression.pieces import Measured
+from npulens.analysis.regression.spread import Design
+from npulens.analysis.regression.verdict import RULE, Rule, Verdict
 
 #: A leading step longer than the median of the steps after it by this factor is warm-up: compiling, tuning, allocating.
 WARM = 1.2

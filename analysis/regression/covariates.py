@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.regression.series import Change
+from npulens.analysis.regression.series import Change
 
 Night = Mapping[str, str]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.host_spans import NONE, hosts
-from analysis.intervals import Ints
-from analysis.run import Run
+from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
 
 #: Operators that only wrap others: everything a compiled region or a wrapper launches would have one name.
 WRAPPERS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "DistributedDataParallel")

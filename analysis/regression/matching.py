@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from analysis.regression.pieces import Measured
+from npulens.analysis.regression.pieces import Measured
 
 Key = tuple[str, ...]
 #: Shapes tell kernels apart where the shares of kernels that have them differ by no more than this.

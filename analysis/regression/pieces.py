@@ -7,7 +7,7 @@ A window is a step of a rank, or the whole capture where no steps were recorded.
   it slower costs nothing as long as it stays hidden.
 * While communication operators run and no kernel does, it is exposed communication, given to operators the same way.
 * While copies run and neither of the others does, it is exposed copies, the same way.
-* Where nothing runs, it is a gap, in pieces by cause (analysis/idle.py).
+* Where nothing runs, it is a gap, in pieces by cause (analysis/idle/pieces.py).
 
 Each of the four is found on its own, and so is the residual: what of the windows none of them covers. That the sum is
 the length of the windows is therefore a check that can fail, and then there is no answer (`NotExact`).
@@ -25,13 +25,13 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from analysis.idle import CODES, idle
-from analysis.intervals import EMPTY, Intervals, Ints
-from analysis.look.compare import Side, side
-from analysis.regression.launched_by import launchers
-from analysis.regression.verdict import BLOCKS
-from analysis.regression.windows import blocks_of, cut, first_come, middling
-from analysis.run import Run
+from npulens.analysis.idle.pieces import CODES, idle
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.look.compare import Side, side
+from npulens.analysis.regression.launched_by import launchers
+from npulens.analysis.regression.verdict import BLOCKS
+from npulens.analysis.regression.windows import blocks_of, cut, first_come, middling
+from npulens.analysis.run import Run
 
 #: What time is given to, in this order; each needs the ones before it.
 KINDS = ("kernel", "communication", "copy", "unknown", "gap")

@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 
-from analysis.regression import change_point
-from analysis.regression.baseline import Baseline, baseline
-from analysis.regression.change_point import LEAST, WINDOW, Floats, Scan
+from npulens.analysis.regression import change_point
+from npulens.analysis.regression.baseline import Baseline, baseline
+from npulens.analysis.regression.change_point import LEAST, WINDOW, Floats, Scan
 
 #: Nights on each side of a change that date it and size it.
 _SIDE = 40

@@ -23,8 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.regression import verdict as judging
-from analysis.regression.pieces import IN_BLOCK, Measured
+from npulens.analysis.regression import verdict as judging
+from npulens.analysis.regression.pieces import IN_BLOCK, Measured
 
 Floats = NDArray[np.float64]
 Key = tuple[str, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.intervals import Ints
-from analysis.look.compare import Window
-from analysis.regression.verdict import edges_of
+from npulens.analysis.intervals import Ints
+from npulens.analysis.look.compare import Window
+from npulens.analysis.regression.verdict import edges_of
 
 
 def blocks_of(windows: tuple[Window, ...]) -> dict[int | None, int]:

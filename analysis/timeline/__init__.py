@@ -1,1 +1,1 @@
-"""What the timeline shows, asked of the level-of-detail file (ingest/lod.py) and of the run's own tables."""
+"""What the timeline shows, asked of the level-of-detail file (ingest/store/lod.py) and of the run's own tables."""

@@ -1,4 +1,5 @@
-"""Why the device idled, as a track of each rank: the pieces of analysis/idle.py, and one of them with its host call."""
+"""Why the device idled, as a track of each rank: the pieces of analysis/idle/pieces.py, and one of them with its host
+call."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis.clock import Clock, clock
-from analysis.culprit import code_of
-from analysis.idle import CODES, idle
-from analysis.intervals import Ints
-from analysis.run import Run
-from analysis.timeline.tiles import Cells, Spans
+from npulens.analysis.idle.culprit import code_of
+from npulens.analysis.idle.pieces import CODES, idle
+from npulens.analysis.intervals import Ints
+from npulens.analysis.ranks.clock import Clock, clock
+from npulens.analysis.run import Run
+from npulens.analysis.timeline.tiles import Cells, Spans
 
 
 @dataclass(frozen=True)

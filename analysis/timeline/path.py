@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from analysis.idle import CODES
-from analysis.intervals import Ints
-from analysis.look.path import KINDS, followed
-from analysis.run import Run
-from analysis.timeline.gaps import Pieces
+from npulens.analysis.idle.pieces import CODES
+from npulens.analysis.intervals import Ints
+from npulens.analysis.look.path import KINDS, followed
+from npulens.analysis.run import Run
+from npulens.analysis.timeline.gaps import Pieces
 
 #: The number of the lane: below that of every rank's gaps.
 TRACK = -(2**31)

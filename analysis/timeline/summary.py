@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from analysis.timeline.tiles import Arranged, among, overlapping
+from npulens.analysis.timeline.tiles import Arranged, among, overlapping
 
 #: Rows of a summary.
 MOST_ROWS = 500

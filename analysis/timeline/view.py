@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields, replace
 import duckdb
 import numpy as np
 
-from analysis.idle import CODES
-from analysis.intervals import Ints
-from analysis.look.path import KINDS
-from analysis.timeline import gaps, path
-from analysis.timeline.gaps import Pieces
-from analysis.timeline.tiles import FEW, Arranged, Cells, Spans, tile
+from npulens.analysis.idle.pieces import CODES
+from npulens.analysis.intervals import Ints
+from npulens.analysis.look.path import KINDS
+from npulens.analysis.timeline import gaps, path
+from npulens.analysis.timeline.gaps import Pieces
+from npulens.analysis.timeline.tiles import FEW, Arranged, Cells, Spans, tile
 
 #: The kinds of the pieces of a gap track and of the critical path, after the kinds of the run.
 GAP, PATH = "gap", "path"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import duckdb
 import numpy as np
 
-from analysis.intervals import Ints
-from analysis.timeline.tiles import Arranged, among, overlapping
+from npulens.analysis.intervals import Ints
+from npulens.analysis.timeline.tiles import Arranged, among, overlapping
 
 _BATCH = 8_192
 #: Track, start, end, name, kind, span id.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from analysis.split import Row
-from app import i18n
-from app.charts import style
-from app.charts.parts import PARTS, Part, lengths
+from npulens.analysis.split import Row
+from npulens.app.charts import style
+from npulens.app.charts.parts import PARTS, Part, lengths
+from npulens.app.text import i18n
 
 Say = Callable[[str, Mapping[str, object]], str]
 _THICK, _THIN, _RANK_GAP = 0.62, 0.2, 0.35

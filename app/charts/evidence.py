@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from analysis.finding import Evidence
-from analysis.strip import Strip
-from app import i18n
-from app.charts import style
-from app.charts.breakdown import Say
+from npulens.analysis.device.strip import Strip
+from npulens.analysis.finding import Evidence
+from npulens.app.charts import style
+from npulens.app.charts.breakdown import Say
+from npulens.app.text import i18n
 
 _LANES = (("computing", style.COMPUTING), ("communication", style.COMMUNICATION), ("copy", style.COPY))
 _LANE = 0.3  # of a row that is 1 high; the rest is space between ranks

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import i18n, telling
-from app.charts import style
-from app.charts.breakdown import Say
+from npulens.app.charts import style
+from npulens.app.charts.breakdown import Say
+from npulens.app.text import i18n, wording
 
 #: One line a rank: eight hues that stay apart for every kind of colour vision, then the same dashed and dotted.
 HUES = ("#0072b2", "#e69f00", "#009e73", "#9c2f75", "#56b4e9", "#d55e00", "#8a8f00", "#77818c")
@@ -27,7 +27,7 @@ def line(place: int) -> dict[str, object]:
 
 def short(name: str, most: int = _NAME) -> str:
     """A name that fits, its end cut off, safe for Plotly."""
-    told = telling.plain(name)
+    told = wording.plain(name)
     return style.plain(told if len(told) <= most else told[: most - 1] + "…")
 
 
@@ -60,7 +60,7 @@ def shares(groups: pd.DataFrame, say: Say, ink: str) -> go.Figure:
     known = bool(groups["share"].notna().all())
     values = [100 * value for value in groups["share"]] if known else [ns / 1e6 for ns in groups["busy_ns"]]
     hover = [
-        f"{style.wrapped(telling.plain(str(row['op'] if 'op' in row else row['name'])))}<br>"
+        f"{style.wrapped(wording.plain(str(row['op'] if 'op' in row else row['name'])))}<br>"
         f"{style.plain(_what(row, say))}"
         for _, row in groups.iterrows()
     ]

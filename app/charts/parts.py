@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.split import Row
-from app.charts import style
+from npulens.analysis.split import Row
+from npulens.app.charts import style
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
-from app import i18n
-from app.charts import style
-from app.charts.breakdown import Say
-from ingest.store import CoverageRow
+from npulens.app.charts import style
+from npulens.app.charts.breakdown import Say
+from npulens.app.text import i18n
+from npulens.ingest.store.runs import CoverageRow
 
 STATES = ("recorded", "partial", "absent", "missing")
 GLYPH = {"recorded": "●", "partial": "◐", "absent": "–", "missing": ""}

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-import ingest
-from app import benching
-from app.collecting import ask
-from app.commands import load
-from app.console import json_option, print_json, store_option
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.app.commands import load
+from npulens.app.console import json_option, print_json, store_option
+from npulens.app.report import bench_file
+from npulens.app.run_collectors import ask
+from npulens.ingest.errors import IngestError
 
 _VALUES = ("shape", "backend", "seed", "pairs", "time_budget", "in_flight", "slo_ms", "concurrency")
 _SWITCHES = ("cold", "throughput", "batch_curve", "sweep", "quick")
@@ -56,7 +56,7 @@ def command(
     all samples, with their intervals. Variants are compared in interleaved pairs, beside a control of
     the baseline against itself. An interrupt keeps what was measured until then.
     """
-    files = [path for path in outputs if path.suffix.lower() in benching.WRITERS]
+    files = [path for path in outputs if path.suffix.lower() in bench_file.WRITERS]
     places = [path for path in outputs if path not in files]
     if len(places) > 1:
         raise click.UsageError(f"one directory, not {len(places)}: {', '.join(map(str, places))}")
@@ -74,7 +74,7 @@ def command(
     if files and run_id is None:
         raise IngestError("failed", "the result could not be loaded, so no file is made of it")
     for path in files:
-        benching.write(store, str(run_id), path)
+        bench_file.write(store, str(run_id), path)
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:

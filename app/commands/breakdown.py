@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from analysis.split import Row, breakdown
-from app.console import json_option, lang_option, milliseconds, print_json, store_option, table
-from ingest import store as stores
+from npulens.analysis.split import Row, breakdown
+from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.ingest.store import runs as stores
 
 _WORDS = {
     "en": ("rank", "step", "wall ms", "computing", "exposed comm", "exposed copy", "unknown", "idle", "residual",

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import click
 
-from analysis.engine import Check, Finding
-from analysis.say import duration
-from analysis.settings import FILE
-from app import judging, telling
-from app.console import filled, json_option, lang_option, print_json, store_option
-from app.i18n import say
-from ingest import store as stores
+from npulens.analysis.engine import Check, Finding
+from npulens.analysis.say import duration
+from npulens.analysis.settings import FILE
+from npulens.app import run_check
+from npulens.app.console import filled, json_option, lang_option, print_json, store_option
+from npulens.app.text import wording
+from npulens.app.text.i18n import say
+from npulens.ingest.store import runs as stores
 
 _COLOURS = {"high": "red", "medium": "yellow", "low": None}
 #: More detectors than this of which the very same is said are named together.
@@ -49,12 +50,12 @@ def command(
     RUN is a run id, a unique beginning of one, or a label. Exits with 1 if a finding reaches --fail-on, with 2 on
     an error.
     """
-    settings = judging.settings(config)
-    judging.ready(settings, only or None)
+    settings = run_check.settings(config)
+    run_check.ready(settings, only or None)
     found = stores.resolve(store, run)
-    check = judging.judge(store, found.run_id, only or None, settings)
+    check = run_check.judge(store, found.run_id, only or None, settings)
     if as_json:
-        print_json(telling.as_dict(check, lang))
+        print_json(wording.as_dict(check, lang))
     elif collect:
         click.echo(check.quality.collect.code(lang))
     else:
@@ -66,44 +67,44 @@ def command(
 
 def lines(check: Check, lang: str, name: str) -> Iterator[str]:
     """The check for people: the answer, how good the capture is, the findings, everything else."""
-    for line in _text(telling.answer(check, lang), 0):
+    for line in _text(wording.answer(check, lang), 0):
         yield click.style(line, bold=True)
-    yield from _text(telling.quality(check, lang), 0)
+    yield from _text(wording.quality(check, lang), 0)
     for place, finding in enumerate(check.findings, 1):
         yield ""
         yield from _finding(place, finding, lang)
-    if said := telling.together(check, lang):
+    if said := wording.together(check, lang):
         yield ""
         yield from _text(said, 0)
     yield ""
-    yield telling.outcomes(check, lang)
+    yield wording.outcomes(check, lang)
     for outcome in ("masked", "clean", "not_measured", "failed"):
         yield from _outcomes(check, outcome, lang)
-    if unseen := telling.not_looked_for(check, lang):
+    if unseen := wording.not_looked_for(check, lang):
         yield ""
         yield from _text(unseen, 0)
     if check.quality.doubts:
         yield ""
         yield say(lang, "findings.doubts")
         for doubt in check.quality.doubts:
-            yield from _text("- " + telling.plain(telling.of(lang, doubt.text)), 2)
+            yield from _text("- " + wording.plain(wording.of(lang, doubt.text)), 2)
     yield ""
-    yield from _text(telling.collect(check, lang), 0)
+    yield from _text(wording.collect(check, lang), 0)
     yield f"  npulens check {name} --collect"
 
 
 def _finding(place: int, finding: Finding, lang: str) -> Iterator[str]:
     words = finding.words[lang]
-    head = f"{place}. {duration(finding.saving_ns)}  {telling.share(finding.saving_share)}"
+    head = f"{place}. {duration(finding.saving_ns)}  {wording.share(finding.saving_share)}"
     severity = click.style(say(lang, f"findings.severity_{finding.severity}"), fg=_COLOURS[finding.severity])
     sure = say(lang, "findings.confidence", {"value": say(lang, f"findings.confidence_{finding.confidence}")})
     yield f"{click.style(head, bold=True)}  {severity}  {finding.detector}  {sure}"
-    yield from _text(telling.plain(words.title), 3)
-    yield from _text(say(lang, "findings.advice_is", {"advice": telling.plain(words.advice)}), 3)
-    if between := telling.interval(finding, lang):
+    yield from _text(wording.plain(words.title), 3)
+    yield from _text(say(lang, "findings.advice_is", {"advice": wording.plain(words.advice)}), 3)
+    if between := wording.interval(finding, lang):
         yield from _text(between, 3)
     if finding.evidence:
-        yield from _text(telling.first_moment(finding, lang), 3)
+        yield from _text(wording.first_moment(finding, lang), 3)
 
 
 def _outcomes(check: Check, outcome: str, lang: str) -> Iterator[str]:
@@ -114,7 +115,7 @@ def _outcomes(check: Check, outcome: str, lang: str) -> Iterator[str]:
     yield say(lang, "findings.broken" if outcome == "failed" else f"findings.{outcome}")
     alike: dict[str, list[str]] = {}
     for found in ended:
-        text = telling.unmeasured(found, lang) if outcome == "not_measured" else telling.reason(found, lang)
+        text = wording.unmeasured(found, lang) if outcome == "not_measured" else wording.reason(found, lang)
         alike.setdefault(text, []).append(found.detector)
     width = max((len(name) for names in alike.values() if len(names) <= _MANY_ALIKE for name in names), default=0)
     for text, names in alike.items():

@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-import ingest
-from app import judging
-from app.collecting import ask
-from app.commands import check, load
-from app.console import json_option, lang_option, print_json, store_option, table
+from npulens import ingest
+from npulens.app import run_check
+from npulens.app.commands import check, load
+from npulens.app.console import json_option, lang_option, print_json, store_option, table
+from npulens.app.run_collectors import ask
 
 _KEY = "npulens.collect.settings"
 
@@ -129,6 +129,7 @@ def _show(answer: dict[str, Any], home: Path, loads: bool, store: Path, as_json:
         if report is not None:
             load.show(report)
             for run in report.runs:
-                for line in ["", *check.lines(judging.judge(store, run.run_id), lang, home.name)] if run.run_id else []:
-                    click.echo(line)
+                if run.run_id:
+                    for line in ["", *check.lines(run_check.judge(store, run.run_id), lang, home.name)]:
+                        click.echo(line)
     sys.exit(1 if answer["status"] == "failed" else 3 if answer.get("exit_status") else 0)

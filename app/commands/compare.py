@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from app.console import json_option, lang_option, print_json, store_option
-from app.numbers import NoNumbers, numbers
+from npulens.app.console import json_option, lang_option, print_json, store_option
+from npulens.app.text.number_lists import NoNumbers, numbers
 
 LEVELS = ("kernel", "operator", "module")
 
@@ -64,17 +64,17 @@ def command(
     Each is a run id, a unique beginning of one, or a label; several between commas are several captures of one thing.
     Exits with 1 if --fail-on-regression and regressed, with 2 on an error.
     """
-    from analysis.regression.compared import compared
-    from analysis.regression.verdict import Rule
-    from app import comparing
+    from npulens.analysis.regression.compared import compared
+    from npulens.analysis.regression.verdict import Rule
+    from npulens.app import run_compare
 
     rule = Rule(margin=margin)
-    halves = comparing.halves(store, (base, head), ranks, steps, keep_warm_up)
+    halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)
     found = compared(halves[0].runs, halves[1].runs, by, rule, drift, in_turns)
     if as_json:
-        print_json(comparing.as_dict(found, halves))
+        print_json(run_compare.as_dict(found, halves))
     else:
-        for line in comparing.lines(found, halves, lang, top, (margin, rule.alpha, drift)):
+        for line in run_compare.lines(found, halves, lang, top, (margin, rule.alpha, drift)):
             click.echo(line)
     if fail_on_regression and found.verdict.said == "regressed":
         sys.exit(1)

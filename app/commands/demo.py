@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-import ingest
-from app.commands.serve import serve
-from app.console import store_option
-from ingest.beside import ahead
+from npulens import ingest
+from npulens.app.commands.serve import serve
+from npulens.app.console import store_option
+from npulens.ingest.loading.beside import ahead
 
 
 @click.command("demo", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -20,7 +20,7 @@ from ingest.beside import ahead
 def command(options: tuple[str, ...], load_only: bool, store: Path) -> None:
     """Load the bundled samples and open the dashboard. OPTIONS go to streamlit as they are."""
     ahead()  # once for all the samples
-    with as_file(files("sample_traces")) as samples:
+    with as_file(files("npulens.sample_traces")) as samples:
         for sample in sorted(path for path in Path(samples).iterdir() if (path / "manifest.json").is_file()):
             report = ingest.load(sample, store, label=sample.name)
             for run in report.runs:

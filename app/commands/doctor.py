@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from app import evidence
-from app.collecting import ask
-from app.console import json_option, lang_option, print_json, redact_option
-from app.i18n import known, say
+from npulens.app import evidence
+from npulens.app.console import json_option, lang_option, print_json, redact_option
+from npulens.app.run_collectors import ask
+from npulens.app.text.i18n import known, say
 
 STATUSES = ("FAIL", "WARN", "PASS", "SKIP")
 _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "SKIP": "blue"}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from analysis.views import statements
-from app.console import json_option, print_json, redact_option, store_option
-from ingest import store as stores
-from ingest.export import export
-from ingest.redact_run import outgoing
+from npulens.analysis.views import statements
+from npulens.app.console import json_option, print_json, redact_option, store_option
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.export import export
+from npulens.ingest.store.redact_run import outgoing
 
 
 @click.command("export")

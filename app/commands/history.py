@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from analysis.regression.series import Change
-from analysis.say import share
-from app import i18n, telling
-from app.console import json_option, lang_option, print_json, store_option, table
-from app.histories import Judged, amount, judged, percent
-from ingest import history, history_run
-from ingest.errors import IngestError
+from npulens.analysis.regression.series import Change
+from npulens.analysis.say import share
+from npulens.app.console import json_option, lang_option, print_json, store_option, table
+from npulens.app.histories import Judged, amount, judged, percent
+from npulens.app.text import i18n, wording
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import history, history_run
 
 
 @click.command("history")
@@ -94,8 +94,8 @@ def _listed(found: list[Judged], lang: str) -> str:
     heads = [i18n.say(lang, f"history.col_{name}") for name in ("identity", "workload", "hardware", "metric", "nights",
                                                                 "level", "noise", "verdict", "since")]  # fmt: skip
     rows = [
-        [each.identity.key[:8], telling.plain(each.identity.workload or "-"),
-         telling.plain(each.identity.hardware or "-"), telling.plain(each.metric), str(len(each.points)),
+        [each.identity.key[:8], wording.plain(each.identity.workload or "-"),
+         wording.plain(each.identity.hardware or "-"), wording.plain(each.metric), str(len(each.points)),
          amount(each.verdict.level, each.unit),
          "-" if each.verdict.floor is None else share(each.verdict.floor),
          i18n.say(lang, f"history.verdict_{each.verdict.verdict}"), _since(each)]
@@ -117,7 +117,7 @@ def _nights(each: Judged, lang: str) -> str:
     rows = [
         [point.night or "", amount(point.value, point.unit),
          percent(starts[point.source].ratio) if point.source in starts and point.usable else "",
-         point.run_id or "", "" if point.usable else telling.plain(point.reason or "-")]
+         point.run_id or "", "" if point.usable else wording.plain(point.reason or "-")]
         for point in each.points
     ]  # fmt: skip
     heads = [i18n.say(lang, f"history.col_{name}") for name in ("night", "value", "change", "run", "unusable")]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-import ingest
-from app.console import json_option, print_json, redact_option, store_option, table
-from app.i18n import ranges
+from npulens import ingest
+from npulens.app.console import json_option, print_json, redact_option, store_option, table
+from npulens.app.text.i18n import ranges
 
 
 @click.command("load")

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from app.console import json_option, print_json, redact_option, store_option, table
-from app.i18n import say
-from app.nightly import config as configs
-from app.nightly import dating, figures, leave, lock, notify, place, steps, telling
-from app.nightly import night as nights
-from app.nightly.config import Config
-from app.nightly.night import Night
-from app.nightly.steps import Step
-from ingest.errors import IngestError
+from npulens.app.console import json_option, print_json, redact_option, store_option, table
+from npulens.app.nightly import config as configs
+from npulens.app.nightly import dating, lock, place, steps
+from npulens.app.nightly import night as nights
+from npulens.app.nightly.config import Config
+from npulens.app.nightly.night import Night
+from npulens.app.nightly.steps import Step
+from npulens.app.nightly.written import figures, leave, night_text, notify
+from npulens.app.text.i18n import say
+from npulens.ingest.errors import IngestError
 
 if TYPE_CHECKING:  # it judges, and what judges loads slowly
-    from app.nightly.work import Work
+    from npulens.app.nightly.work import Work
 
 
 @click.command("nightly")
@@ -46,7 +47,7 @@ def command(
     A night that was killed goes on where it stopped. Exits with 0 if nothing regressed, 1 if something did, 2 if
     nothing did in what was measured and a part of the night failed. docs/nightly.md describes CONFIG.
     """
-    from app.nightly.work import Work
+    from npulens.app.nightly.work import Work
 
     path = path.absolute()
     config = _chosen(configs.read(path), only, base, head)
@@ -87,7 +88,7 @@ def _chosen(config: Config, only: str | None, base: tuple[str, ...], head: tuple
 
 def _finished(work: Work, lang: str, redact: bool) -> Night:
     """The night with its reports written; a full disk takes the reports and not the answer."""
-    from app.nightly.work import done, remember
+    from npulens.app.nightly.work import done, remember
 
     night = done(work)
     night = leave.redacted(night) if redact else night
@@ -119,9 +120,10 @@ def _before(folder: Path, label: str, as_json: bool) -> None:
 
 def lines(night: Night, lang: str) -> Iterator[str]:
     """The night for a terminal: the headline, what moved and why, what failed."""
-    yield click.style(f"{say(lang, 'nightly.title', telling.named(night))}: {telling.headline(night, lang)}", bold=True)
-    yield telling.counts(night, lang)
-    moved = telling.moved(night)
+    title = say(lang, "nightly.title", night_text.named(night))
+    yield click.style(f"{title}: {night_text.headline(night, lang)}", bold=True)
+    yield night_text.counts(night, lang)
+    moved = night_text.moved(night)
     if moved:
         heads = [say(lang, f"nightly.col_{name}") for name in ("verdict", "task", "metric", "change", "interval",
                                                               "tonight", "before", "since")]  # fmt: skip
@@ -131,12 +133,12 @@ def lines(night: Night, lang: str) -> Iterator[str]:
             figures.number(row.level, row.unit), row.since or "",
         ] for row in moved], left=3)  # fmt: skip
     for row in moved:
-        for sentence in telling.why(row, lang):
+        for sentence in night_text.why(row, lang):
             yield f"  {row.task}, {figures.metric(lang, row.metric)}: {sentence}"
         if row.confirm:
             yield f"  {say(lang, 'nightly.confirm')} {row.confirm}"
-    yield from telling.failures(night, lang)
-    yield from telling.notices(night, lang)
+    yield from night_text.failures(night, lang)
+    yield from night_text.notices(night, lang)
 
 
 def _quiet(step: Step, number: int, of: int) -> None:

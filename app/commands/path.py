@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from analysis import views
-from analysis.look.path import KINDS, path
-from analysis.look.path import Path as Found
-from app import i18n
-from app.console import json_option, lang_option, milliseconds, print_json, store_option, table
-from app.telling import plain
-from ingest import store as stores
+from npulens.analysis import views
+from npulens.analysis.look.path import KINDS, path
+from npulens.analysis.look.path import Path as Found
+from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.app.text import i18n
+from npulens.app.text.wording import plain
+from npulens.ingest.store import runs as stores
 
 _LONGEST_NAME = 72
 

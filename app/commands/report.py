@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from app import judging
-from app.console import json_option, print_json, redact_option, store_option
-from ingest import store as stores
-from ingest.errors import IngestError
-from ingest.redact_run import outgoing
+from npulens.app import run_check
+from npulens.app.console import json_option, print_json, redact_option, store_option
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.redact_run import outgoing
 
 WRITERS = {".html": "as_html", ".htm": "as_html", ".md": "as_markdown", ".json": "as_json", ".xml": "as_junit"}
 LANGS = {"en": ("en",), "zh": ("zh",), "both": ("en", "zh")}
@@ -40,14 +40,14 @@ def command(
     writer = WRITERS.get(target.suffix.lower())
     if writer is None:
         raise IngestError("report", f"the file must end in {', '.join(WRITERS)}, not {target.suffix!r}", str(target))
-    from app.report.subject import subject
+    from npulens.app.report.subject import subject
 
-    settings = judging.settings(config)
+    settings = run_check.settings(config)
     found = [stores.resolve(store, run) for run in runs]
     with outgoing(store, found, redact) as source:
         subjects = [subject(source, run.run_id, settings) for run in found]
     langs = LANGS[lang or ("both" if writer == "as_html" else "en")]
-    text = importlib.import_module(f"app.report.{writer}").write(subjects, langs)
+    text = importlib.import_module(f"npulens.app.report.{writer}").write(subjects, langs)
     try:
         target.write_text(text, "utf-8")
     except OSError as error:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from app.console import json_option, print_json, store_option
-from ingest import store as stores
+from npulens.app.console import json_option, print_json, store_option
+from npulens.ingest.store import runs as stores
 
 
 @click.command("rm")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from app.console import json_option, milliseconds, print_json, store_option, table
-from app.i18n import ranges
-from app.searching import found
-from ingest import notes
-from ingest import store as stores
-from ingest.notes import About
-from ingest.store import RunInfo
+from npulens.app.console import json_option, milliseconds, print_json, store_option, table
+from npulens.app.searching import found
+from npulens.app.text.i18n import ranges
+from npulens.ingest.store import notes
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.notes import About
+from npulens.ingest.store.runs import RunInfo
 
 
 @click.command("runs")

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-import ingest
-from analysis.engine import check
-from analysis.say import share
-from analysis.scoring import Case, Rate, Score, score, scored
-from app.console import json_option, print_json, table
-from ingest import store as stores
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.say import share
+from npulens.analysis.scoring import Case, Rate, Score, score, scored
+from npulens.app.console import json_option, print_json, table
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs as stores
 
 TRUTH = "truth.json"
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from app.console import store_option
+from npulens.app.console import store_option
 
 MAIN = Path(__file__).resolve().parent.parent / "main.py"
 #: The settings of .streamlit/config.toml, for an installed npulens that has no such file beside it.

@@ -10,11 +10,9 @@ from typing import Any
 
 import click
 
-from analysis.say import share
-from app.console import json_option, milliseconds, print_json
-from ingest.errors import IngestError
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from npulens.analysis.say import share
+from npulens.app.console import json_option, milliseconds, print_json
+from npulens.ingest.errors import IngestError
 
 
 @click.command("simulate")
@@ -66,8 +64,8 @@ def command(
 
 def _ask(arguments: list[str]) -> dict[str, Any]:
     """The collectors run as a process: nothing imports them."""
-    command = [sys.executable, "-m", "collectors.scenarios", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-P", "-m", "npulens.collectors.planting", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from analysis.views import views
-from app.console import json_option, print_json, store_option, table
-from ingest import store as stores
-from ingest.export import harmless
-from ingest.query import ask
+from npulens.analysis.views import views
+from npulens.app.console import json_option, print_json, store_option, table
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.export import harmless
+from npulens.ingest.store.query import ask
 
 
 @click.command("sql")

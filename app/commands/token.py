@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from app import grants, tally, tickets
-from app.console import json_option, print_json, store_option
-from ingest.errors import IngestError
+from npulens.app.console import json_option, print_json, store_option
+from npulens.app.intake import drop_folders, invitations, signed_tokens
+from npulens.ingest.errors import IngestError
 
 
 @click.command("token")
@@ -27,17 +27,17 @@ def command(size: int, files: int, hours: float, url: str, revoke: bool, store: 
     store takes the token; it ends with its hours, its files or its bytes.
     """
     if revoke:
-        tally.revoke(store)
+        signed_tokens.revoke(store)
         print_json({"revoked": True}) if as_json else click.echo("every token of this store has ended")
         return
     try:
-        token, given = tickets.mint(store, files, files, min(size, grants.MAX_BYTES), hours)
-    except tally.Refused as refused:
-        limits = f"{grants.MAX_FILES:,} files, {grants.MAX_BYTES:,} bytes and {tickets.MAX_HOURS} hours"
+        token, given = invitations.mint(store, files, files, min(size, drop_folders.MAX_BYTES), hours)
+    except signed_tokens.Refused as refused:
+        limits = f"{drop_folders.MAX_FILES:,} files, {drop_folders.MAX_BYTES:,} bytes and {invitations.MAX_HOURS} hours"
         raise IngestError("bad_ticket", f"that is more than a token may allow: up to {limits}") from refused
     if as_json:
-        said = {"token": token, "curl": tickets.curl(url, token), "link": tickets.link(url, token)}
+        said = {"token": token, "curl": invitations.curl(url, token), "link": invitations.link(url, token)}
         print_json(said | asdict(given))
         return
-    click.echo(tickets.curl(url, token))
-    click.echo(f"or in a browser: {tickets.link(url, token)}", err=True)
+    click.echo(invitations.curl(url, token))
+    click.echo(f"or in a browser: {invitations.link(url, token)}", err=True)

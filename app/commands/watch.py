@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 
-import ingest
-from app.console import json_option, store_option
-from ingest import notes, settled
-from ingest import store as stores
-from ingest.errors import IngestError
+from npulens import ingest
+from npulens.app.console import json_option, store_option
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import settled
+from npulens.ingest.store import notes
+from npulens.ingest.store import runs as stores
 
 #: Failures of the machine rather than of the file: tried again at the next start, not forgotten.
 _PASSING = ("crashed", "system", "store", "defect")

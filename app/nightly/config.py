@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
 
 _NAME = re.compile(r"[\w][\w .+-]{0,63}")
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)")

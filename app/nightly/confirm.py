@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from analysis.regression.covariates import Suspect
+from npulens.analysis.regression.covariates import Suspect
 
 _ENVIRONMENT = re.compile(r"(?:variables\.|env[. ])?([A-Z][A-Z0-9_]+)$")
 

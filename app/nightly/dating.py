@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from app.nightly import journal, place
-from app.nightly.journal import Journal
-from app.nightly.night import Said
+from npulens.app.nightly import journal, place
+from npulens.app.nightly.journal import Journal
+from npulens.app.nightly.night import Said
 
 
 @dataclass(frozen=True)

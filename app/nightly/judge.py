@@ -11,20 +11,20 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from analysis.regression import verdict as pairs
-from analysis.regression.baseline import baseline
-from analysis.regression.change_point import LEAST
-from analysis.regression.covariates import Suspect, suspects_of
-from analysis.regression.discoveries import discoveries
-from analysis.regression.floor import Floor, margin, noise_floor
-from analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
-from analysis.say import share
-from app.nightly.confirm import confirm
-from app.nightly.knowledge import Known
-from app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
-from app.nightly.tonight import Measured
-from ingest import history
-from ingest.history import Identity, Point
+from npulens.analysis.regression import verdict as pairs
+from npulens.analysis.regression.baseline import baseline
+from npulens.analysis.regression.change_point import LEAST
+from npulens.analysis.regression.covariates import Suspect, suspects_of
+from npulens.analysis.regression.discoveries import discoveries
+from npulens.analysis.regression.floor import Floor, margin, noise_floor
+from npulens.analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
+from npulens.analysis.say import share
+from npulens.app.nightly.confirm import confirm
+from npulens.app.nightly.knowledge import Known
+from npulens.app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
+from npulens.app.nightly.tonight import Measured
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 #: Nights of a series that are judged, and those that a report draws.
 _JUDGED, _DRAWN = 240, 90

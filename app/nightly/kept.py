@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from app.nightly import leave, night, place
-from app.nightly.night import Night
+from npulens.app.nightly import night, place
+from npulens.app.nightly.night import Night
+from npulens.app.nightly.written import leave
 
 
 def names(store: Path) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from app.nightly import place
-from app.nightly.night import Night
+from npulens.app.nightly import place
+from npulens.app.nightly.night import Night
 
 NAME = "known.json"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
 
 
 @contextmanager

@@ -20,7 +20,7 @@ OUTSIDE = "settles_band"
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A sentence of app/words/nightly.py and what is filled in."""
+    """A sentence of app/nightly/words.py and what is filled in."""
 
     key: str
     values: dict[str, Any] = {}

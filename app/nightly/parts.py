@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from analysis.regression.change import Change, Contribution, change
-from app import comparing
-from app.nightly.night import Row, Share
-from ingest.errors import IngestError
+from npulens.analysis.regression.change import Change, Contribution, change
+from npulens.app import run_compare
+from npulens.app.nightly.night import Row, Share
+from npulens.ingest.errors import IngestError
 
 #: Parts that are kept; the sum of the others is one more.
 _MOST = 12
@@ -54,13 +54,13 @@ def _what(one: Contribution) -> str:
     """A kernel by its short name and its shapes; causes and directions stay the words they are."""
     if one.kind in ("gap", "copy"):
         return one.what
-    return f"{comparing.short(one.what)} {one.shapes}".strip()[:_WIDEST]
+    return f"{run_compare.short(one.what)} {one.shapes}".strip()[:_WIDEST]
 
 
 def _change(store: Path, pair: _Pair) -> Change | None:
     """The change between two runs; None where one is gone or cannot be split."""
     try:
-        base, head = comparing.halves(store, (pair.base, pair.head), (None, None), (None, None), False)
+        base, head = run_compare.halves(store, (pair.base, pair.head), (None, None), (None, None), False)
     except IngestError:
         return None
     return change(base.runs, head.runs)

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
 
 #: The system's words for a disk that takes no more.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

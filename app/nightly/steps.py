@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.nightly.config import Config, Job, Side, Watch, Workload
+from npulens.app.nightly.config import Config, Job, Side, Watch, Workload
 
 #: Sessions of a task that has nothing to be compared with in the same night.
 ALONE = 3

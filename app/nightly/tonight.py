@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from app.nightly.config import Config
-from app.nightly.gather import sessions
-from app.nightly.journal import Journal
-from app.nightly.results import Result, Value
-from ingest import history
-from ingest.history import Identity, Point
+from npulens.app.nightly.config import Config
+from npulens.app.nightly.gathering.gather import sessions
+from npulens.app.nightly.gathering.results import Result, Value
+from npulens.app.nightly.journal import Journal
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 
 @dataclass(frozen=True)

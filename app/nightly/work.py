@@ -10,16 +10,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from app.nightly import folder, gather, judge, knowledge, parts, place, steps, surroundings, tonight
-from app.nightly.config import Config, seconds
-from app.nightly.dating import Which
-from app.nightly.gather import Gather
-from app.nightly.journal import Journal
-from app.nightly.judge import Court
-from app.nightly.night import Night, Row, Said
-from app.nightly.steps import Step
-from app.report.as_html import made_by
-from ingest.errors import IngestError
+from npulens.app.nightly import judge, knowledge, parts, place, steps, tonight
+from npulens.app.nightly.config import Config, seconds
+from npulens.app.nightly.dating import Which
+from npulens.app.nightly.gathering import folder, gather, surroundings
+from npulens.app.nightly.gathering.gather import Gather
+from npulens.app.nightly.journal import Journal
+from npulens.app.nightly.judge import Court
+from npulens.app.nightly.night import Night, Row, Said
+from npulens.app.nightly.steps import Step
+from npulens.app.report.as_html import made_by
+from npulens.ingest.errors import IngestError
 
 
 @dataclass

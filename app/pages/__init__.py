@@ -1,1 +1,2 @@
-"""The pages, discovered by dashboard.py. One file is one page: TITLE (a key of app/words), ICON, ORDER, render(ctx)."""
+"""The pages, found by dashboard.py. A folder is a page: page.py has TITLE (a key of its words), ICON, ORDER,
+render(ctx)."""

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
-from app import telling
+from npulens.app.text import wording
 
 #: The wide ones are what a Chinese or Japanese keyboard types; spreadsheets of those languages run them too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -21,7 +21,7 @@ ABSENT = "–"
 
 def cell(text: str) -> str:
     """Text without control characters that a spreadsheet will not run as a formula."""
-    return "'" + telling.plain(text) if text.startswith(_FORMULA) else telling.plain(text)
+    return "'" + wording.plain(text) if text.startswith(_FORMULA) else wording.plain(text)
 
 
 def safe(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,15 +8,16 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from analysis.engine import Finding, Outcome
-from analysis.say import duration, number
-from app import context, telling
-from app.charts import evidence as chart
-from app.context import Context
-from app.panels import link
-from app.panels.cells import cell
-from app.report.subject import Scene, Subject
-from ingest.errors import IngestError
+from npulens.analysis.engine import Finding, Outcome
+from npulens.analysis.say import duration, number
+from npulens.app import context
+from npulens.app.charts import evidence as chart
+from npulens.app.context import Context
+from npulens.app.panels import link
+from npulens.app.panels.cells import cell
+from npulens.app.report.subject import Scene, Subject
+from npulens.app.text import wording
+from npulens.ingest.errors import IngestError
 
 _OPEN = 3  # findings on the first page
 _BADGE = {"high": "red", "medium": "orange", "low": "gray"}
@@ -39,7 +40,7 @@ def brief(ctx: Context, first: DeltaGenerator, then: DeltaGenerator) -> None:
         for place, (finding, scene) in enumerate(pairs[:_OPEN], 1):
             _finding(ctx, place, finding, scene)
         with st.container(horizontal=True, vertical_alignment="center", key="prose_rest"):
-            st.text(telling.outcomes(found.check, ctx.lang), width="content")
+            st.text(wording.outcomes(found.check, ctx.lang), width="content")
             if page := context.page("findings"):
                 more = len(pairs) - _OPEN
                 label = ctx.say("findings.more", {"n": more}) if more > 0 else ctx.say("findings.all")
@@ -58,7 +59,7 @@ def show(ctx: Context) -> bool:
     for place, (finding, scene) in enumerate(pairs, 1):
         _finding(ctx, place, finding, scene)
     _outcomes(ctx, found.check.outcomes)
-    if unseen := telling.not_looked_for(found.check, ctx.lang):
+    if unseen := wording.not_looked_for(found.check, ctx.lang):
         with st.expander(f"{ctx.say('findings.not_looked_for')} · {len(found.check.not_looked_for)}"):
             st.text(unseen)
     _better(ctx, found)
@@ -77,7 +78,7 @@ def _judged(ctx: Context) -> Subject | None:
         found = context.judgement(ctx)
     except IngestError as error:
         st.error(ctx.say("findings.failed"))
-        st.text(telling.error(error, ctx.lang))
+        st.text(wording.error(error, ctx.lang))
         return None
     if found is None:
         _wait(ctx)
@@ -88,7 +89,7 @@ def _next(ctx: Context, found: Subject) -> None:
     """The next capture: what would show more than this one."""
     if not found.check.quality.missing:
         return
-    with st.expander(ctx.say("findings.next", {"how": telling.collect(found.check, ctx.lang)})):
+    with st.expander(ctx.say("findings.next", {"how": wording.collect(found.check, ctx.lang)})):
         st.code(found.check.quality.collect.code(ctx.lang), language="python")
 
 
@@ -103,17 +104,17 @@ def _wait(ctx: Context) -> None:
 
 def _answer(ctx: Context, found: Subject) -> None:
     with st.container(key="answer", gap="xxsmall"):
-        st.text(telling.answer(found.check, ctx.lang))
-        if said := telling.together(found.check, ctx.lang):
+        st.text(wording.answer(found.check, ctx.lang))
+        if said := wording.together(found.check, ctx.lang):
             st.text(said)
-        st.text(telling.quality(found.check, ctx.lang))
+        st.text(wording.quality(found.check, ctx.lang))
 
 
 def _finding(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
     """One card. Names from traces are in its title, advice and evidence: text only, never markdown."""
     with st.container(border=True, key=f"finding_{place}", gap="small"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            share = telling.share(finding.saving_share)
+            share = wording.share(finding.saving_share)
             values = {"saving": duration(finding.saving_ns), "share": share}
             st.text(f"{place} · {ctx.say('findings.gives_back', values)}")
             severity = ctx.say(f"findings.severity_{finding.severity}")
@@ -122,9 +123,9 @@ def _finding(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
             st.badge(ctx.say("findings.confidence", {"value": sure}), color="gray")
         st.html(_BAR.format(width=100 * min(1.0, max(0.0, finding.saving_share)), colour=context.accent()))
         words = finding.words[ctx.lang]
-        st.text(telling.plain(words.title))
-        st.text(ctx.say("findings.advice_is", {"advice": telling.plain(words.advice)}))
-        if between := telling.interval(finding, ctx.lang):
+        st.text(wording.plain(words.title))
+        st.text(ctx.say("findings.advice_is", {"advice": wording.plain(words.advice)}))
+        if between := wording.interval(finding, ctx.lang):
             st.text(between)
         _folded(ctx, place, finding, scene)
 
@@ -140,7 +141,7 @@ def _folded(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
 
 
 def _evidence(ctx: Context, place: int, finding: Finding, scene: Scene) -> None:
-    st.text(f"{finding.detector} · {telling.cause(finding, ctx.lang)}")
+    st.text(f"{finding.detector} · {wording.cause(finding, ctx.lang)}")
     run = ctx.run.run_id if ctx.run else ""
     for name, strips in (("whole", scene.whole), ("near", (scene.near,) if scene.near else ())):
         if strips:
@@ -172,7 +173,7 @@ def _outcomes(ctx: Context, outcomes: Sequence[Outcome]) -> None:
         ended = [found for found in outcomes if found.outcome == outcome]
         if not ended:
             continue
-        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        told = wording.unmeasured if outcome == "not_measured" else wording.reason
         with st.expander(f"{ctx.say(f'findings.{title}')} · {len(ended)}"):
             for found in ended:
                 with st.container(key=f"gap_{outcome}_{found.detector}", gap=None):
@@ -184,16 +185,16 @@ def _better(ctx: Context, found: Subject) -> None:
     """What the capture cannot answer, why, and the configuration that would."""
     quality = found.check.quality
     with st.expander(ctx.say("findings.collect")):
-        for place, (entries, why, setting) in enumerate(telling.alike(quality.missing, ctx.lang)):
-            what = ctx.say("findings.wide_comma").join(telling.of(ctx.lang, entry.what) for entry in entries)
+        for place, (entries, why, setting) in enumerate(wording.alike(quality.missing, ctx.lang)):
+            what = ctx.say("findings.wide_comma").join(wording.of(ctx.lang, entry.what) for entry in entries)
             with st.container(key=f"gap_quality_{place}", gap=None):
                 st.text(what)
-                values = {"reason": why, "remedy": telling.remedy(setting, ctx.lang)}
+                values = {"reason": why, "remedy": wording.remedy(setting, ctx.lang)}
                 st.text(ctx.say("findings.reason_remedy", values))
         for doubt in quality.doubts:
-            st.text("◐ " + telling.plain(telling.of(ctx.lang, doubt.text)))
-        st.text(telling.collect(found.check, ctx.lang))
+            st.text("◐ " + wording.plain(wording.of(ctx.lang, doubt.text)))
+        st.text(wording.collect(found.check, ctx.lang))
         st.code(quality.collect.code(ctx.lang), language="python")
-        st.text(telling.points(found.check, ctx.lang))
-        parts = [(telling.of(ctx.lang, p.text), str(p.points), telling.share(p.share)) for p in quality.parts]
+        st.text(wording.points(found.check, ctx.lang))
+        parts = [(wording.of(ctx.lang, p.text), str(p.points), wording.share(p.share)) for p in quality.parts]
         _table(ctx, ("part", "points", "share"), parts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import context
-from app.context import Context
+from npulens.app import context
+from npulens.app.context import Context
 
 #: Room left on both sides of the moment, as a share of its length.
 _AROUND = 1.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app import i18n
-from app.context import Context
-from ingest.store import RunInfo
+from npulens.app.context import Context
+from npulens.app.text import i18n
+from npulens.ingest.store.runs import RunInfo
 
 
 def name(ctx: Context, run: RunInfo) -> str:

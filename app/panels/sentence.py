@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import i18n
-from app.context import Context
-from app.panels import run_list
-from app.said import said
-from ingest.store import RunInfo
+from npulens.app.context import Context
+from npulens.app.panels import run_list
+from npulens.app.text import i18n
+from npulens.app.text.translate import said
+from npulens.ingest.store.runs import RunInfo
 
 
 def title(ctx: Context, run: RunInfo) -> None:

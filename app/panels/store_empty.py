@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import context
-from app.context import Context
+from npulens.app import context
+from npulens.app.context import Context
 
 
 def show(ctx: Context, drop: bool = False) -> None:

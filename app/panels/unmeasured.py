@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import context, telling
-from app.context import Context
+from npulens.app import context
+from npulens.app.context import Context
+from npulens.app.text import wording
 
 
 def show(ctx: Context, tables: Sequence[str], key: str) -> bool:
@@ -21,7 +22,7 @@ def show(ctx: Context, tables: Sequence[str], key: str) -> bool:
         with st.container(key=f"gap_{key}_{name}", gap=None):
             st.text(ctx.say("shell.not_measured", {"what": ctx.say(f"recorded.table_{name}")}))
             if found and found.reason:
-                st.text(telling.plain(found.reason))
+                st.text(wording.plain(found.reason))
             if found and found.collect_with:
                 st.text(ctx.say("recorded.record_with", {"setting": found.collect_with}))
     return bool(lacking)

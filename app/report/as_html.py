@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-from analysis.engine import Check, Finding
-from analysis.say import duration, number
-from app import telling
-from app.charts.parts import PARTS
-from app.i18n import ranges, say
-from app.report import drawing
-from app.report.more import definitions, thresholds
-from app.report.subject import Scene, Subject
-from app.report.tongue import Tongue, text
+from npulens.analysis.engine import Check, Finding
+from npulens.analysis.say import duration, number
+from npulens.app.charts.parts import PARTS
+from npulens.app.report import drawing
+from npulens.app.report.more import definitions, thresholds
+from npulens.app.report.subject import Scene, Subject
+from npulens.app.report.tongue import Tongue, text
+from npulens.app.text import wording
+from npulens.app.text.i18n import ranges, say
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _SWITCH = (
@@ -40,7 +40,7 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 
 def framed(title: str, langs: tuple[str, ...], body: str, more_style: str = "") -> str:
     """A whole page around a body: its policy, its styles, the switch of languages."""
-    style = files("app.report").joinpath("report.css").read_text("utf-8") + more_style
+    style = files("npulens.app.report").joinpath("report.css").read_text("utf-8") + more_style
     switch = _SWITCH.format(en="checked", zh="") if len(langs) > 1 else ""
     return (
         f'<!doctype html>\n<html lang="{langs[0]}"><head><meta charset="utf-8">'
@@ -65,7 +65,7 @@ def _contents(subjects: Sequence[Subject], tongue: Tongue) -> str:
         return ""
     entries = "".join(
         f'<li><a href="#{subject.info.run_id}">{text(subject.name)}</a>: '
-        f"{tongue.of(lambda lang, s=subject: telling.answer(s.check, lang))}</li>"
+        f"{tongue.of(lambda lang, s=subject: wording.answer(s.check, lang))}</li>"
         for subject in subjects
     )
     return f"<ul>{entries}</ul>"
@@ -75,8 +75,8 @@ def _run(subject: Subject, tongue: Tongue) -> Iterator[str]:
     check = subject.check
     yield f'<h1 id="{text(subject.info.run_id)}">{text(subject.name)}</h1>'
     yield f"<p>{tongue.of(lambda lang: _what(subject, lang))}</p>"
-    yield f'<p class="answer">{tongue.of(lambda lang: telling.answer(check, lang))}</p>'
-    yield f"<p>{tongue.of(lambda lang: telling.quality(check, lang))}</p>"
+    yield f'<p class="answer">{tongue.of(lambda lang: wording.answer(check, lang))}</p>'
+    yield f"<p>{tongue.of(lambda lang: wording.quality(check, lang))}</p>"
     yield f"<h2>{tongue.say('report.ranking')}</h2>"
     yield _ranking(check, tongue)
     yield _split(subject, tongue)
@@ -95,7 +95,7 @@ def _what(subject: Subject, lang: str) -> str:
     known = {f"shell.format_{name}": name for name in info.formats}
     values = {
         "n": len(info.ranks), "ranks": ranges(info.ranks), "world": info.world_size,
-        "formats": say(lang, "runs.and").join(telling.text_of(lang, key, name) for key, name in known.items()),
+        "formats": say(lang, "runs.and").join(wording.text_of(lang, key, name) for key, name in known.items()),
     }  # fmt: skip
     only = info.world_size == 1 and len(info.ranks) == 1
     every = info.world_size == len(info.ranks)
@@ -112,12 +112,12 @@ def _ranking(check: Check, tongue: Tongue) -> str:
     rows = "".join(
         f'<tr><td class="n">{place}</td><td>{tongue.of(lambda lang, f=finding: f.words[lang].title)}</td>'
         f'<td class="bar">{drawing.saving(finding.saving_share, most)}</td>'
-        f'<td class="n">{duration(finding.saving_ns)}</td><td class="n">{telling.share(finding.saving_share)}</td></tr>'
+        f'<td class="n">{duration(finding.saving_ns)}</td><td class="n">{wording.share(finding.saving_share)}</td></tr>'
         for place, finding in enumerate(check.findings, 1)
     )
     head = (f'<tr><th class="n">#</th><th>{tongue.say("report.col_finding")}</th><th colspan="3">'
             f"{tongue.say('report.col_saving')}</th></tr>")  # fmt: skip
-    said = tongue.of(lambda lang: telling.together(check, lang) or "")
+    said = tongue.of(lambda lang: wording.together(check, lang) or "")
     note = tongue.say("findings.ceiling")
     return f'<div class="wide"><table>{head}{rows}</table></div><p>{said}</p><p class="quiet">{note}</p>'
 
@@ -144,7 +144,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def _finding(place: int, finding: Finding, scene: Scene, tongue: Tongue) -> Iterator[str]:
-    share = telling.share(finding.saving_share)
+    share = wording.share(finding.saving_share)
     given = tongue.say("findings.gives_back", {"saving": duration(finding.saving_ns), "share": share})
     severity = tongue.say(f"findings.severity_{finding.severity}")
     sure = tongue.of(lambda lang: say(lang, "findings.confidence", {
@@ -154,10 +154,10 @@ def _finding(place: int, finding: Finding, scene: Scene, tongue: Tongue) -> Iter
         f'<span class="quiet">{text(finding.detector)}</span><span class="quiet">{sure}</span></header>'
     )
     yield f"<h3>{tongue.of(lambda lang: finding.words[lang].title)}</h3>"
-    yield f'<p class="quiet">{tongue.of(lambda lang: telling.cause(finding, lang))}</p>'
+    yield f'<p class="quiet">{tongue.of(lambda lang: wording.cause(finding, lang))}</p>'
     yield f"<h4>{tongue.say('findings.advice')}</h4><p>{tongue.of(lambda lang: finding.words[lang].advice)}</p>"
-    if telling.interval(finding, "en"):
-        yield f"<p>{tongue.of(lambda lang: telling.interval(finding, lang) or '')}</p>"
+    if wording.interval(finding, "en"):
+        yield f"<p>{tongue.of(lambda lang: wording.interval(finding, lang) or '')}</p>"
     yield f"<h4>{tongue.say('findings.evidence', {'n': len(finding.evidence)})}</h4>"
     if scene.whole:
         yield _figure(drawing.timeline(scene.whole, finding.evidence, tongue), tongue.say("report.whole_run"))
@@ -179,7 +179,7 @@ def _evidence(finding: Finding, tongue: Tongue) -> str:
         for e in finding.evidence
     )
     head = _head(tongue, ("rank", 1), ("start", 1), ("length", 1), ("note", 0), ("span", 1))
-    summary = tongue.of(lambda lang: telling.first_moment(finding, lang))
+    summary = tongue.of(lambda lang: wording.first_moment(finding, lang))
     return f'<details><summary>{summary}</summary><div class="wide"><table>{head}{rows}</table></div></details>'
 
 
@@ -194,13 +194,13 @@ def _numbers(finding: Finding, tongue: Tongue) -> str:
 
 
 def _others(check: Check, tongue: Tongue) -> Iterator[str]:
-    yield f"<h2>{tongue.say('report.others')}</h2><p>{tongue.of(lambda lang: telling.outcomes(check, lang))}</p>"
+    yield f"<h2>{tongue.say('report.others')}</h2><p>{tongue.of(lambda lang: wording.outcomes(check, lang))}</p>"
     titles = (("masked", "masked"), ("clean", "clean"), ("not_measured", "not_measured"), ("failed", "broken"))
     for outcome, title in titles:
         ended = [found for found in check.outcomes if found.outcome == outcome]
         if not ended:
             continue
-        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        told = wording.unmeasured if outcome == "not_measured" else wording.reason
         rows = "".join(
             f"<tr><td>{text(found.detector)}</td><td>{tongue.of(lambda lang, f=found, t=told: t(f, lang))}</td></tr>"
             for found in ended
@@ -208,36 +208,36 @@ def _others(check: Check, tongue: Tongue) -> Iterator[str]:
         head = _head(tongue, ("detector", 0), ("reason", 0), words="findings.")
         yield f"<h3>{tongue.say(f'findings.{title}')}</h3><table>{head}{rows}</table>"
     if check.not_looked_for:
-        unseen = tongue.of(lambda lang: telling.not_looked_for(check, lang) or "")
+        unseen = tongue.of(lambda lang: wording.not_looked_for(check, lang) or "")
         yield f"<h3>{tongue.say('findings.not_looked_for')}</h3><p>{unseen}</p>"
 
 
 def _quality(check: Check, tongue: Tongue) -> Iterator[str]:
     quality = check.quality
-    yield f"<h2>{tongue.say('report.quality')}</h2><p>{tongue.of(lambda lang: telling.quality(check, lang))}</p>"
+    yield f"<h2>{tongue.say('report.quality')}</h2><p>{tongue.of(lambda lang: wording.quality(check, lang))}</p>"
     if quality.missing:
         yield f"<h3>{tongue.say('findings.missing')}</h3><table>"
         for entry in quality.missing:
             yield (
-                f"<tr><td>{tongue.of(lambda lang, e=entry: telling.of(lang, e.what))}</td>"
-                f"<td>{tongue.of(lambda lang, e=entry: telling.why(e, lang))}</td>"
-                f"<td>{tongue.of(lambda lang, e=entry: telling.remedy(e.collect_with, lang))}</td></tr>"
+                f"<tr><td>{tongue.of(lambda lang, e=entry: wording.of(lang, e.what))}</td>"
+                f"<td>{tongue.of(lambda lang, e=entry: wording.why(e, lang))}</td>"
+                f"<td>{tongue.of(lambda lang, e=entry: wording.remedy(e.collect_with, lang))}</td></tr>"
             )
         yield "</table>"
     if quality.doubts:
-        entries = "".join(f"<li>{tongue.of(lambda lang, d=doubt: telling.of(lang, d.text))}</li>"
+        entries = "".join(f"<li>{tongue.of(lambda lang, d=doubt: wording.of(lang, d.text))}</li>"
                           for doubt in quality.doubts)  # fmt: skip
         yield f"<h3>{tongue.say('findings.doubts')}</h3><ul>{entries}</ul>"
-    yield f"<h3>{tongue.say('findings.collect')}</h3><p>{tongue.of(lambda lang: telling.collect(check, lang))}</p>"
+    yield f"<h3>{tongue.say('findings.collect')}</h3><p>{tongue.of(lambda lang: wording.collect(check, lang))}</p>"
     for lang in tongue.langs:
         yield f'<pre class="{lang}" lang="{lang}"><code>{_code(check, lang)}</code></pre>'
     rows = "".join(
-        f"<tr><td>{tongue.of(lambda lang, p=part: telling.of(lang, p.text))}</td>"
-        f'<td class="n">{part.points}</td><td class="n">{telling.share(part.share)}</td></tr>'
+        f"<tr><td>{tongue.of(lambda lang, p=part: wording.of(lang, p.text))}</td>"
+        f'<td class="n">{part.points}</td><td class="n">{wording.share(part.share)}</td></tr>'
         for part in quality.parts
     )
     head = _head(tongue, ("part", 0), ("points", 1), ("share", 1))
-    rule = tongue.of(lambda lang: telling.points(check, lang))
+    rule = tongue.of(lambda lang: wording.points(check, lang))
     yield (f"<details><summary>{tongue.say('findings.score')}</summary><p>{rule}</p>"
            f"<table>{head}{rows}</table></details>")  # fmt: skip
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from app import telling
-from app.report.subject import Subject
+from npulens.app.report.subject import Subject
+from npulens.app.text import wording
 
 
 def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
@@ -18,7 +18,7 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 def _run(subject: Subject, langs: tuple[str, ...]) -> dict[str, Any]:
     first, *others = langs
     return {
-        "label": subject.info.label, "lang": first, **telling.as_dict(subject.check, first),
+        "label": subject.info.label, "lang": first, **wording.as_dict(subject.check, first),
         "breakdown": [row.as_dict() for row in subject.rows],
-        **{lang: telling.as_dict(subject.check, lang) for lang in others},
+        **{lang: wording.as_dict(subject.check, lang) for lang in others},
     }  # fmt: skip

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from analysis.engine import Check, Outcome
-from analysis.say import duration
-from app import telling
-from app.i18n import say
-from app.report.subject import Subject
+from npulens.analysis.engine import Check, Outcome
+from npulens.analysis.say import duration
+from npulens.app.report.subject import Subject
+from npulens.app.text import wording
+from npulens.app.text.i18n import say
 
 #: Characters that no XML 1.0 file may hold, escaped or not.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -47,14 +47,14 @@ def _outcome(case: Element, check: Check, outcome: Outcome, lang: str) -> None:
     if outcome.outcome == "found":
         first = next((f for f in check.findings if f.detector == outcome.detector), None)
         kind = first.cause if first else outcome.outcome
-        failure = SubElement(case, "failure", type=xml(kind), message=xml(telling.reason(outcome, lang)))
+        failure = SubElement(case, "failure", type=xml(kind), message=xml(wording.reason(outcome, lang)))
         failure.text = xml(_details(check, outcome.detector, lang))
     elif outcome.outcome == "not_measured":
-        SubElement(case, "skipped", message=xml(telling.unmeasured(outcome, lang)))
+        SubElement(case, "skipped", message=xml(wording.unmeasured(outcome, lang)))
     elif outcome.outcome == "failed":
-        SubElement(case, "error", type="failed", message=xml(telling.reason(outcome, lang)))
+        SubElement(case, "error", type="failed", message=xml(wording.reason(outcome, lang)))
     else:
-        SubElement(case, "system-out").text = xml(telling.reason(outcome, lang))
+        SubElement(case, "system-out").text = xml(wording.reason(outcome, lang))
 
 
 def _details(check: Check, detector: str, lang: str) -> str:
@@ -62,10 +62,10 @@ def _details(check: Check, detector: str, lang: str) -> str:
     for finding in check.findings:
         if finding.detector != detector:
             continue
-        words, share = finding.words[lang], telling.share(finding.saving_share)
-        lines.append(f"{duration(finding.saving_ns)} ({share}): {telling.plain(words.title)}")
-        lines.append(say(lang, "findings.advice_is", {"advice": telling.plain(words.advice)}))
-        lines += [f"- {telling.moment(evidence, lang)}" for evidence in finding.evidence]
+        words, share = finding.words[lang], wording.share(finding.saving_share)
+        lines.append(f"{duration(finding.saving_ns)} ({share}): {wording.plain(words.title)}")
+        lines.append(say(lang, "findings.advice_is", {"advice": wording.plain(words.advice)}))
+        lines += [f"- {wording.moment(evidence, lang)}" for evidence in finding.evidence]
     return "\n".join(lines)
 
 

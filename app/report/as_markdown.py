@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from analysis.engine import Check
-from analysis.say import duration
-from app import telling
-from app.i18n import say
-from app.report.subject import Subject
+from npulens.analysis.engine import Check
+from npulens.analysis.say import duration
+from npulens.app.report.subject import Subject
+from npulens.app.text import wording
+from npulens.app.text.i18n import say
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+|~!&$-])")
 #: What a renderer turns into links, notifications or pictures by itself; an invisible space within keeps it text.
@@ -24,12 +24,12 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 def _run(subject: Subject, lang: str) -> Iterator[str]:
     check = subject.check
     yield f"## {text(subject.name)}\n"
-    yield f"**{text(telling.answer(check, lang))}**\n"
-    yield f"{text(telling.quality(check, lang))}\n"
+    yield f"**{text(wording.answer(check, lang))}**\n"
+    yield f"{text(wording.quality(check, lang))}\n"
     yield from _findings(check, lang)
-    yield f"{text(telling.outcomes(check, lang))}\n"
+    yield f"{text(wording.outcomes(check, lang))}\n"
     yield from _unseen(check, lang)
-    yield f"{text(telling.collect(check, lang))}\n"
+    yield f"{text(wording.collect(check, lang))}\n"
     yield f"```python\n{check.quality.collect.code(lang).rstrip()}\n```\n"
 
 
@@ -40,17 +40,17 @@ def _findings(check: Check, lang: str) -> Iterator[str]:
     yield f"| # | {' | '.join(text(column) for column in columns)} |"
     yield "|--:|--:|--:|:--|"
     for place, finding in enumerate(check.findings, 1):
-        cells = (duration(finding.saving_ns), telling.share(finding.saving_share), finding.words[lang].title)
+        cells = (duration(finding.saving_ns), wording.share(finding.saving_share), finding.words[lang].title)
         yield f"| {place} | {' | '.join(text(cell) for cell in cells)} |"
     yield ""
-    if said := telling.together(check, lang):
+    if said := wording.together(check, lang):
         yield f"{text(said)}\n"
     for place, finding in enumerate(check.findings, 1):
         yield f"{place}. {text(finding.words[lang].advice)}"
-        if between := telling.interval(finding, lang):
+        if between := wording.interval(finding, lang):
             yield f"   {text(between)}"
         if finding.evidence:
-            yield f"   {text(telling.first_moment(finding, lang))}"
+            yield f"   {text(wording.first_moment(finding, lang))}"
     yield ""
 
 
@@ -59,15 +59,15 @@ def _unseen(check: Check, lang: str) -> Iterator[str]:
         ended = [found for found in check.outcomes if found.outcome == outcome]
         if not ended:
             continue
-        told = telling.unmeasured if outcome == "not_measured" else telling.reason
+        told = wording.unmeasured if outcome == "not_measured" else wording.reason
         yield f"**{text(say(lang, f'findings.{title}'))}**\n"
         yield from (f"- {text(found.detector)}: {text(told(found, lang))}" for found in ended)
         yield ""
-    if unseen := telling.not_looked_for(check, lang):
+    if unseen := wording.not_looked_for(check, lang):
         yield f"{text(unseen)}\n"
 
 
 def text(value: str) -> str:
     """Text that no renderer takes for markup, a link or a mention."""
-    marked = _MARKS.sub(r"\\\1", telling.plain(value))
+    marked = _MARKS.sub(r"\\\1", wording.plain(value))
     return _ACTIVE.sub(lambda found: found[0][0] + "\u200b" + found[0][1:], marked)

@@ -6,9 +6,10 @@ from importlib.resources import files
 
 import duckdb
 
-from analysis.look import bench as look
-from app import benched, i18n
-from app.report.tongue import Tongue, text
+from npulens.analysis.look import bench as look
+from npulens.app.pages.bench import sentences
+from npulens.app.report.tongue import Tongue, text
+from npulens.app.text import i18n
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _WIDTH, _HEIGHT, _LEFT = 1000, 300, 60
@@ -25,20 +26,20 @@ def write(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
     """The page."""
     tongue = Tongue(("en", "zh"))
     name = text(found.about.get("workload") or "")
-    style = files("app.report").joinpath("report.css").read_text("utf-8")
+    style = files("npulens.app.report").joinpath("report.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{name}</title><style>{style}{_ONE_LINE}</style></head><body>{_SWITCH}<main>"
-        f"<h1>{name}</h1>{_head(found, tongue)}{''.join(_part(found, con, part, tongue) for part in benched.PARTS)}"
+        f"<h1>{name}</h1>{_head(found, tongue)}{''.join(_part(found, con, part, tongue) for part in sentences.PARTS)}"
         f"{_about(found, tongue)}</main></body></html>\n"
     )
 
 
 def _head(found: look.Bench, tongue: Tongue) -> str:
     best = look.headline(found)
-    answer = tongue.of(lambda lang: benched.sentence(best, lang)) if best else tongue.say("bench.no_versus")
+    answer = tongue.of(lambda lang: sentences.sentence(best, lang)) if best else tongue.say("bench.no_versus")
     what = tongue.of(lambda lang: i18n.say(lang, "bench.what", {
         "workload": found.about.get("workload"), "shape": found.about.get("shape"),
         "device": found.device or i18n.say(lang, "bench.unknown"),
@@ -49,7 +50,7 @@ def _head(found: look.Bench, tongue: Tongue) -> str:
 
 def _part(found: look.Bench, con: duckdb.DuckDBPyConnection, part: str, tongue: Tongue) -> str:
     """One table, with the drawing it has."""
-    made = {lang: {table.part: table for table in benched.tables(found, lang)}.get(part) for lang in tongue.langs}
+    made = {lang: {table.part: table for table in sentences.tables(found, lang)}.get(part) for lang in tongue.langs}
     shown = made["en"]
     if shown is None:
         return ""
@@ -124,7 +125,7 @@ def _curves(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
 
 
 def _about(found: look.Bench, tongue: Tongue) -> str:
-    told = {lang: benched.about(found, lang) for lang in tongue.langs}
+    told = {lang: sentences.about(found, lang) for lang in tongue.langs}
     rows = "".join(
         f"<tr><td>{tongue.of(lambda lang, y=y: told[lang][y][0])}</td>"
         f"<td>{tongue.of(lambda lang, y=y: told[lang][y][1])}</td></tr>"

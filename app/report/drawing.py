@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.finding import Evidence
-from analysis.split import Row
-from analysis.strip import Strip
-from app import i18n
-from app.charts.parts import PARTS, lengths
-from app.report.tongue import Tongue
+from npulens.analysis.device.strip import Strip
+from npulens.analysis.finding import Evidence
+from npulens.analysis.split import Row
+from npulens.app.charts.parts import PARTS, lengths
+from npulens.app.report.tongue import Tongue
+from npulens.app.text import i18n
 
 _WIDTH, _LABEL, _BAR, _PITCH = 1000, 150, 20, 27
 #: More bars than this are not looked at one by one: ranks as a whole are drawn instead, then the first so many.

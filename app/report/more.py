@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from app.report.subject import Subject
-from app.report.tongue import Tongue, text
+from npulens.app.report.subject import Subject
+from npulens.app.report.tongue import Tongue, text
 
 _TERMS = ("step", "saving", "share", "severity", "evidence", "masked", "clean", "unmeasured")
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.discovery import Detector
-from analysis.engine import Check, Finding
-from analysis.engine import check as judge
-from analysis.run import Run
-from analysis.settings import Settings
-from analysis.split import Row, breakdown
-from analysis.strip import Strip, strip
-from app import judging
-from ingest import store as stores
-from ingest.store import RunInfo
+from npulens.analysis.device.strip import Strip, strip
+from npulens.analysis.discovery import Detector
+from npulens.analysis.engine import Check, Finding
+from npulens.analysis.engine import check as judge
+from npulens.analysis.run import Run
+from npulens.analysis.settings import Settings
+from npulens.analysis.split import Row, breakdown
+from npulens.app import run_check
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.runs import RunInfo
 
 #: Ranks a finding's timeline draws; evidence of further ranks stays in its table.
 MOST_RANKS = 6
@@ -51,7 +51,7 @@ class Subject:
 def subject(store: Path, name: str, settings: Settings) -> Subject:
     """Judge a run and gather what a report draws."""
     info = stores.resolve(store, name)
-    detectors = judging.ready(settings)
+    detectors = run_check.ready(settings)
     con = stores.open_run(store, info.run_id)
     try:
         check = judge(con, None, settings)

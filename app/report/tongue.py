@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from app import i18n
-from app.telling import plain
+from npulens.app.text import i18n
+from npulens.app.text.wording import plain
 
 _NOTHING: Mapping[str, object] = {}
 

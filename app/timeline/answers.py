@@ -10,18 +10,18 @@ from itertools import chain
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from analysis.idle import CODES
-from analysis.timeline import counters, detail, find, gaps, path, summary, window
-from analysis.timeline.gaps import Pieces
-from analysis.timeline.ids import SPAN_BITS, TRACK_BITS
-from analysis.timeline.layout import gap_track
-from analysis.timeline.view import view
-from analysis.timeline.window import Row
-from app.timeline import asked, export, wire
-from app.timeline.asked import Refused
-from app.timeline.opened import Opened
-from app.timeline.parts import as_detail, as_layout, as_summary, as_tile
-from app.timeline.wire import shown
+from npulens.analysis.idle.pieces import CODES
+from npulens.analysis.timeline import counters, detail, find, gaps, path, summary, window
+from npulens.analysis.timeline.gaps import Pieces
+from npulens.analysis.timeline.ids import SPAN_BITS, TRACK_BITS
+from npulens.analysis.timeline.layout import gap_track
+from npulens.analysis.timeline.view import view
+from npulens.analysis.timeline.window import Row
+from npulens.app.timeline import asked, export, wire
+from npulens.app.timeline.asked import Refused
+from npulens.app.timeline.opened import Opened
+from npulens.app.timeline.parts import as_detail, as_layout, as_summary, as_tile
+from npulens.app.timeline.wire import shown
 
 #: Pixels of the widest screen anybody has, twice.
 MOST_PIXELS = 16_384

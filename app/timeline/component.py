@@ -11,10 +11,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import i18n
-from app.context import Context
-from app.timeline import perfetto, route
-from app.words.timeline import TEXT
+from npulens.app.context import Context
+from npulens.app.text import i18n
+from npulens.app.timeline import perfetto, route
+from npulens.app.timeline.words import TEXT
 
 _HERE = Path(__file__).parent / "canvas"
 _SCRIPTS = (

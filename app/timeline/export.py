@@ -16,8 +16,8 @@ from itertools import chain
 
 import numpy as np
 
-from analysis.intervals import Ints
-from analysis.timeline.window import Row
+from npulens.analysis.intervals import Ints
+from npulens.analysis.timeline.window import Row
 
 #: Tracks are told apart by number; the gap track of a rank has a negative one.
 Names = Mapping[int, tuple[int, str]]  # track -> rank, text to show

@@ -1,8 +1,8 @@
 """Runs opened for the timeline: a few at a time, each once, whatever the number of visitors.
 
-Opening arranges a run that was never looked at (ingest/lod.py); why its device idled, and then its critical path, are
-found out behind that. All of it happens on threads of its own: a request waits a while for the first and never for
-the others.
+Opening arranges a run that was never looked at (ingest/store/lod.py); why its device idled, and then its critical
+path, are found out behind that. All of it happens on threads of its own: a request waits a while for the first and
+never for the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import TypeVar
 
 import duckdb
 
-from analysis import views
-from analysis.timeline.gaps import Causes, Pieces, causes
-from analysis.timeline.ids import Slots
-from analysis.timeline.layout import Layout, gap_track, layout
-from analysis.timeline.path import TRACK, Lane, lane
-from analysis.timeline.tiles import Arranged, arranged
-from app.timeline.asked import Refused
-from ingest.errors import IngestError
-from ingest.lod import open_lod
-from ingest.store import open_run
+from npulens.analysis import views
+from npulens.analysis.timeline.gaps import Causes, Pieces, causes
+from npulens.analysis.timeline.ids import Slots
+from npulens.analysis.timeline.layout import Layout, gap_track, layout
+from npulens.analysis.timeline.path import TRACK, Lane, lane
+from npulens.analysis.timeline.tiles import Arranged, arranged
+from npulens.app.timeline.asked import Refused
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store.lod import open_lod
+from npulens.ingest.store.runs import open_run
 
 T = TypeVar("T")
 #: Runs that stay open; one may hold half a GB of its file in memory.

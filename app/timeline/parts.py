@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from analysis.causes import CAUSES, GAP_ONLY
-from analysis.look.path import KINDS
-from analysis.timeline.detail import Detail
-from analysis.timeline.gaps import Pieces
-from analysis.timeline.ids import SPAN_BITS, TRACK_BITS
-from analysis.timeline.layout import Track
-from analysis.timeline.path import TRACK
-from analysis.timeline.summary import Summary
-from analysis.timeline.view import View
-from app.timeline.opened import Opened
-from app.timeline.wire import Column, encoded, shown
-from app.words.path import TEXT
+from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.look.path import KINDS
+from npulens.analysis.timeline.detail import Detail
+from npulens.analysis.timeline.gaps import Pieces
+from npulens.analysis.timeline.ids import SPAN_BITS, TRACK_BITS
+from npulens.analysis.timeline.layout import Track
+from npulens.analysis.timeline.path import TRACK
+from npulens.analysis.timeline.summary import Summary
+from npulens.analysis.timeline.view import View
+from npulens.app.text.words.path import TEXT
+from npulens.app.timeline.opened import Opened
+from npulens.app.timeline.wire import Column, encoded, shown
 
 #: Characters of a text, and of the arguments, and frames of a stack, that the details of one span show.
 LONGEST_TEXT, LONGEST_ARGS, MOST_FRAMES = 4_096, 100_000, 512

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 from streamlit import config
 
-from app.timeline import route
+from npulens.app.timeline import route
 
 #: The prefix under which this process serves the page, once it does.
 _served: list[str] = []

@@ -19,11 +19,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from streamlit import config
 
-from app import tally
-from app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
-from app.timeline.asked import Refused
-from app.timeline.opened import opened
-from ingest import store
+from npulens.app.intake import signed_tokens
+from npulens.app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
+from npulens.app.timeline.asked import Refused
+from npulens.app.timeline.opened import opened
+from npulens.ingest.store import runs
 
 TOKEN_HEADER = "X-Npulens-View"  # a header of our own: no other site's page can send it
 LONGEST_S = 24 * 3600
@@ -37,12 +37,12 @@ def prefix() -> str:
 
 def token(run_id: str) -> str:
     """What lets a canvas ask about a run for a day."""
-    return _signer(store.default_dir()).dumps(run_id)
+    return _signer(runs.default_dir()).dumps(run_id)
 
 
 def _signer(place: Path) -> URLSafeTimedSerializer:
     try:
-        secret = tally.secret(place)
+        secret = signed_tokens.secret(place)
     except OSError:  # a store that cannot be written has a secret of this process
         secret = _own()
     return URLSafeTimedSerializer(secret, salt="npulens-timeline")
@@ -67,7 +67,7 @@ def _endpoint(answer: Answer) -> Callable[[Request], Response]:
         try:
             run_id = request.path_params["run_id"]
             _admit(request, run_id)
-            return answer(opened(store.default_dir(), run_id), request)
+            return answer(opened(runs.default_dir(), run_id), request)
         except Refused as refused:
             return as_json({"refused": refused.key}, ASK_AGAIN, refused.status)
         except duckdb.OutOfMemoryException:
@@ -78,7 +78,7 @@ def _endpoint(answer: Answer) -> Callable[[Request], Response]:
 
 def _admit(request: Request, run_id: str) -> None:
     try:
-        granted = _signer(store.default_dir()).loads(_given(request), max_age=LONGEST_S)
+        granted = _signer(runs.default_dir()).loads(_given(request), max_age=LONGEST_S)
     except BadSignature as error:
         raise Refused("bad_token", 403) from error
     if granted != run_id:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from app.telling import plain
+from npulens.app.text.wording import plain
 
 MAGIC = b"NPT1"
 _TYPES = {"f64": "<f8", "f32": "<f4", "i32": "<i4", "u32": "<u4", "u16": "<u2", "u8": "u1"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from collectors.backends.backend import Memory
+from npulens.collectors.backends.backend import Memory
 
 
 class Queued:

@@ -76,5 +76,5 @@ class Backend(Protocol):
 
 def open_backend(name: str) -> Backend:
     """The backend of that name (``probe.BACKENDS``), in this process."""
-    made: Backend = importlib.import_module(f"collectors.backends.{name}").make()
+    made: Backend = importlib.import_module(f"npulens.collectors.backends.{name}").make()
     return made

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from collectors.backends.backend import Memory, Telemetry
-from collectors.telemetry.processor import Processor, our_cores
+from npulens.collectors.backends.backend import Memory, Telemetry
+from npulens.collectors.telemetry.processor import Processor, our_cores
 
 
 class Cpu:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from collectors.backends._queued import Queued
-from collectors.backends.backend import Telemetry
-from collectors.telemetry import nvidia_smi
+from npulens.collectors.backends._queued import Queued
+from npulens.collectors.backends.backend import Telemetry
+from npulens.collectors.telemetry import nvidia_smi
 
 
 class Cuda(Queued):

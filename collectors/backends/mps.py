@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from collectors.backends.backend import Memory, Telemetry
+from npulens.collectors.backends.backend import Memory, Telemetry
 
 
 class Mps:

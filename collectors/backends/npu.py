@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from collectors.backends._queued import Queued
-from collectors.backends.backend import Telemetry
-from collectors.telemetry import npu_smi
-from collectors.telemetry.asked import ask
+from npulens.collectors.backends._queued import Queued
+from npulens.collectors.backends.backend import Telemetry
+from npulens.collectors.telemetry import npu_smi
+from npulens.collectors.telemetry.asked import ask
 
 #: What a device says of itself, by its name in torch_npu; a release that lacks one says nothing.
 _PROPERTIES = {

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from collectors.bench import text
-from collectors.bench.checks import FAILURES, check
-from collectors.bench.session import Session
-from collectors.harness import batch_curve, shapes
-from collectors.harness.batch_curve import Point
-from collectors.harness.cache import hot
-from collectors.harness.interference import KINDS, Asked, together
-from collectors.harness.latency import measure, one
-from collectors.harness.quantiles import rank
-from collectors.harness.throughput import throughput
-from collectors.harness.warmup import warm_up
-from collectors.workloads.workload import NotHere
+from npulens.collectors.bench import text
+from npulens.collectors.bench.checks import FAILURES, check
+from npulens.collectors.bench.session import Session
+from npulens.collectors.harness import batch_curve, shapes
+from npulens.collectors.harness.batch_curve import Point
+from npulens.collectors.harness.cache import hot
+from npulens.collectors.harness.interference import KINDS, Asked, together
+from npulens.collectors.harness.latency import measure, one
+from npulens.collectors.harness.quantiles import rank
+from npulens.collectors.harness.throughput import throughput
+from npulens.collectors.harness.warmup import warm_up
+from npulens.collectors.workloads.workload import NotHere
 
 
 def run(session: Session) -> None:

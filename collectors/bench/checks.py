@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from collectors.bench import text
-from collectors.bench.session import Session
-from collectors.harness.numerics import compare, full_products, tolerance
-from collectors.workloads.workload import NotHere
+from npulens.collectors.bench import text
+from npulens.collectors.bench.session import Session
+from npulens.collectors.harness.numerics import compare, full_products, tolerance
+from npulens.collectors.workloads.workload import NotHere
 
 #: What torch raises when a variant cannot do a type or a shape.
 FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, MemoryError)

@@ -1,4 +1,4 @@
-"""``python -m collectors bench``: the options, and the way from them to a result."""
+"""``python -m npulens.collectors bench``: the options, and the way from them to a result."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import os
 import sys
 from pathlib import Path
 
-from collectors.backends.backend import open_backend
-from collectors.backends.probe import BACKENDS, choose
-from collectors.bench import text
-from collectors.bench.options import Options
-from collectors.bench.result import Result
-from collectors.bench.session import Session, run
-from collectors.bench.subject import asked_for, subject
-from collectors.harness.unprofiled import Profiled, refuse_profiled
-from collectors.harness.watch import Watch
-from collectors.workloads.workload import names
+from npulens.collectors.backends.backend import open_backend
+from npulens.collectors.backends.probe import BACKENDS, choose
+from npulens.collectors.bench import text
+from npulens.collectors.bench.options import Options
+from npulens.collectors.bench.result import Result
+from npulens.collectors.bench.session import Session, run
+from npulens.collectors.bench.subject import asked_for, subject
+from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
+from npulens.collectors.harness.watch import Watch
+from npulens.collectors.workloads.workload import names
 
 _PLAIN = ("workload", "shape", "backend", "seed", "pairs", "time_budget", "cold", "throughput", "in_flight",
           "batch_curve", "slo_ms", "concurrency", "sweep")  # fmt: skip

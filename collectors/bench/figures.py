@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from collectors.harness.latency import Series
-from collectors.harness.outliers import outliers
-from collectors.harness.quantiles import quantiles
-from collectors.harness.steady import Steadiness, steadiness
+from npulens.collectors.harness.latency import Series
+from npulens.collectors.harness.outliers import outliers
+from npulens.collectors.harness.quantiles import quantiles
+from npulens.collectors.harness.steady import Steadiness, steadiness
 
 
 def of(series: Series, calls_wanted: int) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.harness.latency import CALLS, SECONDS
-from collectors.harness.throughput import IN_FLIGHT
-from collectors.harness.versus import PAIRS
-from collectors.harness.warmup import MIN_CALLS
+from npulens.collectors.harness.latency import CALLS, SECONDS
+from npulens.collectors.harness.throughput import IN_FLIGHT
+from npulens.collectors.harness.versus import PAIRS
+from npulens.collectors.harness.warmup import MIN_CALLS
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
-from collectors.bench import text
-from collectors.bench.session import Session
-from collectors.harness.cache import hot
-from collectors.harness.latency import Load, block
-from collectors.harness.versus import Verdict, versus
+from npulens.collectors.bench import text
+from npulens.collectors.bench.session import Session
+from npulens.collectors.harness.cache import hot
+from npulens.collectors.harness.latency import Load, block
+from npulens.collectors.harness.versus import Verdict, versus
 
 #: Calls of a block: a few, so that one stall is not the block, and no more than the budget has time for.
 FEWEST, MOST = 5, 200

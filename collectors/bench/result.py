@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collectors import manifest
-from collectors.backends.probe import Choice
-from collectors.harness.latency import Series
+from npulens.collectors import manifest
+from npulens.collectors.backends.probe import Choice
+from npulens.collectors.harness.latency import Series
 
 WHAT = "bench"
 SAMPLES = "samples.json"

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.bench import text
-from collectors.bench.options import Options, Shares, shares
-from collectors.bench.result import Result
-from collectors.bench.subject import BASELINE, Subject
-from collectors.harness.latency import clocks
-from collectors.harness.watch import Watch
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.bench import text
+from npulens.collectors.bench.options import Options, Shares, shares
+from npulens.collectors.bench.result import Result
+from npulens.collectors.bench.subject import BASELINE, Subject
+from npulens.collectors.harness.latency import clocks
+from npulens.collectors.harness.watch import Watch
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Session:
 
 def run(session: Session) -> tuple[str, str | None]:
     """Every part in its order; how it ended, and why where it did not end well."""
-    from collectors.bench import besides, checks, pairs, times
+    from npulens.collectors.bench import besides, checks, pairs, times
 
     begun = time.monotonic()
     before = signal.signal(signal.SIGTERM, _interrupt)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.bench.options import Options
-from collectors.our_job import sizes
-from collectors.workloads.workload import Case, Workload, workload
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.bench.options import Options
+from npulens.collectors.our_job import sizes
+from npulens.collectors.workloads.workload import Case, Workload, workload
 
 #: Whom the others are measured against, where a workload has it.
 BASELINE = "unfused"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from collectors.harness.batch_curve import Point
-from collectors.harness.quantiles import needed
-from collectors.harness.versus import MOST_PAIRS
+from npulens.collectors.harness.batch_curve import Point
+from npulens.collectors.harness.quantiles import needed
+from npulens.collectors.harness.versus import MOST_PAIRS
 
 Figure = Mapping[str, Any]
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

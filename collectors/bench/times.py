@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from collectors.bench import figures, text
-from collectors.bench.options import Shares
-from collectors.bench.session import Session
-from collectors.harness import cache
-from collectors.harness.latency import Load, Series, clocks, measure, one
-from collectors.harness.model import model
-from collectors.harness.quantiles import rank
-from collectors.harness.warmup import WarmUp, warm_up
-from collectors.harness.watch import throttled
-from collectors.workloads.workload import Case
+from npulens.collectors.bench import figures, text
+from npulens.collectors.bench.options import Shares
+from npulens.collectors.bench.session import Session
+from npulens.collectors.harness import cache
+from npulens.collectors.harness.latency import Load, Series, clocks, measure, one
+from npulens.collectors.harness.model import model
+from npulens.collectors.harness.quantiles import rank
+from npulens.collectors.harness.warmup import WarmUp, warm_up
+from npulens.collectors.harness.watch import throttled
+from npulens.collectors.workloads.workload import Case
 
 
 def run(session: Session) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from collectors.doctor import compatibility
-from collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
-from collectors.doctor.facts import Facts
+from npulens.collectors.doctor import compatibility
+from npulens.collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
+from npulens.collectors.doctor.facts import Facts
 
 _DEVICE = re.compile(r"/dev/davinci\d+")
 _MANAGER = "/dev/davinci_manager"

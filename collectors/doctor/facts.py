@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
-from collectors.backends.probe import STUB_SYMBOL, Capability, survey
-from collectors.telemetry import cann, machine, npu_smi
-from collectors.telemetry.asked import Asked, ask
-from collectors.telemetry.processor import our_cores
+from npulens.collectors.backends.probe import STUB_SYMBOL, Capability, survey
+from npulens.collectors.telemetry import cann, machine, npu_smi
+from npulens.collectors.telemetry.asked import Asked, ask
+from npulens.collectors.telemetry.processor import our_cores
 
 _PACKAGES = ("torch", "torch-npu", "triton", "triton-ascend", "numpy", "pybind11", "pyyaml")
 _FIND = "find / -name set_env.sh -path '*scend*' 2>/dev/null"

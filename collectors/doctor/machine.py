@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import os
 
-from collectors.backends.probe import BACKENDS
-from collectors.doctor.check import FAIL, PASS, WARN, Check
-from collectors.doctor.facts import Facts
-from collectors.telemetry import npu_smi
+from npulens.collectors.backends.probe import BACKENDS
+from npulens.collectors.doctor.check import FAIL, PASS, WARN, Check
+from npulens.collectors.doctor.facts import Facts
+from npulens.collectors.telemetry import npu_smi
 
 _LOAD = 0.5  # share of the cores that others may use before a benchmark on the host is no longer believable
 _CLOCK, _BUSY = 0.97, 50.0  # below this share of its rating, at work for more than so many percent: held back

@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from collectors import manifest, our_job, own_job
-from collectors.backends.backend import Backend
-from collectors.backends.probe import Choice
-from collectors.collected import Collected
-from collectors.doctor.check import FAIL, PASS, Check
-from collectors.settings import Settings
-from collectors.workloads.workload import workload
+from npulens.collectors import manifest, our_job, own_job
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.backends.probe import Choice
+from npulens.collectors.collected import Collected
+from npulens.collectors.doctor.check import FAIL, PASS, Check
+from npulens.collectors.settings import Settings
+from npulens.collectors.workloads.workload import workload
 
 #: A script without a word about profilers; the device is its argument.
 SCRIPT = """\

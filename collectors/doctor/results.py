@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from collectors import kernels
-from collectors.backends.backend import Backend
-from collectors.doctor.check import FAIL, PASS, SKIP, Check
-from collectors.harness.numerics import compare, tolerance
-from collectors.workloads.workload import Case, NotHere, names, workload
+from npulens.collectors import kernels
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.doctor.check import FAIL, PASS, SKIP, Check
+from npulens.collectors.harness.numerics import compare, tolerance
+from npulens.collectors.workloads.workload import Case, NotHere, names, workload
 
 _BLOCK = 64 << 20
 _KERNELS = "matmul_layernorm_gelu"

@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from collectors.backends.backend import Backend, open_backend
-from collectors.backends.probe import Choice, choose, probe
-from collectors.doctor import recording, results, timing
-from collectors.doctor.check import FAIL, PASS, WARN, Check
-from collectors.doctor.visit import visit
-from collectors.environment import environment
-from collectors.telemetry import npu_smi
-from collectors.telemetry.asked import ask
+from npulens.collectors.backends.backend import Backend, open_backend
+from npulens.collectors.backends.probe import Choice, choose, probe
+from npulens.collectors.doctor import recording, results, timing
+from npulens.collectors.doctor.check import FAIL, PASS, WARN, Check
+from npulens.collectors.doctor.visit import visit
+from npulens.collectors.environment import environment
+from npulens.collectors.telemetry import npu_smi
+from npulens.collectors.telemetry.asked import ask
 
 #: What torch and a driver raise when a device does not do what it is told.
 _FAILURES = (RuntimeError, OSError, ValueError, TypeError, AttributeError, ImportError, AssertionError)

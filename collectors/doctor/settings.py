@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.doctor.check import PASS, SKIP, WARN, Check
-from collectors.doctor.facts import Facts
+from npulens.collectors.doctor.check import PASS, SKIP, WARN, Check
+from npulens.collectors.doctor.facts import Facts
 
 #: Variables that make a job slower or start a second profiler, with the value that does it.
 _COSTLY = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from collectors.doctor import compatibility
-from collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
-from collectors.doctor.facts import Facts, missing_library
+from npulens.collectors.doctor import compatibility
+from npulens.collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
+from npulens.collectors.doctor.facts import Facts, missing_library
 
 _CPU_WHEELS = "--index-url https://download.pytorch.org/whl/cpu"
 

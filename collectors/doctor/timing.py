@@ -7,10 +7,10 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
-from collectors.harness.versus import judge, versus
-from collectors.workloads.workload import workload
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.doctor.check import FAIL, PASS, SKIP, WARN, Check
+from npulens.collectors.harness.versus import judge, versus
+from npulens.collectors.workloads.workload import workload
 
 WIDTH = 512  # of the square matrices that are multiplied; kernels long enough not to be all launch
 ENOUGH_NS = 20_000_000

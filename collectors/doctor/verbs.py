@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from collectors.backends.probe import BACKENDS
+from npulens.collectors.backends.probe import BACKENDS
 
 
 def add(verbs: Any) -> None:
@@ -21,13 +21,13 @@ def add(verbs: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from collectors.doctor.visit import visit
+    from npulens.collectors.doctor.visit import visit
 
     return _answer(visit(Path.cwd()), "")
 
 
 def _self_test(arguments: argparse.Namespace) -> int:
-    from collectors.doctor.self_test import run
+    from npulens.collectors.doctor.self_test import run
 
     return _answer(run(arguments.output, arguments.backend), "\n")
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from collectors.doctor import ascend, compatibility, machine, settings, software
-from collectors.doctor.check import FAIL, Check
-from collectors.doctor.facts import Facts, gather
+from npulens.collectors.doctor import ascend, compatibility, machine, settings, software
+from npulens.collectors.doctor.check import FAIL, Check
+from npulens.collectors.doctor.facts import Facts, gather
 
 CHECKS: tuple[Callable[[Facts], Check], ...] = (
     machine.backend, software.python, software.torch, software.torch_npu, software.versions, software.torch_build,

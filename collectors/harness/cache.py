@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.harness.latency import Load
-from collectors.workloads.workload import Case
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.harness.latency import Load
+from npulens.collectors.workloads.workload import Case
 
 #: How often the cache is exceeded: a processor's caches are shared and not strictly least-recently-used.
 TIMES, TIMES_CPU = 2, 4

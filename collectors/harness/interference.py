@@ -14,10 +14,10 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from collectors.backends.backend import Backend, open_backend
-from collectors.harness.quantiles import rank
-from collectors.harness.unprofiled import refuse_profiled
-from collectors.workloads.workload import workload
+from npulens.collectors.backends.backend import Backend, open_backend
+from npulens.collectors.harness.quantiles import rank
+from npulens.collectors.harness.unprofiled import refuse_profiled
+from npulens.collectors.workloads.workload import workload
 
 KINDS = ("streams", "threads", "processes")
 PATIENCE_S = 180.0  # a process imports torch and opens its device

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.harness.unprofiled import refuse_profiled
-from collectors.harness.watch import Watch, collections, evicted
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.harness.unprofiled import refuse_profiled
+from npulens.collectors.harness.watch import Watch, collections, evicted
 
 CALLS = 1000
 SECONDS = 30.0

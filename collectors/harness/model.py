@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collectors.workloads.workload import Case
+from npulens.collectors.workloads.workload import Case
 
 
 def model(case: Case, ns: float | None) -> dict[str, Any]:

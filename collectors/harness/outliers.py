@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.harness.quantiles import rank
+from npulens.collectors.harness.quantiles import rank
 
 #: Tukey's fence: so many interquartile ranges beyond the quartiles (Exploratory Data Analysis, 1977).
 REACH = 1.5

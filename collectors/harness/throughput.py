@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.backends.backend import Backend
-from collectors.harness.latency import Load
-from collectors.harness.unprofiled import refuse_profiled
+from npulens.collectors.backends.backend import Backend
+from npulens.collectors.harness.latency import Load
+from npulens.collectors.harness.unprofiled import refuse_profiled
 
 IN_FLIGHT = 8
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collectors.harness.steady import midmean
+from npulens.collectors.harness.steady import midmean
 
 PAIRS = 10
 #: Nobody takes more pairs than this to tell two things apart.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collectors.harness.steady import midmean
+from npulens.collectors.harness.steady import midmean
 
 WINDOW = 10
 #: So many windows in a row must agree.

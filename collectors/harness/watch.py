@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from collectors.backends.backend import Backend, Telemetry
+from npulens.collectors.backends.backend import Backend, Telemetry
 
 EVERY_S = 1.0
 #: Looking may take this share of the time: npu-smi needs seconds for an answer.

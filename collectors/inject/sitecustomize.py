@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import types
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WATCHED = "torch.optim.optimizer"
@@ -35,23 +36,16 @@ class _Watch(importlib.abc.MetaPathFinder):
 
 
 def _ours():
-    """Our package, without its directory on the path: a job may have packages called app or analysis."""
-    home = os.path.dirname(_HERE)
-    other = importlib.util.find_spec("collectors")
-    place = home if other is None else os.path.abspath(os.path.dirname(other.origin or ""))
-    # Another installation of ours is in nobody's way; the job does not import it.
-    if place != home and not os.path.isfile(os.path.join(place, "inject", os.path.basename(__file__))):
-        raise ImportError("it has a package of its own called collectors")
-    # A finder of its own, because we may lie in a zip file.
-    spec = importlib.machinery.PathFinder.find_spec("collectors", [os.path.dirname(home)])
-    package = sys.modules["collectors"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
+    """npulens.collectors under that name and no other: a job's own packages are untouched, also in a zip file."""
+    if "npulens" not in sys.modules:
+        package = sys.modules["npulens"] = types.ModuleType("npulens")
+        package.__path__ = [os.path.dirname(os.path.dirname(_HERE))]
 
 
 def _begin(optimizer):
     try:
         _ours()
-        from collectors.stepping import Stepping
+        from npulens.collectors.stepping import Stepping
 
         Stepping.from_environment().watch(optimizer)
     except Exception as error:  # whatever is wrong, it is the job that matters

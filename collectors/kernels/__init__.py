@@ -11,7 +11,7 @@ import importlib.util
 import os
 from typing import Any
 
-from collectors.workloads.workload import NotHere
+from npulens.collectors.workloads.workload import NotHere
 
 INTERPRET = "TRITON_INTERPRET"
 #: The most programs of one launch: an axis of an NPU has no more.
@@ -29,7 +29,7 @@ def load(name: str, device: str) -> Any:
         raise NotHere(f"{INTERPRET}=1 is set: nothing would run on the device; unset it")
     if device.startswith("mps"):
         raise NotHere("triton has no Apple GPU")
-    return importlib.import_module(f"collectors.kernels.{name}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def widen(tensor: Any) -> bool:

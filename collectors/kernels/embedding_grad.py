@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from collectors.kernels import PROGRAMS
+from npulens.collectors.kernels import PROGRAMS
 
 
 @triton.jit

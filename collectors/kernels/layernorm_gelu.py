@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from collectors.kernels import widen
+from npulens.collectors.kernels import widen
 
 
 @triton.jit

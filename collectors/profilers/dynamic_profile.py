@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from collectors.settings import Settings
+from npulens.collectors.settings import Settings
 
 NAME = "profiler_config.json"
 AT_ONCE = -1  # as torch_npu says it: at the next step

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from collectors.settings import Settings
+from npulens.collectors.settings import Settings
 
 
 def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
@@ -48,7 +48,7 @@ def _native(settings: Settings, directory: Path, ready: Callable[[], None]) -> A
     """torch's own profiler: MSPTI delivers the kernels, and the trace is a Kineto one."""
     from torch.profiler import ProfilerActivity
 
-    from collectors.profilers import torch_profiler
+    from npulens.collectors.profilers import torch_profiler
 
     if not hasattr(ProfilerActivity, "NPU"):
         raise RuntimeError("this torch_npu cannot record into torch's own profiler: that came with 2.12.0.post3")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from collectors.settings import Settings
+from npulens.collectors.settings import Settings
 
 
 def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:

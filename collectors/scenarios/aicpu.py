@@ -11,10 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.backends._items import KernelSpec
-from collectors.backends._kernels import tensors
-from collectors.scenarios._edit import busy_ns, inserted, operator, spots
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import KernelSpec
+from npulens.collectors.simulator.kernels import tensors
 
 CAUSE = "aicpu"
 ALSO = ()

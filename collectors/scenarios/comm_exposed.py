@@ -12,11 +12,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._collective import LINK_BYTES_PER_NS
-from collectors.backends._items import Collect, Open, Signal, Switch
-from collectors.backends._kernels import BF16
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.collective import LINK_BYTES_PER_NS
+from npulens.collectors.simulator.items import Collect, Open, Signal, Switch
+from npulens.collectors.simulator.kernels import BF16
 
 CAUSE = "comm_exposed"
 ALSO = ()

@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Launch
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Capture, Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Capture, Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Launch
 
 CAUSE = "compile"
 ALSO = ()

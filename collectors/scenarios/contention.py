@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.backends._config import Perturb
-from collectors.backends._job import Job, Kernel
-from collectors.backends._simulate import simulate
-from collectors.scenarios._fault import Cost, Fault, SimConfig
-from collectors.scenarios._truth import called, lateness
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.truth import called, lateness
+from npulens.collectors.simulator.config import Perturb
+from npulens.collectors.simulator.job import Job, Kernel
+from npulens.collectors.simulator.simulate import simulate
 
 CAUSE = "contention"
 ALSO = ("slow_tail", "comm_exposed")

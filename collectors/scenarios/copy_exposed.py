@@ -11,10 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.backends._items import Close, CopyData, Open
-from collectors.backends._rank_sim import COPY_BYTES_PER_NS
-from collectors.scenarios._edit import busy_ns, inserted, spots
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted, spots
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Close, CopyData, Open
+from npulens.collectors.simulator.rank_sim import COPY_BYTES_PER_NS
 
 CAUSE = "copy_exposed"
 ALSO = ()

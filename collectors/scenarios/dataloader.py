@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
 
 CAUSE = "dataloader"
 ALSO = ()

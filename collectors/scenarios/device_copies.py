@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.backends._items import Close, CopyData, KernelSpec, Open
-from collectors.backends._kernels import HBM_BYTES_PER_NS, tensors, traffic_ns
-from collectors.backends._rank_sim import COPY_BYTES_PER_NS
-from collectors.scenarios._edit import busy_ns, inserted, operator, spots
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Close, CopyData, KernelSpec, Open
+from npulens.collectors.simulator.kernels import HBM_BYTES_PER_NS, tensors, traffic_ns
+from npulens.collectors.simulator.rank_sim import COPY_BYTES_PER_NS
 
 CAUSE = "device_copies"
 ALSO = ()

@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Item, Launch, Sync
-from collectors.scenarios._fault import Fault, SimConfig
+from npulens.collectors.planting.fault import Fault, SimConfig
+from npulens.collectors.simulator.items import Item, Launch, Sync
 
 CAUSE = "environment"
 ALSO = ("sync_stall", "host_late", "launch_overhead")

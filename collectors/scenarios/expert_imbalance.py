@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Item
-from collectors.scenarios._fault import Fault, SimConfig
-from collectors.scenarios.imbalance import grown
+from npulens.collectors.planting.fault import Fault, SimConfig
+from npulens.collectors.scenarios.imbalance import grown
+from npulens.collectors.simulator.items import Item
 
 CAUSE = "expert_imbalance"
 ALSO = ("imbalance", "late_rank")

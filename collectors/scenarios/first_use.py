@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Call, Launch
-from collectors.scenarios._edit import busy_ns, inserted
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Call, Launch
 
 CAUSE = "first_use"
 ALSO = ("step_jitter",)

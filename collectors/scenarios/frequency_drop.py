@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import random
 
-from collectors.backends._config import RATED_MHZ
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.simulator.config import RATED_MHZ
 
 CAUSE = "frequency_drop"
 ALSO = ("step_jitter", "imbalance")

@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import KernelSpec, Launch
-from collectors.backends._job import Tensors
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import KernelSpec, Launch
+from npulens.collectors.simulator.job import Tensors
 
 CAUSE = "full_precision"
 ALSO = ()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.backends._items import Garbage, Launch
-from collectors.scenarios._edit import busy_ns, inserted
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Garbage, Launch
 
 CAUSE = "gc"
 ALSO = ()

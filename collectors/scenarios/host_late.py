@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Fault, Item, SimConfig
-from collectors.scenarios._host import frame
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.planting.host import frame
 
 CAUSE = "host_late"
 ALSO = ()

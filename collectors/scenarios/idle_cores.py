@@ -12,10 +12,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Launch
-from collectors.backends._pmu import block_num
-from collectors.scenarios._edit import busy_ns, kernels_ns, launches
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, kernels_ns, launches
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.items import Launch
+from npulens.collectors.simulator.pmu import block_num
 
 CAUSE = "idle_cores"
 ALSO = ()

@@ -10,10 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import Close, Item, KernelSpec, Launch, Open
-from collectors.backends._job import Tensors
-from collectors.scenarios._edit import launches
-from collectors.scenarios._fault import Fault, SimConfig
+from npulens.collectors.planting.edit import launches
+from npulens.collectors.planting.fault import Fault, SimConfig
+from npulens.collectors.simulator.items import Close, Item, KernelSpec, Launch, Open
+from npulens.collectors.simulator.job import Tensors
 
 CAUSE = "imbalance"
 ALSO = ("late_rank",)

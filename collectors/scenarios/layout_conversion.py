@@ -12,12 +12,12 @@ import random
 from collections.abc import Sequence
 from math import prod
 
-from collectors.backends._course import numbered
-from collectors.backends._items import KernelSpec
-from collectors.backends._kernels import tensors, traffic_ns
-from collectors.backends._model import build_step
-from collectors.scenarios._edit import busy_ns, inserted, operator, spots
-from collectors.scenarios._fault import Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.simulator.course import numbered
+from npulens.collectors.simulator.items import KernelSpec
+from npulens.collectors.simulator.kernels import tensors, traffic_ns
+from npulens.collectors.simulator.model import build_step
 
 CAUSE = "layout_conversion"
 ALSO = ()

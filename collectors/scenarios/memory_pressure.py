@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from collectors.backends._items import Call, Close, Item, Open, Sync
-from collectors.scenarios._edit import busy_ns, inserted, spots
-from collectors.scenarios._fault import Capture, Fault, SimConfig
+from npulens.collectors.planting.edit import busy_ns, inserted, spots
+from npulens.collectors.planting.fault import Capture, Fault, SimConfig
+from npulens.collectors.simulator.items import Call, Close, Item, Open, Sync
 
 CAUSE = "memory_pressure"
 ALSO = ("memory_alloc", "sync_stall", "host_late")

@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from collectors.backends._job import CommTask, Job, RankRecord
-from collectors.scenarios._fault import Fault, SimConfig, Window
+from npulens.collectors.planting.fault import Fault, SimConfig, Window
+from npulens.collectors.simulator.job import CommTask, Job, RankRecord
 
 CAUSE = "pipeline_bubble"
 ALSO = ("comm_exposed", "late_rank")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
 
 CAUSE = "profiler_overhead"
 ALSO = ()

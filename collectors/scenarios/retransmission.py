@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.backends._collective import LINK_BYTES_PER_NS
-from collectors.backends._items import Collect
-from collectors.backends._model import build_step
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.simulator.collective import LINK_BYTES_PER_NS
+from npulens.collectors.simulator.items import Collect
+from npulens.collectors.simulator.model import build_step
 
 CAUSE = "retransmission"
 ALSO = ("comm_exposed", "late_rank")

@@ -11,10 +11,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._items import KernelSpec, Launch
-from collectors.backends._job import Tensors
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Capture, Fault, Item, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Capture, Fault, Item, SimConfig
+from npulens.collectors.simulator.items import KernelSpec, Launch
+from npulens.collectors.simulator.job import Tensors
 
 CAUSE = "shape_churn"
 ALSO = ("compile", "host_late", "step_jitter")

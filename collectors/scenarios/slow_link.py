@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
 
 CAUSE = "slow_link"
 ALSO = ("comm_exposed", "late_rank")

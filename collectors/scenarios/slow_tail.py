@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 
-from collectors.backends._items import KernelSpec, Launch
-from collectors.backends._model import build_step
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Cost, Fault, SimConfig
-from collectors.scenarios.unfused import WRITTEN_OUT
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.scenarios.unfused import WRITTEN_OUT
+from npulens.collectors.simulator.items import KernelSpec, Launch
+from npulens.collectors.simulator.model import build_step
 
 CAUSE = "slow_tail"
 ALSO = ("step_jitter", "imbalance")

@@ -11,10 +11,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collectors.backends._collective import LINK_BYTES_PER_NS
-from collectors.backends._items import Collect, Item
-from collectors.backends._kernels import BF16
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.simulator.collective import LINK_BYTES_PER_NS
+from npulens.collectors.simulator.items import Collect, Item
+from npulens.collectors.simulator.kernels import BF16
 
 CAUSE = "small_packets"
 ALSO = ("comm_exposed", "late_rank", "launch_overhead")

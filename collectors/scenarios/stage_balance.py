@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.scenarios._fault import Fault, SimConfig
-from collectors.scenarios.pipeline_bubble import bubbles
+from npulens.collectors.planting.fault import Fault, SimConfig
+from npulens.collectors.scenarios.pipeline_bubble import bubbles
 
 CAUSE = "stage_balance"
 ALSO = ("pipeline_bubble", "comm_exposed", "late_rank")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from collectors.backends._items import Launch
-from collectors.backends._pipeline import build
-from collectors.scenarios._edit import busy_ns
-from collectors.scenarios._fault import Cost, Fault, SimConfig
+from npulens.collectors.planting.edit import busy_ns
+from npulens.collectors.planting.fault import Cost, Fault, SimConfig
+from npulens.collectors.simulator.items import Launch
+from npulens.collectors.simulator.pipeline import build
 
 CAUSE = "step_jitter"
 ALSO = ()

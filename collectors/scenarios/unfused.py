@@ -17,12 +17,12 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from collectors.backends._items import Item, KernelSpec, Launch, Open
-from collectors.backends._kernels import CUBE_FLOP_PER_NS, tensors, traffic_ns
-from collectors.backends._layers import HEAD
-from collectors.backends._model import build_step
-from collectors.scenarios._edit import busy_ns, launches, operator, surroundings
-from collectors.scenarios._fault import Fault, SimConfig
+from npulens.collectors.planting.edit import busy_ns, launches, operator, surroundings
+from npulens.collectors.planting.fault import Fault, SimConfig
+from npulens.collectors.simulator.items import Item, KernelSpec, Launch, Open
+from npulens.collectors.simulator.kernels import CUBE_FLOP_PER_NS, tensors, traffic_ns
+from npulens.collectors.simulator.layers import HEAD
+from npulens.collectors.simulator.model import build_step
 
 CAUSE = "unfused"
 ALSO = ("launch_overhead",)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from collectors.telemetry.machine import ROOT, text
+from npulens.collectors.telemetry.machine import ROOT, text
 
 DRIVER = "usr/local/Ascend/driver/version.info"
 FIRMWARE = "usr/local/Ascend/firmware/version.info"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from collectors.backends.backend import Telemetry
-from collectors.telemetry.machine import line, text
+from npulens.collectors.backends.backend import Telemetry
+from npulens.collectors.telemetry.machine import line, text
 
 _CORE = "sys/devices/system/cpu/cpu{}"
 #: Names that the thermal drivers of x86-64 and aarch64 give the sensor of the whole processor.

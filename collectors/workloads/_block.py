@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors.workloads._parts import Numbers
+from npulens.collectors.workloads._parts import Numbers
 
 EPSILON = 1e-5  # torch.nn.BatchNorm2d's
 

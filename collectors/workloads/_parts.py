@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from collectors.workloads.workload import NotHere
+from npulens.collectors.workloads.workload import NotHere
 
 
 class Numbers:

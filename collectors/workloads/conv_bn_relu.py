@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors.workloads._block import Block, counted
-from collectors.workloads._parts import compiled, item_bytes, kind, without_gradients
-from collectors.workloads.workload import Case, NotHere
+from npulens.collectors.workloads._block import Block, counted
+from npulens.collectors.workloads._parts import compiled, item_bytes, kind, without_gradients
+from npulens.collectors.workloads.workload import Case, NotHere
 
 SHOWS = ("unfused",)
 SHAPES = {

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors import kernels
-from collectors.workloads._parts import Numbers, compiled, item_bytes, kind, without_gradients
-from collectors.workloads.workload import Case
+from npulens.collectors import kernels
+from npulens.collectors.workloads._parts import Numbers, compiled, item_bytes, kind, without_gradients
+from npulens.collectors.workloads.workload import Case
 
 SHOWS = ("unfused",)
 SHAPES = {

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors.workloads._parts import Numbers, item_bytes, kind, without_gradients
-from collectors.workloads.workload import Case, NotHere
+from npulens.collectors.workloads._parts import Numbers, item_bytes, kind, without_gradients
+from npulens.collectors.workloads.workload import Case, NotHere
 
 SHOWS = ("copy_exposed",)
 #: In float32 a chunk is 512 bytes, then 1 KB, 1 MB and 32 MB.

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collectors.workloads._parts import Numbers, compiled, item_bytes, kind
-from collectors.workloads.workload import Case, NotHere
+from npulens.collectors.workloads._parts import Numbers, compiled, item_bytes, kind
+from npulens.collectors.workloads.workload import Case, NotHere
 
 SHOWS = ("host_late", "launch_overhead")
 SHAPES = {

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-import collectors.workloads
+from npulens.collectors import workloads
 
 
 class NotHere(Exception):
@@ -59,7 +59,7 @@ _HELD = ("SHOWS", "SHAPES", "DTYPES", "VARIANTS", "BATCH", "build", "__doc__")
 
 def names() -> list[str]:
     """Every workload; a name that begins with an underscore, and this file, are none."""
-    found = (module.name for module in pkgutil.iter_modules(collectors.workloads.__path__))
+    found = (module.name for module in pkgutil.iter_modules(workloads.__path__))
     return sorted(name for name in found if not name.startswith("_") and name != "workload")
 
 
@@ -67,7 +67,7 @@ def workload(name: str) -> Workload:
     """The workload of that name, looked at before it is used."""
     if name not in names():
         raise ValueError(f"there is no workload {name!r}; there are: {', '.join(names())}")
-    module: ModuleType = importlib.import_module(f"collectors.workloads.{name}")
+    module: ModuleType = importlib.import_module(f"{workloads.__name__}.{name}")
     lacking = [each for each in _HELD if getattr(module, each, None) is None and each != "BATCH"]
     if lacking:
         raise TypeError(f"{module.__file__} lacks {', '.join(lacking)}")

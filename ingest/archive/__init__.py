@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.archive import codec, tarball, zipped
-from ingest.archive.kinds import BLOCK, Kind, is_tar, recognise, stem
-from ingest.archive.tree import Budget, Tree, Unpacked
-from ingest.errors import IngestError
-from ingest.quota import Quota
+from npulens.ingest.archive import codec, tarball, zipped
+from npulens.ingest.archive.kinds import BLOCK, Kind, is_tar, recognise, stem
+from npulens.ingest.archive.tree import Budget, Tree, Unpacked
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.quota import Quota
 
 __all__ = ["Kind", "Unpacked", "recognise", "stem", "unpack"]
 

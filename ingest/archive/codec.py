@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.archive.kinds import Kind
-from ingest.archive.tree import Damaged
-from ingest.events.source import open_source
+from npulens.ingest.archive.kinds import Kind
+from npulens.ingest.archive.tree import Damaged
+from npulens.ingest.events.source import open_source
 
 Read = Callable[[int], bytes]
 

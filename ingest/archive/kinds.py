@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from pathlib import Path
 
-from ingest import peek
+from npulens.ingest.loading import peek
 
 BLOCK = 512  # of a tar
 _CHECKSUM, _USTAR = slice(148, 156), slice(257, 263)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from ingest import archive, sandbox
-from ingest.archive import names
-from ingest.archive.kinds import Kind, stem
-from ingest.archive.tree import Unpacked
-from ingest.errors import IngestError
-from ingest.quota import OverQuota, Quota, Watch
-from ingest.told import StandIns
+from npulens.ingest import archive
+from npulens.ingest.archive import names
+from npulens.ingest.archive.kinds import Kind, stem
+from npulens.ingest.archive.tree import Unpacked
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import sandbox
+from npulens.ingest.loading.quota import OverQuota, Quota, Watch
+from npulens.ingest.loading.told import StandIns
 
 #: Archives within archives are opened this deep; a .tar.gz is one.
 MOST_DEEP = 2

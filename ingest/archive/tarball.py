@@ -6,9 +6,9 @@ import tarfile
 from collections.abc import Iterator
 from typing import IO, cast
 
-from ingest.archive import codec, names
-from ingest.archive.codec import Bytes
-from ingest.archive.tree import Damaged, Tree
+from npulens.ingest.archive import codec, names
+from npulens.ingest.archive.codec import Bytes
+from npulens.ingest.archive.tree import Damaged, Tree
 
 #: Longest header: a path of 4 KB and some attributes need a thousandth of it.
 _MOST_HEADER = 1 << 18

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.archive import names
-from ingest.errors import IngestError
-from ingest.quota import Quota, amount, check_free, swollen
+from npulens.ingest.archive import names
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.quota import Quota, amount, check_free, swollen
 
 #: How often the disk is looked at.
 _LOOK_BYTES = 64 << 20

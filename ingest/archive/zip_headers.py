@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import BinaryIO
 
-from ingest.archive import names
-from ingest.archive.tree import Damaged
-from ingest.errors import IngestError
+from npulens.ingest.archive import names
+from npulens.ingest.archive.tree import Damaged
+from npulens.ingest.errors import IngestError
 
 _END, _END64, _LOCATOR64 = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 _CENTRAL, _LOCAL = struct.Struct("<4s4B4HL2L5H2L"), struct.Struct("<4s5H3L2H")

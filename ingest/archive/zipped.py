@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ingest.archive import codec, names, zip_headers
-from ingest.archive.tree import Damaged, Tree
-from ingest.archive.zip_headers import Entry
-from ingest.errors import IngestError
+from npulens.ingest.archive import codec, names, zip_headers
+from npulens.ingest.archive.tree import Damaged, Tree
+from npulens.ingest.archive.zip_headers import Entry
+from npulens.ingest.errors import IngestError
 
 _METHODS = {0: "stored", 8: "deflate", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
 _DEFLATE64, _LZMA = 9, 14

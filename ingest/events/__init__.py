@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingest.errors import IngestError
-from ingest.events.frame import Broken, Frame, Window
-from ingest.events.model import DAMAGED, MORE, NULL, Batch, Buffer, Column, Parts, Scanner
-from ingest.events.plain import Scanner as PlainScanner
-from ingest.events.source import open_source
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events.frame import Broken, Frame, Window
+from npulens.ingest.events.model import DAMAGED, MORE, NULL, Batch, Buffer, Column, Parts, Scanner
+from npulens.ingest.events.plain import Scanner as PlainScanner
+from npulens.ingest.events.source import open_source
 
 try:
-    from ingest.events._scan import Scanner as CScanner
+    from npulens.ingest.events._scan import Scanner as CScanner
 except ImportError:  # installed where there was no compiler
     CScanner = None  # type: ignore[assignment,misc]
 

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from ingest.events.model import Column
+from npulens.ingest.events.model import Column
 
 class Scanner:
     def __init__(self, columns: Sequence[Column], flow_names: bool, table_bytes: int, seed: int, /) -> None: ...

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from ingest.errors import IngestError
-from ingest.events.model import MAX_DEPTH, MAX_EVENT, PAD
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events.model import MAX_DEPTH, MAX_EVENT, PAD
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 # A group that can fail half-way is never possessive: Python 3.11.2 then keeps what the group had read.

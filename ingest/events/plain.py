@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from ingest.events.frame import Skim
-from ingest.events.model import DAMAGED, END, MAX_DEPTH, MAX_EVENT, MORE, NULL, Column, Parts
-from ingest.events.strict import Lost, is_number, members, overflows, scaled, text
+from npulens.ingest.events.frame import Skim
+from npulens.ingest.events.model import DAMAGED, END, MAX_DEPTH, MAX_EVENT, MORE, NULL, Column, Parts
+from npulens.ingest.events.strict import Lost, is_number, members, overflows, scaled, text
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _MAYBE_OVERFLOW = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")

@@ -9,8 +9,8 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ingest.errors import IngestError
-from ingest.quota import swollen
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.quota import swollen
 
 try:
     from isal import isal_zlib

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from ingest.events.model import MAX_DEPTH
+from npulens.ingest.events.model import MAX_DEPTH
 
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 _RUN = re.compile(rb'[^"\\\x00-\x1f]*+')

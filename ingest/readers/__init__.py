@@ -1,4 +1,4 @@
-"""Formats. One module here is one format; a module without an underscore is discovered.
+"""Formats, a folder a family. A file called read_<format>.py in one of them is a reader, and is found by that name.
 
 A reader says which files are its own (`sniff`, cheap) and turns them into a draft of the
 contract tables (`read`). It knows a format and has no opinions.
@@ -14,7 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
-from ingest.draft import Draft
+from npulens.ingest.tables.draft import Draft
+
+_READS = "read_"
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,14 @@ class Reader(Protocol):
 def readers() -> Mapping[str, Reader]:
     """Every reader by name; one that does not keep the protocol stops the program with its name."""
     found: dict[str, Reader] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.name.startswith("_"):
-            continue
-        reader = importlib.import_module(f"{__name__}.{module.name}")
-        for wanted in ("TITLE", "sniff", "read"):
-            if not hasattr(reader, wanted):
-                raise TypeError(f"{reader.__file__}: a reader needs {wanted}")
-        found[module.name] = cast(Reader, reader)
-    return found
+    families = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    for family in families:
+        for module in pkgutil.iter_modules([str(Path(__file__).with_name(family))]):
+            if not module.name.startswith(_READS):
+                continue
+            reader = importlib.import_module(f"{__name__}.{family}.{module.name}")
+            for wanted in ("TITLE", "sniff", "read"):
+                if not hasattr(reader, wanted):
+                    raise TypeError(f"{reader.__file__}: a reader needs {wanted}")
+            found[module.name.removeprefix(_READS)] = cast(Reader, reader)
+    return dict(sorted(found.items()))

@@ -60,7 +60,7 @@ LAUNCHES = "SELECT route, count(*), min(latency_ns), median(latency_ns), max(lat
 def npulens(name: str, path: Path, *questions: str) -> Contender:
     """Load a path into an empty store, then ask: 'breakdown', or a SELECT."""
     store = ["--store", str(CACHE / "store")]
-    tool = [sys.executable, "-m", "app.cli"]
+    tool = [sys.executable, "-m", "npulens.app.cli"]
     commands = [[*tool, "load", str(path), *store, "--label", "bench", "--json"]]
     for question in questions:
         verb = ["breakdown", "bench"] if question == "breakdown" else ["sql", "bench", question]
@@ -216,7 +216,8 @@ def machine() -> Iterator[str]:
     yield f"{cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("duckdb", "pyarrow", "pandas", "msgspec"))
     yield f"Python {platform.python_version()}, {versions}"
-    native = [name for name in ("ingest.events._scan", "ingest._nest") if importlib.util.find_spec(name)]
+    compiled = ("npulens.ingest.events._scan", "npulens.ingest.tables._nest")
+    native = [name for name in compiled if importlib.util.find_spec(name)]
     yield f"compiled: {', '.join(native) or 'nothing; these are the figures of the Python twins'}"
 
 

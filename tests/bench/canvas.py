@@ -26,7 +26,7 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from ingest import store
+from npulens.ingest.store import runs
 from tests.bench.captures import CACHE, ROOT
 from tests.bench.tiles import made
 
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--gestures", type=int, default=80)
     options = parser.parse_args()
     place, name = (options.store, options.run) if options.store else made(options.events)
-    run = next(run for run in store.runs(place) if name in (run.run_id, run.label))
+    run = next(run for run in runs.runs(place) if name in (run.run_id, run.label))
     print(f"## The timeline in the browser: {run.label}")
     with served(place) as url:
         report(url, run.run_id, options.gestures)

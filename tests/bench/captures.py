@@ -15,7 +15,7 @@ CACHE = ROOT / ".bench"
 
 #: Only a process of its own may load the collectors; it also keeps the generator's memory out of ours.
 GENERATE = (
-    "import sys; from pathlib import Path; from collectors.backends import simulated; "
+    "import sys; from pathlib import Path; from npulens.collectors.simulator import simulated; "
     "getattr(simulated, sys.argv[1])(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))"
 )
 

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from app.tickets import TOKEN_HEADER
-from ingest import store
+from npulens.app.intake.invitations import TOKEN_HEADER
+from npulens.ingest.store import runs
 from tests.bench.captures import CACHE, ROOT, size
 from tests.bench.measure import proportional_bytes
 from tests.bench.users import Seen, loaded, servers, together
@@ -41,7 +41,7 @@ def job(mb: float) -> Path:
     if not home.exists():
         repeat = str(max(1, round(mb / MB_PER_REPEAT)))
         subprocess.run(
-            [sys.executable, "-m", "app.cli", "simulate", "aicpu,late_rank", "--ranks", "8", "--steps", "5",
+            [sys.executable, "-m", "npulens.app.cli", "simulate", "aicpu,late_rank", "--ranks", "8", "--steps", "5",
              "--replicate", repeat, "-o", str(home)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
     return home / "capture"
@@ -73,7 +73,7 @@ def drops(capture: Path, times: int) -> None:
             place = Path(scratch) / str(number)
             with servers(place, 1) as started:
                 took.append(dropped(f"http://127.0.0.1:{started[0][1]}", capture))
-                assert len(store.runs(place)) == 1
+                assert len(runs.runs(place)) == 1
     every = ", ".join(f"{each:.1f}" for each in took)
     print(f"{size(capture) / 1e6:.0f} MB dropped as a directory: findings after {statistics.median(took):.1f} s "
           f"(median of {times}: {every})")  # fmt: skip
@@ -81,7 +81,7 @@ def drops(capture: Path, times: int) -> None:
 
 def upload(port: int, place: Path, gb: float, done: threading.Event) -> None:
     """One file of zeros by the route that `curl -T` takes: what the loader says of it does not matter here."""
-    said = subprocess.run([sys.executable, "-m", "app.cli", "token", "--store", str(place), "--json"], cwd=ROOT,
+    said = subprocess.run([sys.executable, "-m", "npulens.app.cli", "token", "--store", str(place), "--json"], cwd=ROOT,
                           check=True, capture_output=True, text=True)  # fmt: skip
     token = json.loads(said.stdout)["token"]
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=600)

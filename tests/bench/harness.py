@@ -12,10 +12,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from collectors.harness.outliers import outliers
-from collectors.harness.quantiles import needed, quantiles, rank
-from collectors.harness.steady import steadiness
-from collectors.harness.versus import versus
+from npulens.collectors.harness.outliers import outliers
+from npulens.collectors.harness.quantiles import needed, quantiles, rank
+from npulens.collectors.harness.steady import steadiness
+from npulens.collectors.harness.versus import versus
 
 LEVEL_NS = 100_000  # of one call
 CALLS, SEEDS, DUELS = 1000, 100, 200

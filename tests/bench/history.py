@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest import history
-from ingest.history import Identity, Point
+from npulens.ingest.store import history
+from npulens.ingest.store.history import Identity, Point
 
 WORKLOADS, NIGHTS, METRICS = 20, 500, 20
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ def conditions(night: int) -> dict[str, str]:
 
 def judge(store: Path) -> dict[str, float]:
     """Everything judged once, with what it took this process."""
-    from app.histories import judged
+    from npulens.app.histories import judged
 
     begun = time.perf_counter()
     found = judged(store)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.bench import rivals
 from tests.bench.captures import CACHE, ROOT
 
-TOOL = (sys.executable, "-m", "app.cli")
+TOOL = (sys.executable, "-m", "npulens.app.cli")
 
 
 def loaded(path: Path, name: str) -> list[str]:

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ingest
-from app.nightly import journal, kept, leave, place
-from app.nightly.night import NAME
-from ingest import history as points
+from npulens import ingest
+from npulens.app.nightly import journal, kept, place
+from npulens.app.nightly.night import NAME
+from npulens.app.nightly.written import leave
+from npulens.ingest.store import history as points
 from tests.bench import history
 from tests.bench.captures import ROOT
 from tests.bench.history import METRICS, NIGHTS, WORKLOADS, label
@@ -57,8 +58,8 @@ def loaded(folder: Path, store: Path) -> Runs:
     found = []
     for what, seed in (("clean", 3), ("clean", 4), ("host_late", 3), ("host_late", 4)):
         out = folder / f"{what}{seed}"
-        command = [sys.executable, "-m", "collectors.scenarios", what, "--seed", str(seed), "--ranks", "1", "--steps",
-                   str(STEPS), "--format", "kineto", "-o", str(out)]  # fmt: skip
+        command = [sys.executable, "-m", "npulens.collectors.planting", what, "--seed", str(seed), "--ranks", "1",
+                   "--steps", str(STEPS), "--format", "kineto", "-o", str(out)]  # fmt: skip
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         found.append(str(ingest.load(out / "capture", store).runs[0].run_id))
     return Runs((found[0], found[1]), (found[2], found[3]))
@@ -149,8 +150,8 @@ def main() -> int:
         folder, store = Path(scratch), Path(scratch) / "store"
         began = time.perf_counter()
         print(f"{prepared(folder, store)} (made in {time.perf_counter() - began:.0f} s)", flush=True)
-        command = [sys.executable, "-m", "app.cli", "nightly", str(folder / "nightly.toml"), "--store", str(store),
-                   "--night", label(NIGHTS)]  # fmt: skip
+        command = [sys.executable, "-m", "npulens.app.cli", "nightly", str(folder / "nightly.toml"),
+                   "--store", str(store), "--night", label(NIGHTS)]  # fmt: skip
         cost = measure(command, folder / "log.txt", ROOT, 600.0)
         print("\n".join(checked(store, folder)))
     print(f"npulens nightly: {cost.wall_s:.1f} s, {cost.cpu_s:.1f} CPU s, {cost.tree_bytes / 1e6:.0f} MB "

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from app.cli import main as npulens
-from app.nightly import kept
-from app.nightly.night import Row
+from npulens.app.cli import main as npulens
+from npulens.app.nightly import kept
+from npulens.app.nightly.night import Row
 
 JOB = """
 import json, os, time

@@ -22,7 +22,7 @@ from tests.bench.captures import CACHE, ROOT, size
 from tests.bench.measure import Cost, measure
 
 STORE = CACHE / "store-scale"
-TOOL = [sys.executable, "-m", "app.cli"]
+TOOL = [sys.executable, "-m", "npulens.app.cli"]
 #: What is asked of a stored run, and what it is called in the table.
 QUESTIONS = {
     "breakdown": "the split of every rank and step", "grid": "ranks x steps", "standing": "who is late, whose clock",

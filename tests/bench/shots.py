@@ -83,7 +83,7 @@ def _samples() -> Iterator[Path]:
 
 
 def _load(path: Path, store: Path) -> str:
-    command = [sys.executable, "-m", "app.cli", "load", str(path), "--label", path.name, "--store", str(store)]
+    command = [sys.executable, "-m", "npulens.app.cli", "load", str(path), "--label", path.name, "--store", str(store)]
     done = subprocess.run([*command, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
     return str(json.loads(done.stdout)["runs"][0]["run_id"])
 

@@ -31,7 +31,7 @@ def demo(store: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "app.cli", "demo", "--store", str(store), f"--server.port={port}"]
+    command = [sys.executable, "-m", "npulens.app.cli", "demo", "--store", str(store), f"--server.port={port}"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                env={**os.environ, "NPULENS_STORE": str(store)}, start_new_session=True)  # fmt: skip
     try:

@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.timeline import detail, find, summary
-from analysis.timeline.view import view
-from app.timeline import opened, wire
-from app.timeline.opened import Opened
-from app.timeline.parts import as_tile
-from ingest import lod, store
+from npulens.analysis.timeline import detail, find, summary
+from npulens.analysis.timeline.view import view
+from npulens.app.timeline import opened, wire
+from npulens.app.timeline.opened import Opened
+from npulens.app.timeline.parts import as_tile
+from npulens.ingest.store import lod, runs
 from tests.bench.captures import CACHE, ROOT
 
 HEAD = " | median ms | p95 ms | most ms | CPU median ms | CPU p95 ms | marks | kB |\n|---|--:|--:|--:|--:|--:|--:|--:|"
@@ -46,9 +46,9 @@ class Told:
 def made(spans: int) -> tuple[Path, str]:
     """A store with a simulated run of about so many spans."""
     place, label = CACHE / "timeline", f"tiles-{spans}"
-    if label not in {run.label for run in store.runs(place)}:
+    if label not in {run.label for run in runs.runs(place)}:
         home = CACHE / f"tiles_{spans}"
-        tool = [sys.executable, "-m", "app.cli"]
+        tool = [sys.executable, "-m", "npulens.app.cli"]
         if not home.exists():
             repeat = str(max(1, spans // SPANS_PER_REPEAT))
             options = ["--ranks", "8", "--steps", "5", "--replicate", repeat, "-o", str(home)]
@@ -62,7 +62,10 @@ def built(place: Path, run_id: str) -> None:
     """Builds the file anew, in a process of its own, and prints what that costs."""
     lod.place(place, run_id).unlink(missing_ok=True)
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    program = "import sys; from pathlib import Path; from ingest import lod; lod.build(Path(sys.argv[1]), sys.argv[2])"
+    program = (
+        "import sys; from pathlib import Path; from npulens.ingest.store import lod; "
+        "lod.build(Path(sys.argv[1]), sys.argv[2])"
+    )
     subprocess.run([sys.executable, "-c", program, place, run_id], cwd=ROOT, check=True)
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -133,7 +136,7 @@ def others(run: Opened, options: argparse.Namespace, pick: random.Random) -> Non
 
 def report(place: Path, name: str, options: argparse.Namespace) -> None:
     """The whole part, as Markdown."""
-    run_id = store.resolve(place, name).run_id
+    run_id = runs.resolve(place, name).run_id
     built(place, run_id)
     run = opened.opened(place, run_id)
     start = time.perf_counter()

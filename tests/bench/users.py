@@ -124,7 +124,7 @@ async def together(ports: list[int], run: str, users: int, think: float, seconds
 
 def loaded(store: Path, capture: Path | None) -> str:
     """The run that everybody looks at."""
-    tool = [sys.executable, "-m", "app.cli"]
+    tool = [sys.executable, "-m", "npulens.app.cli"]
     if capture is None:
         capture = store.parent / "job"
         subprocess.run([*tool, "simulate", "late_rank,dataloader,aicpu", "--seed", "8", "--ranks", "8", "--steps", "5",

@@ -20,11 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import ingest
-from analysis import engine
-from analysis.split import breakdown
-from app import telling
-from ingest import store
+from npulens import ingest
+from npulens.analysis import engine
+from npulens.analysis.split import breakdown
+from npulens.app.text import wording
+from npulens.ingest.store import runs as store
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ class Said:
     def check(self) -> Json:
         con = store.open_run(self.store, self.run_id)
         try:
-            return telling.as_dict(engine.check(con), "en")
+            return wording.as_dict(engine.check(con), "en")
         finally:
             con.close()
 

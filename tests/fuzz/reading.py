@@ -8,11 +8,12 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 
-from ingest import capture, schema
-from ingest.errors import IngestError
-from ingest.finish import Part
-from ingest.parsing import put_together
-from ingest.sqltext import literal
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import capture
+from npulens.ingest.loading.parsing import put_together
+from npulens.ingest.tables import schema
+from npulens.ingest.tables.finish import Part
+from npulens.ingest.tables.sqltext import literal
 
 #: Tables that coverage does not speak of: of the run, or made from the others.
 _OF_RUN = ("run", "rank", "coverage", "device_time", "checked")

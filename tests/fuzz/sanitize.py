@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTENSIONS = ("ingest.events._scan", "ingest._nest", "analysis._maxplus")
+EXTENSIONS = ("npulens.ingest.events._scan", "npulens.ingest.tables._nest", "npulens.analysis.replay._maxplus")
 _FLAGS = ("-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: Python's own objects must lie in malloc's memory, or the gaps between them are no gaps.
 _SETTINGS = {
@@ -76,7 +76,7 @@ def work(changes: int) -> str:
 def _nested(draw: Random) -> None:
     import numpy as np
 
-    from ingest import nest
+    from npulens.ingest.tables import nest
 
     lengths, count = (0, 1, 5, 70, 2**60), draw.randrange(60)
     rows = sorted((draw.randrange(3), draw.randrange(90), -draw.choice(lengths)) for _ in range(count))
@@ -92,7 +92,7 @@ def _nested(draw: Random) -> None:
 def _solved(draw: Random) -> None:
     import numpy as np
 
-    from analysis import _maxplus
+    from npulens.analysis import _maxplus
 
     nodes = draw.randrange(1, 40)
     many = [draw.randrange(4) if i else 0 for i in range(nodes)]

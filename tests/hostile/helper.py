@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import ingest.readers
-from ingest import worker
+from npulens.ingest import readers
+from npulens.ingest.loading import worker
 
 #: Seconds after which a load is taken for hung. It is far beyond what may be used: the machine may be busy.
 HUNG_S = 120.0
@@ -24,7 +24,7 @@ HUNG_S = 120.0
 
 def main() -> None:
     """Answer each request of standard input with one line: how the load ended and what it used."""
-    ingest.readers.readers()
+    readers.readers()
     for line in sys.stdin:
         asked = json.loads(line)
         print(json.dumps(loaded(Path(asked["scratch"]), asked["request"])), flush=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from app.cli import main
-from app.nightly import kept
-from app.nightly.night import Night
+from npulens.app.cli import main
+from npulens.app.nightly import kept
+from npulens.app.nightly.night import Night
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,8 +54,8 @@ class Lab:
     def start(self, *more: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """One night in a process of its own, to be disturbed."""
         return subprocess.Popen(
-            [sys.executable, "-m", "app.cli", *self.arguments(*more)], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, **(env or {})},
+            [sys.executable, "-m", "npulens.app.cli", *self.arguments(*more)], cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})},
         )  # fmt: skip
 
     def night(self, label: str, name: str = "nightly") -> Night:

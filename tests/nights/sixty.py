@@ -13,9 +13,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from app.cli import main
-from app.nightly import kept
-from app.nightly.night import Night
+from npulens.app.cli import main
+from npulens.app.nightly import kept
+from npulens.app.nightly.night import Night
 from tests.nights import world
 from tests.nights.world import World
 
@@ -47,8 +47,8 @@ def run(folder: Path, seed: int = 7, captures: bool = True, pairs: bool = True, 
 
 def _killed(command: list[str], store: Path, number: int) -> None:
     """A night that is ended with kill -9 after its second step."""
-    process = subprocess.Popen([sys.executable, "-m", "app.cli", *command], cwd=world.ROOT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-m", "npulens.app.cli", *command], cwd=world.ROOT,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     path = store / ".nights" / "lab" / world.label(number) / "journal.jsonl"
     while process.poll() is None:
         if path.is_file() and sum('"what": "step"' in line for line in path.read_text().splitlines()) >= 2:

@@ -155,8 +155,8 @@ class World:
 
 
 def simulated(folder: Path, scenario: str) -> dict[str, list[dict[str, object]]]:
-    command = [sys.executable, "-m", "collectors.scenarios", scenario, "--seed", "3", "--ranks", "1", "--steps", "6",
-               "--format", "kineto", "-o", str(folder)]  # fmt: skip
+    command = [sys.executable, "-m", "npulens.collectors.planting", scenario, "--seed", "3", "--ranks", "1",
+               "--steps", "6", "--format", "kineto", "-o", str(folder)]  # fmt: skip
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (path,) = (folder / "capture").glob("*.gz")
     found: dict[str, list[dict[str, object]]] = json.loads(gzip.decompress(path.read_bytes()))

@@ -16,8 +16,8 @@ import torch
 import torch_npu  # noqa: F401
 from torch.autograd.profiler import record_function
 
-from collectors.recorder import Recorder
-from collectors.settings import Settings
+from npulens.collectors.recorder import Recorder
+from npulens.collectors.settings import Settings
 from tests.npu.layer import LAUNCHES
 from tests.npu.msprof import PLAN
 

@@ -20,8 +20,8 @@ from triton.backends.ascend import compiler as ascend
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from collectors import kernels
-from collectors.workloads.workload import NotHere, names, workload
+from npulens.collectors import kernels
+from npulens.collectors.workloads.workload import NotHere, names, workload
 
 CHIP = "Ascend910B2"
 found: dict[str, dict[str, Any]] = {}
@@ -87,7 +87,7 @@ def _counted(linalg: str) -> dict[str, int]:
 
 def loaded(name: str, device: str) -> Any:
     """Instead of the collectors' load, which asks for a device."""
-    return importlib.import_module(f"collectors.kernels.{name}")
+    return importlib.import_module(f"npulens.collectors.kernels.{name}")
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import torch_npu  # noqa: F401
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from collectors.workloads.workload import NotHere, Workload, names, workload
+from npulens.collectors.workloads.workload import NotHere, Workload, names, workload
 
 
 class Asked(TorchDispatchMode):

@@ -10,7 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from collectors.backends.probe import STUB_SYMBOL
+from npulens.collectors.backends.probe import STUB_SYMBOL
 
 #: The libraries that torch_npu is linked to and that only CANN has.
 LIBRARIES = ("ascendcl", "hccl", "acl_op_compiler", "ge_runner", "graph", "acl_tdt_channel")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from collectors.collected import collected
+from npulens.collectors.collected import collected
 from tests import torch_npu_db_files
 from tests.npu.conftest import PYTHON, Torch
 from tests.npu.figures import FIGURES

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.npu_contract
 
 BACKEND = """
 import json, time
-from collectors.backends.backend import open_backend
+from npulens.collectors.backends.backend import open_backend
 npu = open_backend("npu")
 first, last = npu.marks(2)
 npu.mark(first); begun = time.monotonic_ns(); time.sleep(0.05); slept = time.monotonic_ns() - begun; npu.mark(last)
@@ -61,7 +61,7 @@ def test_what_the_device_says_of_itself_is_asked_by_its_real_names(backend: dict
 def checks(environment: dict[str, str]) -> dict[str, tuple[str, str]]:
     """What the doctor says there."""
     done = subprocess.run(
-        [str(PYTHON), "-m", "collectors", "doctor"], cwd=ROOT, env=environment, capture_output=True, text=True,
+        [str(PYTHON), "-m", "npulens.collectors", "doctor"], cwd=ROOT, env=environment, capture_output=True, text=True,
         timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr[-2000:]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectors.backends import probe
+from npulens.collectors.backends import probe
 from tests.npu.conftest import PYTHON, Torch
 from tests.npu.contract import facts
 from tests.npu.figures import FIGURES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collectors.workloads.workload import names, workload
+from npulens.collectors.workloads.workload import names, workload
 from tests.npu.conftest import Torch
 from tests.npu.figures import FIGURES, checked
 

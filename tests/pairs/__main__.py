@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.regression.compared import Compared, compared
-from analysis.regression.pieces import Measured, measure
+from npulens.analysis.regression.compared import Compared, compared
+from npulens.analysis.regression.pieces import Measured, measure
 from tests.pairs.job import WHAT, Job, Planted, drawn, fill, planted
 from tests.random_runs import empty_connection
 

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from ingest import schema
+from npulens.ingest.tables import schema
 from tests.tablecase import NOT_NULL, sum_up
 
 OPS = ("MatMulV2", "BatchMatMul", "Add", "Mul", "Cast", "SoftmaxV2", "LayerNormV3", "Gelu", "Transpose", "ReduceSum")

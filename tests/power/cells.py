@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.regression import verdict
-from analysis.regression.series import LIMITS, changes
+from npulens.analysis.regression import verdict
+from npulens.analysis.regression.series import LIMITS, changes
 from tests.power.noise import KINDS, Floats
 from tests.power.pairs import said
 

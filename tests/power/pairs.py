@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from analysis.regression import verdict
+from npulens.analysis.regression import verdict
 from tests.power.noise import Floats
 
 #: Rows of each call that the real rule judges too; one that disagrees stops everything.

@@ -20,11 +20,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.scoring import Case
-from app.commands.score import scored_case
-from collectors.backends._dialect import DIALECTS
-from collectors.scenarios._plant import Options, plan, possible, scenarios, write
-from ingest.errors import IngestError
+from npulens.analysis.scoring import Case
+from npulens.app.commands.score import scored_case
+from npulens.collectors.planting.plant import Options, plan, possible, scenarios, write
+from npulens.collectors.simulator.dialect import DIALECTS
+from npulens.ingest.errors import IngestError
 from tests.score.page import page
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import ingest
-from analysis.engine import check
-from analysis.scoring import SCORED_SHARE, Rate
-from collectors.scenarios._plant import Options, plan, scenarios, write
-from ingest import store as stores
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.scoring import SCORED_SHARE, Rate
+from npulens.collectors.planting.plant import Options, plan, scenarios, write
+from npulens.ingest.store import runs as stores
 from tests.score.rivals import Said, Verdict, advisor, traceinsight
 
 SEED = 20260101  # fixed: rivals take minutes, and their answers do not change

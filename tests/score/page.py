@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis.scoring import Case, Rate, Score, score
-from collectors.backends._dialect import DIALECTS
+from npulens.analysis.scoring import Case, Rate, Score, score
+from npulens.collectors.simulator.dialect import DIALECTS
 
 if TYPE_CHECKING:
     from tests.score.__main__ import Result

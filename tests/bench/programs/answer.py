@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from analysis import split, views
-from analysis.look import ranks
-from analysis.timeline.view import view
-from app import judging
-from app.timeline import opened, wire
-from ingest import lod
-from ingest import store as stores
+from npulens.analysis import split, views
+from npulens.analysis.look import ranks
+from npulens.analysis.timeline.view import view
+from npulens.app import run_check
+from npulens.app.timeline import opened, wire
+from npulens.ingest.store import lod
+from npulens.ingest.store import runs as stores
 
 
 def breakdown(store: Path, run_id: str) -> str:
@@ -49,7 +49,7 @@ def runs(store: Path, run_id: str) -> str:
 
 
 def check(store: Path, run_id: str) -> str:
-    said = judging.judge(store, run_id)
+    said = run_check.judge(store, run_id)
     failed = ", ".join(f"{one.detector}: {one.reason}" for one in said.outcomes if one.outcome == "failed")
     return f"{len(said.findings)} findings of {len(said.outcomes)} detectors" + (f"; FAILED {failed}" if failed else "")
 

@@ -16,8 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.backends import simulated
-from collectors.backends._job import Group, Job
+from npulens.collectors.simulator import simulated
+from npulens.collectors.simulator.job import Group, Job
 
 NODE, TEAM = 8, 2
 #: Nodes that are simulated; in the last of them one rank is slow.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app import judging
-from ingest import store as stores
+from npulens.app import run_check
+from npulens.ingest.store import runs as stores
 
 
 def main() -> None:
     store, name = Path(sys.argv[1]), sys.argv[2]
-    check = judging.judge(store, stores.resolve(store, name).run_id)
+    check = run_check.judge(store, stores.resolve(store, name).run_id)
     failed = [outcome for outcome in check.outcomes if outcome.outcome == "failed"]
     print(f"{len(check.findings)} findings of {len(check.outcomes)} detectors")
     if failed:

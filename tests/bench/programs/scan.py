@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from ingest.events import Column, scan
+from npulens.ingest.events import Column, scan
 
 COLUMNS = (Column("correlation", "i"), Column("stream", "i"), Column("Task Type", "s"), Column("connection_id", "s"))
 print(sum(batch.n for batch in scan(Path(sys.argv[1]), COLUMNS)))

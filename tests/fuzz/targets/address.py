@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from urllib.parse import parse_qsl
 
-from app.telling import plain
-from app.timeline import asked, wire
-from ingest import notes
+from npulens.app.text.wording import plain
+from npulens.app.timeline import asked, wire
+from npulens.ingest.store import notes
 from tests.fuzz import change
 
 

@@ -18,9 +18,9 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from ingest.archive import Unpacked, recognise, unpack
-from ingest.errors import IngestError
-from ingest.quota import Quota
+from npulens.ingest.archive import Unpacked, recognise, unpack
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.quota import Quota
 from tests.fuzz import change
 
 _QUOTA = Quota(unpacked_bytes=8 << 20, ratio_from_bytes=1 << 20, members=100, keep_free_bytes=0)

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ingest import events
-from ingest.errors import IngestError
-from ingest.events import Column, scan
+from npulens.ingest import events
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events import Column, scan
 from tests.fuzz import change
 
 COLUMNS = (

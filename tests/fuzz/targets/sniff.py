@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from ingest import capture
-from ingest.errors import IngestError
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import capture
 from tests.fuzz import change
 from tests.fuzz.targets import database, kineto, side_files
 

@@ -1,0 +1,189 @@
+"""What a rank's device can do: facts of analysis/device/device_facts.toml, narrowed and overruled by the capture.
+
+Profilers name devices by families (Ascend910B is any of 910B1 to 910B4) or not at all. So every
+model the name allows is held against what the capture shows: how many cores its kernels were split
+over, and the highest clock. A fact stands where all models that are left agree; the highest clock
+seen is a rating too, because a device never runs faster than it can. What nobody knows is None.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from npulens.analysis.run import Run
+
+FACTS_FILE = Path(__file__).with_name("device_facts.toml")
+_FACTS = ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes", "memory_bytes_per_s", "links")
+#: Cores that hold the matrix unit, and those that do not. Where one kind of core does both it is called AI_CORE.
+CUBE, VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
+#: The largest device known has 72 vector cores; more blocks than this are waves of blocks, not cores.
+MOST_CORES = 96
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the capture itself shows of a device."""
+
+    cube_cores: int | None = None
+    vector_cores: int | None = None
+    clock_mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is known of one rank's device."""
+
+    name: str
+    cube_cores: int | None = None
+    vector_cores: int | None = None
+    clock_mhz: float | None = None
+    flops: Mapping[str, float] = field(default_factory=dict)
+    memory_bytes: int | None = None
+    memory_bytes_per_s: float | None = None
+    links: Mapping[str, float] = field(default_factory=dict)  # bytes per second and direction
+    sources: tuple[str, ...] = ()
+
+    def cores(self, core: str | None) -> int | None:
+        """How many cores of the kind that a kernel runs on."""
+        return self.vector_cores if core in VECTOR else self.cube_cores
+
+
+@dataclass(frozen=True)
+class Model:
+    """One entry of the file."""
+
+    model: str
+    name: re.Pattern[str]
+    family: str | None
+    backend: str
+    facts: Mapping[str, Any]
+    source: str
+
+    def fits(self, seen: Seen) -> bool:
+        """Whether the capture could come from it: it has the cores seen, and runs at least as fast."""
+        mine = self.facts
+        split = mine.get("vector_cores") != mine.get("cube_cores")
+        return not (
+            (seen.vector_cores is not None and not split)
+            or (seen.clock_mhz or 0) > mine.get("clock_mhz", float("inf"))
+            or (seen.cube_cores or 0) > mine.get("cube_cores", float("inf"))
+            or (seen.vector_cores or 0) > mine.get("vector_cores", float("inf"))
+        )
+
+    def equals(self, seen: Seen) -> int:
+        """How many things seen are exactly its own."""
+        return sum(
+            value is not None and value == self.facts.get(name)
+            for name, value in (
+                ("cube_cores", seen.cube_cores), ("vector_cores", seen.vector_cores), ("clock_mhz", seen.clock_mhz),
+            )
+        )  # fmt: skip
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """Every device of the file."""
+    found = tomllib.loads(FACTS_FILE.read_text("utf-8"))["device"]
+    return tuple(
+        Model(
+            entry["model"], re.compile(entry["name"]), entry.get("family"), entry["backend"],
+            {name: entry[name] for name in _FACTS if name in entry}, f"{entry['source']} ({entry['date']})",
+        )
+        for entry in found
+    )  # fmt: skip
+
+
+def device(run: Run, rank: int) -> Device | None:
+    """What is known of the rank's device; None where neither its name nor the capture says anything."""
+    return run.get(devices).get(rank)
+
+
+def devices(run: Run) -> dict[int, Device]:
+    """Every rank's device that anything is known of."""
+    seen = _seen(run)
+    rows = run.con.execute("SELECT rank, device_name, backend FROM rank").fetchall()
+    named = {(name, backend) for _, name, backend in rows}
+    alike = {key: known(*key, _most(seen[rank] for rank, *of in rows if tuple(of) == key)) for key in named}
+    found = {rank: alike[name, backend] for rank, name, backend in rows}
+    return {rank: one for rank, one in found.items() if one is not None}
+
+
+def memory_bytes(run: Run, rank: int) -> int | None:
+    """How much memory the rank's device has: as the capture's own device properties say, else as the facts do."""
+    ((told,),) = run.con.execute(
+        "SELECT try_cast(json_extract_string(settings, '$.totalGlobalMem') AS BIGINT) FROM rank WHERE rank = ?", [rank]
+    ).fetchall()
+    if told:
+        return int(told)
+    found = device(run, rank)
+    return None if found is None else found.memory_bytes
+
+
+def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:
+    """The facts on which all models agree that bear the name and fit what the capture shows."""
+    if name is None:
+        named = [model for model in models() if model.backend == "npu"] if backend == "npu" else []
+    else:
+        named = [model for model in models() if model.name.fullmatch(name) or model.family == name]
+    fitting = [model for model in named if model.fits(seen)]
+    best = max((model.equals(seen) for model in fitting), default=0)
+    left = [model for model in fitting if model.equals(seen) == best]
+    if not left or (name is None and not best):
+        left = []
+    facts = {key: value for key in _FACTS
+             if (value := _common(model.facts.get(key) for model in left)) is not None}  # fmt: skip
+    if left and "clock_mhz" not in facts and all("clock_mhz" in model.facts for model in left):
+        facts["clock_mhz"] = min(model.facts["clock_mhz"] for model in left)  # no lower than any of them
+    if not facts and seen == Seen():
+        return None
+    facts.setdefault("cube_cores", seen.cube_cores)
+    facts.setdefault("vector_cores", seen.vector_cores)
+    if seen.clock_mhz is not None:
+        facts["clock_mhz"] = max(seen.clock_mhz, facts.get("clock_mhz", 0.0))
+    title = left[0].model if len(left) == 1 else name or "an unnamed device"
+    return Device(title, **facts, sources=tuple(model.source for model in left))
+
+
+def _most(seen: Iterable[Seen]) -> Seen:
+    """What devices of one name show together: a rank that is slow throughout does not lower its own rating."""
+    every = list(seen)
+
+    def most(name: str) -> Any:
+        return max((value for one in every if (value := getattr(one, name)) is not None), default=None)
+
+    return Seen(most("cube_cores"), most("vector_cores"), most("clock_mhz"))
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """What all of them say, or None."""
+    every = list(values)
+    return every[0] if every and all(value == every[0] for value in every) else None
+
+
+def _seen(run: Run) -> dict[int, Seen]:
+    """Per rank: the block count at which its kernels pile up per kind of core, and the highest clock."""
+    blocks: dict[tuple[int, bool], int] = {}
+    for rank, vector, count in run.con.execute(
+        # Tiling cuts a kernel into as many blocks as there are cores where its data allows: the largest block
+        # count that several kernels share is the number of cores. Far more blocks are waves.
+        "SELECT rank, list_contains(?, core) AS vector, max(block_num) FROM ("
+        "  SELECT rank, core, block_num, count(*) OVER (PARTITION BY rank, core, block_num) AS times FROM kernel"
+        "  WHERE list_contains(?, core) AND block_num BETWEEN 2 AND ?"
+        ") WHERE times > 1 GROUP BY ALL",
+        [list(VECTOR), [*CUBE, *VECTOR], MOST_CORES],
+    ).fetchall():
+        blocks[rank, vector] = count
+    clocks = dict(
+        run.con.execute(
+            "SELECT rank, max(value) FROM sample WHERE counter ILIKE '%core freq%' GROUP BY rank"
+        ).fetchall()
+    )
+    return {
+        rank: Seen(blocks.get((rank, False)), blocks.get((rank, True)), clocks.get(rank)) for rank in run.ranks
+    }

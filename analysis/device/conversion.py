@@ -1,0 +1,37 @@
+"""Kernels that compute nothing: they only bring data into another format, order or type."""
+
+from __future__ import annotations
+
+import re
+
+from npulens.analysis.device.kernels import Kind
+
+#: What operator types, kernel names and the framework's operators call conversions.
+CONVERSIONS = (
+    ("TransData", re.compile(r"transdata|nchwtonhwc|nhwctonchw|im2col_4d|npu_format_cast", re.I)),
+    ("Transpose", re.compile(r"^transposed?(v2)?$|batched_transpose|_TransposeAiCore_Transpose$", re.I)),
+    ("Cast", re.compile(r"^cast(v2)?$|_CastAiCore_Cast$|^(_to_copy|to|type_as|float|half|bfloat16)$", re.I)),
+    ("Contiguous", re.compile(r"^(asstrided|identity|contiguous|viewcopy|clone)$", re.I)),
+)  # fmt: skip
+
+
+def conversion(kind: Kind) -> str | None:
+    """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
+    if kind.memset or "AI_CPU" in (kind.core or "").upper():
+        return None
+    if kind.op is not None:  # Kineto: a copy kernel under a converting operator
+        name = kind.op.removeprefix("aten::")
+        names = [kind.name, name] if "copy" in kind.name.lower() else [kind.name]
+        if name == "copy_" and "copy" in kind.name.lower() and copied(kind) != (None, None):
+            return "Cast" if len(set(copied(kind))) > 1 else None
+    else:
+        names = [kind.op_type or kind.name]
+    return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
+
+
+def copied(kind: Kind) -> tuple[str | None, str | None]:
+    """Of a copy: the types it writes and reads, as its operator was called with; of anything else nothing."""
+    if (kind.op or "").removeprefix("aten::") != "copy_":
+        return None, None
+    found = re.findall(r'"([^"]+)"', kind.input_dtypes or "")
+    return (found[0], found[1]) if len(found) > 1 else (None, None)

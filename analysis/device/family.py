@@ -1,0 +1,16 @@
+"""Which family of devices a run is of: whose switches advice may name."""
+
+from __future__ import annotations
+
+from npulens.analysis.capability import on_npu
+from npulens.analysis.run import Run
+
+
+def family(run: Run) -> str:
+    """'npu', 'cuda', 'rocm' or another backend; '' where nothing tells."""
+    for backend, formats in run.con.execute("SELECT backend, formats FROM rank ORDER BY rank").fetchall():
+        if on_npu(backend, formats):
+            return "npu"
+        if backend is not None:
+            return str(backend)
+    return ""

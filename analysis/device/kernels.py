@@ -1,0 +1,319 @@
+"""Every kernel of a run in columns, and what kind of work each is.
+
+Two kernels are of one kind when they do the same work: the same operator type (or name, where no
+type is recorded) on the same core with the same shapes, types, formats and block count. A CUDA or
+ROCm profiler gives kernels no shapes; there the operator that launched them says them. Where none
+says them, the name with the launch geometry (grid and block) tells the work.
+
+Kinds make durations comparable: `expected` holds what a kernel usually takes, and `pace` how much
+slower than usual all of a rank's kernels ran in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.device.tensors import tensors
+from npulens.analysis.finding import Evidence, Value
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+#: Fewer kernels of a kind than this say nothing of what is usual.
+ENOUGH = 5
+#: Kernels of one name, grid and block do the same work if so many of them take as long as the median, within so much.
+ALIKE, NEAR = 0.95, 0.25
+#: MAD x this is the standard deviation of a normal distribution.
+SIGMA = 1.4826
+
+#: Operators that leave one number per row. Over which dimensions is not recorded: the last is what norms do.
+REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm")
+
+# A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes, so each table hashes its
+# own first and only numbers are joined; the texts are read once for each kind.
+_OWN = """op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid,
+    block"""
+#: The operator that launched each kernel: the one around the launching call, else the one that the profiler says.
+LAUNCHED_BY = """
+    SELECT coalesce(told.span_id, around.span_id) AS span_id, coalesce(around.host_id, told.op_span_id) AS host_id
+    FROM (SELECT span_id, op_span_id FROM kernel WHERE op_span_id IS NOT NULL) told FULL JOIN (
+        SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id FROM link l
+        JOIN (SELECT span_id, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id FROM span) call
+            ON call.span_id = l.src_span_id
+        JOIN (SELECT span_id FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
+        WHERE l.route = 'correlation' GROUP BY 1
+    ) around ON around.span_id = told.span_id
+"""
+_CODES = f"""
+    SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id,
+        hash(k.own, CASE WHEN k.typed THEN NULL ELSE s.name END, o.name,
+             CASE WHEN k.shapes IS NULL THEN h.shapes ELSE k.shapes END,
+             CASE WHEN k.dtypes IS NULL THEN h.dtypes ELSE k.dtypes END, s.memset) AS code
+    FROM (SELECT span_id, rank, track, ts_ns, dur_ns, coalesce(step, -1) AS step, hash(name) AS name,
+                 kind = 'memset' AS memset FROM span WHERE kind IN ('kernel', 'memset')) s
+    LEFT JOIN (SELECT span_id, hash({_OWN}) AS own, op_type IS NOT NULL AS typed,
+                      CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
+                      CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM kernel) k
+        ON k.span_id = s.span_id
+    LEFT JOIN ({LAUNCHED_BY}) launched ON launched.span_id = s.span_id
+    LEFT JOIN (SELECT span_id, hash(name) AS name FROM span WHERE kind = 'cpu_op') o ON o.span_id = launched.host_id
+    LEFT JOIN (SELECT span_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
+                      CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM host_op) h
+        ON h.span_id = launched.host_id
+    ORDER BY s.rank, s.track, s.ts_ns, s.span_id
+"""
+_TEXTS = """
+    WITH chosen AS (SELECT unnest(?) AS span_id, unnest(?) AS host_id, unnest(?) AS place)
+    SELECT s.name, k.op_type, k.core, o.name AS op, coalesce(k.input_shapes, h.input_shapes) AS input_shapes,
+        coalesce(k.input_dtypes, h.input_dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
+        k.output_formats, k.block_num, k.mix_block_num, k.grid, k.block, s.kind = 'memset' AS memset
+    FROM chosen JOIN span s ON s.span_id = chosen.span_id
+    LEFT JOIN (SELECT * FROM kernel SEMI JOIN chosen USING (span_id)) k ON k.span_id = chosen.span_id
+    LEFT JOIN (SELECT span_id, name FROM span WHERE span_id IN (SELECT host_id FROM chosen)) o
+        ON o.span_id = chosen.host_id
+    LEFT JOIN (SELECT * FROM host_op WHERE span_id IN (SELECT host_id FROM chosen)) h ON h.span_id = chosen.host_id
+    ORDER BY place
+"""
+_NO_HOST = -1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of work."""
+
+    name: str
+    op_type: str | None
+    core: str | None
+    op: str | None  # the operator that launched it, where the kernel has no type of its own
+    input_shapes: str | None
+    input_dtypes: str | None
+    input_formats: str | None
+    output_shapes: str | None
+    output_dtypes: str | None
+    output_formats: str | None
+    block_num: int | None
+    mix_block_num: int | None
+    grid: str | None
+    block: str | None
+    memset: bool
+
+    @property
+    def type(self) -> str:
+        """What people call it: its type, else the operator that launched it, else its name."""
+        plain = self.name.replace("(anonymous namespace)::", "").removeprefix("void ")
+        return self.op_type or (self.op or "").removeprefix("aten::") or plain.split("(")[0].split("<")[0][-60:]
+
+    @cached_property
+    def inputs(self) -> tuple[tuple[str, int], ...] | None:
+        """Its inputs as (shape, bytes); None where shapes or types are not known."""
+        return tensors(self.input_shapes, self.input_dtypes)
+
+    @cached_property
+    def outputs(self) -> tuple[tuple[str, int], ...] | None:
+        """Its outputs; where they are not recorded (CUDA, ROCm) one like its largest input, reduced if it reduces."""
+        if self.output_shapes is not None or not self.inputs:
+            return tensors(self.output_shapes, self.output_dtypes)
+        shape, size = max(self.inputs, key=lambda tensor: tensor[1])
+        if self.type in REDUCTIONS and "," in shape:
+            rest, last = shape.rsplit(",", 1)
+            return ((f"{rest},1", size // max(1, int(last))),)
+        return ((shape, size),)
+
+    @property
+    def bytes(self) -> int | None:
+        """What it reads and writes at least."""
+        if not self.inputs or self.outputs is None:
+            return None
+        return sum(size for _, size in (*self.inputs, *self.outputs))
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Columns, sorted by rank, track and start; `kind` points into `kinds`."""
+
+    span_id: Ints
+    rank: Ints
+    track: Ints
+    ts: Ints
+    dur: Ints
+    step: Ints
+    kind: Ints
+    kinds: tuple[Kind, ...]
+
+    @property
+    def end(self) -> Ints:
+        return self.ts + self.dur
+
+    def __len__(self) -> int:
+        return len(self.span_id)
+
+    def of(self, wanted: Iterable[bool]) -> Bools:
+        """The kernels whose kind is wanted; one answer per kind."""
+        return np.fromiter(wanted, np.bool_, len(self.kinds))[self.kind]
+
+
+def kernels(run: Run) -> Kernels:
+    """Every kernel of the run."""
+    found = run.columns(f"SELECT * REPLACE (coalesce(host_id, {_NO_HOST}) AS host_id) FROM ({_CODES})")
+    codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
+    chosen = [found[name][first].astype(np.int64).tolist() for name in ("span_id", "host_id")]
+    texts = run.con.execute(_TEXTS, [*chosen, list(range(len(codes)))]).fetchall()
+    span_id, rank, track, ts, dur, step = (
+        found[name].astype(np.int64) for name in ("span_id", "rank", "track", "ts_ns", "dur_ns", "step")
+    )
+    return Kernels(span_id, rank, track, ts, dur, step, kind.astype(np.int64), tuple(Kind(*row) for row in texts))
+
+
+def identity(run: Run) -> Ints:
+    """Which kernels do the same work, per kernel; -1 where that cannot be told.
+
+    Without shapes (Level0, CUDA without record_shapes) the n-th kernel of a name in every step does,
+    as long as every step of the rank has as many of them. Where the steps are too few or differ, name
+    and launch geometry tell it, if nearly all of them take alike: a reduction over 64 channels has
+    one grid whatever its images measure.
+    """
+    every = run.get(kernels)
+    known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
+    if known.all():
+        return every.kind
+    ordinal = ordinals(run)
+    usable = ~known & (ordinal >= 0)
+    same = np.where(known, every.kind, -1)
+    if usable.any():
+        _, named = np.unique(np.stack((every.kind[usable], ordinal[usable])), axis=1, return_inverse=True)
+        same[usable] = len(every.kinds) + named.ravel()
+    few = np.isin(every.rank, [rank for rank in run.ranks if len(run.steps[rank]) < ENOUGH])
+    placed = every.of(kind.grid is not None and kind.block is not None for kind in every.kinds)
+    by_place = np.flatnonzero(~known & placed & (few | ~usable))
+    alike = by_place[_alike(every.dur[by_place], every.kind[by_place])]
+    same[alike] = every.kind[alike]
+    return same
+
+
+def _alike(dur: Ints, group: Ints) -> Bools:
+    """Whether nearly all of each value's group are near its median."""
+    where, count = numbered(group)
+    usual = _middle(dur.astype(np.float64), where, count)
+    near = np.bincount(where, np.abs(dur - usual) <= NEAR * usual, len(count))
+    return (near >= ALIKE * count)[where]
+
+
+def ordinals(run: Run) -> Ints:
+    """The number of each kernel among those of its kind in its step; -1 where the steps differ in how many."""
+    every = run.get(kernels)
+    order = np.lexsort((every.ts, every.kind, every.step, every.rank))
+    rank, step, kind = every.rank[order], every.step[order], every.kind[order]
+    new = np.concatenate(([True], (rank[1:] != rank[:-1]) | (step[1:] != step[:-1]) | (kind[1:] != kind[:-1])))
+    group = np.cumsum(new) - 1 if len(order) else np.zeros(0, np.int64)
+    starts = np.flatnonzero(new) if len(order) else np.zeros(0, np.int64)
+    number = np.arange(len(order)) - starts[group]
+    size = np.diff(np.append(starts, len(order)))
+    # The same count in every step of the rank that has the kind.
+    _, where = np.unique(np.stack((rank[starts], kind[starts])), axis=1, return_inverse=True)
+    least, most = np.full(len(starts), np.iinfo(np.int64).max), np.zeros(len(starts), np.int64)
+    np.minimum.at(least, where.ravel(), size)
+    np.maximum.at(most, where.ravel(), size)
+    even = (least == most)[where.ravel()] & (step[starts] >= 0)
+    found = np.full(len(order), -1, np.int64)
+    found[order] = np.where(even[group], number, -1)
+    return found
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What kernels usually take: the median and the spread (MAD) of their likes; NaN where there are too few."""
+
+    median: Floats
+    mad: Floats
+    count: Ints
+
+
+def usual(run: Run) -> Usual:
+    """Per kernel, from its own rank's likes; where those are too few, from all ranks'."""
+    every, same = run.get(kernels), run.get(identity)
+    known = same >= 0
+    own = _grouped(every.dur, np.where(known, same * (int(every.rank.max(initial=0)) + 1) + every.rank, -1))
+    alike = _grouped(every.dur, same)
+    few = own.count < ENOUGH
+    return Usual(
+        np.where(few, alike.median, own.median), np.where(few, alike.mad, own.mad),
+        np.where(few, alike.count, own.count),
+    )  # fmt: skip
+
+
+def _grouped(values: Ints, group: Ints) -> Usual:
+    """Median, MAD and count of each value's group; a negative group is none."""
+    where, count = numbered(group)
+    median = _middle(values.astype(np.float64), where, count)
+    mad = _middle(np.abs(values - median), where, count)
+    counts = np.where(group < 0, 0, count[where]).astype(np.int64)
+    enough = counts >= ENOUGH
+    return Usual(np.where(enough, median, np.nan), np.where(enough, mad, np.nan), counts)
+
+
+def numbered(group: Ints) -> tuple[Ints, Ints]:
+    """Each value's group as a number from 0 on, and how many values each group has."""
+    _, where, count = np.unique(group, return_inverse=True, return_counts=True)
+    return where.ravel(), count
+
+
+def middle(values: Floats, group: Ints) -> Floats:
+    """The median of each value's group, per value."""
+    return _middle(values, *numbered(group))
+
+
+def _middle(values: Floats, where: Ints, count: Ints) -> Floats:
+    if not len(values):
+        return values
+    order = np.argsort(values, kind="stable")
+    few = where.astype(np.uint16) if len(count) < 2**16 else where  # numpy sorts 16 bits in linear time
+    order = order[np.argsort(few[order], kind="stable")]
+    ends = np.cumsum(count)
+    low, high = ends - count + (count - 1) // 2, ends - count + count // 2
+    ranked = values[order]
+    medians: Floats = ((ranked[low] + ranked[high]) / 2)[where]
+    return medians
+
+
+def pace(run: Run) -> Floats:
+    """Per kernel: the median of duration / usual over its rank's kernels of the step; 1 where it cannot be told.
+
+    A single slow kernel does not move it; a step in which everything is slow does.
+    """
+    every, normal = run.get(kernels), run.get(usual)
+    known = np.isfinite(normal.median) & (normal.median > 0)
+    found = np.ones(len(every))
+    if known.any():
+        group = every.rank[known] * (int(every.step.max()) + 2) + every.step[known] + 1
+        found[known] = middle(every.dur[known] / normal.median[known], group)
+    return found
+
+
+def per_step(run: Run, every: Kernels, rows: Ints) -> int:
+    """How long the rows take in a step, of one of the ranks that have them."""
+    return int(every.dur[rows].sum()) // run.step_count // max(1, len(np.unique(every.rank[rows])))
+
+
+def of_a_step(run: Run, every: Kernels, rows: Ints) -> dict[str, Value]:
+    """How many of them a step has and how long they take, on one of the ranks that have them."""
+    ranks = max(1, len(np.unique(every.rank[rows])))
+    return {"count": max(1, round(len(rows) / run.step_count / ranks)), "kernel_ns": per_step(run, every, rows)}
+
+
+def evidence(every: Kernels, rows: Ints, weight: NDArray[Any], limit: int = 20) -> tuple[Evidence, ...]:
+    """The rows with the greatest weight, largest first, as windows."""
+    largest = rows[np.argsort(-weight, kind="stable")[:limit]]
+    return tuple(
+        Evidence(
+            int(every.rank[row]), int(every.ts[row]), int(every.dur[row]), int(every.span_id[row]),
+            every.kinds[every.kind[row]].type,
+        )
+        for row in largest
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Kernels that take much longer than their likes, and how much of that nothing else explains."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from npulens.analysis.device.frequency import clocked
+from npulens.analysis.device.kernels import SIGMA, Bools, Floats, identity, kernels, ordinals, pace, usual
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+
+#: See the limits of the detector slow_tail, which says where they come from.
+LEAST_SHARE, DEVIATIONS, LEAST_NS, TAIL_SHARE = 0.2, 5.0, 2_000, 0.4
+
+#: Slow in this share of the steps, a place in the step is slow by itself.
+SAME_PLACE = 0.8
+
+
+class Bounds(NamedTuple):
+    """What makes an outlier."""
+
+    least_share: float = LEAST_SHARE
+    deviations: float = DEVIATIONS
+    least_ns: float = LEAST_NS
+    tail_share: float = TAIL_SHARE
+
+
+def usual_tail(run: Run) -> Ints:
+    """The tail by the usual bounds."""
+    return tail(run, Bounds())
+
+
+def tail(run: Run, bounds: Bounds) -> Ints:
+    """What each kernel takes too long, in ns; 0 for those that are no outlier."""
+    every, normal, clock = run.get(kernels), run.get(usual), run.get(clocked)
+    with np.errstate(invalid="ignore"):
+        excess = every.dur - clock.cut - normal.median * np.maximum(1.0, run.get(pace))
+        least = np.maximum(bounds.least_share * normal.median, bounds.deviations * SIGMA * normal.mad)
+        out = np.isfinite(excess) & (excess > np.maximum(least, bounds.least_ns))
+    out &= ~_placed(run, out) & ~_contended(run, out)
+    same = run.get(identity)
+    number = np.maximum(same, 0)
+    share = np.bincount(number, out & (same >= 0)) / np.maximum(1, np.bincount(number, same >= 0))
+    out &= share[number] <= bounds.tail_share if len(share) else out
+    return np.where(out, np.nan_to_num(excess), 0).astype(np.int64)
+
+
+def _placed(run: Run, out: Bools) -> Bools:
+    """Kernels whose place in the step is slow in (nearly) every step, of three at least."""
+    every, place = run.get(kernels), run.get(ordinals)
+    if not out.any():
+        return out
+    _, group = np.unique(np.stack((every.rank, every.kind, place)), axis=1, return_inverse=True)
+    group = group.ravel()
+    count = np.bincount(group)
+    found: Bools = (place >= 0) & (count >= 3)[group] & (np.bincount(group, out) >= SAME_PLACE * count)[group]
+    return found
+
+
+def overlapping(run: Run) -> Bools:
+    """Kernels that run beside a collective for half of their time or more."""
+    every = run.get(kernels)
+    beside = np.zeros(len(every), np.bool_)
+    for rank in run.ranks:
+        mine, busy = every.rank == rank, run.activity(rank).communication
+        if busy is not None and mine.any():
+            beside[mine] = 2 * busy.within(every.ts[mine], every.end[mine]) >= np.maximum(1, every.dur[mine])
+    return beside
+
+
+def _contended(run: Run, out: Bools) -> Bools:
+    """Outliers of kinds that are mostly slow beside a collective and hardly ever without one."""
+    if not out.any():
+        return out
+    same, beside = np.maximum(run.get(identity), 0), overlapping(run)
+
+    def share(where: Bools) -> Floats:
+        """How many kernels of each one's kind are slow among these."""
+        size = int(same.max()) + 1
+        found: Floats = np.bincount(same[where], out[where], size) / np.maximum(
+            1, np.bincount(same[where], minlength=size)
+        )
+        return found[same]
+
+    contended: Bools = out & beside & (share(beside) >= 0.5) & (share(~beside) < 0.1)
+    return contended

@@ -1,0 +1,201 @@
+"""From pieces of idle time to a finding: who, how much, in which code, with what to look at.
+
+What the detectors of host causes have in common. Ranks that show a cause alike are one finding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.finding import Change, Evidence, Value
+from npulens.analysis.idle.culprit import Code, codes, names, told
+from npulens.analysis.idle.host_names import ANY_THREAD, special
+from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.idle.pieces import CODE, Idle, idle
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.run import Run
+from npulens.analysis.say import ONCE
+from npulens.analysis.steady import of_run
+
+#: Ranks with at least this share of the worst rank's time show a cause alike.
+ALIKE = 0.5
+#: One gap with this share of all the time happened once.
+ONCE_SHARE = 0.9
+#: Evidence: so many gaps, each with its culprit.
+_GAPS = 10
+#: Pieces whose code is looked up: the largest.
+_LOOKED_UP = 200
+
+
+@dataclass(frozen=True)
+class Blame:
+    """One cause on ranks that show it alike."""
+
+    ranks: tuple[int, ...]
+    pieces: Ints  # indexes into the idle pieces, the largest first
+    host: dict[int, Intervals]  # per rank: when the device idled because of it
+    numbers: dict[str, Value]
+    evidence: tuple[Evidence, ...]
+    measured_ns: int  # idle because of it, of the rank that idles most, in the whole run
+
+    @property
+    def change(self) -> Change:
+        return Change(host=self.host)
+
+
+def blames(run: Run, cause: str) -> Iterator[Blame]:
+    """The cause on each group of ranks that show it alike, the worst group first."""
+    found = run.get(idle)
+    for ranks in alike(found.by_rank(cause)):
+        yield blame(run, found, ranks, found.pick(cause))
+
+
+def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
+    """The cause as one finding: on the ranks that show it most; and the run without any of it on any rank.
+
+    A rank whose device spins in a collective has no gap while its host does the same. There it would only take the
+    place of the rank that is mended, so all of the cause's spans count, not only those that left a gap.
+    """
+    found = next(blames(run, cause), None)
+    if found is None:
+        return None
+    gaps, there = run.get(idle), run.get(hosts)
+    host = {}
+    for rank, spans in run.get(special).items():
+        threads = there.threads[rank]
+        mine = spans.of(cause)
+        if cause not in ANY_THREAD:
+            mine = mine & np.isin(spans.tracks, threads.tracks(threads.issuing | threads.queue))
+        found_of = Intervals.union_of(spans.starts[mine], spans.ends[mine]) - gaps.windows(rank, "first_use")
+        host[rank] = found_of | gaps.windows(rank, cause)
+    return found, Change(host={rank: windows for rank, windows in host.items() if len(windows.starts)})
+
+
+def alike(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Groups of ranks with similar totals."""
+    left = dict(totals)
+    while left:
+        most = max(left.values())
+        group = tuple(sorted(rank for rank, ns in left.items() if ns >= ALIKE * most))
+        yield group
+        left = {rank: ns for rank, ns in left.items() if rank not in group}
+
+
+def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_]) -> Blame:
+    """These pieces on these ranks."""
+    mine = np.flatnonzero(which & np.isin(found.rank, ranks))
+    length = found.end - found.start
+    mine = mine[np.argsort(-length[mine], kind="stable")]
+    worst = max(int(length[mine[found.rank[mine] == rank]].sum()) for rank in ranks)
+    code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
+    shown = np.concatenate((mine[:_LOOKED_UP][there], mine[:_LOOKED_UP][~there]))[:_GAPS]
+    once = happened_once(run, found, ranks, mine)
+    numbers: dict[str, Value] = {
+        "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
+        "idle_share": worst / run.wall_ns if once else of_run(run, worst),
+        "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
+        "code_share": per_code, **({"per": ONCE} if once else {}),
+    }  # fmt: skip
+    return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, shown), worst)
+
+
+def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -> bool:
+    """Whether nearly all of it is one gap on each rank; in a single recorded step that says nothing of other steps."""
+    length = found.end[pieces] - found.start[pieces]
+    for rank in ranks:
+        mine = found.rank[pieces] == rank
+        _, gap = np.unique(found.gap_start[pieces[mine]], return_inverse=True)
+        if len(run.steps[rank]) == 1 or np.bincount(gap, length[mine]).max() < ONCE_SHARE * length[mine].sum():
+            return False
+    return True
+
+
+def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:
+    """When the device of each rank idled in these pieces."""
+    of = {rank: pieces[found.rank[pieces] == rank] for rank in ranks}
+    return {rank: Intervals.union_of(found.start[own], found.end[own]) for rank, own in of.items() if len(own)}
+
+
+def said(ranks: tuple[int, ...]) -> str:
+    """0, 1, 2, 3, 7 is "0-3, 7"."""
+    parts: list[str] = []
+    numbers = np.array(ranks, np.int64)
+    for run_ in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+        parts.append(str(run_[0]) if len(run_) == 1 else f"{run_[0]}-{run_[-1]}")
+    return ", ".join(parts)
+
+
+def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float, NDArray[np.bool_]]:
+    """The innermost code with most of the time of these pieces, its share of it, and the pieces in it.
+
+    Where no single line has half of the time, one further out may: a function whose calls share it."""
+    known: list[Code] = []
+    moment = moments(run, found, pieces)
+    order: list[int] = []
+    for rank in np.unique(found.rank[pieces]):
+        mine = np.flatnonzero(found.rank[pieces] == rank)
+        order += mine.tolist()
+        known += codes(run, int(rank), moment[mine])
+    length = (found.end - found.start)[pieces][order]
+    if not len(length) or not any(str(code) for code in known):
+        return "", 0.0, np.zeros(len(pieces), np.bool_)
+    total = max(1, int(length.sum()))
+    held, depth = Counter[str](), Counter[str]()
+    for code, ns in zip(known, length.tolist(), strict=True):
+        for place, frame in enumerate(code.around):
+            held[frame] += ns
+            depth[frame] = max(depth[frame], place)
+    most = [frame for frame, ns in held.items() if 2 * ns >= total]
+    if most:
+        frame = min(most, key=lambda one: (depth[one], held[one], one))
+        inside = np.array([frame in code.around for code in known])
+        op, share = _heaviest((code.op or "" for code in known), length * inside)
+        name = told(frame, op if 2 * share >= int((length * inside).sum()) else None)
+    else:
+        name, _ = _heaviest((str(code) for code in known), length)
+        inside = np.array([str(code) == name for code in known])
+    there = np.zeros(len(pieces), np.bool_)
+    there[np.array(order)[inside]] = True
+    return name, int((length * inside).sum()) / total, there
+
+
+def _heaviest(names_: Iterable[str], length: Ints) -> tuple[str, int]:
+    """The name with most time, and how much."""
+    spent = Counter[str]()
+    for name, ns in zip(names_, length.tolist(), strict=True):
+        spent[name] += ns
+    return min(((name, ns) for name, ns in spent.items() if name), key=lambda one: (-one[1], one[0]), default=("", 0))
+
+
+def moments(run: Run, found: Idle, pieces: Ints) -> Ints:
+    """When the host was at what made each piece: the start of its culprit; the middle of ordinary work."""
+    host = found.host[pieces]
+    rows = run.con.execute(
+        "SELECT span_id, ts_ns FROM span WHERE list_contains(?, span_id)", [np.unique(host[host != NONE]).tolist()]
+    ).fetchall()
+    start = dict(rows)
+    middle = (found.start[pieces] + found.end[pieces]) // 2
+    ordinary = (found.cause[pieces] == CODE["host_late"]) | (host == NONE)
+    began = np.array([start.get(span, 0) for span in host.tolist()], np.int64)
+    at: Ints = np.where(ordinary, middle, began)
+    return at
+
+
+def evidence(run: Run, found: Idle, pieces: Ints) -> tuple[Evidence, ...]:
+    """For each piece what the host did in it, and the gap it made."""
+    name = names(run, np.concatenate((found.host[pieces], found.task[pieces])))
+    windows: dict[tuple[int, int, int], Evidence] = {}
+    for piece in pieces:
+        rank, begin, end = int(found.rank[piece]), int(found.start[piece]), int(found.end[piece])
+        host, task = int(found.host[piece]), int(found.task[piece])
+        culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
+        gap = int(found.gap_start[piece])
+        last = found.end[(found.rank == rank) & (found.gap_start == gap)].max()
+        for one in (culprit, Evidence(rank, gap, int(last) - gap, task if task in name else None, name.get(task, ""))):
+            windows.setdefault((one.rank, one.ts_ns, one.dur_ns), one)
+    return tuple(windows.values())

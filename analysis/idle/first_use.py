@@ -1,0 +1,315 @@
+"""What a process does once: the first use of an operator or a library, and the recording of a graph.
+
+A library loads its kernels, picks algorithms and builds its context when it is first used; that takes
+milliseconds to seconds and does not come back. Four signs of it; all but the last only within the first
+recorded step, if the job had just begun, or anywhere, where no steps were marked (a serving engine's steps do not tell
+whether it had: of them only `call` counts, in the first):
+
+* `call`: a runtime call that takes at least 20 times its like, or that is the only one, under an operator
+  that runs for the first time or right before a kernel that does; or the first time that the task queue's thread
+  launches an operator, if it takes at least 20 times the later ones (where no runtime calls were recorded);
+* `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
+* `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time,
+  and no stretch a twentieth as long comes before something that has run already;
+* `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it, or the whole
+  operator around that where its runs without recording take less than a twentieth.
+
+What has a name of its own (compiling, waiting for the device, garbage, the profiler, the data loader) keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.idle.graph_capture import captures
+from npulens.analysis.idle.host_names import ANY_THREAD, special
+from npulens.analysis.idle.host_spans import NONE, hosts
+from npulens.analysis.idle.issue import tasks
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.run import Run
+
+#: So many times its like; loading on first use took 100 to 60,000 times in the real captures, noise up to 10.
+TIMES = 20
+#: Loading a module takes milliseconds; anything shorter is noise of the host.
+LONG_NS = 1_000_000
+#: Share of the device's work whose launches tell what launches kernels and what does not.
+KNOWN = 0.8
+#: A job whose first recorded step has a higher number has used before what its steps use.
+BEGUN = 2
+#: The longest ones that are looked at; they hold nearly all of the time.
+MOST = 1_000
+#: Deeper than any program nests its calls in a capture; a broken parent chain must end.
+DEEPEST = 200
+#: Host time that has a cause of its own; allocating does not: the first calls of the allocator set up the device.
+NAMED = ("gc", "compile", "profiler_overhead", "sync_stall", "dataloader")
+
+#: Kinds of host spans that show work; an annotation or a step's mark says nothing of what is done within.
+WORKING = ("cpu_op", "python", "runtime", "enqueue", "dequeue", "gc")
+WAYS = ("graph", "call", "operator", "unseen")
+
+_CALLS = f"""
+    WITH timed AS (
+        SELECT rank, span_id, track, parent_id, name, kind, ts_ns, dur_ns FROM span
+        WHERE kind IN ('runtime', 'cpu_op', 'dequeue')
+    ), alike AS (
+        SELECT rank, kind, name, count(*) AS n, sum(dur_ns) AS total, median(dur_ns) AS middle,
+               arg_min(span_id, ts_ns) AS first_id
+        FROM timed GROUP BY ALL HAVING max(dur_ns) >= {LONG_NS}
+    )
+    SELECT t.rank, t.span_id, t.kind, t.track, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n,
+           t.span_id = first_id AS first
+    FROM timed t JOIN alike USING (rank, kind, name)
+    WHERE t.dur_ns >= {LONG_NS} AND (n = 1 OR t.dur_ns >= {TIMES} * CASE n WHEN 2 THEN total - t.dur_ns ELSE middle END)
+    ORDER BY t.dur_ns DESC LIMIT {MOST}
+"""
+_OPERATORS = f"""
+    WITH RECURSIVE up AS (
+        SELECT span_id AS start_id, parent_id AS at, 0 AS deep FROM span WHERE list_contains(?, span_id)
+        UNION ALL
+        SELECT u.start_id, s.parent_id, u.deep + 1 FROM up u JOIN span s ON s.span_id = u.at
+        WHERE s.kind <> 'cpu_op' AND u.deep < {DEEPEST}
+    )
+    SELECT u.start_id, s.span_id, s.rank, s.name FROM up u JOIN span s ON s.span_id = u.at AND s.kind = 'cpu_op'
+"""
+_FIRST_OPERATORS = """
+    SELECT rank, name, arg_min(span_id, ts_ns) AS first_id, count(*) AS n FROM span WHERE kind = 'cpu_op' GROUP BY ALL
+"""
+_FIRST_TASKS = "SELECT arg_min(span_id, ts_ns) FROM span WHERE kind IN ('kernel', 'memset') GROUP BY rank, name"
+
+@dataclass(frozen=True)
+class FirstUse:
+    """Stretches of one rank's host, by start; they may overlap."""
+
+    starts: Ints
+    ends: Ints
+    ids: Ints  # the host span that took it; of an unseen stretch the one after it
+    ways: NDArray[np.str_]
+
+    @property
+    def times(self) -> Intervals:
+        return Intervals.union_of(self.starts, self.ends)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One stretch on its way there."""
+
+    start: int
+    end: int
+    span: int
+    way: str
+    track: int | None = None  # of the task queue's thread: what the thread that fills it does meanwhile is no cause
+
+
+def first_use(run: Run) -> dict[int, FirstUse]:
+    """rank -> what its host did once; ranks without are left out."""
+    found: dict[int, list[_Found]] = {rank: [] for rank in run.ranks}
+    for rank, one in run.get(_signs):
+        if not _perhaps(run, rank, one):
+            found[rank].append(one)
+    of_rank = {}
+    for rank, mine in found.items():
+        graphs = _times(one for one in mine if one.way == "graph")
+        rows = sorted(
+            (int(begin), int(end), one.span, one.way)
+            for one in mine
+            for begin, end in _left(one, _owned(run, rank, one) | (EMPTY if one.way == "graph" else graphs))
+        )
+        if rows:
+            starts, ends, ids, ways = zip(*rows, strict=True)
+            of_rank[rank] = FirstUse(np.array(starts), np.array(ends), np.array(ids), np.array(ways, np.str_))
+    return of_rank
+
+
+def perhaps_ns(run: Run) -> int:
+    """Of the rank with most: time that looks like a first use, where nothing says that it is one."""
+    most = 0
+    for rank in run.ranks:
+        unsure = [one for at, one in run.get(_signs) if at == rank and _perhaps(run, rank, one)]
+        busy = run.activity(rank).work()
+        left = [piece for one in unsure for piece in _left(one, _owned(run, rank, one) | busy)]
+        edges = np.array(left, np.int64).reshape(-1, 2)
+        most = max(most, Intervals.union_of(edges[:, 0], edges[:, 1]).total())
+    return most
+
+
+def _signs(run: Run) -> tuple[tuple[int, _Found], ...]:
+    """Every stretch that shows one of the four signs, where it counts."""
+    fresh = _Fresh(run)
+    found = (*_long(run, fresh), *_recorded(run), *_unseen(run, fresh))
+    return tuple((rank, one) for rank, one in found if one.way == "graph" or _early(run, rank, one))
+
+
+def _early(run: Run, rank: int, one: _Found) -> bool:
+    steps = run.steps[rank]
+    return not steps or (steps[0].step <= BEGUN and one.start < steps[0].end_ns)
+
+
+def _perhaps(run: Run, rank: int, one: _Found) -> bool:
+    """What looks like a first use where the capture does not say enough: see perhaps_ns.
+
+    A serving engine's steps bear no number, only that the capture began: of its first, a call alone is a sign.
+    Where launches are not recorded (nodes of a graph), nothing says that an operator launched anything.
+    """
+    served = any(step.phase is not None for step in run.steps[rank])
+    return one.way == "perhaps" or (served and one.way in ("operator", "unseen"))
+
+
+def _owned(run: Run, rank: int, one: _Found) -> Intervals:
+    """When something that has a name of its own runs, in any thread that can hold a stretch up."""
+    known = run.get(special).get(rank)
+    if known is None:
+        return EMPTY
+    mine = np.isin(known.causes, NAMED)
+    if one.track is not None:
+        of_track = run.get(hosts).threads[rank].of_track
+        tracks = [track for track, thread in of_track.items() if thread == of_track.get(one.track)]
+        mine = mine & (np.isin(known.tracks, tracks) | np.isin(known.causes, ANY_THREAD))
+    return Intervals.union_of(known.starts[mine], known.ends[mine])
+
+
+def _times(stretches: Iterable[_Found]) -> Intervals:
+    edges = np.array([(one.start, one.end) for one in stretches], np.int64).reshape(-1, 2)
+    return Intervals.union_of(edges[:, 0], edges[:, 1])
+
+
+def _left(one: _Found, taken: Intervals) -> Iterable[tuple[int, int]]:
+    """What of a stretch nothing else has."""
+    left = _times([one]) - taken
+    return zip(left.starts.tolist(), left.ends.tolist(), strict=True)
+
+
+class _Fresh:
+    """What runs for the first time in the capture."""
+
+    def __init__(self, run: Run) -> None:
+        rows = run.con.execute(_FIRST_OPERATORS).fetchall()
+        self.operators = {span: int(n) for _, _, span, n in rows}  # first of its name -> how many there are
+        self._tasks = np.array([span for (span,) in run.con.execute(_FIRST_TASKS).fetchall()], np.int64)
+        self._rows: dict[int, tuple[Ints, NDArray[np.bool_]]] = {}
+        self.run = run
+
+    def task_from(self, rank: int, at: int) -> bool:
+        """Whether the first task that is launched from a moment on is the first of its name."""
+        if rank not in self._rows:
+            did = self.run.get(tasks)[rank]
+            order = np.argsort(did.source_start[did.linked], kind="stable")
+            new = np.isin(did.ids[did.linked], self._tasks)
+            self._rows[rank] = did.source_start[did.linked][order], new[order]
+        starts, new = self._rows[rank]
+        next_ = int(np.searchsorted(starts, at))
+        return next_ < len(new) and bool(new[next_])
+
+
+def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
+    """Calls and operators that take many times their like, in the first run of something."""
+    rows = run.con.execute(_CALLS).fetchall()
+    above = {start: (span, rank) for start, span, rank, _ in _above(run, [row[1] for row in rows])}
+    launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
+    own = {span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()}
+    known = {rank for rank in run.ranks if _launches_known(run, rank)}
+    found: list[tuple[int, _Found]] = []
+    for rank, span, kind, track, begin, end, count, first in rows:
+        if span in own or rank not in run.steps:
+            continue
+        operator = above.get(span, (None, rank))[0]
+        if kind == "dequeue":
+            if first and count > 1:
+                found.append((rank, _Found(begin, end, span, "call", track)))
+        elif kind == "runtime":
+            new = operator is None or operator in fresh.operators
+            repeated = operator is None or count > 1 or fresh.operators.get(operator, 2) > 1
+            if (new or fresh.task_from(rank, begin)) and repeated:
+                found.append((rank, _Found(begin, end, span, "call")))
+        elif first and count > 1 and span in launching:
+            found.append((rank, _Found(begin, end, span, "operator")))
+        elif first and rank not in known:
+            found.append((rank, _Found(begin, end, span, "perhaps")))
+    return found
+
+
+def _above(run: Run, spans: list[int]) -> list[tuple[Any, ...]]:
+    """The innermost operator above each span."""
+    return run.con.execute(_OPERATORS, [spans]).fetchall() if spans else []
+
+
+def _launching(run: Run, spans: list[int]) -> set[int]:
+    """The spans within which a kernel is launched, or of which the profiler says that they launched one."""
+    if not spans:
+        return set()
+    sql = """
+        SELECT o.span_id FROM (SELECT * FROM span WHERE list_contains(?, span_id)) o
+        JOIN span h ON h.track = o.track AND h.ts_ns >= o.ts_ns AND h.ts_ns < o.ts_ns + o.dur_ns
+        JOIN link l ON l.src_span_id = h.span_id AND l.route <> 'fwdbwd'
+        JOIN span k ON k.span_id = l.dst_span_id AND k.kind IN ('kernel', 'enqueue', 'dequeue')
+        UNION SELECT op_span_id FROM kernel WHERE list_contains(?, op_span_id)
+    """
+    return {span for (span,) in run.con.execute(sql, [spans, spans]).fetchall()}
+
+
+def _launches_known(run: Run, rank: int) -> bool:
+    """Whether most of the device's work has a launch of its own: nodes of a graph have none."""
+    did = run.get(tasks)[rank]
+    length = did.ends - did.starts
+    return bool(length[did.linked & ~did.node].sum() >= KNOWN * length.sum())
+
+
+def _recorded(run: Run) -> list[tuple[int, _Found]]:
+    """Stretches in which a graph is recorded."""
+    every = run.get(captures).found
+    whole = _slower(run, sorted({one.around_id for one in every if one.around_id != NONE}))
+    found = []
+    for one in every:
+        begin, end, span = whole.get(one.around_id, (one.begin_ns, one.end_ns, one.span_id))
+        found.append((one.rank, _Found(min(begin, one.begin_ns), max(end, one.end_ns), span, "graph")))
+    return found
+
+
+def _slower(run: Run, operators: list[int]) -> dict[int, tuple[int, int, int]]:
+    """Operators around a recording whose other runs take less than a twentieth: start, end and id."""
+    sql = f"""
+        WITH mine AS (SELECT rank, name, span_id, ts_ns, dur_ns FROM span WHERE list_contains(?, span_id)),
+        others AS (
+            SELECT rank, name, median(dur_ns) AS usual FROM span s
+            WHERE kind = 'cpu_op' AND NOT list_contains(?, span_id) AND (rank, name) IN (SELECT rank, name FROM mine)
+            GROUP BY ALL
+        )
+        SELECT m.span_id, m.ts_ns, m.ts_ns + m.dur_ns FROM mine m JOIN others o USING (rank, name)
+        WHERE m.dur_ns >= {TIMES} * o.usual
+    """
+    if not operators:
+        return {}
+    return {span: (begin, end, span) for span, begin, end in run.con.execute(sql, [operators, operators]).fetchall()}
+
+
+def _unseen(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
+    """Stretches without steps in which the host records nothing, before something new."""
+    found: list[tuple[int, _Found]] = []
+    for rank in run.ranks:
+        window = run.window(rank)
+        if run.steps[rank] or window is None:
+            continue
+        rows = run.columns(
+            "SELECT ts_ns, ts_ns + dur_ns AS end_ns, CASE WHEN kind = 'cpu_op' THEN span_id ELSE -1 END AS span_id "
+            "FROM span WHERE rank = ? AND list_contains(?, kind) ORDER BY ts_ns, dur_ns DESC",
+            [rank, list(WORKING)],
+        )
+        begins, ends, ids = (rows[name].astype(np.int64) for name in ("ts_ns", "end_ns", "span_id"))
+        empty = Intervals.union_of(begins, ends).gaps(*window) - run.activity(rank).work()
+        long = empty.ends - empty.starts >= LONG_NS
+        stretches = list(zip(empty.starts[long].tolist(), empty.ends[long].tolist(), strict=True))[:MOST]
+        new = []
+        for _, end in stretches:
+            at = int(np.searchsorted(begins, end))
+            new.append((at < len(ids) and int(ids[at]) in fresh.operators) or fresh.task_from(rank, end))
+        known = max((b - a for (a, b), is_new in zip(stretches, new, strict=True) if not is_new), default=0)
+        for (begin, end), is_new in zip(stretches, new, strict=True):
+            if is_new and end - begin >= TIMES * known:
+                at = int(np.searchsorted(begins, end))
+                found.append((rank, _Found(begin, end, int(ids[at]) if at < len(ids) else -1, "unseen")))
+    return found

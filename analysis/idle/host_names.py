@@ -1,0 +1,132 @@
+"""What a host span does, by its name: synchronise, allocate, compile, collect garbage, load data, profile.
+
+Names come from torch, torch_npu, CANN, CUDA and ROCm as their profilers print them; a prefix such as
+'AscendCL@' tells the layer and nothing else. What no pattern knows is ordinary host work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+
+HOST_KINDS = (
+    "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
+)  # fmt: skip
+
+#: A layer's prefix.
+_LAYER = r"^(?:\w+@)?"
+
+_COMPILE_CALLS = (
+    r"opCompile|aclopCompile(?:AndExecute(?:V2)?)?|aclGenGraphAndDumpForOp|aclopUpdateParams|BuildGraph|CompileGraph|"
+    r"cu(?:ModuleLoad|LibraryLoad|Link)\w*|nvrtcCompileProgram|hipModuleLoad\w*|hiprtcCompileProgram"
+)
+#: Functions that compile. The same files hold the wrappers that run finished code (`run`, `__call__`, `call`,
+#: `copy_misaligned_inputs`, `__getattribute__`): those are on the path of every compiled call and compile nothing.
+_COMPILE_FRAMES = (
+    r"torch/_dynamo/convert_frame\.py\(\d+\): (?:_?compile\w*|__call__)|"
+    r"torch/_inductor/compile_fx\.py\(\d+\): \w*(?:compile|codegen|partition|freez)\w*|"
+    r"torch/_inductor/codecache\.py\(\d+\): \w*(?:load|compile|write|lookup|save|build)\w*|"
+    r"torch/_inductor/async_compile\.py\(\d+\): \w+|"
+    r"torch/_inductor/(?:graph|scheduler|lowering|codegen/\w+)\.py\(\d+\): \w+|"
+    r"torch/_inductor/runtime/\w+\.py\(\d+\): (?:precompile|autotune\w*|benchmark\w*)|"
+    r"triton/compiler/(?:code_generator|semantic|make_launcher)\.py\(\d+\): \w+|"
+    r"triton/compiler/compiler\.py\(\d+\): (?:compile|parse\w*|make_\w+|\w+_to_\w+|_init_handles)|"
+    r"triton/runtime/(?:autotuner\.py\(\d+\): (?:_bench|benchmark)|jit\.py\(\d+\): _do_compile)|"
+    r"tilelang/\S*\.py\(\d+\): (?:jit_)?compile(?:_\w+|r_?\w*)?|"
+    r"torchair/\S*\.py\(\d+\): _?compile(?:_\w+|r_?\w*)?"
+)
+_ALLOC_CALLS = (
+    r"aclrt(?:Malloc|Free|MapMem|UnmapMem|ReserveMem|ReleaseMem)\w*|(?:rt|Dev|Host)(?:Malloc|Free)\w*|"
+    r"MemAlloc\w*|MemFree\w*|(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Malloc|Free))\w*|"
+    r"(?:cu|hip)Mem(?:Create|Map|Unmap|Release|SetAccess|Address\w+|Alloc\w*|Free\w*)(?:_v2)?"
+)
+_SYNC_CALLS = (
+    r"(?:aclrt|cuda|hip|cu|Runtime)?(?:Ctx|Context|Stream|Device|Event)Synchronize(?:WithTimeout)?|"
+    r"aclrtSynchronize(?:Device|Stream|Event)\w*|synchronizeStream|aclrtMemcpy|MemCopySync|"
+    r"(?:cuda|hip)Memcpy(?:2D|3D|Peer|ToSymbol|FromSymbol)?|hipMemcpyWithStream|cuMemcpy(?:[HD]to[HD])?(?:_v2)?"
+)
+_PROFILER_FRAMES = (
+    r"torch(?:_npu)?/profiler/profiler\.py\(\d+\): (?:step|start|stop|_transit_action|\w*_trace\w*)|"
+    r"torch_npu/profiler/\S+\.py\(\d+\): \w+"
+)
+
+#: cause -> pattern of the names (RE2); in the order of who owns a moment that several claim.
+PATTERNS: dict[str, str] = {
+    "gc": r"^<built-in function collect>$",
+    "compile": rf"{_LAYER}(?:{_COMPILE_CALLS})$|^(?:Driver Compiler|Runtime Triggered Module Loading|Lazy Function "
+    rf"Loading)$|(?:^|/)(?:{_COMPILE_FRAMES})$",
+    "memory_alloc": rf"{_LAYER}(?:{_ALLOC_CALLS})$|(?:^|/)torch(?:_npu)?/(?:npu|cuda)/memory\.py\(\d+\): empty_cache$",
+    "profiler_overhead": rf"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Command Buffer Full|Resource)$|"
+    rf"{_LAYER}(?:aclprof|Msprof|cupti|roctracer)\w*$|(?:^|/)(?:{_PROFILER_FRAMES})$",
+    "sync_stall": rf"{_LAYER}(?:{_SYNC_CALLS})$",
+    "dataloader": r"DataLoader\w*#?\S*\.__next__$|(?:^|/)torch/utils/data/dataloader\.py\(\d+\): __next__$|"
+    r"(?:^|/)mindspore/dataset/\S+\.py\(\d+\): __next__$",
+}
+
+#: Operators of the framework that end in a synchronising call, for ranks whose runtime calls were not recorded.
+SYNC_OPS = r"^aten::(?:_local_scalar_dense|nonzero)$"
+
+#: These stop the whole process (garbage) or run beside its threads (the profiler's own lanes).
+ANY_THREAD = ("gc", "profiler_overhead")
+
+
+@dataclass(frozen=True)
+class Special:
+    """Host spans of one rank that do something of their own, by start."""
+
+    ids: Ints
+    tracks: Ints
+    starts: Ints
+    ends: Ints
+    causes: NDArray[np.str_]
+
+    def of(self, cause: str) -> NDArray[np.bool_]:
+        return np.asarray(self.causes == cause)
+
+
+#: A copy call this long that ends after its copy has waited for it; a shorter one may only have been as slow as it.
+_BLOCKING_NS = 40_000
+
+_SPECIAL = """
+    WITH named AS (
+        SELECT kind, name, CASE WHEN kind = 'gc' THEN 'gc' {cases}
+            WHEN kind = 'cpu_op' AND regexp_matches(name, '{sync_ops}') THEN 'sync_op' END AS cause
+        FROM (SELECT DISTINCT kind, name FROM span WHERE list_contains(?, kind))
+    ), traced AS (SELECT DISTINCT rank FROM span WHERE kind = 'runtime'), blocking AS (
+        SELECT DISTINCT h.span_id FROM link l JOIN span c ON c.span_id = l.dst_span_id AND c.kind = 'memcpy'
+        JOIN span h ON h.span_id = l.src_span_id AND h.kind IN ('runtime', 'cpu_op')
+        WHERE l.route <> 'fwdbwd' AND h.dur_ns >= {blocking_ns} AND h.ts_ns + h.dur_ns >= c.ts_ns + c.dur_ns
+            AND (h.kind = 'runtime' OR h.rank NOT IN (FROM traced))
+    ), found AS (
+        SELECT s.rank, s.span_id, s.track, s.ts_ns, s.dur_ns, n.cause
+        FROM span s JOIN named n ON n.kind = s.kind AND n.name = s.name AND n.cause IS NOT NULL
+        UNION ALL
+        SELECT s.rank, s.span_id, s.track, s.ts_ns, s.dur_ns, 'sync_stall' AS cause
+        FROM blocking JOIN span s USING (span_id)
+        WHERE NOT EXISTS (FROM named n WHERE n.kind = s.kind AND n.name = s.name AND n.cause IS NOT NULL)
+    )
+    SELECT rank, span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, replace(cause, 'sync_op', 'sync_stall') AS cause
+    FROM found WHERE cause <> 'sync_op' OR rank NOT IN (FROM traced) ORDER BY rank, ts_ns, dur_ns DESC
+"""
+
+
+def special(run: Run) -> dict[int, Special]:
+    """rank -> all host spans but ordinary work."""
+    cases = " ".join(f"WHEN regexp_matches(name, '{pattern}') THEN '{cause}'" for cause, pattern in PATTERNS.items())
+    sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS)
+    columns = run.columns(sql, [list(HOST_KINDS)])
+    ranks, first = np.unique(columns["rank"], return_index=True)
+    last = np.append(first, len(columns["rank"]))[1:]
+    return {
+        int(rank): Special(
+            columns["span_id"][a:b].astype(np.int64), columns["track"][a:b].astype(np.int64),
+            columns["ts_ns"][a:b].astype(np.int64), columns["end_ns"][a:b].astype(np.int64),
+            columns["cause"][a:b].astype(np.str_),
+        )
+        for rank, a, b in zip(ranks, first, last, strict=True)
+    }  # fmt: skip

@@ -1,0 +1,136 @@
+"""When the host issued each device task: on which thread, and when it reached the device's door.
+
+A task can have several launch arrows; the most specific one counts (a runtime call before a
+dequeue before an operator of the framework). The nodes of a graph have no launch of their own: one
+call launches the graph, and all but its first node follow within the device (`node`). With a task
+queue the work is handed over twice: the main thread enqueues it, the queue thread launches it.
+`issued` is the first, `launched` the second; without a queue they are one. A launch call can take
+long itself (loading code, a full queue), so the launch is placed as late within the call as a usual
+launch latency allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+
+#: Span kinds that are work of the device (analysis/split.py): what ends a gap.
+WORK = ("kernel", "memset", "comm_op", "memcpy", "unknown")
+#: From launch to start on an idle device where a rank shows too few to tell: the median of the real captures.
+USUAL_LATENCY_NS = 20_000
+#: So many launches to an idle device tell what is usual.
+ENOUGH = 5
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Device work of one rank by start, with its launch; where none is known, its times are 0 and its source is -1."""
+
+    ids: Ints
+    starts: Ints
+    ends: Ints
+    tracks: Ints
+    kinds: NDArray[np.str_]
+    linked: NDArray[np.bool_]  # a launch is known
+    source: Ints  # host span of the launch
+    source_start: Ints
+    source_end: Ints
+    source_track: Ints
+    issued: Ints  # start of the enqueue, else of the launch
+    issue_track: Ints
+    queued: NDArray[np.bool_]  # it went through the task queue
+    node: NDArray[np.bool_]  # of a graph launched by one call, and not its first: nothing launches it
+
+
+_WORK = """
+    SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns, track, kind FROM span
+    WHERE kind IN ('kernel', 'memset', 'comm_op', 'memcpy', 'unknown') AND dur_ns > 0
+    ORDER BY rank, ts_ns, end_ns, span_id
+"""
+#: Calls that launch a whole graph, of CUDA, ROCm and CANN.
+GRAPH_LAUNCH = r"^(?:\w+@)?(?:(?:cuda|hip|cu)GraphLaunch\w*|aclmdl(?:RI)?Execute\w*|(?:rt)?ModelExecute\w*)$"
+_LAUNCHES = f"""
+    SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track,
+        regexp_matches(h.name, '{GRAPH_LAUNCH}') AS graph,
+        CASE h.kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 WHEN 'enqueue' THEN 1 WHEN 'cpu_op' THEN 2 ELSE 3 END
+            AS vague
+    FROM link l JOIN span h ON h.span_id = l.src_span_id WHERE l.route NOT IN ('fwdbwd', 'task_queue')
+"""
+_QUEUE = """
+    SELECT d.rank, d.track, t.tid, d.ts_ns, d.ts_ns + d.dur_ns AS end_ns, e.ts_ns AS enqueued, e.track AS enqueue_track
+    FROM link l JOIN span d ON d.span_id = l.dst_span_id JOIN span e ON e.span_id = l.src_span_id
+    LEFT JOIN track t ON t.track = d.track
+    WHERE l.route = 'task_queue' AND d.kind = 'dequeue' ORDER BY d.rank, d.ts_ns
+"""
+
+
+def tasks(run: Run) -> dict[int, Tasks]:
+    """rank -> its device work with launches."""
+    columns = _launched(run.columns(_WORK), run.columns(_LAUNCHES))
+    queue = run.columns(_QUEUE)
+    thread = _threads(run)
+    found: dict[int, Tasks] = {}
+    for rank in run.ranks:
+        a, b = np.searchsorted(columns["rank"], (rank, rank + 1))
+        mine = {name: values[a:b] for name, values in columns.items()}
+        c, d = np.searchsorted(queue["rank"], (rank, rank + 1))
+        found[rank] = _rank(mine, {name: values[c:d] for name, values in queue.items()}, thread)
+    return found
+
+
+def _launched(work: dict[str, Any], links: dict[str, Any]) -> dict[str, Any]:
+    """The tasks with their most specific launch, the latest of several."""
+    order = np.lexsort((links["source"], -links["ts_ns"], links["vague"], links["task"]))
+    known, first = np.unique(links["task"][order], return_index=True)
+    best = order[first]
+    at = np.minimum(np.searchsorted(known, work["span_id"]), max(len(known) - 1, 0))
+    linked = known[at] == work["span_id"] if len(known) else np.zeros(len(work["span_id"]), bool)
+    columns = {**work, "linked": linked}
+    names = {"source": "source", "source_start": "ts_ns", "source_end": "end_ns", "source_track": "track"}
+    for (ours, theirs), missing in zip(names.items(), (-1, 0, 0, -1), strict=True):
+        column = np.full(len(linked), missing, np.int64)
+        column[linked] = links[theirs][best[at[linked]]]
+        columns[ours] = column
+    columns["node"] = np.zeros(len(linked), bool)
+    columns["node"][linked] = links["graph"][best[at[linked]]].astype(bool)
+    _, firsts = np.unique(columns["source"], return_index=True)  # tasks lie by rank and start
+    columns["node"][firsts] = False
+    return columns
+
+
+def _threads(run: Run) -> dict[int, str]:
+    rows = run.con.execute("SELECT track, tid FROM track WHERE kind = 'host_thread'").fetchall()
+    return {track: f"track {track}" if tid is None else tid for track, tid in rows}
+
+
+def _rank(rows: dict[str, NDArray[np.generic]], queue: dict[str, NDArray[np.generic]], thread: dict[int, str]) -> Tasks:
+    def ints(name: str) -> Ints:
+        return rows[name].astype(np.int64)
+
+    source_start, source_track = ints("source_start"), ints("source_track")
+    linked = rows["linked"].astype(np.bool_)
+    issued, issue_track = source_start.copy(), source_track.copy()
+    queued = np.zeros(len(issued), bool)
+    begins, ends = queue["ts_ns"].astype(np.int64), queue["end_ns"].astype(np.int64)
+    names, of_queue = np.unique(queue["track"].astype(np.int64), return_inverse=True)
+    for number, track in enumerate(names):
+        mine = np.flatnonzero(of_queue == number)
+        same = [t for t in np.unique(source_track) if thread.get(int(t)) == thread.get(int(track))]
+        here = np.flatnonzero(np.isin(source_track, same) & linked)
+        at = np.searchsorted(begins[mine], source_start[here], side="right") - 1
+        inside = (at >= 0) & (source_start[here] <= ends[mine][at])
+        here, at = here[inside], mine[at[inside]]
+        issued[here] = queue["enqueued"].astype(np.int64)[at]
+        issue_track[here] = queue["enqueue_track"].astype(np.int64)[at]
+        queued[here] = True
+    return Tasks(
+        ints("span_id"), ints("ts_ns"), ints("end_ns"), ints("track"), rows["kind"].astype(np.str_),
+        linked, ints("source"), source_start, ints("source_end"), source_track,
+        np.minimum(issued, source_start), issue_track, queued, rows["node"].astype(np.bool_),
+    )  # fmt: skip

@@ -1,0 +1,304 @@
+"""Why the device idled: every gap of every rank cut into pieces, each with a cause.
+
+A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
+that ends it was issued by the host at one moment and launched at a later one (analysis/idle/issue.py):
+
+* before it was issued, the gap is the host's: what it did at each moment says why (first
+  use of an operator or library, garbage collection, compiling, allocating, the profiler, a synchronising
+  call, the data loader), in this order where several overlap, and `host_late` for everything else;
+* calls that read device values in the middle of a step also own what of the gaps after them would
+  not be there without them (analysis/idle/lead.py);
+* between the two, the queue thread had not come to it: what that thread did says why;
+* after the launch: a wait for another stream is `dependency`, and so is a wait for an earlier node
+  of the same graph, which nothing launches; what launches usually take is `launch_overhead`; what
+  is left is `unknown`;
+* in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
+  host is `launch_overhead` too;
+* where the profiler reads the counters of the cache after each kernel, the device waits for that first:
+  `profiler_overhead`;
+* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did, unless the launches
+  that follow tell when it was launched (analysis/idle/gaps.py).
+
+Pieces tile the gaps: their lengths sum to the idle time of the split, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.idle.first_use import FirstUse, first_use
+from npulens.analysis.idle.gaps import COUNTS_CACHE, Gaps, between, gaps, held_ns
+from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
+from npulens.analysis.idle.host_spans import NONE, Hosts, hosts
+from npulens.analysis.idle.issue import Tasks, tasks
+from npulens.analysis.idle.lead import Reads, reads
+from npulens.analysis.idle.pace import Pace, pace
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.run import Run
+
+#: Every cause a piece can have; a piece holds its place in here.
+CODES: tuple[str, ...] = (*CAUSES, *GAP_ONLY)
+CODE = {cause: number for number, cause in enumerate(CODES)}
+#: Up to so many usual latencies a launch is slow rather than held up by something unseen.
+LATENCIES = 3
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Pieces of idle time, by rank and start."""
+
+    rank: Ints
+    gap_start: Ints
+    start: Ints
+    end: Ints
+    cause: Ints  # index into CODES
+    host: Ints  # culprit host span, NONE where none is known
+    task: Ints  # device span that ends the gap, NONE at the end of the window
+    queued: NDArray[np.bool_]  # the queue's thread had it by then: enqueued, not yet launched
+    ranks: tuple[int, ...]  # the ranks whose idle time could be measured
+
+    def pick(self, cause: str, rank: int | None = None) -> NDArray[np.bool_]:
+        """Which pieces have a cause (on a rank)."""
+        mine = np.asarray(self.cause == CODE[cause])
+        return mine if rank is None else np.asarray(mine & (self.rank == rank))
+
+    def windows(self, rank: int, cause: str) -> Intervals:
+        """When a rank idled because of something."""
+        mine = self.pick(cause, rank)
+        return Intervals.union_of(self.start[mine], self.end[mine])
+
+    def total(self, cause: str, rank: int | None = None) -> int:
+        """Idle ns because of something, of one rank or of all."""
+        mine = self.pick(cause, rank)
+        return int((self.end[mine] - self.start[mine]).sum())
+
+    def by_rank(self, cause: str) -> dict[int, int]:
+        """Idle ns because of something, rank by rank; ranks without are left out."""
+        return {rank: ns for rank in self.ranks if (ns := self.total(cause, rank))}
+
+
+@dataclass
+class Pieces:
+    """Pieces of one rank in the making."""
+
+    starts: list[Ints]
+    ends: list[Ints]
+    causes: list[Ints]
+    culprits: list[Ints]
+
+    def add(self, part: Intervals, cause: str, culprits: Ints) -> None:
+        self.starts.append(part.starts)
+        self.ends.append(part.ends)
+        self.causes.append(np.full(len(part.starts), CODE[cause], np.int64))
+        self.culprits.append(culprits)
+
+
+def idle(run: Run) -> Idle:
+    """Every gap of every rank, apportioned."""
+    every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(pace)
+    once = run.get(first_use)
+    counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
+    parts: list[tuple[Any, ...]] = []
+    measured: list[int] = []
+    for rank in run.ranks:
+        did, window = run.activity(rank), run.window(rank)
+        if window is None or did.computing is None or did.communication is None or did.copy is None:
+            continue
+        measured.append(rank)
+        found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
+        held = held_ns(every[rank], found) if rank in counting else 0
+        pieces = _Rank(
+            rank, every[rank], found, of_rank.get(rank), once.get(rank), there, rhythm, run.get(reads),
+            _lost(run, rank, found), held,
+        ).pieces()  # fmt: skip
+        starts = np.concatenate(pieces.starts)
+        order = np.argsort(starts, kind="stable")
+        starts = starts[order]
+        of_gap = np.searchsorted(found.starts, starts, side="right") - 1
+        ids = np.append(every[rank].ids, NONE)
+        parts.append((
+            np.full(len(starts), rank, np.int64), found.starts[of_gap], starts, np.concatenate(pieces.ends)[order],
+            np.concatenate(pieces.causes)[order], np.concatenate(pieces.culprits)[order], ids[found.task[of_gap]],
+            (starts >= found.issued[of_gap]) & (starts < found.launched[of_gap]),
+        ))  # fmt: skip
+    parts.append((*((np.zeros(0, np.int64),) * 7), np.zeros(0, np.bool_)))
+    rank_, gap, start, end, cause, host, task, queued = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Idle(rank_, gap, start, end, cause, host, task, queued, tuple(measured))
+
+
+def _lost(run: Run, rank: int, found: Gaps) -> Ints:
+    """By how much each gap would be shorter if nothing were read in the middle of the steps."""
+    left = run.get(reads).left_ns(run, rank, found.starts, found.ends, found.task)
+    return found.ends - found.starts - left
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """One rank's gaps on their way to pieces."""
+
+    rank: int
+    did: Tasks
+    gaps: Gaps
+    special: Special | None
+    once: FirstUse | None
+    hosts: Hosts
+    pace: Pace
+    reads: Reads
+    lost: Ints  # how much of each gap reads in the middle of steps cost
+    held_ns: int  # after each kernel the profiler holds the device for so long
+
+    def pieces(self) -> Pieces:
+        found = Pieces([], [], [], [])
+        threads, gaps = self.hosts.threads[self.rank], self.gaps
+        issuing = threads.tracks(threads.issuing) or sorted(threads.of_track)
+        queue = threads.tracks(threads.queue)
+        held = self._held()
+        found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
+        self._host(found, between(gaps.starts, gaps.issued) - held, issuing, True)
+        self._host(found, between(gaps.issued, gaps.launched) - held, queue, False)
+        self._device(found, held)
+        return found
+
+    def _held(self) -> Intervals:
+        """After each kernel, while the profiler reads its counters; a bit longer where nothing else held it up."""
+        gaps = self.gaps
+        if not self.held_ns or not len(gaps.starts):
+            return EMPTY
+        after_kernel = np.isin(gaps.starts, self.did.ends[np.isin(self.did.kinds, ("kernel", "memset"))])
+        queued = gaps.linked & (gaps.launched == gaps.starts)
+        length = np.where(queued, self.held_ns * 3 // 2, self.held_ns) * (after_kernel & (gaps.task != NONE))
+        return between(gaps.starts, np.minimum(gaps.ends, gaps.starts + length))
+
+    def _host(self, found: Pieces, left: Intervals, tracks: list[int], reading: bool) -> None:
+        """Apportions time before a launch by what a thread did."""
+        if self.once is not None:
+            part = left & self.once.times
+            found.add(part, "first_use", _culprits((self.once.starts, self.once.ends, self.once.ids), part))
+            left = left - part
+        for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
+            spans = self._layer(cause, tracks)
+            layer = Intervals.union_of(spans[0], spans[1])
+            part = left & layer
+            if cause == "sync_stall":
+                part = part - self._queued_before(layer)
+                inside = part
+            found.add(part, cause, _culprits(spans, part))
+            left = left - part
+        if reading:
+            part, calls = self._after_reads(left, inside)
+            found.add(part, "sync_stall", calls)
+            left = left - part
+        of_gap = np.searchsorted(self.gaps.starts, left.starts, side="right") - 1
+        known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & bool(tracks and self.did.linked.any())
+        rest = Intervals(left.starts[known], left.ends[known])
+        found.add(Intervals(left.starts[~known], left.ends[~known]), "unknown", np.full(int((~known).sum()), NONE))
+        short = rest & self._in_runs()
+        found.add(short, "launch_overhead", self._sources(short))
+        late = rest - self._in_runs()
+        found.add(late, "host_late", self._busiest(late, tracks))
+
+    def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
+        """Of what is left of the gaps, the first that reads in the middle of steps cost, and the read before each
+        piece; what the host spent in calls (`inside`) is counted already."""
+        calls, ends = self.reads.calls.get(self.rank), self.reads.ends.get(self.rank)
+        if calls is None or ends is None or not len(left.starts):
+            return EMPTY, EMPTY.starts
+        gaps = self.gaps
+        of = np.searchsorted(gaps.starts, left.starts, side="right") - 1
+        spent = inside.within(gaps.starts, gaps.ends)
+        length = left.ends - left.starts
+        before = np.cumsum(length) - length
+        before -= before[np.searchsorted(of, of)]  # pieces of the same gap that come first
+        last = np.searchsorted(ends, left.starts, side="right") - 1
+        taken = np.where(last >= 0, np.clip((self.lost - spent)[of] - before, 0, length), 0)
+        keep = taken > 0
+        return Intervals(left.starts[keep], left.starts[keep] + taken[keep]), calls[last[keep]]
+
+    def _queued_before(self, layer: Intervals) -> Intervals:
+        """Ends of gaps that no call of a layer made: work of unknown launch that begins while the host still sits in
+        the call was queued before it. A copy may be what the call itself does."""
+        gaps = self.gaps
+        kinds = np.append(self.did.kinds, "")[gaps.task]
+        at = np.searchsorted(layer.starts, gaps.ends, side="left") - 1
+        inside = (at >= 0) & ~gaps.linked & (gaps.task != NONE) & (kinds != "memcpy")
+        inside[inside] = layer.ends[at[inside]] > gaps.ends[inside]
+        return between(np.maximum(gaps.starts[inside], layer.starts[at[inside]]), gaps.ends[inside])
+
+    def _layer(self, cause: str, tracks: list[int]) -> tuple[Ints, Ints, Ints]:
+        """Start, end and id of the host spans that do something of their own, by start."""
+        known = self.special
+        if known is None:
+            return EMPTY.starts, EMPTY.starts, EMPTY.starts
+        mine = known.of(cause)
+        if cause not in ANY_THREAD:
+            mine = mine & np.isin(known.tracks, tracks)
+        return known.starts[mine], known.ends[mine], known.ids[mine]
+
+    def _in_runs(self) -> Intervals:
+        """In runs of kernels shorter than a launch: what a launch usually costs, before each."""
+        gaps = self.gaps
+        inside = np.zeros(len(gaps.starts), bool)
+        there = gaps.task != NONE
+        inside[there] = self.pace.short_run(self.did)[gaps.task[there]]
+        begin = np.maximum(gaps.starts, gaps.launched - self.pace.ordinary_ns)[inside]
+        return between(begin, gaps.launched[inside])
+
+    def _sources(self, part: Intervals) -> Ints:
+        task = self.gaps.task[np.searchsorted(self.gaps.starts, part.starts, side="right") - 1]
+        return np.append(self.did.source, NONE)[task]
+
+    def _busiest(self, part: Intervals, tracks: list[int]) -> Ints:
+        """The innermost host span that fills at least half of each piece."""
+        if not len(part.starts):
+            return part.starts
+        spans = self.hosts.spans(self.rank)
+        found = spans.latest(tracks, (part.starts + part.ends) // 2)
+        return np.append(spans.ids, NONE)[spans.covering(found, part.starts, part.ends)]
+
+    def _device(self, found: Pieces, held: Intervals) -> None:
+        """Apportions time after a launch."""
+        gaps = self.gaps
+        left = between(gaps.launched, gaps.ends) - held
+        wait_starts, wait_ends, of_gap = self._waits()
+        waits = Intervals.union_of(wait_starts, wait_ends)
+        part = left & waits
+        found.add(part, "dependency", np.full(len(part.starts), NONE))
+        left = left - waits
+        node = np.append(self.did.node, False)[gaps.task]
+        part = left & between(gaps.starts[node], gaps.ends[node])
+        found.add(part, "dependency", np.full(len(part.starts), NONE))
+        left = left - part
+        usual = LATENCIES * self.pace.latency_ns[self.rank]
+        free = gaps.launched.copy()
+        np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))
+        begins = np.concatenate((gaps.launched, free))
+        slow = Intervals.union_of(begins, np.minimum(np.tile(gaps.ends, 2), begins + usual))
+        launching = left & slow
+        found.add(launching, "launch_overhead", self._sources(launching))
+        rest = left - slow
+        found.add(rest, "unknown", np.full(len(rest.starts), NONE))
+
+    def _waits(self) -> tuple[Ints, Ints, Ints]:
+        """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""
+        waits, gaps = self.pace.waits[self.rank], self.gaps
+        at = np.searchsorted(gaps.starts, waits.ends, side="left") - 1  # the gap in which it ends
+        inside = (at >= 0) & (gaps.task[at] != NONE) if len(gaps.starts) else np.zeros(len(at), bool)
+        inside[inside] = self.did.tracks[gaps.task[at[inside]]] == waits.tracks[inside]
+        return waits.starts[inside], waits.ends[inside], at[inside]
+
+
+def _culprits(spans: tuple[Ints, Ints, Ints], part: Intervals) -> Ints:
+    """For each piece within the union of some spans, one that covers its middle: the last started that does."""
+    starts, ends, ids = spans
+    if not len(part.starts):
+        return part.starts
+    middle = (part.starts + part.ends) // 2
+    last = np.searchsorted(starts, middle, side="right") - 1
+    reach = np.maximum.accumulate(ends)
+    furthest = np.searchsorted(reach, reach[last], side="left")
+    return ids[np.where(ends[last] > middle, last, furthest)]

@@ -1,0 +1,200 @@
+"""What the run's length is made of: the chain of moments each of which let the next one wait.
+
+Backwards from the end of the longest window, every node names the edge that decided when it
+happened. The pieces tile the window exactly; what no edge explains is a piece of its own. The same
+chain of a run with a change says what holds it then (`held_by`), and how much of it stands still
+whatever one changes (`unmovable`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npulens.analysis.finding import Change
+from npulens.analysis.idle.culprit import codes, names
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.replay.draft import GAP, HOST, LAUNCH, WHAT
+from npulens.analysis.replay.graph import Graph, graph
+from npulens.analysis.replay.whatif import replay
+from npulens.analysis.run import Run
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of the critical path, on the common clock; minus `shift_ns` it is on the clock of its rank."""
+
+    rank: int | None  # None: a peer that was not captured
+    begin_ns: int
+    end_ns: int
+    what: str  # 'host', 'launch', 'queue', 'kernel', 'copy', 'comm', 'peer', 'sync' or 'unexplained'
+    span_id: int | None
+    shift_ns: int
+
+    @property
+    def dur_ns(self) -> int:
+        return self.end_ns - self.begin_ns
+
+
+@dataclass(frozen=True)
+class Held:
+    """What holds a run's end when something else is mended: most of the path there, while the mended part happened."""
+
+    kind: str  # as in Segment
+    rank: int | None  # None: a peer that was not captured
+    name: str | None  # of the span or the code with most of it
+    share: float  # of the path meanwhile
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The chain of moments from the end of the longest window to its begin; one row per piece, the last first."""
+
+    node: Ints
+    source: Ints  # -1: it waited for nothing
+    begin: Ints
+    end: Ints
+    kind: Ints  # of the edge; -1: no edge explains the piece
+
+
+def critical_path(run: Run) -> list[Segment]:
+    """The pieces of the longest window, from its begin to its end, without a hole and without overlap."""
+    found = run.get(graph)
+    settled = found.settled
+    path = _walked(found, settled.time, settled.lag, settled.rest)
+    pieces = zip(path.node.tolist(), path.begin.tolist(), path.end.tolist(), path.kind.tolist(), strict=True)
+    return [_segment(found, node, begin, end, _what(kind)) for node, begin, end, kind in pieces][::-1]
+
+
+def held_by(run: Run, change: Change) -> Held | None:
+    """What the run waits for instead, once a change is made that gives little back; None: there is nothing to walk.
+
+    Of the critical path with the change, the pieces that lie in what the change is about count: what kind of node, and
+    which rank, holds most of them.
+    """
+    found, made = run.get(graph), replay(run, change)
+    settled = found.settled
+    path = _walked(found, *((settled.time, settled.lag, settled.rest) if made is None else (
+        made.time, made.lag, made.rest)))  # fmt: skip
+    length = path.end - path.begin
+    where = _about(found, change)
+    began = settled.time[np.maximum(path.source, 0)]
+    inside = np.minimum(where.within(np.where(path.source < 0, settled.time[path.node], began),
+                                     settled.time[path.node]), length)  # fmt: skip
+    weight = inside if inside.any() else length
+    if not weight.any():
+        return None
+    key = (settled.rank[path.node].astype(np.int64) + 1) * 64 + path.kind + 1
+    groups, which = np.unique(key, return_inverse=True)
+    total = np.bincount(which, weight, len(groups))
+    best = int(np.argmax(total))
+    mine = np.flatnonzero(which == best)
+    worst = mine[np.argmax(weight[mine])]
+    index = int(settled.rank[path.node[worst]])
+    rank = found.ranks[index] if index >= 0 else None
+    return Held(
+        _what(int(path.kind[worst])), rank, _called(run, found, rank, path, worst), float(total[best] / weight.sum())
+    )
+
+
+def unmovable(run: Run) -> float:
+    """The share of the critical path that no change can move: time that nothing explains, and what runs without a
+    known launch after the one before on its stream, wherever the host was."""
+    found = run.get(graph)
+    settled = found.settled
+    path = _walked(found, settled.time, settled.lag, settled.rest)
+    length = path.end - path.begin
+    if not length.sum():
+        return 0.0
+    target = np.repeat(np.arange(len(settled.time)), np.diff(settled.first))
+    launched = np.zeros(len(settled.time), np.bool_)
+    launched[target[np.isin(settled.kind, (LAUNCH, HOST))]] = True
+    starts = np.zeros(len(settled.time), np.bool_)
+    starts[found.task_start[found.task_instance < 0]] = True
+    still = (path.kind == _REST) | (path.kind == GAP) & starts[path.node] & ~launched[path.node]
+    return float(length[still].sum() / length.sum())
+
+
+#: Piece of a path that no edge explains.
+_REST = -1
+
+
+def _what(kind: int) -> str:
+    return "unexplained" if kind == _REST else WHAT[kind]
+
+
+def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
+    """Backwards from the end of the longest window, along the edges that decided."""
+    settled, rows = found.settled, []
+    has = np.flatnonzero(found.begin >= 0)
+    if len(has):
+        index = has[np.argmax(time[found.end[has]] - time[found.begin[has]])]
+        begin, node = int(time[found.begin[index]]), int(found.end[index])
+        deciding = _deciding(found, time, lag, rest)
+        while (at := int(time[node])) > begin:
+            edge = int(deciding[node])
+            if edge < 0:
+                rows.append((node, -1, begin, at, _REST))
+                break
+            reached, source = at - int(rest[node]), int(settled.source[edge])
+            if reached < at:
+                rows.append((node, source, max(begin, reached), at, _REST))
+            low = max(begin, int(time[source]))
+            if low < reached:
+                rows.append((node, source, low, reached, int(settled.kind[edge])))
+            node = source
+    return _Path(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+
+def _deciding(found: Graph, time: Ints, lag: Ints, rest: Ints) -> Ints:
+    """Per node the edge that decided when it happened; -1: it waited for nothing."""
+    settled = found.settled
+    target = np.repeat(np.arange(len(time)), np.diff(settled.first))
+    edges = np.flatnonzero(time[settled.source] + lag + rest[target] == time[target])
+    decided = np.full(len(time), -1, np.int64)
+    decided[target[edges]] = edges
+    return decided
+
+
+def _about(found: Graph, change: Change) -> Intervals:
+    """When what a change is about happened, on the common clock."""
+    time = found.settled.time
+    parts = []
+    for windows in (change.host, change.cut):
+        for rank, some in windows.items():
+            if rank in found.ranks:
+                shift = found.offsets[found.ranks.index(rank)]
+                parts.append((some.starts + shift, some.ends + shift))
+    if len(found.task_span):
+        for spans in (change.tasks, change.peers, change.delays):
+            at = np.minimum(np.searchsorted(found.task_span, spans), len(found.task_span) - 1)
+            at = at[found.task_span[at] == spans]
+            parts.append((time[found.task_start[at]], time[found.task_end[at]]))
+    calls = np.isin(found.sync_span, change.syncs)
+    parts.append((time[found.sync_start[calls]], time[found.sync_end[calls]]))
+    return Intervals.union_of(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _called(run: Run, found: Graph, rank: int | None, path: _Path, piece: int) -> str | None:
+    """The code that the host was at in a piece, or the name of the span that a device was at."""
+    settled, node = found.settled, int(path.node[piece])
+    if rank is not None and _what(int(path.kind[piece])) in ("host", "queue"):
+        middle = (settled.time[path.source[piece]] + settled.time[node]) // 2 - found.offsets[found.ranks.index(rank)]
+        return str(codes(run, rank, np.array([middle], np.int64))[0]) or None
+    span = int(settled.span[node])
+    return names(run, np.array([span], np.int64)).get(span) if span >= 0 else None
+
+
+def total_by_what(segments: list[Segment]) -> dict[str, int]:
+    """How much of the path each kind of piece makes."""
+    total: dict[str, int] = {}
+    for segment in segments:
+        total[segment.what] = total.get(segment.what, 0) + segment.dur_ns
+    return total
+
+
+def _segment(found: Graph, node: int, begin: int, end: int, what: str) -> Segment:
+    index, span = int(found.settled.rank[node]), int(found.settled.span[node])
+    rank, shift = (found.ranks[index], int(found.offsets[index])) if index >= 0 else (None, 0)
+    return Segment(rank, begin, end, what, None if span < 0 else span, shift)

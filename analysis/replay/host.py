@@ -1,0 +1,238 @@
+"""The host's part of the replay: when each task was launched, and what made the host get there.
+
+The threads that launch or synchronise take turns (the backward thread runs while the main thread
+waits for it), so they form one chain whose steps take the time they took. The thread behind
+torch_npu's task queue is a chain of its own: it takes an element out when it has been put in and
+the one before is done, works, and rests in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.replay.draft import BUSY, HOST, QUEUE, Draft
+from npulens.analysis.replay.rows import BY_CALL, Queued, Rows, Tasks
+
+#: A host that waits for a task goes on so soon after it: 5 to 50 us in real captures.
+_WOKEN_NS = 100_000
+#: In what is a wait the device works for at least this share.
+_WORKED_SHARE = 0.9
+#: Elements of the queue in a row, each waiting for the one before, that are no accident; and how much longer than usual
+#: one takes that holds the others up.
+_MANY, _LONG = 4, 4
+_END, _BEGIN, _INSIDE = range(3)  # moments of a queue's chain; in this order where they coincide
+
+
+@dataclass(frozen=True)
+class Host:
+    """One rank's host."""
+
+    times: Ints  # of the main chain, each once
+    nodes: Ints
+    launch: Ints  # per task: the node it was launched from; -1: unknown
+    launch_ts: Ints
+    sync_span: Ints
+    sync_start: Ints  # nodes
+    sync_end: Ints
+    sync_ts: Ints
+    sync_end_ts: Ints
+    queued: Intervals  # when the queue's thread worked
+    backlog: Intervals  # when it was the one that everything waited for
+
+    def at(self, time: int) -> int:
+        """The node of a time that is in the chain."""
+        return int(self.nodes[np.searchsorted(self.times, time)])
+
+
+def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
+    """Adds the host of one rank; `marks` are further moments that have to be in its main chain."""
+    tasks, anchor = rows.tasks, rows.tasks.anchor
+    queue_threads = np.unique(rows.queued.thread)
+    by_queue = (tasks.source >= 0) & np.isin(tasks.thread, queue_threads)
+    rows = replace(rows, queued=_in_time(rows.queued, tasks, anchor, by_queue))
+    queued = rows.queued
+    mine = (tasks.source >= 0) & ~by_queue
+    working = _working(rows, mine, by_queue)
+    put = np.where(np.isin(queued.putter, working), queued.put, -1)
+    base = np.concatenate((anchor[mine], put[put >= 0], marks))
+    span, begin, end = _syncs(rows, np.setdiff1d(working, queue_threads))
+    times = _distinct(np.concatenate((base, begin, end)))
+    spans = np.full(len(times), -1, np.int64)
+    spans[np.searchsorted(times, anchor[mine])] = tasks.source[mine]
+    spans[np.searchsorted(times, end[span >= 0])] = span[span >= 0]
+    nodes = draft.nodes(times, index, spans)
+    starts, ends = np.searchsorted(times, begin), np.searchsorted(times, end)
+    # The return of a waiting call has its own reasons; what another thread did meanwhile only comes before it.
+    steps = np.diff(times, prepend=times[:1])
+    steps[ends] = 0
+    launch, launch_ts = np.full(len(tasks.ts), -1, np.int64), np.zeros(len(tasks.ts), np.int64)
+    _found(times, nodes, tasks, mine, launch, launch_ts)
+    busy, taken = EMPTY, Intervals.union_of(queued.ts, queued.end)
+    for thread in queue_threads:
+        of, of_tasks = queued.thread == thread, by_queue & (tasks.thread == thread)
+        points, at, kinds = _queue(draft, index, rows, put, of, of_tasks, times, nodes)
+        _found(points, at, tasks, of_tasks, launch, launch_ts)
+        emptied = _drained(draft, rows, (times, nodes, steps), (points, at, kinds))
+        busy = busy | _backlog(queued.ts[of], queued.end[of], put[of], emptied)
+    draft.edges(nodes[:-1], nodes[1:], steps[1:], HOST)
+    return Host(times, nodes, launch, launch_ts, span, nodes[starts], nodes[ends], begin, end, taken, busy)
+
+
+def _in_time(queued: Queued, tasks: Tasks, anchor: Ints, by_queue: NDArray[np.bool_]) -> Queued:
+    """No element is taken out after what it launched has started, as it may seem where clocks differ a little."""
+    begin = queued.ts.copy()
+    for thread in np.unique(queued.thread):
+        of, mine = np.flatnonzero(queued.thread == thread), by_queue & (tasks.thread == thread)
+        at = np.searchsorted(queued.ts[of], tasks.source_ts[mine], "right") - 1
+        known = at >= 0
+        np.minimum.at(begin, of[at[known]], anchor[mine][known])
+        begin[of[1:]] = np.maximum(begin[of[1:]], np.minimum(queued.end[of[:-1]], queued.ts[of[1:]]))
+    return replace(queued, ts=begin, put=np.where(queued.put >= 0, np.minimum(queued.put, begin), queued.put))
+
+
+def _drained(draft: Draft, rows: Rows, main: tuple[Ints, Ints, Ints], queue: tuple[Ints, Ints, Ints]) -> Ints:
+    """Calls before which the queue had to be empty; what the thread waited for that is none of its own time.
+
+    Returns when the queue was done, of those that really had to wait for it.
+    """
+    (times, nodes, steps), (points, at, kinds) = main, queue
+    place = np.searchsorted(times, rows.direct.ts)  # the call itself, or the moment in it that launched
+    last = np.searchsorted(points, rows.direct.ts, "right") - 1
+    good = (place > 0) & (place < len(times)) & (last >= 0) & (kinds[last] == _END)
+    place, last, reached = place[good], last[good], rows.direct.reached[good]
+    done, before, now = points[last], times[place - 1], times[place]
+    waited = (done > reached) & (done > before)
+    own = np.maximum(reached - before, 0) + now - done
+    np.minimum.at(steps, place[waited], own[waited])
+    draft.edges(at[last], nodes[place], np.where(waited, now - done, 0), QUEUE)
+    return np.asarray(done[waited], np.int64)
+
+
+def _backlog(begin: Ints, end: Ints, put: Ints, emptied: Ints) -> Intervals:
+    """When the queue's thread is what everybody waits for: many elements in a row that had to wait for the one before,
+    or fewer until the script itself had to wait, or behind one that took long."""
+    if len(begin) < 2:
+        return EMPTY
+    waited = np.concatenate(([False], (put[1:] >= 0) & (put[1:] < end[:-1])))
+    row = np.cumsum(~waited) - 1  # each begins with the element that the others waited for
+    size = np.bincount(row)
+    odd = (end - begin > _LONG * np.median(end - begin)) | np.isin(end, emptied)
+    matters = (size >= _MANY) | (np.bincount(row, weights=odd) > 0)
+    of = matters[row] & ((size[row] > 1) | np.isin(end, emptied))
+    return Intervals.union_of(begin[of], end[of])
+
+
+def _working(rows: Rows, mine: NDArray[np.bool_], by_queue: NDArray[np.bool_]) -> Ints:
+    """Threads that launch something themselves or through the queue; others only watch or tidy up."""
+    tasks, queued = rows.tasks, rows.queued
+    taken = np.searchsorted(np.sort(queued.ts), tasks.source_ts[by_queue], "right") - 1
+    order = np.argsort(queued.ts, kind="stable")
+    return np.union1d(tasks.thread[mine], queued.putter[order[taken[taken >= 0]]])
+
+
+def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
+    """Calls that waited for the device, the outermost of each thread, and waits that no call shows."""
+    tasks, syncs = rows.tasks, rows.syncs
+    held = tasks.held & (tasks.how == BY_CALL)
+    certain = (syncs.asked == 0) | ended_with(tasks, syncs.ts, syncs.end)
+    unseen, nobody = _unseen(rows, threads), np.full(len(rows.silence.ts), -1, np.int64)
+    span, begin, end, thread = (
+        np.concatenate(part) for part in (
+            (syncs.span[certain], tasks.source[held], nobody[unseen]),
+            (syncs.ts[certain], tasks.source_ts[held], rows.silence.ts[unseen]),
+            (syncs.end[certain], tasks.source_end[held], rows.silence.end[unseen]),
+            (syncs.thread[certain], tasks.thread[held], np.broadcast_to(threads[:1], (int(unseen.sum()),))),
+        )
+    )  # fmt: skip
+    order = np.lexsort((-end, begin, thread))
+    order = order[np.isin(thread[order], threads) & (end[order] > begin[order])]
+    keep = np.zeros(len(order), np.bool_)
+    for one in np.unique(thread[order]):
+        of = thread[order] == one
+        reach = np.maximum.accumulate(end[order[of]])
+        keep[of] = np.concatenate(([True], begin[order[of]][1:] >= reach[:-1]))
+    order = order[keep]
+    return span[order], begin[order], end[order]
+
+
+def ended_with(tasks: Tasks, begin: Ints, end: Ints) -> NDArray[np.bool_]:
+    """Which of some stretches of the host ended soon after a task did that ran in them."""
+    ends = np.sort(tasks.end)
+    at = np.searchsorted(ends, end, "right") - 1
+    last = ends[np.maximum(at, 0)] if len(ends) else end
+    return np.asarray((at >= 0) & (last > begin) & (end - last <= _WOKEN_NS))
+
+
+def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
+    """Silent stretches that are waits for the device, which no call shows: allocators wait without one.
+
+    The device worked nearly all the time, and the stretch ended with its last task: with nothing running any more, or
+    with a task that makes up most of it. A host that sleeps is none: its device idles meanwhile.
+    """
+    tasks, begin, end = rows.tasks, rows.silence.ts, rows.silence.end
+    if not len(begin) or not len(threads) or not len(tasks.end):
+        return np.zeros(len(begin), np.bool_)
+    work = Intervals.union_of(tasks.ts, tasks.end)
+    ends = np.argsort(tasks.end, kind="stable")
+    last = ends[np.maximum(np.searchsorted(tasks.end[ends], end, "right") - 1, 0)]
+    begun = np.searchsorted(np.sort(tasks.ts), end, "left")
+    over = np.searchsorted(tasks.end[ends], end, "right")
+    filled = np.minimum(tasks.end[last], end) - np.maximum(tasks.ts[last], begin)
+    busy = work.within(begin, end) >= _WORKED_SHARE * (end - begin)
+    return np.asarray(busy & ended_with(tasks, begin, end) & ((begun == over) | (2 * filled >= end - begin)))
+
+
+def _found(
+    times: Ints, nodes: Ints, tasks: Tasks, mine: NDArray[np.bool_], launch: Ints, launch_ts: Ints
+) -> None:  # fmt: skip
+    """The nodes that tasks were launched from."""
+    if not len(times):
+        return
+    at = np.searchsorted(times, tasks.anchor[mine], "right") - 1
+    launch[mine] = np.where(at >= 0, nodes[at], -1)
+    launch_ts[mine] = np.where(at >= 0, times[at], 0)
+
+
+def _queue(
+    draft: Draft, index: int, rows: Rows, puts: Ints, of: NDArray[np.bool_], of_tasks: NDArray[np.bool_],
+    times: Ints, nodes: Ints,
+) -> tuple[Ints, Ints, Ints]:  # fmt: skip
+    """The chain of one queue thread; returns its moments, their nodes and what they are."""
+    queued, inside = rows.queued, _distinct(rows.tasks.anchor[of_tasks])
+    begin, end, span, put = queued.ts[of], queued.end[of], queued.span[of], puts[of]
+    inside = inside[~np.isin(inside, end, kind="sort")]
+    time = np.concatenate((end, begin, inside))
+    what = np.repeat([_END, _BEGIN, _INSIDE], [len(end), len(begin), len(inside)])
+    order = np.lexsort((what, time))
+    number = np.empty(len(order), np.int64)
+    spans = np.concatenate((span, span, np.full(len(inside), -1, np.int64)))
+    number[order] = draft.nodes(time[order], index, spans[order])
+    chain, moments, kinds = number[order], time[order], what[order]
+    rests, gaps = (kinds[1:] == _BEGIN) & (kinds[:-1] == _END), np.diff(moments)
+    draft.edges(chain[:-1][~rests], chain[1:][~rests], gaps[~rests], BUSY)
+    starts, has = number[len(end) : len(end) + len(begin)], put >= 0
+    before = np.concatenate(([np.iinfo(np.int64).min], end))[: len(end)]
+    kept = has & (put < before)  # it had to wait for the one before
+    taken = (begin - put)[has & ~kept]
+    usual, most = usual_of(taken if len(taken) else (begin - put)[has])
+    draft.edges(nodes[np.searchsorted(times, put[has])], starts[has], usual, QUEUE, most)
+    least, more = usual_of((begin - before)[kept])
+    draft.edges(chain[:-1][rests], chain[1:][rests], min(least, usual), QUEUE, min(more, most))
+    return moments, chain, kinds
+
+
+def _distinct(values: Ints) -> Ints:
+    """Sorted, each once; np.unique hashes, which takes ten times as long for what is nearly sorted."""
+    values = np.sort(values, kind="stable")
+    return values[np.concatenate(([True], values[1:] != values[:-1]))[: len(values)]]
+
+
+def usual_of(values: Ints) -> tuple[int, int]:
+    """What something usually takes, and what it may take without looking odd."""
+    if not len(values):
+        return 0, 0
+    return int(np.quantile(values, 0.5, method="lower")), int(np.quantile(values, 0.9, method="higher"))

@@ -1,0 +1,1 @@
+"""What a night measures: its steps, one process each, and their numbers."""

@@ -1,0 +1,24 @@
+"""The numbers that a loaded run gives to the history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npulens.app.nightly.gathering.results import Result, Value
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import history_run
+from npulens.ingest.store import runs as stores
+
+
+def of_run(store: Path, run_id: str) -> Result:
+    """What a run measured, on what, and under which conditions."""
+    info = stores.resolve(store, run_id)
+    found = history_run.numbers(store, info)
+    if found is None:
+        raise IngestError("unknown_run", f"run {run_id} was deleted while the night looked at it")
+    identity, points = found
+    return Result(
+        {point.metric: Value(point.value, point.unit, point.better) for point in points}, identity.hardware,
+        identity.host, identity.shapes, identity.configuration, dict(points[0].covariates) if points else {},
+        info.run_id, info.baseline, info.reason or "",
+    )  # fmt: skip

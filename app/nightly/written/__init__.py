@@ -1,0 +1,1 @@
+"""What a night leaves for people and scripts: HTML, Markdown, JUnit, messages."""

@@ -1,0 +1,167 @@
+"""One HTML page of a night that needs nothing else: no network, no script; made to be forwarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from npulens.analysis.say import share
+from npulens.app.nightly.night import ORDER, Night, Row
+from npulens.app.nightly.written import drawing, figures, night_text
+from npulens.app.report.as_html import framed
+from npulens.app.report.tongue import Tongue, text
+from npulens.app.text.i18n import say
+
+#: Rows of the chart of movers, and parts of a change that are drawn.
+_MOVERS, _PARTS = 16, 8
+#: A page of more rows than this leaves out charts of what did not move; the table holds everything.
+_DEFINED = ("regressed", "machine", "same", "ambiguous", "young")
+
+
+def write(night: Night, langs: tuple[str, ...]) -> str:
+    """The page."""
+    tongue = Tongue(langs)
+    title = text(say(langs[0], "nightly.title", night_text.named(night)))
+    style = files("npulens.app.nightly.written").joinpath("night.css").read_text("utf-8")
+    return framed(title, langs, "".join(_body(night, tongue)), style)
+
+
+def _body(night: Night, tongue: Tongue) -> Iterator[str]:
+    yield f"<h1>{tongue.say('nightly.title', night_text.named(night))}</h1>"
+    yield f'<p class="answer o-{night.outcome}">{tongue.of(lambda lang: night_text.headline(night, lang))}</p>'
+    yield f"<p>{tongue.of(lambda lang: night_text.counts(night, lang))}</p>"
+    if link := night_text.link(night, "Nights", {"night": night.label, "name": night.name}):
+        yield f"<p>{_link(link, tongue.say('nightly.open_night'))}</p>"
+    yield from _lost(night, tongue)
+    rows = night_text.moved(night)
+    yield f"<h2>{tongue.say('nightly.moved')}</h2>"
+    if not rows:
+        yield f"<p>{tongue.say('nightly.moved_none')}</p>"
+    for row in rows:
+        yield "".join(_article(night, row, tongue))
+    yield from _movers(night, tongue)
+    yield f"<h2>{tongue.say('nightly.everything')}</h2>{_table(night, tongue)}"
+    yield f"<h2>{tongue.say('nightly.tasks')}</h2>{_tasks(night, tongue)}"
+    yield _definitions(tongue)
+    made = {"version": night.made_by, "took": figures.length(night.seconds), "budget": figures.length(night.budget_s)}
+    yield f"<footer>{tongue.say('nightly.made', made)}</footer>"
+
+
+def _lost(night: Night, tongue: Tongue) -> Iterator[str]:
+    wrong = [task for task in night.tasks if task.status != "done"]
+    if not wrong and not night.notices:
+        return
+    yield f"<h2>{tongue.say('nightly.lost')}</h2><ul>"
+    for task in wrong:
+        yield f"<li>{tongue.of(lambda lang, t=task: night_text.failure(t, lang))}</li>"
+    for notice in night.notices:
+        yield f"<li>{tongue.of(lambda lang, n=notice: night_text.said(n, lang))}</li>"
+    yield "</ul>"
+
+
+def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
+    name = tongue.of(lambda lang: f"{row.task} · {figures.metric(lang, row.metric)}")
+    yield (f'<article><header><b class="t-{row.verdict}">{text(figures.change(row.ratio))}</b>'
+           f'<span class="tag t-{row.verdict}">{tongue.say(f"nightly.verdict_{row.verdict}")}</span>'
+           f'<span class="quiet">{text(figures.interval(row))}</span>'
+           f'<span class="quiet">{tongue.of(lambda lang: night_text.judged_by(row, lang))}</span>'
+           "</header>")  # fmt: skip
+    since = f", {tongue.say('nightly.since', {'night': row.since})}" if row.since else ""
+    yield f"<h3>{name}</h3><p>{tongue.of(lambda lang: night_text.was(row, lang))}{since}</p>"
+    yield f'<p class="quiet">{text(row.where)}</p>'
+    if picture := drawing.series(row, tongue):
+        yield f"<figure>{picture}</figure>"
+    reasons = [tongue.of(lambda lang, i=i: night_text.why(row, lang)[i]) for i in range(len(night_text.why(row, "en")))]
+    if reasons:
+        yield f"<h4>{tongue.say('nightly.why')}</h4><ul>{''.join(f'<li>{reason}</li>' for reason in reasons)}</ul>"
+    if row.confirm:
+        yield f"<p>{tongue.say('nightly.confirm')}</p><pre><code>{text(row.confirm)}</code></pre>"
+    yield _parts(row, tongue)
+    links = _links(night, row, tongue)
+    yield (f'<p class="links">{" ".join(links)}</p>' if links else "") + "</article>"
+
+
+def _parts(row: Row, tongue: Tongue) -> str:
+    """Kernels, gaps, copies and transfers that the change consists of; with the rest they are the change."""
+    if not row.parts:
+        return ""
+    most = max(abs(part.delta_ns) for part in row.parts)
+    lines = "".join(
+        f"<tr><td>{tongue.of(lambda lang, p=part: night_text.part(p, lang))}</td>"
+        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
+        f'<td class="bar">{drawing.part(part.delta_ns, most)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
+        for part in row.parts[:_PARTS]
+    )
+    rest = sum(part.delta_ns for part in row.parts[_PARTS:]) + row.rest_ns
+    sums = (("others", rest), ("residual", row.residual_ns or 0), ("whole", row.parts_ns or 0))
+    lines += "".join(f'<tr><td colspan="3">{tongue.say(f"nightly.{name}")}</td><td class="n">{_signed(ns)}</td></tr>'
+                     for name, ns in sums)  # fmt: skip
+    return f'<h4>{tongue.say("nightly.parts")}</h4><div class="wide"><table>{lines}</table></div>'
+
+
+def _signed(ns: int) -> str:
+    return text(("+" if ns > 0 else "") + figures.number(ns, "ns"))
+
+
+def _links(night: Night, row: Row, tongue: Tongue) -> list[str]:
+    wanted = [("History", "open_history", {"identity": row.identity, "metric": row.metric})]
+    if row.run_id:
+        wanted.append(("", "open_run", {"run": row.run_id}))
+    if row.run_id and row.base_run:
+        wanted.append(("Compare", "open_compare", {"head": row.run_id, "base": row.base_run}))
+    found = ((night_text.link(night, page, query), key) for page, key, query in wanted)
+    return [_link(link, tongue.say(f"nightly.{key}")) for link, key in found if link]
+
+
+def _link(link: str, label: str) -> str:
+    return f'<a href="{text(link)}" rel="noreferrer">{label}</a>'
+
+
+def _movers(night: Night, tongue: Tongue) -> Iterator[str]:
+    known = [row for row in night.rows if row.ratio is not None]
+    shown = sorted(known, key=lambda row: -abs((row.ratio or 1) - 1))[:_MOVERS]
+    if shown:
+        yield f"<h2>{tongue.say('nightly.movers')}</h2><figure>{drawing.movers(shown, tongue)}</figure>"
+        yield f'<p class="quiet">{tongue.say("nightly.movers_note")}</p>'
+
+
+def _table(night: Night, tongue: Tongue) -> str:
+    rows = sorted(night.rows, key=lambda row: (ORDER.index(row.verdict), row.task, row.metric))
+    heads = (("task", 0), ("metric", 0), ("verdict", 0), ("change", 1), ("interval", 1), ("tonight", 1), ("before", 1),
+             ("noise", 1), ("by", 0), ("why", 0))  # fmt: skip
+    body = "".join(
+        f"<tr><td>{text(row.task)}</td><td>{tongue.of(lambda lang, r=row: figures.metric(lang, r.metric))}</td>"
+        f'<td class="t-{row.verdict}">{tongue.say(f"nightly.verdict_{row.verdict}")}</td>'
+        f'<td class="n">{text(figures.change(row.ratio))}</td><td class="n">{text(figures.interval(row))}</td>'
+        f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
+        f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
+        f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
+        f"<td>{tongue.of(lambda lang, r=row: night_text.judged_by(r, lang))}</td>"
+        f"<td>{tongue.of(lambda lang, r=row: ' '.join(night_text.why(r, lang)))}</td></tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table class="rows">{_head(tongue, heads)}{body}</table></div>'
+
+
+def _tasks(night: Night, tongue: Tongue) -> str:
+    heads = (("task", 0), ("status", 0), ("sessions", 1), ("took", 1), ("why", 0))
+    body = "".join(
+        f"<tr><td>{text(task.name)}</td><td>{tongue.say(f'nightly.status_{task.status}')}</td>"
+        f'<td class="n">{task.done}/{task.planned}</td><td class="n">{figures.length(task.seconds)}</td>'
+        f"<td>{tongue.of(lambda lang, t=task: night_text.said(t.reason, lang) if t.reason else '')}</td></tr>"
+        for task in night.tasks
+    )
+    return f'<div class="wide"><table>{_head(tongue, heads)}{body}</table></div>'
+
+
+def _head(tongue: Tongue, heads: tuple[tuple[str, int], ...]) -> str:
+    cells = (f'<th{" class=n" if right else ""}>{tongue.say(f"nightly.col_{name}")}</th>' for name, right in heads)
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _definitions(tongue: Tongue) -> str:
+    terms = "".join(
+        f"<dt><b>{tongue.say(f'nightly.verdict_{word}')}</b></dt><dd>{tongue.say(f'nightly.def_{word}')}</dd>"
+        for word in _DEFINED
+    )
+    return f"<h2>{tongue.say('nightly.definitions')}</h2><dl>{terms}</dl>"

@@ -1,0 +1,101 @@
+"""A night in sentences; reports, messages and the page say the same ones. Nothing here is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task
+from npulens.app.nightly.written import figures
+from npulens.app.text.i18n import known, say
+from npulens.app.text.wording import of, plain
+
+
+def named(night: Night) -> dict[str, object]:
+    """What a title is filled with."""
+    return {"name": night.name, "label": night.label}
+
+
+def headline(night: Night, lang: str) -> str:
+    """The one sentence to take away."""
+    shown = "regressed" if night.outcome == "regressed" else "improved"
+    told = say(lang, f"nightly.headline_{night.outcome}", {"n": len(night.of(shown))})
+    return told + (say(lang, "nightly.headline_outside", {"n": len(night.outside)}) if night.outside else "")
+
+
+def counts(night: Night, lang: str) -> str:
+    """How many metrics ended how."""
+    many = {verdict: len(night.of(verdict)) for verdict in ("regressed", "machine", "improved")}
+    for verdict in ("same", "ambiguous", "young"):
+        many[verdict] = sum(row.verdict == verdict for row in night.rows)
+    all_of_them = {"metrics": len(night.rows), "tasks": len(night.tasks), "known": len(night.rows) - sum(many.values())}
+    return say(lang, "nightly.counts", many | all_of_them)
+
+
+def moved(night: Night) -> list[Row]:
+    """The rows that this night is about, the gravest first."""
+    found = [*(row for verdict in ("regressed", "machine", "improved") for row in night.of(verdict)), *night.outside]
+    # The step first: what it is made of moves with it.
+    return sorted(found, key=lambda row: (
+        ORDER.index(row.verdict), not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
+    ))  # fmt: skip
+
+
+def said(sentence: Said, lang: str) -> str:
+    """A sentence; names in it come from strangers."""
+    return plain(say(lang, f"nightly.{sentence.key}", sentence.values))
+
+
+def notices(night: Night, lang: str) -> list[str]:
+    return [said(notice, lang) for notice in night.notices]
+
+
+def failures(night: Night, lang: str) -> list[str]:
+    """The tasks that are not done, and why."""
+    return [failure(task, lang) for task in night.tasks if task.status != "done"]
+
+
+def failure(task: Task, lang: str) -> str:
+    status = say(lang, f"nightly.status_{task.status}")
+    why = f": {said(task.reason, lang)}" if task.reason else ""
+    return f"{task.name}: {status} ({task.done}/{task.planned}){why}"
+
+
+def why(row: Row, lang: str) -> list[str]:
+    """What changed in the same night, or what would settle the matter."""
+    found = [say(lang, "nightly.machine_means")] if row.verdict == "machine" and row.hints else []
+    if row.verdict == "machine" and not row.hints:
+        found.append(say(lang, "nightly.machine_pairs"))
+    for hint in row.hints:
+        values = {"name": hint.name, "before": hint.before or "–", "after": hint.after or "–"}
+        found.append(say(lang, "nightly.hint_machine" if hint.machine else "nightly.hint", values))
+    if row.settles is not None:
+        found.append(said(row.settles, lang))
+    return found
+
+
+def part(share: Share, lang: str) -> str:
+    """The name of a part of a change; causes of gaps and directions of copies in words."""
+    causes = {**CAUSES, **GAP_ONLY}
+    if share.kind == "gap" and share.what in causes:
+        return of(lang, causes[share.what])
+    key = f"verdict.{share.what}"
+    return say(lang, key) if share.kind in ("gap", "copy") and known(key) else plain(share.what)
+
+
+def was(row: Row, lang: str) -> str:
+    """Before and now in one sentence."""
+    values = {"before": figures.number(row.level, row.unit), "now": figures.number(row.value, row.unit)}
+    return say(lang, "nightly.against_base" if row.by == "pairs" else "nightly.was", values)
+
+
+def judged_by(row: Row, lang: str) -> str:
+    return say(lang, f"nightly.by_{row.by}", {"n": row.n})
+
+
+def link(night: Night, page: str, query: Mapping[str, str]) -> str:
+    """A page of the dashboard; empty where the configuration names none."""
+    if not night.dashboard.startswith(("http://", "https://")):
+        return ""
+    return f"{quote(night.dashboard.rstrip('/'), safe=':/@[]?&=%~')}/{page}?{urlencode(query)}"

@@ -1,0 +1,199 @@
+"""What is compared with what: runs, or ranks or steps of the chosen run, one or several a side. The link keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import streamlit as st
+
+from npulens.analysis import split
+from npulens.app import context
+from npulens.app.context import Context
+from npulens.app.pages.compare import narrow as compare_narrow
+from npulens.app.pages.compare.half import Half, Pair, Part
+from npulens.app.panels import run_list
+from npulens.app.text import i18n, wording
+from npulens.ingest.store.runs import RunInfo
+
+WAYS = ("runs", "ranks", "steps")
+T = TypeVar("T", bound=Hashable)
+
+
+
+def show(ctx: Context) -> Pair | None:
+    """The controls; None where there is nothing to compare in the chosen way."""
+    by = _way(ctx)
+    if by == "runs":
+        return _runs(ctx)
+    assert ctx.run is not None
+    rows = context.measured(ctx, split.breakdown)
+    return _ranks(ctx, rows) if by == "ranks" else _steps(ctx, rows)
+
+
+def _way(ctx: Context) -> str:
+    wanted = st.query_params.get("by")
+    usual = "runs" if len(ctx.runs) > 1 else "ranks" if ctx.run and len(ctx.run.ranks) > 1 else "steps"
+    chosen = st.segmented_control(
+        ctx.say("compare.by"), WAYS, default=wanted if wanted in WAYS else usual, required=True, key="compare_by",
+        format_func=lambda way: ctx.say(f"compare.by_{way}"),
+    )  # fmt: skip
+    way = chosen or usual
+    if wanted is not None and way != wanted:
+        for key in ("base", "head", "turns", *compare_narrow.KEYS):
+            st.query_params.pop(key, None)
+    st.query_params["by"] = way
+    return way
+
+
+def _sides(
+    ctx: Context, options: Sequence[T], usual: tuple[T, T], says: Callable[[T], str], by: str
+) -> tuple[tuple[T, ...], tuple[T, ...]] | None:
+    """Two choices of one or several, and the button that swaps them; None while one of them is empty."""
+    named = {str(option): option for option in options}
+    picked, lost = [], list[str]()
+    for key, other in zip(("base", "head"), usual, strict=True):
+        asked = [text for text in st.query_params.get(key, "").split(",") if text]
+        lost += [text for text in asked if text not in named]
+        picked.append([named[text] for text in dict.fromkeys(asked) if text in named] or [other])
+    if "base" not in st.query_params and picked[0][0] in picked[1]:
+        picked[0] = [next((option for option in options if option not in picked[1]), picked[0][0])]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for place, key in enumerate(("base", "head")):
+            turn = st.session_state.get("compare_turn", 0)
+            picked[place] = st.multiselect(
+                ctx.say(f"compare.{key}"), options, default=picked[place], format_func=says,
+                key=f"compare_{key}_{by}_{turn}_{ctx.lang}_{hash(tuple(options))}",
+                help=ctx.say("compare.several_help"), placeholder=ctx.say("compare.choose"),
+            )  # fmt: skip
+            st.query_params[key] = ",".join(map(str, picked[place]))
+        st.button(ctx.say("compare.swap"), icon=":material/swap_horiz:", key="compare_swap", on_click=_swap)
+    for name in lost:
+        st.text(ctx.say("compare.unknown", {"name": wording.plain(name)}))
+    if not all(picked):
+        st.text(ctx.say("compare.none_chosen"))
+        return None
+    return tuple(picked[0]), tuple(picked[1])
+
+
+def _swap() -> None:
+    """What stands in the address changes sides, and the controls begin anew with it."""
+    for base, head in (("base", "head"), *compare_narrow.SIDES):
+        texts = st.query_params.pop(base, None), st.query_params.pop(head, None)
+        for key, text in zip((head, base), texts, strict=True):
+            if text is not None:
+                st.query_params[key] = text
+    st.session_state["compare_turn"] = st.session_state.get("compare_turn", 0) + 1
+
+
+def _runs(ctx: Context) -> Pair | None:
+    if len(ctx.runs) < 2 or ctx.run is None:
+        st.text(ctx.say("compare.one_run"))
+        return None
+    by_id = {run.run_id: run for run in ctx.runs}
+    other = next(run.run_id for run in ctx.runs if run != ctx.run)
+    chosen = _sides(
+        ctx, list(by_id), (other, ctx.run.run_id),
+        lambda run_id: wording.plain(run_list.name(ctx, by_id[run_id])), "runs",
+    )  # fmt: skip
+    narrow = compare_narrow.show(ctx)
+    if chosen is None or narrow is None:
+        return None
+    base, head = (
+        Half(replace(ctx, run=by_id[ids[0]]), _several(ctx, [by_id[each] for each in ids]),
+             tuple(Part(by_id[each], ranks, steps) for each in ids))
+        for ids, (ranks, steps) in zip(chosen, narrow, strict=True)
+    )  # fmt: skip
+    if max(map(len, chosen)) > 1 and set(chosen[0]) & set(chosen[1]):
+        st.text("◐ " + ctx.say("compare.overlap"))
+    pair = Pair("runs", base, head, len(chosen[0]) == len(chosen[1]) > 1 and _turns(ctx))
+    if any(steps is not None for _, steps in narrow):  # who names steps means them
+        return pair
+    return _warm(ctx, _steps_on_both(pair))
+
+
+def _several(ctx: Context, runs: Sequence[RunInfo]) -> str:
+    name = run_list.name(ctx, runs[0])
+    return name if len(runs) == 1 else ctx.say("compare.several", {"name": name, "more": len(runs) - 1})
+
+
+def _turns(ctx: Context) -> bool:
+    """Whether the n-th runs of both sides belong together. Clocks say so by themselves, where captures have them."""
+    turns = st.toggle(ctx.say("compare.in_turns"), value=st.query_params.get("turns") == "1", key="compare_turns",
+                      help=ctx.say("compare.in_turns_help"))  # fmt: skip
+    if turns:
+        st.query_params["turns"] = "1"
+    else:
+        st.query_params.pop("turns", None)
+    return turns
+
+
+def _ranks(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
+    """By default the rank that computes least, and the one that computes most."""
+    run = ctx.run
+    computing = {row.rank: row.computing_ns for row in rows if row.step is None}
+    if run is None or len(computing) < 2:
+        st.text(ctx.say("compare.one_rank"))
+        return None
+    order = sorted(computing, key=lambda rank: (computing[rank] or 0, rank))
+    chosen = _sides(ctx, sorted(computing), (order[0], order[-1]), lambda rank: ctx.say(
+        "compare.rank_option", {"rank": rank, "length": i18n.duration(computing[rank])}), "ranks")  # fmt: skip
+    if chosen is None:
+        return None
+    every = [{row.step for row in rows if row.rank == rank and row.step is not None} for rank in chosen[0] + chosen[1]]
+    common = tuple(sorted(set.intersection(*every))) or None
+    base, head = (Half(ctx, ctx.say("compare.rank", {"rank": i18n.ranges(ranks)}), (Part(run, ranks, common),))
+                  for ranks in map(_sorted, chosen))  # fmt: skip
+    return _warm(ctx, _steps_on_both(Pair("ranks", base, head)))
+
+
+def _steps(ctx: Context, rows: Sequence[split.Row]) -> Pair | None:
+    """By default the shortest step, and the longest."""
+    run, longest = ctx.run, dict[int, int]()
+    for row in rows:
+        if row.step is not None:
+            longest[row.step] = max(longest.get(row.step, 0), row.dur_ns or 0)
+    if run is None or len(longest) < 2:
+        st.text(ctx.say("compare.one_step"))
+        return None
+    order = sorted(longest, key=lambda step: (longest[step], step))
+    chosen = _sides(ctx, sorted(longest), (order[0], order[-1]), lambda step: ctx.say(
+        "compare.step_option", {"step": step, "length": i18n.duration(longest[step])}), "steps")  # fmt: skip
+    if chosen is None:
+        return None
+    every = [{row.rank for row in rows if row.step == step and row.dur_ns} for step in chosen[0] + chosen[1]]
+    common = tuple(sorted(set.intersection(*every))) or None
+    base, head = (Half(ctx, ctx.say("compare.step", {"step": i18n.ranges(steps)}), (Part(run, common, steps),))
+                  for steps in map(_sorted, chosen))  # fmt: skip
+    return Pair("steps", base, head)
+
+
+def _sorted(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(numbers))
+
+
+def _warm(ctx: Context, pair: Pair) -> Pair:
+    """Without the steps that are warm-up, unless the visitor wants them."""
+    halves = (pair.base, pair.head)
+    cold = [half.cold() for half in halves]
+    if pair.by == "ranks":  # both keep the same steps
+        cold = [[tuple(sorted({*cold[0][0], *cold[1][0]}))]] * 2
+    said = [sorted({step for steps in each for step in steps}) for each in cold]
+    if not any(said):
+        return pair
+    what = ctx.say("shell.comma").join(
+        ctx.say("verdict.leave_out_which", {"steps": i18n.ranges(steps), "side": wording.plain(half.name)})
+        for half, steps in zip(halves, said, strict=True) if steps
+    )
+    if not st.toggle(ctx.say("verdict.leave_out", {"what": what}), value=True, key="compare_warm",
+                     help=ctx.say("verdict.leave_out_help")):  # fmt: skip
+        return pair
+    return replace(pair, base=pair.base.without(cold[0]), head=pair.head.without(cold[1]))
+
+
+def _steps_on_both(pair: Pair) -> Pair:
+    """Steps if every run of both sides has them, else whole captures."""
+    if not pair.base.empty and not pair.head.empty:
+        return pair
+    return replace(pair, base=pair.base.entire(), head=pair.head.entire())

@@ -1,0 +1,78 @@
+"""A table whose rows can be chosen with a click on any cell, and the columns that pages about device work share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+from streamlit.elements.lib.column_types import ColumnConfig
+
+from npulens.app.panels import cells
+
+#: A row is this high, and a table shows so many of them before it scrolls.
+_ROW_PX, _MOST_ROWS = 35, 10
+
+
+def pick(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], key: str, about: str, most: int = _MOST_ROWS) -> int:
+    """Draws the columns in their order; the place of the chosen row, at first 0."""
+    known = f"{key}_at"
+    st.dataframe(
+        cells.safe(frame[list(columns)]), hide_index=True, key=key, column_config=dict(columns), alt=about,
+        placeholder=cells.ABSENT,
+        on_select=lambda: _remember(key, known), selection_mode=("single-row-required", "single-cell"),
+        selection_default={"selection": {"rows": [0]}}, row_height=_ROW_PX,
+        height=_ROW_PX * (min(len(frame), most) + 1) + 3,
+    )  # fmt: skip
+    found = st.session_state.get(known, 0)
+    return found if isinstance(found, int) and found < len(frame) else 0
+
+
+def _remember(key: str, known: str) -> None:
+    """A click on the mark of a row or on any of its cells; what changed last is what is meant."""
+    selection = st.session_state[key]["selection"]
+    before = st.session_state.get(known, 0)
+    clicked = [*(row for row, _ in selection["cells"]), *selection["rows"]]
+    st.session_state[known] = next((row for row in clicked if row != before), before)
+
+
+def text(head: str, help_: str | None = None, wide: bool = False) -> ColumnConfig:
+    return st.column_config.TextColumn(head, help=help_, width="large" if wide else None)
+
+
+def count(head: str, help_: str | None = None) -> ColumnConfig:
+    return st.column_config.NumberColumn(head, help=help_, format="localized")
+
+
+def micro(head: str, help_: str | None = None) -> ColumnConfig:
+    """A length in whole nanoseconds, shown in microseconds: `in_us` makes the column."""
+    return st.column_config.NumberColumn(head, help=help_, format="%,.2f µs")
+
+
+def milli(head: str, help_: str | None = None) -> ColumnConfig:
+    return st.column_config.NumberColumn(head, help=help_, format="%,.3f ms")
+
+
+def share(head: str, help_: str | None = None, most: float = 1.0) -> ColumnConfig:
+    """A share as a bar; `most` fills it."""
+    return st.column_config.ProgressColumn(head, help=help_, format="percent", min_value=0.0, max_value=most)
+
+
+def percent(head: str, help_: str | None = None) -> ColumnConfig:
+    return st.column_config.NumberColumn(head, help=help_, format="percent")
+
+
+def in_us(frame: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
+    """The frame with these lengths in microseconds; a thousandth of a microsecond stays exact in 64 bits."""
+    return frame.assign(**{name: frame[name] / 1e3 for name in names})
+
+
+def in_ms(frame: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
+    """The frame with these lengths in milliseconds."""
+    return frame.assign(**{name: frame[name] / 1e6 for name in names})
+
+
+def plain(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], about: str) -> None:
+    """Draws the columns in their order, with nothing to choose."""
+    st.dataframe(cells.safe(frame[list(columns)]), hide_index=True, column_config=dict(columns), alt=about,
+                 placeholder=cells.ABSENT)  # fmt: skip

@@ -1,0 +1,242 @@
+"""Two sides of a comparison from the store, and what is said of them, for the terminal and for scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from npulens.analysis import views
+from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.look import alike, compare
+from npulens.analysis.regression.change import Contribution
+from npulens.analysis.regression.compared import Compared, warm_up
+from npulens.analysis.regression.pieces import Measured, NotExact, measure
+from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict
+from npulens.app.text import i18n, wording
+from npulens.app.text.i18n import say
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.runs import RunInfo
+
+Numbers = tuple[int, ...] | None
+_COLOURS = {"regressed": "red", "improved": "green", "same": "green", "ambiguous": "yellow"}
+_BAR = 16  # columns the largest contribution takes
+_WIDEST = 60  # columns of a name
+_SURE = 24  # columns of an interval
+
+
+@dataclass(frozen=True)
+class Half:
+    """One side: its runs as measured, and the steps left out as warm-up of any of them."""
+
+    name: str
+    runs: tuple[Measured, ...]
+    warm: tuple[int, ...]
+
+
+def named(store: Path, text: str) -> list[RunInfo]:
+    """The runs that a side names: one, or several between commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1 and all(parts):
+        return [stores.resolve(store, part) for part in parts]
+    return [stores.resolve(store, text)]
+
+
+def halves(
+    store: Path, names: tuple[str, str], ranks: tuple[Numbers, Numbers], steps: tuple[Numbers, Numbers], warm: bool
+) -> tuple[Half, Half]:
+    """Both sides: their steps, or whole captures where one has none. ``warm``: warm-up steps stay in."""
+    runs = [named(store, text) for text in names]
+    for whole in (False, True):
+        found = [
+            _half(store, *side, warm or whole, whole) for side in zip(names, runs, ranks, steps, strict=True)
+        ]  # fmt: skip
+        if all(one.side.windows for half in found for one in half.runs):
+            return found[0], found[1]
+        if not whole and any(chosen is not None for chosen in steps):
+            break
+    lost = next(half.name for half in found if not all(one.side.windows for one in half.runs))
+    raise IngestError("nothing_to_compare", f"{lost!r} has no time to compare: no such rank or step, or no step and "
+                                            "no device activity was recorded")  # fmt: skip
+
+
+def _half(store: Path, name: str, runs: Sequence[RunInfo], ranks: Numbers, steps: Numbers, warm: bool,
+          whole: bool) -> Half:  # fmt: skip
+    found, left_out = [], set[int]()
+    for run in runs:
+        con = stores.open_run(store, run.run_id)
+        try:
+            views.install(con)
+            cold = () if warm or steps is not None else warm_up(compare.side(con, ranks, None, False))
+            left_out |= set(cold)
+            found.append(measure(con, ranks, kept(con, ranks, cold) if cold else steps, whole))
+        except NotExact as error:
+            raise IngestError("not_exact", str(error), run.run_id) from error
+        finally:
+            con.close()
+    return Half(name, tuple(found), tuple(sorted(left_out)))
+
+
+def kept(con: Any, ranks: Numbers, cold: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps that are no warm-up."""
+    return tuple(step for step in compare.side(con, ranks, None, False).steps if step not in cold)
+
+
+def as_dict(found: Compared, halves: tuple[Half, Half]) -> dict[str, Any]:
+    """The keys that `npulens compare --json` promises."""
+    said, change = found.verdict, found.change
+    ids = [[one.side.about.run_id for one in half.runs] for half in halves]
+    return {
+        "base": ids[0][0] if len(ids[0]) == 1 else ids[0], "head": ids[1][0] if len(ids[1]) == 1 else ids[1],
+        "metric": found.metric, "verdict": said.said, "base_ns": change.base_ns, "head_ns": change.head_ns,
+        "delta_ns": change.delta_ns, "delta_share": change.delta_share,
+        "interval": None if said.low is None or said.high is None else [said.low - 1, said.high - 1],
+        "log_interval": said.log_interval, "p": said.p, "n": said.n, "method": said.method,
+        "separate_batches": found.batches, "settles": None if said.settles is None else asdict(said.settles),
+        "contributions": [{
+            "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns,
+            "interval_ns": one.interval_ns and list(one.interval_ns), "base_ns": one.base_ns,
+            "head_ns": one.head_ns, "base_count": one.base_count, "head_count": one.head_count, "state": one.state,
+            "before": one.before or None, "shapes": one.shapes or None, "dtypes": one.dtypes or None,
+        } for one in change.contributions],
+        "residual_ns": change.residual_ns, "told_apart": list(change.told),
+        "warm_up": {"base": list(halves[0].warm), "head": list(halves[1].warm)},
+        "steps": [asdict(pair) for pair in found.steps],
+    }  # fmt: skip
+
+
+def answer(found: Compared, lang: str) -> str:
+    """The verdict with the change, in one sentence."""
+    change = found.change
+    return say(lang, "verdict.change", {
+        "word": say(lang, f"verdict.{found.verdict.said}"), "base": i18n.duration(change.base_ns),
+        "head": i18n.duration(change.head_ns), "change": signed(change.delta_ns), "share": percent(change.delta_share),
+    })  # fmt: skip
+
+
+def reasons(found: Compared, lang: str, margin: float, alpha: float, drift: float) -> Iterator[str]:
+    """The interval, how it came about, what it cannot say, what would settle it."""
+    said = found.verdict
+    values = {"n": said.n, "margin": i18n.share(round(margin * 10**6), 10**6), "drift": percent(drift)}
+    if said.low is None or said.high is None:
+        yield say(lang, "verdict.no_interval", values)
+    else:
+        meaning = f"verdict.means_{said.said}"
+        yield say(lang, "verdict.interval", {
+            "sure": f"{100 * (1 - alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
+        }) + (" " + say(lang, meaning, values) if i18n.known(meaning) else "")  # fmt: skip
+    yield say(lang, f"verdict.method_{said.method}" + ("_drift" if drift and said.method == "captures" else ""), values)
+    if found.batches:
+        yield say(lang, "verdict.batches")
+    yield from settles(said, lang)
+
+
+def settles(said: Verdict, lang: str) -> Iterator[str]:
+    """What would settle it, if anything is left to settle."""
+    if said.settles is not None and said.settles.n is None:
+        yield say(lang, "verdict.settles_never", {"most": f"{MOST_PAIRS:,}"})
+    elif said.settles is not None:
+        key = f"verdict.settles_{said.method}"
+        yield say(lang, key if i18n.known(key) else "verdict.settles_pairs", {"n": said.settles.n})
+
+
+def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, rule: tuple[float, float, float]) -> Any:
+    """Everything for people."""
+    yield click.style(answer(found, lang), bold=True, fg=_COLOURS[found.verdict.said])
+    yield from (f"  {text}" for text in reasons(found, lang, *rule))
+    yield ""
+    for half in halves:
+        yield "  " + _scope(half, lang)
+        if half.warm:
+            yield "  ◐ " + say(lang, "verdict.warm_left", {"steps": i18n.ranges(half.warm),
+                                                          "side": wording.plain(half.name)})  # fmt: skip
+    for note in alike.notes(halves[0].runs[0].side, halves[1].runs[0].side):
+        yield "  ◐ " + wording.note(note, lang)
+    yield ""
+    yield click.style(say(lang, "verdict.made_of"), bold=True)
+    yield from _table(found, lang, most)
+
+
+def _scope(half: Half, lang: str) -> str:
+    sides = [one.side for one in half.runs]
+    key = "verdict.scope_runs" if len(sides) > 1 else "verdict.scope_whole" if sides[0].whole else "verdict.scope"
+    return say(lang, key, {
+        "side": wording.plain(half.name), "runs": len(sides), "n": sum(len(side.steps) for side in sides),
+        "ranks": i18n.ranges(rank for side in sides for rank in side.ranks),
+    })  # fmt: skip
+
+
+def _table(found: Compared, lang: str, most: int) -> Iterator[str]:
+    """The largest contributions with their bars, the others together, and the residual."""
+    change = found.change
+    moved = [one for one in change.contributions if one.delta_ns]
+    shown, others = moved[:most], moved[most:]
+    longest = max([1, *(abs(one.delta_ns) for one in shown)])
+    for one in shown:
+        bar = "█" * max(1, round(_BAR * abs(one.delta_ns) / longest))
+        colour = "red" if one.delta_ns > 0 else "green"
+        sure = interval(one)
+        yield (f"  {signed(one.delta_ns):>10}  {sure:>{_SURE}}  {click.style(f'{bar:<{_BAR}}', fg=colour)}  "
+               f"{called(one, lang)}")  # fmt: skip
+    if others:
+        text = say(lang, "verdict.others", {"n": len(others)})
+        yield f"  {signed(sum(one.delta_ns for one in others)):>10}  {'':<{_SURE + 2 + _BAR}}  {text}"
+    yield f"  {signed(change.residual_ns):>10}  {'':<{_SURE + 2 + _BAR}}  {say(lang, 'verdict.residual')}"
+    yield "  " + say(lang, "verdict.sums", {"delta": f"{change.delta_ns:+,}"})
+    yield "  " + say(lang, "verdict.each_interval" if any(one.interval_ns for one in shown) else "verdict.no_intervals")
+    untold = [kind for kind in ("kernel", "communication", "copy", "unknown", "gap") if kind not in change.told]
+    if untold:
+        comma = say(lang, "shell.comma")
+        yield "  ◐ " + say(lang, "verdict.untold", {
+            "kinds": comma.join(say(lang, f"verdict.kind_{kind}") for kind in untold)})  # fmt: skip
+
+
+def interval(one: Contribution) -> str:
+    """Within which a contribution lies; a dash where too little was repeated to tell."""
+    sure = one.interval_ns
+    return "-" if sure is None else f"[{signed(sure[0])}, {signed(sure[1])}]"
+
+
+def called(one: Contribution, lang: str) -> str:
+    """What a contribution is, in one line."""
+    name = what(one, lang)
+    name = name if len(name) <= _WIDEST or one.kind == "gap" else name[: _WIDEST - 1] + "…"
+    shapes = wording.plain(one.shapes)
+    state = say(lang, f"verdict.state_{one.state}", {
+        "base": f"{one.base_count:.4g}", "head": f"{one.head_count:.4g}",
+    }) if one.state in ("new", "gone", "count", "renamed") and one.kind != "gap" else ""  # fmt: skip
+    before = say(lang, "verdict.was", {"before": short(wording.plain(one.before))[:_WIDEST]}) if one.before else ""
+    parts = [say(lang, f"verdict.kind_{one.kind}"), name, shapes[:_WIDEST], before or state]
+    return " · ".join(part for part in parts if part)
+
+
+def what(one: Contribution, lang: str) -> str:
+    """The name of its thing; causes and directions in words."""
+    causes = {**CAUSES, **GAP_ONLY}
+    if one.kind == "gap" and one.what in causes:
+        return f"{one.what}: {wording.of(lang, causes[one.what])}"
+    if one.kind in ("gap", "copy") and i18n.known(f"verdict.{one.what}"):
+        return say(lang, f"verdict.{one.what}")
+    return short(wording.plain(one.what))
+
+
+def short(name: str) -> str:
+    """A C++ name without what every name of its kind has: return type, outer namespaces, parameters."""
+    name = re.sub(r"\(anonymous namespace\)::|\bat::native::|^void ", "", name)
+    return re.sub(r"(?<=[>\w])\([^()]*\)(?:::\w+)?$", "", name)
+
+
+def signed(ns: float) -> str:
+    """A change with its sign: +27.6 ms, −0.4 µs."""
+    whole = round(ns)
+    return f"{'+' if whole > 0 else '−' if whole < 0 else '±'}{i18n.duration(abs(whole))}"
+
+
+def percent(share: float | None) -> str:
+    """A change as a share with its sign: +2.3 %."""
+    return "–" if share is None else f"{100 * share:+.3g} %".replace("-", "−")

@@ -1,0 +1,123 @@
+"""Two languages, and numbers as people write them.
+
+Every text on the screen is a pair (English, Chinese) and is asked for as "part.key". A part is a file of
+app/text/words, or words.py in the folder of a page: a new page brings its own and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+
+from npulens.app import pages
+from npulens.app.text import words
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+_NOTHING: Mapping[str, object] = {}
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+_OLDEST_WALL_CLOCK_NS = 10**18  # September 2001; anything smaller counts from an unknown zero
+
+
+@cache
+def texts() -> dict[str, tuple[str, str]]:
+    """Every text of the screen by its full key."""
+    found: dict[str, tuple[str, str]] = {}
+    for part, module in parts().items():
+        pairs: dict[str, tuple[str, str]] = module.TEXT
+        found.update({f"{part}.{key}": pair for key, pair in pairs.items()})
+    return found
+
+
+@cache
+def parts() -> dict[str, ModuleType]:
+    """The files of words by the name that their keys begin with: those of text/words, and words.py of a page."""
+    shared = {module.name: f"{words.__name__}.{module.name}" for module in pkgutil.iter_modules(words.__path__)}
+    own = {module.name: f"{pages.__name__}.{module.name}.words" for module in pkgutil.iter_modules(pages.__path__)}
+    own |= {name: f"npulens.app.{name}.words" for name in ("nightly", "timeline")}
+    there = {name: full for name, full in own.items() if find_spec(full) is not None}
+    return {name: importlib.import_module(full) for name, full in {**shared, **there}.items()}
+
+
+def say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
+    """The text of ``key``; with ``n`` of one it takes the singular ``key.one`` where there is one."""
+    found = texts()
+    if values.get("n") == 1 and f"{key}.one" in found:
+        key = f"{key}.one"
+    return found[key][1 if lang == "zh" else 0].format_map(values)
+
+
+def raw(lang: str, key: str) -> str:
+    """The text of ``key`` with its {placeholders} left in, for the browser to fill."""
+    return texts()[key][1 if lang == "zh" else 0]
+
+
+def known(key: str) -> bool:
+    """Whether there is a text for ``key``: names that come from data may have none."""
+    return key in texts()
+
+
+def language(wanted: str | None, locale: str | None) -> str:
+    """The language a visitor asked for, else the one the browser speaks, else English."""
+    if wanted in LANGUAGES:
+        return str(wanted)
+    return "zh" if (locale or "").lower().startswith("zh") else "en"
+
+
+def duration(ns: int | None) -> str:
+    """A length of time to four digits, in the unit that reads best: 346.7 ms."""
+    if ns is None:
+        return "–"
+    if abs(ns) >= 120 * 10**9:
+        minutes, seconds = divmod(round(abs(ns) / 1e9), 60)
+        return f"{'−' if ns < 0 else ''}{minutes:,} min {seconds} s"
+    scale, unit = next(((scale, unit) for scale, unit in _UNITS if abs(ns) >= scale), _UNITS[-1])
+    value = ns / scale
+    digits = 0 if scale == 1 or abs(value) >= 1000 else 3 - len(str(int(abs(value)))) + 1
+    return f"{value:,.{max(digits, 0)}f} {unit}"
+
+
+def exact(ns: int) -> str:
+    """Milliseconds with every nanosecond: 346.701234 ms. Whole-number arithmetic, so nothing is rounded."""
+    whole, rest = divmod(abs(ns), 1_000_000)
+    return f"{'−' if ns < 0 else ''}{whole:,}.{rest:06d} ms"
+
+
+def share(part: int | None, whole: int | None) -> str:
+    """A part of a whole in percent: 28.3 %."""
+    if part is None or not whole:
+        return "–"
+    return f"{100 * part / whole:.1f} %"
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units: 23.4 MB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 999.5:
+            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
+        value /= 1000
+    return f"{value:.1f}".removesuffix(".0") + " TB"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers with runs joined: 0, 2–7."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+
+
+def moment(ns: int, lang: str) -> str | None:
+    """Wall-clock time of a stamp, to the second, in UTC; None where its zero is unknown."""
+    if ns < _OLDEST_WALL_CLOCK_NS:
+        return None
+    when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
+    return f"{when:%Y年%m月%d日 %H:%M:%S} UTC" if lang == "zh" else f"{when.day} {when:%B %Y, %H:%M:%S} UTC"

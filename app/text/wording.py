@@ -1,0 +1,239 @@
+"""A check in sentences. The terminal, the screen and every report say the same ones.
+
+Nothing here is markup: whoever shows these sentences escapes them, because they hold names from traces.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from npulens.analysis.causes import CAUSES
+from npulens.analysis.engine import Check, Finding, Outcome
+from npulens.analysis.finding import Evidence
+from npulens.analysis.look.compare import Note
+from npulens.analysis.quality import Missing
+from npulens.analysis.say import ONCE, duration, number
+from npulens.app.text.i18n import known, ranges, say
+from npulens.app.text.translate import said
+
+Pair = tuple[str, str]
+_MOST_LACKS = 3  # things a quality line names before it says how many more there are
+
+
+def of(lang: str, text: Pair) -> str:
+    """The text in one of the two languages."""
+    return text[1 if lang == "zh" else 0]
+
+
+def text_of(lang: str, key: str, name: str) -> str:
+    """The text of ``key``; the bare name where there is none."""
+    return say(lang, key) if known(key) else name
+
+
+def share(value: float) -> str:
+    return number("_share", value)
+
+
+def count(check: Check, outcome: str) -> int:
+    return sum(found.outcome == outcome for found in check.outcomes)
+
+
+def answer(check: Check, lang: str) -> str:
+    """The one sentence to take away."""
+    if check.findings:
+        top = check.findings[0]
+        once = top.numbers.get("per") == ONCE
+        return say(lang, "findings.answer_once" if once else "findings.answer", {
+            "title": plain(top.words[lang].title).rstrip(".。"),
+            "saving": duration(top.saving_ns * (check.steps if once else 1)),
+            "step": duration(check.steady_step_ns), "share": share(top.saving_share),
+        })  # fmt: skip
+    clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
+    if clean or masked:
+        return say(lang, "findings.answer_none", {
+            "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
+        })  # fmt: skip
+    if not blind:
+        return say(lang, "findings.answer_no_detectors")
+    host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
+    return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
+
+
+def _masked(check: Check, lang: str) -> str:
+    """How many are masked, as a part of a sentence; nothing where none is."""
+    masked = count(check, "masked")
+    return say(lang, "findings.masked_and", {"n": masked}) if masked else ""
+
+
+#: An interval is said from this ratio of its ends on.
+_WIDE = 1.25
+#: Findings overlap worth mentioning from this share of the step on.
+_WORTH_SAYING = 0.001
+
+
+def together(check: Check, lang: str) -> str | None:
+    """What all findings give back at once; nothing where there is but one."""
+    if len(check.findings) < 2:
+        return None
+    apart = sum(finding.saving_ns for finding in check.findings)
+    more, worth = check.together_ns - apart, check.step_ns * _WORTH_SAYING
+    key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
+    part = check.together_ns / check.step_ns if check.step_ns else 0.0
+    return say(lang, f"findings.{key}", {
+        "saving": duration(check.together_ns), "step": duration(check.step_ns), "share": share(part),
+    })  # fmt: skip
+
+
+def quality(check: Check, lang: str) -> str:
+    """How much the capture can answer, and the first things it cannot."""
+    lacks = [plain(of(lang, entry.what)) for entries, _, _ in alike(check.quality.missing, lang) for entry in entries]
+    values: dict[str, object] = {"score": check.quality.score}
+    if not lacks:
+        return say(lang, "findings.quality", values)
+    what = say(lang, "findings.wide_comma").join(lacks[:_MOST_LACKS])
+    if len(lacks) > _MOST_LACKS:
+        what = say(lang, "findings.and_more", {"what": what, "n": len(lacks) - _MOST_LACKS})
+    return say(lang, "findings.quality_lacks", {**values, "what": what})
+
+
+def outcomes(check: Check, lang: str) -> str:
+    """How many detectors ended how."""
+    failed = count(check, "failed")
+    return say(lang, "findings.outcomes_failed" if failed else "findings.outcomes_count", {
+        "found": count(check, "found"), "masked": _masked(check, lang), "clean": count(check, "clean"),
+        "blind": count(check, "not_measured"), "failed": failed, "all": len(check.outcomes),
+    })  # fmt: skip
+
+
+def not_looked_for(check: Check, lang: str) -> str | None:
+    """The causes that no detector speaks of; nothing where there is none, or where only some detectors were asked."""
+    if not check.not_looked_for:
+        return None
+    named = (f"{of(lang, CAUSES[cause])} ({cause})" for cause in check.not_looked_for)
+    causes = say(lang, "findings.wide_comma").join(named)
+    return say(lang, "findings.not_looked_for_means", {"causes": causes})
+
+
+def as_dict(check: Check, lang: str) -> dict[str, Any]:
+    """What `npulens check --json` promises; reasons that quote reading, which speaks English only, are translated."""
+    found = check.as_dict(lang)
+    for outcome in found["outcomes"]:
+        if outcome["outcome"] == "not_measured":
+            outcome["reason"] = said(lang, outcome["reason"])
+    for missing in found["quality"]["missing"]:
+        missing["why"] = said(lang, missing["why"])
+    return found
+
+
+def reason(outcome: Outcome, lang: str) -> str:
+    return said(lang, plain(outcome.reason_zh if lang == "zh" else outcome.reason))
+
+
+def unmeasured(outcome: Outcome, lang: str) -> str:
+    """Why a detector could not measure, and what would let it."""
+    values = {"reason": reason(outcome, lang).rstrip(".。"), "remedy": remedy(outcome.collect_with, lang)}
+    return say(lang, "findings.reason_remedy", values)
+
+
+def remedy(setting: str | None, lang: str) -> str:
+    """What would record something that is not there."""
+    if setting is None:
+        return say(lang, "findings.no_setting")
+    return say(lang, "findings.recorded_by", {"setting": said(lang, plain(setting))})
+
+
+def error(found: Exception, lang: str) -> str:
+    """What went wrong, as text."""
+    return said(lang, plain(str(found)))
+
+
+def why(entry: Missing, lang: str) -> str:
+    """Why something is missing; analysis quotes reading, which speaks English only."""
+    return said(lang, plain(of(lang, entry.why)))
+
+
+def alike(missing: Sequence[Missing], lang: str) -> list[tuple[list[Missing], str, str | None]]:
+    """What is missing for the same reason with the same remedy, together: (entries, why, setting)."""
+    groups: dict[tuple[str, str | None], list[Missing]] = {}
+    for entry in missing:
+        groups.setdefault((why(entry, lang), entry.collect_with), []).append(entry)
+    # What a setting would record comes first.
+    found = sorted(groups.items(), key=lambda item: item[0][1] is None)
+    return [(entries, why, setting) for (why, setting), entries in found]
+
+
+def cause(finding: Finding, lang: str) -> str:
+    """What the finding blames, in the words of the vocabulary."""
+    meaning = CAUSES.get(finding.cause)
+    return say(lang, "findings.cause", {"cause": of(lang, meaning)}) if meaning else finding.cause
+
+
+def interval(finding: Finding, lang: str) -> str | None:
+    """Between what and what a saving lies, where a part of the run cannot move; nothing where that is one figure."""
+    if finding.saving_most_ns <= _WIDE * finding.saving_ns:
+        return None
+    values = {"least": duration(finding.saving_ns), "most": duration(finding.saving_most_ns)}
+    return say(lang, "findings.interval", values)
+
+
+def moment(evidence: Evidence, lang: str) -> str:
+    """One window in words."""
+    values = {
+        "rank": evidence.rank, "start": duration(evidence.ts_ns), "length": duration(evidence.dur_ns),
+        "note": plain(evidence.note),
+    }  # fmt: skip
+    return say(lang, "findings.evidence_first" if evidence.note else "findings.evidence_first_bare", values)
+
+
+def first_moment(finding: Finding, lang: str) -> str:
+    """The largest window, and how many more there are."""
+    if not finding.evidence:
+        return ""
+    text = moment(finding.evidence[0], lang)
+    more = len(finding.evidence) - 1
+    return say(lang, "findings.evidence_more", {"text": text, "n": more}) if more else text
+
+
+def collect(check: Check, lang: str) -> str:
+    """What the ready configuration records."""
+    recipe = check.quality.collect
+    everyone = say(lang, "findings.collect_all")
+    some = say(lang, "findings.collect_some", {"ranks": ranges(recipe.ranks)}) if recipe.ranks else everyone
+    return say(lang, "findings.collect_how", {"steps": recipe.steps, "ranks": some})
+
+
+def points(check: Check, lang: str) -> str:
+    """The rule of the score with this capture's numbers."""
+    got = sum(part.points * part.share for part in check.quality.parts)
+    values = {"got": f"{got:.1f}", "of": sum(part.points for part in check.quality.parts), "score": check.quality.score}
+    return say(lang, "findings.score_rule", values)
+
+
+def note(found: Note, lang: str) -> str:
+    """What makes two sides of a comparison unlike; its values may be names from the capture."""
+    comma = say(lang, "shell.comma")
+
+    def spoken(name: str, value: object) -> str:
+        if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
+            return ranges(value)
+        if isinstance(value, tuple):
+            part = {"tables": "recorded.table", "parts": "breakdown"}.get(name)
+            known = [text_of(lang, f"{part}{'_' if name == 'tables' else '.'}{each}" if part else
+                             f"shell.format_{each}", plain(str(each))) for each in value]  # fmt: skip
+            return comma.join(known) or say(lang, "compare.none")
+        return say(lang, "compare.none") if value is None else plain(str(value))
+
+    return say(lang, f"compare.note_{found.key}", {name: spoken(name, value) for name, value in found.values})
+
+
+#: What a character may not be that comes from a trace: control, format (it can turn text around), surrogate, private.
+_SHADY = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def plain(text: str) -> str:
+    """Text on one line, without characters that act on a terminal or turn the text around."""
+    return "".join(
+        " " if char in "\t\n\r" else "\ufffd" if unicodedata.category(char) in _SHADY else char for char in text
+    )

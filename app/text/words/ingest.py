@@ -1,0 +1,263 @@
+"""What reading says of a capture: why something is absent, partial, dropped or worth a note; English, then Chinese.
+
+Reading knows no languages: it says English sentences, and app/text/translate.py finds their Chinese here. {names}
+stand for what differs from file to file; the Chinese has the same ones, and what they hold is looked up as well.
+"""
+
+TEXT: dict[str, tuple[str, str]] = {}
+
+MESSAGES = (
+    # How sentences are put together.
+    ("{n} dropped: {reason}", "丢弃 {n} 条：{reason}"),
+    ("rank {rank}: {reason}", "rank {rank}：{reason}"),
+    ("{rows} of {expected} expected", "应有 {expected} 条，实有 {rows} 条"),
+    ("未采集（{reason}）", "未采集（{reason}）"),
+    ("{reason}, {n} bytes lost", "{reason}，丢失 {n} 字节"),
+    ("this format does not carry it", "该格式不包含此项"),
+    ("{n} events are lost: {reasons}", "丢失 {n} 个事件：{reasons}"),
+    ("one of its formats could not be read: {reason}", "其中一种格式无法读取：{reason}"),
+    ("{n} spans share the last lane of a crowded track", "泳道过于拥挤，{n} 个区间共用最后一层"),
+    # Text and database of the same rank.
+    ("the database", "db"),
+    ("the text", "text"),
+    ("spans only {which} has: {listed}", "仅 {which} 含有的区间：{listed}"),
+    (
+        "{n} spans are of another kind in the text; the database's is kept",
+        "{n} 个区间在 text 与 db 中类型不同，以 db 为准",
+    ),
+    (
+        "text and database differ in {listed}; the database's value is kept",
+        "text 与 db 的以下取值不一致，以 db 为准：{listed}",
+    ),
+    (
+        "the database has {mine} rows, the text {theirs}; the database's are kept",
+        "db 有 {mine} 行，text 有 {theirs} 行，以 db 为准",
+    ),
+    # Files as such.
+    ("{file} is cut off in its last row", "{file} 的最后一行不完整"),
+    ("{file} opens a quote that it never closes", "{file} 中有未闭合的引号"),
+    ("{file} is damaged; its rows were read one by one", "{file} 已损坏，已逐行读取"),
+    ("{file} is damaged from row {row} on: {error}", "{file} 从第 {row} 行起损坏：{error}"),
+    ("{file} is empty", "{file} 为空"),
+    ("{file} cannot be read: {error}", "{file} 无法读取：{error}"),
+    ("{file} is no file", "{file} 不是文件"),
+    ("{file} is larger than {n} MB", "{file} 超过 {n} MB"),
+    ("{file} is larger than {n} MB and was not read", "{file} 超过 {n} MB，未读取"),
+    ("{file} holds no JSON object", "{file} 中没有 JSON 对象"),
+    ("{file} holds no number", "{file} 中没有数值"),
+    ("{n} rows of {file} have too few or too many cells", "{file} 有 {n} 行的列数不符"),
+    ("rows of {file} that lack what names or times them", "{file} 中缺少名称或时间的行"),
+    ("{file} is another slice or device and is not read", "{file} 属于另一个切片或设备，未读取"),
+    ("{file} is truncated: {left} of {all} pages are left", "{file} 被截断：{all} 页中只剩 {left} 页"),
+    ("{table}: no rows for {n} seconds", "{table}：{n} 秒内没有读到数据"),
+    ("{table}: a text cannot be decoded", "{table}：有文本无法解码"),
+    ("{table} holds more than {n} MB of texts", "{table} 中的文本超过 {n} MB"),
+    ("{n} texts of {table} are cut after {letters} letters", "{table} 中有 {n} 条文本在 {letters} 个字符处截断"),
+    (
+        "long texts of {table} that are used often are cut after {letters} letters",
+        "{table} 中频繁引用的长文本在 {letters} 个字符处截断",
+    ),
+    # The streaming reader of JSON events.
+    ("damaged at byte {offset}", "在第 {offset} 字节处损坏"),
+    ("the file ends before its event array is closed", "文件在事件数组结束之前中断"),
+    ("the file ends before its root object is closed", "文件在最外层对象结束之前中断"),
+    ("the file is UTF-16 or binary, not UTF-8 text", "文件是 UTF-16 或二进制，不是 UTF-8 文本"),
+    ("the file is neither a JSON array nor a JSON object", "文件既不是 JSON 数组也不是 JSON 对象"),
+    ("the JSON object has no event array 'traceEvents'", "JSON 对象中没有事件数组 traceEvents"),
+    ("no event array found: {error}", "没有找到事件数组：{error}"),
+    ("the file cannot be read on: {error}", "文件读到一半失败：{error}"),
+    ("the gzip stream is damaged: {error}", "gzip 数据损坏：{error}"),
+    ("the gzip stream is cut short", "gzip 数据不完整"),
+    ("begin or end without its partner", "开始与结束不成对"),
+    ("event of a kind unknown here (ph {code})", "未知类型的事件（ph {code}）"),
+    ("event without ph", "事件没有 ph"),
+    ("event of phase {code}", "ph 为 {code} 的事件"),
+    ("no time stamp", "没有时间戳"),
+    ("no stamp, or one of no time near ours", "没有时间戳，或时间戳明显不合理"),
+    ("time out of range", "时间超出范围"),
+    ("duration out of range", "时长超出范围"),
+    ("duration of more than a century", "时长超过一百年"),
+    # torch_npu, text.
+    ("there is no trace_view.json", "没有 trace_view.json"),
+    ("{reason}, and no other file names copies", "{reason}，其他文件也没有拷贝信息"),
+    ("no device tasks were recorded", "未采集设备任务"),
+    ("no operators were recorded", "未采集框架算子"),
+    ("no framework operators were recorded", "未采集框架算子"),
+    ("no CANN calls were recorded at {level}", "{level} 下未采集 CANN 调用"),
+    ("no CANN calls were recorded", "未采集 CANN 调用"),
+    ("no call stacks were recorded", "未采集调用栈"),
+    ("no counters were recorded", "未采集计数器"),
+    ("no memory was recorded", "未采集内存"),
+    ("no L2 cache rates were recorded", "未采集 L2 Cache 命中率"),
+    ("no bandwidth between ranks was recorded at {level}", "{level} 下未采集 rank 间带宽"),
+    ("no bandwidth between ranks was recorded", "未采集 rank 间带宽"),
+    ("no step_trace_time.csv", "没有 step_trace_time.csv"),
+    ("no statistics were exported at {level}", "{level} 下未导出统计数据"),
+    ("no statistics were exported", "未导出统计数据"),
+    ("no AI core counters were recorded at {level}", "{level} 下未采集 AI Core 计数器"),
+    ("no AI core counters were recorded", "未采集 AI Core 计数器"),
+    ("no steps were marked", "没有 step 标记"),
+    ("nothing marks steps", "没有 step 标记"),
+    ("profiler_info says nothing about clocks", "profiler_info 中没有时钟信息"),
+    ("the export lacks {files}: its analysis did not finish", "导出缺少 {files}：解析没有完成"),
+    (
+        "{n} arguments that repeat a span's thread, name or nesting are not kept",
+        "{n} 个与区间的线程、名称或嵌套重复的参数未保留",
+    ),
+    (
+        "the trace names no process for pid {pids}: its spans are taken for what they look like",
+        "trace 没有给出 pid {pids} 的进程名，按其形态归类",
+    ),
+    ("profiler_metadata.json names no parallel_group_info", "profiler_metadata.json 中没有 parallel_group_info"),
+    (
+        "profiler_info has no end_info: the profiler did not stop in order",
+        "profiler_info 没有 end_info：profiler 未正常结束",
+    ),
+    ("the profiler's log has errors: {errors}", "profiler 日志中有错误：{errors}"),
+    ("the profiler logged {n} errors, first: {error}", "profiler 记录了 {n} 个错误，第一个是：{error}"),
+    (
+        "no ProfilerStep marks: steps are the device windows of kernel_details",
+        "没有 ProfilerStep 标记：step 取自 kernel_details 的设备时间窗",
+    ),
+    (
+        "{n} tasks that are shown on a stream and on a plane are stored once, on the plane",
+        "{n} 个任务同时出现在 stream 与 plane 上，只在 plane 上保存一次",
+    ),
+    (
+        "{n} tasks that nothing launches run on streams of their own while operators communicate: they are taken for "
+        "parts of these operators",
+        "{n} 个没有下发记录的任务在通信算子执行期间运行于独立的 stream：视为这些通信算子的一部分",
+    ),
+    (
+        "{source} says {file} ms of computing{step}, the kernels read here make {ours} ms",
+        "{source} 中的计算时间为 {file} ms{step}，按读入的 kernel 计为 {ours} ms",
+    ),
+    (
+        "{source} says {file} ms of communication{step}, the operators read here make {ours} ms",
+        "{source} 中的通信时间为 {file} ms{step}，按读入的通信算子计为 {ours} ms",
+    ),
+    (
+        "{source} lists kernels of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的 kernel 合计 {file} ms，读入的 kernel 合计 {ours} ms",
+    ),
+    (
+        "{source} lists operators of {file} ms together, those read here make {ours} ms",
+        "{source} 列出的通信算子合计 {file} ms，读入的通信算子合计 {ours} ms",
+    ),
+    (
+        "{n} operators come from communication.json alone, whose stamps are exact to 1 us",
+        "{n} 个通信算子只见于 communication.json，其时间戳精确到 1 us",
+    ),
+    (
+        "{n} tasks of the AI CPU only schedule operators of the AI cores: no computing",
+        "{n} 个 AI CPU 任务只为 AI Core 上的算子做调度，不计入计算",
+    ),
+    (
+        "{n} arrows between the profiler's own marks launch nothing",
+        "{n} 个连线只连接 profiler 自身的标记，不代表下发",
+    ),
+    ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
+    ("the file counts the union of their tasks", "该文件取通信任务的并集"),
+    ("the file counts communication operators as well", "该文件把通信算子也计入"),
+    ("the file counts no kernels of the AI CPU", "该文件不计 AI CPU 上的 kernel"),
+    (
+        "{n} tasks come from kernel_details alone: the trace does not show them",
+        "{n} 个任务只见于 kernel_details，trace 中没有",
+    ),
+    (
+        "{n} kernels of the trace are not in kernel_details: told by their task type",
+        "trace 中有 {n} 个 kernel 不在 kernel_details 中，按任务类型识别",
+    ),
+    ("row without a name, start or duration", "缺少名称、开始时间或时长的行"),
+    ("ends of flows at no span", "连线端点不在任何区间上"),
+    ("flows that end and never start", "只有终点没有起点的连线"),
+    ("analysis of an operator that is not in the trace", "通信解析中的算子不在 trace 中"),
+    (
+        "the ranks of a group are listed nowhere: the numbers of its tasks are taken for ranks of the job, because "
+        "this rank goes by its own",
+        "没有文件列出通信域成员：本 rank 在任务中使用全局编号，因此任务中的编号按全局 rank 处理",
+    ),
+    ("operator of communication.json that is not understood", "communication.json 中无法识别的算子"),
+    ("entry of communication_matrix.json that is not understood", "communication_matrix.json 中无法识别的条目"),
+    ("part of {file} that is not understood", "{file} 中无法识别的部分"),
+    # torch_npu and msprof, db.
+    ("the db export does not hold it", "db 导出不包含此项"),
+    ("the db export does not hold it; it follows from the spans", "db 导出不包含此项，可由区间推出"),
+    ("{source} of analysis.db is missing or empty at {level}", "{level} 下 analysis.db 的 {source} 不存在或为空"),
+    ("{source} of analysis.db is missing or empty", "analysis.db 的 {source} 不存在或为空"),
+    (
+        "{n} communication tasks without plane, peer and size at {level}",
+        "{level} 下 {n} 个通信任务没有 plane、对端与大小",
+    ),
+    ("{n} communication tasks without plane, peer and size", "{n} 个通信任务没有 plane、对端与大小"),
+    (
+        "types, shapes and block counts of operators are not recorded at {level}",
+        "{level} 下不采集算子的类型、shape 与 block 数",
+    ),
+    ("types, shapes and block counts of operators are not recorded", "未采集算子的类型、shape 与 block 数"),
+    ("this version does not record bytes and direction of copies in a db", "该版本的 db 不包含拷贝的字节数与方向"),
+    ("input shapes and types were not recorded", "未采集输入的 shape 与数据类型"),
+    (
+        "no metadata lists the ranks of a group: the numbers of its tasks are taken for global ranks because this rank "
+        "goes by its own",
+        "元数据没有列出通信域成员：本 rank 在任务中使用全局编号，因此任务中的编号按全局 rank 处理",
+    ),
+    (
+        "shapes and types of inputs, written into each other's columns, are put right",
+        "输入的 shape 与数据类型写反了列，已纠正",
+    ),
+    ("counters of a task that is not in TASK", "计数器所属任务不在 TASK 表中"),
+    ("analyses of operators that COMMUNICATION_OP does not hold", "通信解析中的算子不在 COMMUNICATION_OP 表中"),
+    ("values of {column} that are no numbers", "{column} 中不是数值的值"),
+    ("rows of the table {table}, which has no place here", "{table} 表的行，这里没有对应的表"),
+    ("{n} rows of NPU_OP_MEM repeat what OP_MEMORY says", "NPU_OP_MEM 有 {n} 行与 OP_MEMORY 重复"),
+    ("rows without a start and an end", "没有开始与结束时间的行"),
+    ("rows that end before they start", "结束早于开始的行"),
+    ("rows {reason}", "行：{reason}"),
+    ("without a start and an end", "没有开始与结束时间"),
+    ("that end before they start", "结束早于开始"),
+    ("{n} FFTS+ tasks are shown by their sub-tasks only", "{n} 个 FFTS+ 任务只显示其子任务"),
+    # torch.profiler.
+    ("torch.profiler does not write it", "torch.profiler 不输出此项"),
+    (
+        "the file gives no addresses: allocations and releases are told apart, not paired",
+        "文件没有地址：能区分申请与释放，但无法配对",
+    ),
+    (
+        "{n} memory and metadata events, which are no spans, had further arguments",
+        "{n} 个非区间的内存或元数据事件带有其他参数",
+    ),
+    ("no communication ran on the device", "设备上没有通信"),
+    (
+        "the job has {ranks} ranks, and none of the device's work was told to be communication",
+        "任务有 {ranks} 个 rank，但设备上没有任务被识别为通信",
+    ),
+    (
+        "some of the device's work speaks of communication, and nothing tells what it is",
+        "设备上有名称与通信有关的任务，但无法判断其类别",
+    ),
+    (
+        "{suspected} device tasks speak of communication, and nothing tells what they are",
+        "有 {suspected} 个设备任务的名称与通信有关，但无法判断其类别",
+    ),
+    ("the file names no process groups", "文件没有给出 process group"),
+    (
+        "{lost} of {n} device spans have no launching call in the file",
+        "{n} 个设备区间中有 {lost} 个在文件里找不到下发它的调用",
+    ),
+    ("the file has no counters", "文件中没有计数器"),
+    ("no hardware metrics in the file", "文件中没有硬件指标"),
+    ("input shapes were not recorded", "未采集输入 shape"),
+    ("no step was marked", "没有 step 标记"),
+    ("no device activity in the file", "文件中没有设备活动"),
+    ("memory was not recorded", "未采集内存"),
+    ("the totals of the pools were not recorded", "未采集内存池总量"),
+    ("Python frames are spans of kind python", "Python 帧以 python 类型的区间保存"),
+    ("Python frames were not recorded", "未采集 Python 帧"),
+    ("sizes and groups of collectives were not recorded", "未采集集合通信的大小与通信域"),
+    # What records it, where that is no code.
+    ("a distributed job", "分布式任务"),
+    ("torch.distributed, initialised before profiling", "在采集之前初始化 torch.distributed"),
+    ("{setting} after each step", "每个 step 之后调用 {setting}"),
+    ("{setting}, and prof.step() after every iteration", "{setting}，并在每次迭代后调用 prof.step()"),
+)

@@ -1,0 +1,157 @@
+"""Files that people take for captures, told by their first bytes or their name, each with what to do instead.
+
+A row is a kind (stable, for scripts and the screen's own words), what has to be true of the file, and the sentence.
+The first row that fits names the file, so what is certain stands before what is likely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.readers.sqlite import MAGIC, Database
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What a kind of file looks like. All that is given must fit; a name fits anywhere, magic at the beginning."""
+
+    kind: str
+    text: str
+    magic: tuple[bytes, ...] = ()
+    inside: bytes | None = None  # a pattern searched in the first bytes
+    name: str | None = None  # a pattern searched in the name
+
+    def fits(self, name: str, head: bytes) -> bool:
+        return (
+            (not self.magic or head.startswith(self.magic))
+            and (self.inside is None or self._inside.search(head) is not None)
+            and (self.name is None or self._name.search(name) is not None)
+        )
+
+    @cached_property
+    def _inside(self) -> re.Pattern[bytes]:
+        return re.compile(self.inside or b"", re.DOTALL)
+
+    @cached_property
+    def _name(self) -> re.Pattern[str]:
+        return re.compile(self.name or "", re.IGNORECASE)
+
+
+_UNPACK = "unpack it and load what comes out, or pack it as .zip or .tar.gz"
+_RECORD = "record the job with torch.profiler (or torch_npu.profiler) and load its trace"
+_PART = (
+    "one part of an archive of several; join them (`zip -s 0 last.zip --out whole.zip`, or `cat whole.* > whole` for "
+    "parts that `split` made) and load the whole"
+)
+_NO_TIMES = "operators and their order, without times; load the trace that torch.profiler's export_chrome_trace writes"
+
+SIGNS = (
+    Sign("git_lfs", "a Git LFS pointer, not the file itself; run `git lfs pull` where it came from and load it again",
+         (b"version https://git-lfs.github.com/spec/",)),
+    Sign("html", "a web page, perhaps an error or log-in page saved in place of the file; download it again",
+         inside=rb"(?i)^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,400}?-->\s*)?<(?:!doctype\s+html|html|head)\b"),
+    Sign("xml", "XML, perhaps an error message of a storage service saved in place of the file; download it again",
+         inside=rb"^(?:\xef\xbb\xbf)?\s*<(?:\?xml|Error>)"),
+    Sign("utf16", "UTF-16 text; profilers write UTF-8, convert it with `iconv -f UTF-16 -t UTF-8`",
+         (b"\xff\xfe", b"\xfe\xff")),
+    Sign("foreign_archive", f"a 7z archive, which is not opened here; {_UNPACK}", (b"7z\xbc\xaf\x27\x1c",)),
+    Sign("foreign_archive", f"a rar archive, which is not opened here; {_UNPACK}", (b"Rar!\x1a\x07",)),
+    Sign("foreign_archive", f"a cpio archive, which is not opened here; {_UNPACK}",
+         (b"070701", b"070702", b"070707", b"\xc7\x71\x00", b"\x71\xc7")),
+    Sign("foreign_archive", f"an LZ4 file, which is not opened here; {_UNPACK}", (b"\x04\x22\x4d\x18",)),
+    Sign("foreign_archive", f"a lzip or .Z file, which is not opened here; {_UNPACK}", (b"LZIP\x01", b"\x1f\x9d")),
+    Sign("foreign_archive", f"a .lzma file, which is not opened here; {_UNPACK}", (b"\x5d\x00\x00",), name=r"\.lzma$"),
+    Sign("foreign_archive", f"a package or disk image, which is not opened here; {_UNPACK}",
+         (b"!<arch>\n", b"hsqs", b"MSCF\0\0\0\0", b"\xed\xab\xee\xdb")),
+    Sign("multi_volume", _PART, (b"PK\x07\x08",)),
+    Sign("multi_volume", _PART,
+         name=r"\.(?:z\d\d|r\d\d|part\d+\.rar|(?:zip|7z|tar|gz|tgz|xz|zst)\.(?:\d{3}|(?!gz|xz|sh|py|md)[a-z]{2}))$"),
+    Sign("zip_archive", "a zip archive whose beginning is damaged", (b"PK\x03\x04", b"PK\x05\x06")),
+    Sign("core_dump", "a core dump of a program that crashed, no capture", (b"\x7fELF",),
+         rb"^.{16}(?:\x04\x00|\x00\x04)"),
+    Sign("program", "a program or library, no capture",
+         (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")),
+    Sign("pickle", "a Python pickle (a memory snapshot?), which is never opened: loading one can run code; for memory, "
+         "record with profile_memory=True", inside=rb"^\x80[\x02-\x05]"),
+    Sign("nsight_systems", f"an Nsight Systems report; {_RECORD}", (b"QDSTRM",)),
+    Sign("nsight_systems", f"an Nsight Systems report; {_RECORD}", name=r"\.(?:nsys-rep|qdrep|qdstrm)$"),
+    Sign("nsight_compute", f"an Nsight Compute report: single kernels, no time line; {_RECORD}",
+         name=r"\.(?:ncu-rep|ncu-repz)$"),
+    Sign("tensorboard", "a TensorBoard event file: curves, no trace; load the *.pt.trace.json beside it, which "
+         "torch.profiler's tensorboard_trace_handler writes", inside=rb"^.{0,24}brain\.Event:\d"),
+    Sign("tensorboard", "a TensorBoard event file: curves, no trace; load the *.pt.trace.json beside it",
+         name=r"tfevents"),
+    Sign("xplane", f"an XLA profile (xplane.pb), which npulens does not read yet; {_RECORD}", name=r"\.xplane\.pb$"),
+    Sign("chakra", f"a PyTorch or Chakra execution trace: {_NO_TIMES}",
+         inside=rb'^\s*\{\s*"schema"\s*:\s*"[^"]{1,64}"\s*,.*"nodes"\s*:\s*\['),
+    Sign("chakra", f"a Chakra execution trace (protobuf): {_NO_TIMES}", name=r"\.et$"),
+    Sign("rocprofiler", f"the JSON of rocprofv3 (rocprofiler-sdk), which npulens does not read; {_RECORD}",
+         inside=rb'"rocprofiler-sdk(?:-json)?-tool"'),
+    Sign("old_ascend", "JSON of an Ascend tool of 2020 (status, info, data): a server's answer, no trace; load the "
+         "profiler's own output", inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
+    Sign("memory_snapshot", "a snapshot of PyTorch's memory allocator; record with profile_memory=True and load "
+         "that trace",
+         inside=rb'^\s*\{.{0,2000}"(?:device_traces|allocator_settings|segments)"\s*:\s*[\[{]'),
+    Sign("speedscope", f"a speedscope profile of a CPU sampler; {_RECORD}", inside=rb"www\.speedscope\.app"),
+    Sign("cpu_profile", f"a CPU profile of a JavaScript engine; {_RECORD}",
+         inside=rb'^\s*\{\s*"nodes"\s*:\s*\[.{0,600}"callFrame"'),
+    Sign("perfetto", f"a Perfetto trace (protobuf), which npulens does not read; {_RECORD}",
+         name=r"\.(?:perfetto-trace|pftrace|perfetto)$"),
+    Sign("insight_project", "a file of MindStudio Insight's own; load the profiler's output that it was made from",
+         name=r"^mindstudio_insight_data\.db|\.mindstudio$"),
+    Sign("picture", "a picture or PDF, no capture", (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
+    Sign("arrays", "arrays or tables of another program, no capture",
+         (b"PAR1", b"\x93NUMPY", b"\x89HDF", b"ARROW1", b"ORC")),
+    Sign("unknown_json", "JSON, but no trace of torch_npu, msprof or torch.profiler",
+         inside=rb"^(?:\xef\xbb\xbf)?\s*[{\[]"),
+    Sign("report", "a table (CSV) that no profiler exports under this name, or a report made from a capture; load the "
+         "capture itself", name=r"\.(?:csv|tsv)$"),
+)  # fmt: skip
+
+#: Databases by a table that only they have.
+_TABLES: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+    (lambda table: table.startswith(("CUPTI_ACTIVITY", "TARGET_INFO_")), "nsight_systems",
+     f"an Nsight Systems export, which npulens does not read; {_RECORD}"),
+    (lambda table: table.startswith("rocpd_"), "rocprofiler",
+     f"a database of rocprofv3 (rocpd), which npulens does not read; {_RECORD}"),
+)  # fmt: skip
+
+
+def named(entry: Path, head: bytes) -> IngestError:
+    """What a file is that begins like this and that no reader took."""
+    where = str(entry)
+    if not head:
+        return IngestError("empty", "the file is empty", where)
+    if head.startswith(MAGIC):
+        return _database(entry)
+    for sign in SIGNS:
+        if sign.fits(entry.name, head):
+            return IngestError(sign.kind, sign.text, where)
+    if not head.strip(b"\0"):
+        return IngestError("zeros", "nothing but zeros: a copy that was cut off or a full disk; copy it again", where)
+    return IngestError(
+        "unknown_format", "no capture that npulens knows; see `npulens load --help` for the formats", where
+    )
+
+
+def _database(entry: Path) -> IngestError:
+    for sign in SIGNS:
+        if sign.kind == "insight_project" and sign.fits(entry.name, b""):
+            return IngestError(sign.kind, sign.text, str(entry))
+    try:
+        with Database(entry) as database:
+            tables = sorted(database.tables)
+    except IngestError as error:
+        return error
+    for is_theirs, kind, text in _TABLES:
+        if any(map(is_theirs, tables)):
+            return IngestError(kind, text, str(entry))
+    shown = f" ({', '.join(tables[:5])}{', ...' if len(tables) > 5 else ''})" if tables else ", without any table"
+    return IngestError(
+        "unknown_database", f"an SQLite database without profiler tables that npulens knows{shown}", str(entry)
+    )

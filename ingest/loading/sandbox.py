@@ -1,0 +1,212 @@
+"""Disposable children: a hostile file may kill, starve or hang its reader and nobody else.
+
+Each task runs in a forked child with limits on memory, processor time and the size of what it
+writes, and a deadline that its parent keeps. The child's last message is its result; a child that
+dies without one becomes an error like any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import faulthandler
+import gc
+import json
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from npulens.ingest.errors import IngestError, no_room
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one child may use."""
+
+    memory_bytes: int  # address space; DuckDB and Arrow reserve more than they touch
+    file_bytes: int  # size of any file it writes
+    cpu_s: int
+    wall_s: float
+
+    @staticmethod
+    def for_input(size: int) -> Limits:
+        """Generous for any honest capture: 1 MB/s, and 12 times its size on disk."""
+        seconds = 120 + size // 1_000_000
+        return Limits(12 * GIB, GIB + 12 * size, seconds, float(seconds * 2))
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a child says: progress on the way (bytes), or its outcome."""
+
+    task: int
+    progress: int = 0
+    result: dict[str, Any] | None = None
+    error: IngestError | None = None
+
+
+Task = Callable[[Callable[[int], None]], dict[str, Any]]
+
+
+def run(
+    tasks: Sequence[tuple[Task, Limits]], at_once: int, look: Callable[[], None] | None = None
+) -> Iterator[Message]:
+    """Run tasks in children, ``at_once`` of them side by side, and pass on what they say.
+
+    ``look`` is called again and again meanwhile; what it raises ends them all.
+    """
+    waiting = list(enumerate(tasks))
+    children: dict[int, _Child] = {}
+    selector = selectors.DefaultSelector()
+    try:
+        while waiting or children:
+            while waiting and len(children) < at_once:
+                number, (task, limits) = waiting.pop(0)
+                child = _Child(number, task, limits, list(children))
+                children[child.pipe] = child
+                selector.register(child.pipe, selectors.EVENT_READ)
+            for key, _ in selector.select(timeout=1.0):
+                child = children[key.fd]
+                yield from child.read()
+                if child.closed:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    del children[key.fd]
+            for child in children.values():
+                child.keep_deadline()
+            if look is not None:
+                look()
+    finally:
+        for child in children.values():
+            child.kill()
+        selector.close()
+
+
+class _Child:
+    def __init__(self, number: int, task: Task, limits: Limits, siblings: Sequence[int]) -> None:
+        self.number, self.limits = number, limits
+        self.deadline = time.monotonic() + limits.wall_s
+        self.closed = self.late = self.answered = False
+        self._parts: list[bytes] = []  # of a line that has not ended: an answer may be long
+        self.pipe, write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for inherited in (self.pipe, *siblings):  # a sibling that kept it open would keep it alive
+                os.close(inherited)
+            _be_child(task, limits, write)
+        os.close(write)
+
+    def read(self) -> Iterator[Message]:
+        chunk = os.read(self.pipe, 1 << 16)
+        self._parts.append(chunk)
+        if b"\n" in chunk:
+            *lines, rest = b"".join(self._parts).split(b"\n")
+            self._parts = [rest]
+            for line in lines:
+                yield self._message(json.loads(line))
+        if not chunk:
+            _, status = os.waitpid(self.pid, 0)
+            self.closed = True
+            if not self.answered:
+                yield Message(self.number, error=self._death(status))
+
+    def _message(self, said: dict[str, Any]) -> Message:
+        self.answered = self.answered or "progress" not in said
+        error = said.get("error")
+        return Message(
+            self.number,
+            said.get("progress", 0),
+            said.get("result"),
+            IngestError(**error) if error is not None else None,
+        )
+
+    def _death(self, status: int) -> IngestError:
+        if self.late:
+            return IngestError("too_slow", f"reading it took longer than {self.limits.wall_s:.0f} s and was stopped")
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGXCPU:
+                return IngestError(
+                    "too_slow", f"reading it used more than {self.limits.cpu_s} s of processor time and was stopped"
+                )
+            return IngestError(
+                "crashed",
+                f"its reader was stopped by {signal.Signals(number).name}; the file may be damaged or hostile",
+            )
+        return IngestError("crashed", f"its reader ended with status {os.waitstatus_to_exitcode(status)} and no answer")
+
+    def keep_deadline(self) -> None:
+        if time.monotonic() > self.deadline and not self.late:
+            self.late = True
+            os.kill(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        if not self.closed:  # it has been waited for; its number may belong to somebody else by now
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.pipe)
+
+
+def _be_child(task: Task, limits: Limits, write: int) -> None:
+    """Run one task and leave without ever returning to the parent's code."""
+    code = 1
+    try:
+        faulthandler.disable()
+        gc.disable()  # a child lives for one file and keeps no cycles worth looking for
+        os.nice(5)
+        _die_with_parent()
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_AS, limits.memory_bytes)
+        _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
+        _limit(resource.RLIMIT_CPU, limits.cpu_s)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
+
+        def say(message: dict[str, object]) -> None:
+            os.write(write, json.dumps(message).encode() + b"\n")
+
+        try:
+            say({"result": task(lambda done: say({"progress": done}))})
+        except IngestError as error:
+            say({"error": dataclasses.asdict(no_room(error) or error)})
+        except (MemoryError, duckdb.OutOfMemoryException):
+            many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
+            say({"error": {"kind": "too_large", "message": f"reading it needs more than {many} GiB of memory"}})
+        except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
+            say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _refusal(error: Exception) -> IngestError:
+    """What the system would not do, or a defect of ours and where it is."""
+    if isinstance(error, OSError):
+        return IngestError("system", f"the system refused: {error.strerror or error}")
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return IngestError("defect", f"npulens failed on it, please report: {what}")
+
+
+def _die_with_parent() -> None:
+    """A child whose parent was killed has nobody to answer to (Linux only; elsewhere it ends at its limits)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() == 1:
+            os._exit(1)
+
+
+def _limit(what: int, most: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (most, hard))

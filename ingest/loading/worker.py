@@ -1,0 +1,314 @@
+"""One load, from files to committed runs, in a process of its own.
+
+`python -m npulens.ingest.loading.worker` reads a request (JSON) from standard input and answers with JSON lines:
+progress while it works, the result at last. It looks, hashes, lets children parse the ranks,
+groups them into runs and commits each. Whoever asked never touches a byte of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.abc import MetaPathFinder
+from pathlib import Path, PurePath
+from typing import Any
+
+import duckdb
+
+from npulens.ingest.archive.opener import Opener
+from npulens.ingest.errors import IngestError, no_room
+from npulens.ingest.loading import capture, ledger
+from npulens.ingest.loading.capture import RankSource
+from npulens.ingest.loading.described import described
+from npulens.ingest.loading.ledger import Fate
+from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
+from npulens.ingest.loading.quota import Quota, Watch, amount
+from npulens.ingest.loading.sessions import Member, sessions
+from npulens.ingest.store import history_run
+from npulens.ingest.store import runs as store
+from npulens.ingest.store.redact_run import marker, redacted
+from npulens.ingest.tables import schema
+from npulens.ingest.tables.assemble import Assembled, Piece, Source, assemble
+from npulens.ingest.tables.finish import Part
+
+#: Stands among the files of a run for what its archive had lost.
+_LOST = "(lost in the archive)"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to load and where to put it."""
+
+    paths: tuple[Path, ...]
+    store: Path
+    label: str | None = None
+    join: str | None = None
+    quota: Quota = Quota()
+    redact: bool = False
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One load under way."""
+
+    request: Request
+    where: Path
+    scratch: Path
+    opener: Opener
+    watch: Watch
+    joined: store.RunInfo | None
+    say: Say
+
+    def called(self, root: Path) -> str:
+        """What the root of a rank is called outside, links resolved; archives count as directories."""
+        return ledger.plain(PurePath(os.path.realpath(self.opener.origin(root))))
+
+    def key(self, root: Path) -> str:
+        """The same as what may be kept of a redacted load: it tells ranks apart and names nothing."""
+        return capture.content_id({self.called(root): ""})
+
+    def refusal(self, error: IngestError) -> dict[str, Any]:
+        """The entry of what was not loaded, with the path that whoever asked knows."""
+        path = error.path and str(self.opener.origin(Path(error.path)))
+        return _refusal(IngestError(error.kind, error.message, path, error.offset))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a request: an entry for each run and each refusal, and the fate of every file."""
+
+    runs: list[dict[str, Any]]
+    files: list[dict[str, Any]]
+
+
+def load(request: Request, say: Say) -> Done:
+    """Load every capture of a request."""
+    where = store.open_store(request.store)
+    store.collect(where)
+    joined = store.resolve(where, request.join) if request.join else None
+    with store.staging(where) as scratch:
+        watch = Watch(request.quota, scratch)
+        opener = Opener(scratch / "unpacked", request.quota, watch)
+        return _load(_Job(request, where, scratch, opener, watch, joined, say))
+
+
+def _load(job: _Job) -> Done:
+    where, request = job.where, job.request
+    job.say({"stage": "find", "text": "looking for captures"})
+    found = capture.find(list(request.paths), job.opener)
+    job.watch.measure()
+    files = sorted({path for source in found.sources for path in source.files})
+    total = sum(source.size for source in found.sources)
+    if total > request.quota.disk_bytes:  # perhaps one hole of a terabyte: hashing it alone would take hours
+        raise IngestError(
+            "too_large", f"{amount(total)} of captures; load a part of it, or allow more with --max-disk"
+        )
+    job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
+    hashes = capture.hash_files(files)
+    upload = _upload_id(job, found.sources, hashes)
+    failed: list[tuple[RankSource, IngestError]] = []
+    with store.upload_lock(where, upload):
+        known = store.recall_upload(where, upload) if files else None
+        if known is not None:
+            entries = [dict(entry, stored="exists") if entry["run_id"] else entry for entry in known]
+        else:
+            parsed, failed = parse(found.sources, job.scratch, job.watch, job.say)
+            job.watch.measure()
+            entries = [_commit(group, hashes, found.files, job) for group in _groups(parsed)]
+            entries += [job.refusal(error) for _, error in failed]
+            if not failed:  # what failed is tried again next time
+                store.remember_upload(where, upload, entries)
+    runs = {root: entry["run_id"] for entry in entries for root in entry.get("roots", ()) if entry["run_id"]}
+    errors = {job.key(source.root): error.message for source, error in failed}
+    fates = ledger.rows(found.files, job.key, runs, errors)
+    for entry in entries:
+        entry.pop("roots", None)
+        if entry["run_id"] and request.label:
+            store.set_label(where, entry["run_id"], request.label)
+        if entry["run_id"]:
+            entry["label"] = store.resolve(where, entry["run_id"]).label
+    history_run.after_load(where, entries)
+    return Done(entries + [job.refusal(error) for error in found.refused], fates)
+
+
+def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, str]) -> str:
+    """Id of what was found: the same files in the same places, and the same lost."""
+    head = f"{schema.version()}/{job.request.join}"
+    names = {f"{head}/{job.opener.origin(path)}": digest for path, digest in hashes.items()}
+    lost = {f"{head}/{job.opener.origin(source.root)}/{_LOST}": "; ".join(source.damage) for source in sources}
+    said = {name: text for name, text in lost.items() if text}
+    return capture.content_id(names | said | marker(job.request.redact))
+
+
+def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
+    """Ranks that belong to one session."""
+    members = [_member(i, each) for i, each in enumerate(parsed)]
+    return [[parsed[member.key] for member in session] for session in sessions(members)]
+
+
+def _member(key: int, parsed: Parsed) -> Member:
+    """A rank as grouping sees it; one without stamps lies where its profiler says that it collected."""
+    facts, part = parsed.source.facts, parsed.part
+    window = (part.origin_ns, part.end_ns) if part.stamped else (facts.begin_ns, facts.end_ns)
+    begin, end = window if None not in window else (None, None)
+    steps, groups = part.facts.get("steps"), frozenset([*facts.groups, *part.facts.get("groups", ())])
+    return Member(
+        key, facts.rank, groups, begin, end, str(part.facts.get("clock", "unix")), facts.world_size,
+        (steps[0], steps[1]) if steps else None,
+    )
+
+
+def _commit(
+    group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job
+) -> dict[str, Any]:
+    """Put ranks together and make the run visible."""
+    begun = time.monotonic()
+    where, scratch, joined = job.where, job.scratch, job.joined
+    root = _common_root(group, job)
+    pieces = [_piece(p, root, hashes, job) for p in group]
+    sources = [Source(Path(p.part.directory), p.part.origin_ns if p.part.stamped else None) for p in group]
+    if joined is not None:
+        old = store.manifest(where, joined.run_id)
+        if joined.schema_version != schema.version():
+            return _refusal(IngestError("old_run", f"run {joined.run_id} is of an older version: load it again"))
+        taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
+        if taken:
+            return job.refusal(
+                IngestError(
+                    "repeated_rank", f"run {joined.run_id} already holds rank {min(taken)}", str(group[0].source.root)
+                )
+            )
+        pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
+        sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
+    entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
+    run_id = capture.content_id(entries | marker(job.request.redact))
+    staged = assemble(pieces, sources, run_id, scratch / run_id)
+    if not job.request.redact:  # names of files tell of people
+        real = {job.opener.stand_ins.real(p.source.root) for p in group}
+        told = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | told)
+    else:
+        staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
+    stored = store.commit(where, scratch / run_id, run_id)
+    roots = [job.key(p.source.root) for p in group]
+    return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots}
+
+
+def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:
+    """Add to the manifest of a run that is not yet visible."""
+    staged.manifest.update(more)
+    (directory / "manifest.json").write_text(json.dumps(staged.manifest, indent=1), "utf-8")
+
+
+def _common_root(group: list[Parsed], job: _Job) -> str | None:
+    """Where paths within a run begin: nowhere for one rank, so that its name does not matter."""
+    if len(group) == 1:
+        return None
+    return os.path.commonpath([os.path.dirname(job.called(p.source.root)) for p in group])
+
+
+def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job) -> Piece:
+    """A rank with its files under the names they had, whatever they are called here."""
+    source = parsed.source
+    facts, mine = source.facts, job.called(source.root)
+    # One file may hold several ranks, and then their roots are no directories.
+    base = job.opener.origin(next(place for place in (source.root, *source.root.parents) if place.is_dir()))
+    files = {ledger.plain(job.opener.origin(path).relative_to(base)): hashes[path] for path in source.files}
+    if source.device is not None:  # others are made of the same files
+        files[f"device {source.device}"] = ""
+    if source.damage:
+        files[_LOST] = "; ".join(source.damage)  # or the whole archive would find itself here already, and partial
+    within = "" if root is None else os.path.relpath(mine, root)
+    part = _with_host(parsed.part, source.root.name, os.path.basename(mine))
+    return Piece(
+        part, facts.rank_source or "assumed", within, tuple(c.format for c in source.claims), files, source.size
+    )
+
+
+def _with_host(part: Part, own: str, called: str) -> Part:
+    """The host as the directory's real name tells it; the one here may be ours."""
+    host = part.facts.get("host")
+    if own == called or not isinstance(host, str) or not own.startswith(host):
+        return part
+    real = called[: len(host)] if len(own) == len(called) else None
+    return replace(part, facts=part.facts | {"host": real})
+
+
+def _origin(manifest: dict[str, Any]) -> int | None:
+    """Where the times of a stored run begin; None if none of its ranks has any."""
+    return manifest["origin_ns"] if any(Part(**row["part"]).stamped for row in manifest["pieces"]) else None
+
+
+def _stored_piece(row: dict[str, Any]) -> Piece:
+    part = Part(**row["part"])
+    path = row["path"] or f"rank{row['rank']}"
+    return Piece(part, row["rank_source"], path, tuple(row["formats"]), row["files"], row["bytes"])
+
+
+def _entry(staged: Assembled, stored: str, seconds: float) -> dict[str, Any]:
+    manifest = staged.manifest
+    return {
+        "run_id": staged.run_id, "stored": stored, "label": None, "formats": manifest["formats"],
+        "ranks": manifest["ranks"], "status": manifest["status"], "reason": manifest["reason"],
+        "events": manifest["events"], "seconds": round(seconds, 3), "coverage": staged.coverage,
+        "redacted": bool(manifest.get("redacted")), "warnings": manifest["warnings"],
+    }  # fmt: skip
+
+
+def _refusal(error: IngestError) -> dict[str, Any]:
+    return {
+        "run_id": None, "stored": None, "label": None, "formats": [], "ranks": [], "status": "refused",
+        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False, "warnings": [],
+        "error": error.as_dict(),
+    }  # fmt: skip
+
+
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas at the first list it meets; nothing here uses it, and it costs as 20 MB of trace do."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError("not needed here")
+
+
+def main() -> None:
+    """Answer one request on standard input and output."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    answer = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints goes to standard error
+
+    def say(message: dict[str, Any]) -> None:
+        answer.write(json.dumps(message) + "\n")
+
+    asked = json.load(sys.stdin)
+    request = Request(
+        tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join"),
+        redact=bool(asked.get("redact")),
+    )  # fmt: skip
+    try:
+        request = replace(request, quota=Quota.of(asked))
+        done = load(request, say)
+        say({"result": done.runs, "files": done.files})
+    except (IngestError, OSError, MemoryError, duckdb.Error) as error:
+        say({"error": asdict(_whole_refusal(error, request.store))})
+
+
+def _whole_refusal(error: Exception, where: Path) -> IngestError:
+    """Why nothing of a request could be done; ranks that were read are read again next time."""
+    if full := no_room(error):
+        return replace(full, path=str(where))
+    if isinstance(error, IngestError):
+        return error
+    if isinstance(error, OSError):
+        return IngestError("system", f"the system refused: {error.strerror or error}", str(error.filename or ""))
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+        return IngestError("memory", "there is not enough memory to put the run together", str(where))
+    return IngestError("failed", f"the run cannot be put together: {error}", str(where))
+
+
+if __name__ == "__main__":
+    main()

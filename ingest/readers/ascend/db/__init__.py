@@ -1,0 +1,1 @@
+"""Databases of torch_npu, MindSpore, msprof and msmonitor: one schema in many versions."""

@@ -1,0 +1,70 @@
+"""Streams on which communication operators do a part of their work, told by what runs on them.
+
+HCCL works on several streams and the profiler names the operator on the first only. Tasks of the others have no launch
+and no operator, and old versions call all of them Other. Such a stream is told by evidence: none of its tasks computes
+or has a launch, it holds tasks that only communication has, or none that says what it is, and its tasks begin while
+operators of one group run.
+"""
+
+from __future__ import annotations
+
+from npulens.ingest.readers.ascend.stage import count
+from npulens.ingest.tables.draft import Draft
+
+#: A stream belongs to communication if at least so many of its tasks begin while operators of one group run.
+_HELPS = 0.95
+_NAMELESS = "regexp_matches({0}, '^((other|unknown|invalid|n/?a) ?)*$', 'i')"
+_ONLY_COMM = "regexp_matches(says, '(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)', 'i')"
+
+
+#: Entry points by which operators schedule themselves on the AI CPU: they hand out work and poll, and compute nothing.
+_SCHEDULES = "regexp_matches(coalesce({0}, ''), 'TileFwkBackendKernel|AicpuKernel$')"
+
+
+def schedules(name: str, core: str) -> str:
+    """SQL: whether a task of the AI CPU only schedules an operator of the AI cores."""
+    return f"(regexp_matches(coalesce({core}, ''), 'AI_?CPU', 'i') AND {_SCHEDULES.format(name)})"
+
+
+def nameless(text: str) -> str:
+    """SQL: whether a name or a type says nothing of what its task does."""
+    return _NAMELESS.format(f"coalesce({text}, '')")
+
+
+def said(*texts: str) -> str:
+    """SQL: the first text that says what a task does; NULL if none does."""
+    return f"CASE {' '.join(f'WHEN NOT {nameless(text)} THEN {text}' for text in texts)} END"
+
+
+def find(draft: Draft, tasks: str, operators: str) -> None:
+    """Make the view ``helped``: the tasks of such streams, and the operator that each lies in.
+
+    ``tasks`` gives row, stream, ts, till, says (type and name) and own, which holds for tasks that compute, have a
+    launch or belong to an operator; ``operators`` gives row, ts, till and named (the group, never NULL). A wait for
+    the next operator lies within none: its operator is not known.
+    """
+    draft.keep(
+        "quiet",
+        f"""WITH task AS ({tasks})
+        SELECT row, stream, ts, till FROM task WHERE stream IN (SELECT stream FROM task GROUP BY stream
+            HAVING NOT bool_or(own) AND (bool_or({_ONLY_COMM}) OR bool_and({nameless("says")})))""",
+    )
+    draft.keep(
+        "helped",
+        f"""WITH operator AS ({operators}), of_group AS (
+            SELECT q.stream, mode(o.named) AS named FROM quiet q ASOF JOIN operator o ON q.ts >= o.ts
+            WHERE q.ts <= o.till GROUP BY q.stream
+        ), begun AS (
+            SELECT q.row, q.stream, coalesce(q.ts <= o.till, false) AS inside,
+                CASE WHEN q.till <= o.till THEN o.row END AS op
+            FROM (SELECT * FROM quiet JOIN of_group USING (stream)) q
+            ASOF LEFT JOIN operator o ON o.named = q.named AND q.ts >= o.ts
+        )
+        SELECT row, op FROM begun QUALIFY avg(inside::INTEGER) OVER (PARTITION BY stream) >= {_HELPS}""",
+    )
+    if found := count(draft, "SELECT count(*) FROM helped"):
+        draft.note(
+            "comm",
+            f"{found} tasks that nothing launches run on streams of their own while operators communicate: they "
+            "are taken for parts of these operators",
+        )

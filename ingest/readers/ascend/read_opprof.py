@@ -1,0 +1,178 @@
+"""One operator as `msprof op` measured it: an OPPROF_* directory of CSV files.
+
+OpBasicInfo.csv says what ran, for how long and on how many cores; the other files hold hardware counters for every
+block. The operator has a length and no time of day, so it stands at zero of a clock of its own. No real directory was
+at hand: files and columns are those of the tool's manual, whatever else is there is kept verbatim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import peek
+from npulens.ingest.readers import Claim
+from npulens.ingest.readers.ascend import cells
+from npulens.ingest.readers.ascend.cells import Csv, read_csv
+from npulens.ingest.readers.ascend.stage import count
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.sqltext import literal
+
+TITLE = "msprof op operator profile"
+
+_FILE = re.compile(
+    r"^(OpBasicInfo|PipeUtilization|ArithmeticUtilization|Memory|MemoryL0|MemoryUB|MemoryAccess|L2Cache"
+    r"|ResourceConflictRatio)(_\w+)?\.csv$"
+)
+_DIRECTORY = re.compile(r"^OPPROF_")
+_BASIC = "OpBasicInfo"
+#: What tells a block from another; everything else in a file of counters is one.
+_BLOCK = ("block_id", "sub_block_id", "block id", "sub block id", "core id", "core_id")
+_NO_COUNTERS = "SELECT 1 AS span_id, '' AS metric, 0.0 AS value WHERE false"
+#: Lengths beyond this are damage.
+_LONGEST_NS = 2**60
+_JOB = "torch_npu.profiler.profile(...) around the job that runs it"
+
+
+def sniff(path: Path) -> Claim | None:
+    """A directory of these files, or one of them on its own."""
+    try:
+        if (seen := peek.at(path)).is_dir:
+            found = {name: path / file for file in sorted(seen.names) if (name := _name(path / file))}
+            if _BASIC in found or (found and _DIRECTORY.match(path.name)):
+                return Claim("opprof", path, tuple(sorted(found.values())))
+        elif _name(path) == _BASIC:
+            return Claim("opprof", path, (path,))
+    except OSError:
+        return None
+    return None
+
+
+def read(claim: Claim, draft: Draft) -> None:
+    """Fill a draft with the one operator."""
+    found = {name: file for file in claim.files if (name := _name(file))}
+    try:
+        _read(claim.root, found, draft)
+    except duckdb.Error as error:
+        raise IngestError("failed", f"the operator's files give no tables: {error}", str(claim.root)) from error
+
+
+def _name(path: Path) -> str | None:
+    match = _FILE.match(path.name)
+    return match[1] if match and path.is_file() and not path.is_symlink() else None
+
+
+def _read(root: Path, found: Mapping[str, Path], draft: Draft) -> None:
+    cells.macros(draft.con)
+    basic = read_csv(found[_BASIC], draft, "basic") if _BASIC in found else None
+    if basic is None:
+        raise IngestError("empty", "no OpBasicInfo.csv, which names the operator and its duration", str(root))
+    if basic.damage:
+        draft.partial("kernel", basic.damage)
+    timed = f"{basic.said('Op Name')} IS NOT NULL AND {_duration(basic)} BETWEEN 0 AND {_LONGEST_NS}"
+    operators = count(draft, f"SELECT count(*) FROM basic WHERE {timed}")
+    if not basic.rows or not operators:
+        raise IngestError("empty", "OpBasicInfo.csv holds no operator with a name and a duration", str(root))
+    _facts(basic, draft)
+    _sums(basic, draft, "OPPROF", basic.said("Op Name"), "NULL", _duration(basic))
+    if operators == 1:
+        draft.drop("kernel", "rows of OpBasicInfo.csv without a name or a duration", basic.rows - 1)
+        _operator(basic, draft, timed)
+    else:
+        draft.partial(None, f"OpBasicInfo.csv names {operators} operators without a time of day: only sums are read")
+    _counters(found, draft, attach=operators == 1)
+    _tell(root, draft, operators)
+
+
+def _duration(basic: Csv) -> str:
+    return basic.ns("Task Duration(us)", "Task Duration", "Duration(us)")
+
+
+def _facts(basic: Csv, draft: Draft) -> None:
+    draft.fact("backend", "npu")
+    draft.fact("clock", "monotonic")
+    query = f"SELECT {basic.whole('Device Id')}, {basic.whole('Pid')} FROM basic ORDER BY row LIMIT 1"
+    device, pid = draft.con.execute(query).fetchall()[0]
+    draft.fact("device_id", device if device is not None and 0 <= device < 2**31 else None)
+    draft.fact("pid", pid)
+
+
+def _operator(basic: Csv, draft: Draft, timed: str) -> None:
+    """The operator as a kernel at zero, and the clock it ran at."""
+    row = f"FROM basic WHERE {timed}"
+    kind = f"lower({basic.said('Op Type')})"
+    draft.provide("track", "SELECT 1 AS track, 'stream' AS kind, 'Operator' AS name, 'msprof op' AS process, 0 AS sort")
+    draft.provide(
+        "span",
+        f"""SELECT 1 AS span_id, 1 AS track, 'kernel' AS kind, {basic.said("Op Name")} AS name, 0::BIGINT AS ts_ns,
+        {_duration(basic)} AS dur_ns {row}""",
+    )
+    draft.provide(
+        "kernel",
+        f"""SELECT 1 AS span_id, {basic.said("Op Type")} AS op_type,
+        CASE {kind} WHEN 'vector' THEN 'AI_VECTOR_CORE' WHEN 'cube' THEN 'AI_CORE' END AS core,
+        {basic.whole("Block Dim", "Block Num")} AS block_num,
+        {basic.whole("Mix Block Dim", "Mix Block Num")} AS mix_block_num {row}""",
+    )
+    if basic.has("Current Freq"):
+        frequency = f"approx({basic.cell('Current Freq')})"
+        draft.provide(
+            "sample",
+            f"""SELECT 'AI Core Freq' AS counter, 'MHz' AS series, 0::BIGINT AS ts_ns, {frequency} AS value {row}
+            AND {frequency} IS NOT NULL""",
+        )
+
+
+def _counters(found: Mapping[str, Path], draft: Draft, *, attach: bool) -> None:
+    """Every row of every file verbatim, and the mean of each counter over the blocks as the operator's."""
+    known: set[str] = set()  # times and cycles stand in every file: the first that names a counter says it
+    for name, path in found.items():
+        if name == _BASIC:
+            continue
+        file = read_csv(path, draft, f"counters_{name}")
+        if file is None:
+            draft.partial("pmu", f"{path.name} is empty")
+            continue
+        if file.damage:
+            draft.partial("pmu", file.damage)
+        block = f"concat_ws(' ', {', '.join(file.said(column) for column in _BLOCK)})"
+        _sums(file, draft, f"OPPROF {name}", literal(name), block, "NULL::BIGINT")
+        if attach and file.rows:
+            fresh = [column for column in file.others(*_BLOCK) if column not in known]
+            known.update(fresh)
+            means = " UNION ALL ".join(_mean(file, column) for column in fresh)
+            draft.provide("pmu", f"SELECT * FROM ({means}) WHERE value IS NOT NULL" if fresh else _NO_COUNTERS)
+            draft.note("pmu", f"{name}: means over {file.rows} blocks; every block's values are in summary")
+
+
+def _mean(file: Csv, column: str) -> str:
+    mean = f"avg(approx({file.cell(column)}))"
+    return f"SELECT 1 AS span_id, {literal(column)} AS metric, {mean} AS value FROM {file.name}"
+
+
+def _sums(file: Csv, draft: Draft, source: str, name: str, category: str, total: str) -> None:
+    draft.provide(
+        "summary",
+        f"""SELECT {literal(source)} AS source, {name} AS name, nullif({category}, '') AS category,
+        CASE WHEN {total} BETWEEN 0 AND {_LONGEST_NS} THEN {total} END AS total_ns,
+        {file.rest(file.columns)} AS args FROM {file.name} WHERE {name} IS NOT NULL""",
+    )
+
+
+def _tell(root: Path, draft: Draft, operators: int) -> None:
+    unread = sorted(path.name for path in root.iterdir() if not _name(path)) if root.is_dir() else []
+    if unread:
+        draft.note("summary", f"not read: {', '.join(unread[:20])}{' and more' if len(unread) > 20 else ''}")
+    for table in ("comm", "transfer", "host_op", "link", "step", "stack", "memory_sample", "memory_event"):
+        draft.absent(table, "an operator measured alone: msprof op records nothing around it", _JOB)
+    if "pmu" not in draft.selects:
+        draft.absent("pmu", "no file of counters is here", "msprof op --aic-metrics=...")
+    if operators == 1:
+        draft.note("span", "the operator stands at zero: its length was recorded, its time of day was not")
+    else:
+        draft.absent("span", "operators without a time of day", _JOB)
+        draft.absent("kernel", "operators without a time of day", _JOB)

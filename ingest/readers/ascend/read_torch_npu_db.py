@@ -1,0 +1,204 @@
+"""Databases of torch_npu (PyTorch), MindSpore, msprof and msmonitor: one schema in many versions.
+
+The database of a rank is spooled table by table; what the tables mean is SQL over those spools. analysis.db beside
+it holds the profiler's own sums.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import duckdb
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import peek
+from npulens.ingest.readers import Claim, Facts
+from npulens.ingest.readers.ascend import prof_dir, rankdir, shared
+from npulens.ingest.readers.ascend.db import analysis as db_analysis
+from npulens.ingest.readers.ascend.db import details, links, raw, series, spans
+from npulens.ingest.readers.ascend.db import facts as db_facts
+from npulens.ingest.readers.ascend.db.analysis import LONG
+from npulens.ingest.readers.ascend.db.tables import ANALYSIS, KNOWN, MAIN
+from npulens.ingest.readers.sqlite import SIDE_FILES, Database, is_sqlite, side_files
+from npulens.ingest.tables.draft import Draft
+
+TITLE = "torch_npu and msprof database"
+
+_FORMAT = "torch_npu_db"
+_NAMED = re.compile(r"^(ascend_(?:pytorch|mindspore)_profiler(?:_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$")
+_RANK_IN_NAME = re.compile(r"^(?:ascend_(?:pytorch|mindspore)_profiler|msmonitor_\d+_\d+)_(\d{1,9})\.db$")
+_ANALYSIS = "analysis.db"
+#: Files that say the same as analysis.db, better.
+_TEXT = ("trace_view.json", "step_trace_time.csv")
+
+
+def sniff(path: Path) -> Claim | None:
+    """A rank directory with a database, or a lone database."""
+    try:
+        if peek.at(path).is_dir:
+            root = rankdir.rank_root(path)
+            return _claim(root, _main_of(root), rankdir.output_dir(root) / _ANALYSIS) if root else None
+        if path.name == _ANALYSIS or not _is_ours(path):
+            return None
+        if _are_several(path.parent, path.parent.stat().st_mtime_ns):  # databases of several ranks in one folder
+            return _claim(path, path, None)
+        return _claim(rankdir.rank_root(path.parent) or path.parent, path, path.with_name(_ANALYSIS))
+    except OSError:
+        return None
+
+
+def read(claim: Claim, draft: Draft) -> None:
+    """Fill a draft from the database of a rank, and analysis.db if it is there."""
+    databases = [
+        path for path in claim.files
+        if path.suffix != ".json" and not path.name.endswith(SIDE_FILES) and not prof_dir.SMALL.match(path.name)
+    ]  # fmt: skip
+    analysis = next((path for path in databases if path.name == _ANALYSIS), None)
+    main = next((path for path in databases if path.name != _ANALYSIS), None)
+    if main is None and analysis is None:
+        raise IngestError("empty", "no database to read", str(claim.root))
+    try:
+        told, rows = _spool_main(draft, main)
+        if claim.device is not None:
+            raw.keep_device(draft, MAIN, claim.device)
+        _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
+    except duckdb.Error as error:
+        raise IngestError("failed", f"its tables cannot be put together: {error}", str(main or analysis)) from error
+
+
+def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dict[str, int]]:
+    if path is None:
+        return {}, raw.spool(None, MAIN, draft, 0)
+    with Database(path, draft.dir) as database:
+        if not database.tables:
+            raise IngestError("empty", "the database holds no tables: they were dropped or never written", str(path))
+        if database.damage:
+            draft.partial(None, database.damage)
+        rows = raw.spool(database, MAIN, draft, path.stat().st_size)
+        raw.count_unread(database, MAIN, draft)
+        if not any(rows.values()):
+            damage = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
+            raise IngestError("empty", damage or "none of its tables holds a row that can be read", str(path))
+        return db_facts.metadata(database), rows
+
+
+def _spool_analysis(draft: Draft, path: Path | None, *, required: bool) -> dict[str, int]:
+    """analysis.db; a damaged one takes nothing from the rank but itself."""
+    if path is not None:
+        try:
+            with Database(path, draft.dir) as database:
+                if database.damage:
+                    draft.partial("profiler_step", database.damage)
+                raw.count_unread(database, ANALYSIS, draft)
+                return raw.spool(database, ANALYSIS, draft, path.stat().st_size)
+        except IngestError as error:
+            if required:
+                raise
+            for table in ("profiler_step", "comm_link"):
+                draft.partial(table, str(error))
+    return raw.spool(None, ANALYSIS, draft, 0)
+
+
+def _shape(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str, int]) -> None:
+    """From raw views to contract tables."""
+    root = claim.root
+    raw.macros(draft)
+    spans.make(draft, rows)
+    links.provide(draft)
+    db_facts.describe(draft, root, told, claim.device)
+    db_analysis.provide(draft)
+    details.provide(draft)
+    series.provide(draft, rows)
+    db_facts.cover(draft, root, rows)
+
+
+def _claim(root: Path, main: Path | None, analysis: Path | None) -> Claim | None:
+    if analysis and not is_sqlite(analysis):
+        analysis = None
+    if main is None and (analysis is None or any(analysis.with_name(name).exists() for name in _TEXT)):
+        return None
+    databases = [path for path in (main, analysis) if path]
+    small = rankdir.small_files(root)
+    files = {*databases, *small, *(beside for path in databases for beside in side_files(path))}
+    facts = rankdir.facts(root) if small or rankdir.rank_root(root) else Facts()
+    return Claim(_FORMAT, root, tuple(sorted(files)), _facts(facts, main), _shared(root, main))
+
+
+def _shared(root: Path, main: Path | None) -> shared.Shared:
+    """The devices of an msprof database that is about several."""
+    if main is None or not main.name.startswith("msprof_"):
+        return ()
+    try:
+        with Database(main) as database:
+            known = db_facts.devices(database)
+    except IngestError:
+        return ()
+    return shared.of(root, tuple(known), known)
+
+
+def _facts(facts: Facts, main: Path | None) -> Facts:
+    """Facts of the directory, completed by those of the database."""
+    if main is None:
+        return facts
+    if facts.rank is None and (named := _RANK_IN_NAME.match(main.name)):
+        facts = replace(facts, rank=int(named[1]), rank_source="file name")
+    try:
+        with Database(main) as database:
+            told, (begin, end) = db_facts.metadata(database), db_facts.window(database)
+            rank = db_facts.rank_of(database) if facts.rank is None else None
+            names = set(db_facts.groups(told)) or db_facts.group_names(database)
+    except IngestError:
+        return facts
+    if rank is not None:
+        facts = replace(facts, rank=rank, rank_source="database")
+    return replace(
+        facts,
+        world_size=facts.world_size or db_facts.world_size(told),
+        groups=tuple(sorted({*facts.groups, *(rankdir.double_hash(name) for name in names if len(name) < LONG)})),
+        begin_ns=begin if facts.begin_ns is None else facts.begin_ns,
+        end_ns=end if facts.end_ns is None else facts.end_ns,
+    )
+
+
+def _main_of(root: Path) -> Path | None:
+    """The database of a rank directory: by its name, else by its tables. msprof puts it beside its output directory."""
+    places = [rankdir.output_dir(root), root]
+    if not (root / rankdir.OUTPUT).is_dir():
+        places += sorted(path for path in root.glob("PROF_*") if path.is_dir())
+    files = [path for place in places for path in sorted(place.iterdir()) if path.name != _ANALYSIS and path.is_file()]
+    named = [path for path in files if _NAMED.match(path.name)]
+    # msprof adds a database with every export; the one with the latest time says what those before it said
+    newest = max((path for path in named if path.name.startswith("msprof_")), key=_stamp, default=None)
+    main = next((path for path in named if not path.name.startswith("msprof_")), newest)
+    return main or next(filter(_has_tables, files), None)
+
+
+def _stamp(path: Path) -> tuple[int, str]:
+    """Order of exports by the number in the name."""
+    digits = path.stem.partition("_")[2]
+    return len(digits), digits
+
+
+def _is_ours(path: Path) -> bool:
+    return (bool(_NAMED.match(path.name)) and path.is_file()) or _has_tables(path)
+
+
+@lru_cache(64)
+def _are_several(directory: Path, changed_ns: int) -> bool:
+    """Whether a directory holds more than one of our databases; each of them asks."""
+    return len(list(islice(filter(_is_ours, directory.iterdir()), 2))) > 1
+
+
+def _has_tables(path: Path) -> bool:
+    """Whether a file of any name is a database with our tables; those in its log count."""
+    if not is_sqlite(path):
+        return False
+    try:
+        with Database(path) as database:
+            return not KNOWN.isdisjoint(database.tables)
+    except IngestError:
+        return False

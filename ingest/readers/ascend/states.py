@@ -1,0 +1,103 @@
+"""The state of a directory that no reader claims: raw, interrupted, aborted or badly analysed, and what to run.
+
+Raw data is binary and parsed only by the tools of the machine it was recorded on, so the answer is their command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import peek
+from npulens.ingest.readers.ascend import commands, completeness, prof_dir, rankdir
+from npulens.ingest.readers.ascend.profiler_log import last_errors
+
+
+def state(directory: Path) -> IngestError | None:
+    """What a directory of the Ascend profilers is, if nothing of it can be loaded; None if it is none of theirs."""
+    try:
+        children = peek.at(directory).names
+    except OSError:
+        return None
+    if prof_dir.NAME.match(directory.name):
+        return _prof(directory, (directory.name,))
+    if prof_dir.DEVICE.match(directory.name) and "data" in children:
+        return _raw_msprof(directory, directory.parent, (directory.resolve().parent.name,))
+    if rankdir.OUTPUT in children or directory.name == rankdir.OUTPUT:
+        return _failed(directory.parent if directory.name == rankdir.OUTPUT else directory)
+    if commands.FRAMEWORK in children:
+        return _raw_framework(directory)
+    if rankdir.RANK_DIR.search(directory.name) or rankdir.info_file(directory):
+        return _without_framework(directory)
+    return None
+
+
+def outermost(found: Iterable[IngestError]) -> list[IngestError]:
+    """Each state once, and those inside another left out: what is raw is raw with all its parts. Top down."""
+    kept: dict[Path, IngestError] = {}
+    for error in found:
+        path = Path(error.path or "")
+        if kept.keys().isdisjoint((path, *path.parents)):
+            kept[path] = error
+    return [*kept.values()]
+
+
+def _log_said(root: Path) -> str:
+    """The last errors of the profiler's log as the end of a sentence; nothing without any."""
+    errors = last_errors(root)
+    return "; the log's last errors: " + " | ".join(errors) if errors else ""
+
+
+def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
+    if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
+        return _raw_msprof(directory, directory, shown)
+    return IngestError(
+        "aborted", "a PROF directory without data: msprof was stopped before it recorded anything", str(directory)
+    )
+
+
+def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
+    cut = prof_dir.interrupted(prof)
+    what = "raw msprof data of an interrupted collection" if cut else "raw msprof data, not exported yet"
+    return IngestError(
+        "raw_msprof", f"{what}; on the NPU host run {commands.export(*shown, interrupted=cut)}", str(entry)
+    )
+
+
+def _raw_framework(directory: Path) -> IngestError:
+    mindspore = directory.name.endswith("_ascend_ms")
+    text = f"raw {'MindSpore' if mindspore else 'torch_npu'} data, not analysed yet"
+    profs = _profs(directory)
+    if not profs:
+        text += ", without a PROF directory: nothing of the device is in it"
+    elif any(map(prof_dir.interrupted, profs)) or not rankdir.stopped(directory):
+        text += ", of a collection that did not stop in order"
+    command = commands.analyse(directory)
+    kind = "raw_mindspore" if mindspore else "raw_torch_npu"
+    return IngestError(kind, f"{text}; on the NPU host run {command}{_log_said(directory)}", str(directory))
+
+
+def _without_framework(directory: Path) -> IngestError:
+    """Neither an analysis nor the framework's raw data."""
+    profs = [prof for prof in _profs(directory) if prof_dir.has_raw(prof)]
+    if profs:
+        cut = prof_dir.interrupted(profs[0])
+        command = commands.export(directory.name, profs[0].name, interrupted=cut)
+        text = "raw device data without the framework's part (FRAMEWORK), so only the device can be exported"
+        return IngestError("raw_msprof", f"{text}; on the NPU host run {command}", str(directory))
+    if rankdir.info_file(directory):
+        text = "the profiler left its settings (profiler_info) and no data: the job ended before it recorded anything"
+    else:
+        text = "the profiler left no data in its directory: the run was aborted"
+    return IngestError("aborted", text + _log_said(directory), str(directory))
+
+
+def _failed(root: Path) -> IngestError:
+    done = " (analyse.done is written also when it fails)" if (root / rankdir.OUTPUT / "analyse.done").exists() else ""
+    text = f"{rankdir.OUTPUT} holds nothing to load: the analysis failed{done}"
+    return IngestError("failed_analysis", f"{text}; {completeness.again(root)}{_log_said(root)}", str(root))
+
+
+def _profs(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("PROF_*") if path.is_dir() and prof_dir.NAME.match(path.name))

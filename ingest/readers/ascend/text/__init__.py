@@ -1,0 +1,1 @@
+"""Text exports of torch_npu and msprof: trace_view.json and the CSV and JSON files beside it."""

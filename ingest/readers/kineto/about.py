@@ -1,0 +1,151 @@
+"""What the file says of itself and the job: backend, device, versions, groups."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from npulens.ingest.readers.kineto import head, npu
+from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.tables.draft import Draft
+
+_VERSION_KEYS = re.compile(r"_version$|^schemaVersion$")
+_LOG_KEYS = ("INFO", "WARNING", "ERROR", "STAGE")
+_OWN_KEYS = ("deviceProperties", "distributedInfo", "traceEvents", "host_name", *_LOG_KEYS)
+_GROUP_KINDS = ("tp", "pp", "dp", "ep", "cp", "sp", "mp", "fsdp", "hsdp", "ddp")
+_GROUPS = pa.schema(
+    {"group_name": pa.string(), "kind": pa.string(), "ranks": pa.list_(pa.int32()), "source": pa.string()}
+)
+_CUDA = {
+    "kernel",
+    "gpu_memcpy",
+    "memcpy",
+    "gpu_memset",
+    "memset",
+    "cuda_runtime",
+    "cuda_driver",
+    "runtime",
+    "cuda_sync",
+}
+_NPU_LABELS = (
+    "SELECT count(*) FROM meta JOIN lane ON meta.pid = lane.pid_text WHERE label LIKE 'NPU%' AND lane.spans > 0"
+)
+_HIP_CALLS = "SELECT count(*) FROM sort WHERE kind = 'runtime' AND text LIKE 'hip%'"
+_CANN_CALLS = f"SELECT count(*) FROM sort WHERE kind = 'runtime' AND regexp_matches(text, '{npu.CALLS}')"
+_HCCL = f"SELECT count(*) FROM sort WHERE kind = 'comm_op' AND regexp_matches(text, '{npu.HCCL}')"
+_MOST_USED = "SELECT device_id FROM device_raw WHERE device_id >= 0 GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
+_BUSIEST = """SELECT pid_text FROM lane WHERE NOT device AND NOT profiler
+    GROUP BY pid_text ORDER BY sum(spans) DESC, pid_text LIMIT 1"""
+_GROUPS_SAID = """SELECT DISTINCT json_extract_string(r.rest, '$."Process Group Name"') AS group_name,
+    json_extract_string(r.rest, '$."Process Group Description"') AS description,
+    json_extract_string(r.rest, '$."Process Group Ranks"') AS ranks
+    FROM task t JOIN device_rest_raw r ON r.row = t.row WHERE t.kind = 'comm_op'"""
+
+
+def about(draft: Draft, header: Mapping[str, Any]) -> str:
+    """Tell the facts of the rank; returns the backend."""
+    backend = _backend(draft, header)
+    draft.fact("backend", backend)
+    device_id = _first(draft, _MOST_USED)
+    draft.fact("device_id", head.whole(device_id))
+    draft.fact("device_name", _text(_card(header, device_id).get("name")))
+    draft.fact("host", _text(header.get("host_name")))
+    pid = _first(draft, _BUSIEST)
+    number = re.fullmatch(r"(?:\[[^\]]+\] ?)?(\d{1,18})", pid) if isinstance(pid, str) else None
+    draft.fact("pid", int(number[1]) if number else None)
+    job = _mapping(header.get("distributedInfo"))
+    draft.fact("world_size", head.whole(job.get("world_size")))
+    versions = {key: value for key, value in [*header.items(), *job.items()] if _VERSION_KEYS.search(key)}
+    settings = {key: value for key, value in header.items() if key not in _OWN_KEYS and key not in versions}
+    if job:
+        settings["distributedInfo"] = {k: v for k, v in job.items() if k != "pg_config" and k not in versions}
+    memory = _card(header, device_id).get("totalGlobalMem")
+    if isinstance(memory, int) and 0 < memory < 2**53:
+        settings["totalGlobalMem"] = memory  # of the device that the rank ran on
+    draft.fact("versions", json.dumps(versions, ensure_ascii=False) if versions else None)
+    draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
+    errors = header.get("ERROR")
+    if isinstance(errors, list) and errors:
+        draft.note("span", f"the profiler logged {len(errors)} errors, first: {_text(errors[0])}")
+    _groups(draft, job)
+    return backend
+
+
+def _backend(draft: Draft, header: Mapping[str, Any]) -> str:
+    """By categories that only one backend writes, then by names of devices, calls and header keys."""
+    cats = {row[0] for row in draft.con.execute("SELECT DISTINCT cat FROM sort").fetchall()}
+    names = " ".join(str(card.get("name")) for card in _cards(header))
+    for prefix, backend in (("mtia_", "mtia"), ("privateuse1_", "npu"), ("xpu_", "xpu")):
+        if any(cat.startswith(prefix) for cat in cats):
+            return backend
+    if re.search(r"(?i)ascend|\bnpu\b", names) or cats & {*npu.DEVICE, *npu.HOST}:
+        return "npu"
+    if count(draft, _NPU_LABELS) or count(draft, _CANN_CALLS) or count(draft, _HCCL):
+        return "npu"
+    hip = any(key.startswith(("hip_", "roctracer")) for key in header) or count(draft, _HIP_CALLS)
+    if hip or re.search(r"(?i)\bamd\b|radeon|instinct|gfx\d", names):
+        return "rocm"
+    return "cuda" if cats & _CUDA else "cpu"
+
+
+def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    listed = header.get("deviceProperties")
+    return [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
+
+
+def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
+    """What the header says of a device; nothing where it does not tell which of several is meant."""
+    cards = {head.whole(card.get("id")): card for card in _cards(header)}
+    return cards.get(head.whole(device_id)) or (cards.popitem()[1] if len(cards) == 1 else {})
+
+
+def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
+    """Process groups of the header, then those that only communication kernels name."""
+    told = [
+        _group(str(group["pg_name"]), _text(group.get("pg_desc")), head.ranks_of(group), "distributedInfo")
+        for group in head.groups(job)
+    ]
+    known = {row["group_name"] for row in told}
+    met = [
+        _group(name, description, head.ranks_of({"ranks": ranks}), "communication kernels")
+        for name, description, ranks in draft.con.execute(_GROUPS_SAID).fetchall()
+        if name is not None and name not in known
+    ]
+    draft.table("groups", [*told, *met], _GROUPS)
+    draft.fact("groups", sorted(f"{group['group_name']} {group['ranks']}" for group in met if group["ranks"]))
+    draft.provide("parallel_group", "FROM groups")
+    if not told and not met:
+        draft.absent(
+            "parallel_group", "the file names no process groups", "torch.distributed, initialised before profiling"
+        )
+
+
+def _group(name: str, description: str | None, ranks: list[int] | None, source: str) -> dict[str, Any]:
+    return {"group_name": name, "kind": _group_kind(description), "ranks": ranks, "source": source}
+
+
+def _group_kind(description: str | None) -> str | None:
+    """tp, pp, dp... where the description says so as a word of its own."""
+    if description in (None, "", "undefined"):
+        return None
+    if description == "default_pg":
+        return "default_group"
+    words = re.split(r"[^a-z0-9]+", str(description).lower())
+    return next((word for word in words if word in _GROUP_KINDS), str(description))
+
+
+def _first(draft: Draft, select: str) -> object:
+    row = draft.con.execute(select).fetchone()
+    return row[0] if row else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

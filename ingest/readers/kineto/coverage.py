@@ -1,0 +1,89 @@
+"""What a file did not record, and the torch.profiler setting that records it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.readers.kineto.spools import Spools
+from npulens.ingest.tables.draft import Draft, union
+
+_PROFILE = "torch.profiler.profile"
+_ACTIVITY = {"npu": "NPU", "xpu": "XPU", "mtia": "MTIA"}  # CUDA otherwise: ROCm is CUDA to PyTorch
+_METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))"
+
+#: What only torch_npu's own profiler records of an NPU.
+_ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
+_SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
+_SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
+
+#: Calls that begin the capture of a graph, of CUDA, ROCm and CANN.
+_CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
+    AND regexp_matches(s.text, '^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$')"""
+
+Lack = tuple[str, str, str | None]
+
+
+def cover(draft: Draft, spools: Spools, backend: str) -> None:
+    """Say of each table that is empty, or lacks what it is for, why."""
+    activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
+    for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
+        draft.absent(table, why, setting)
+    _graphs(draft)
+    for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
+        draft.absent(table, "torch.profiler does not write it")
+    if spools.rows["memory_raw"] and "Addr" not in spools.seen:
+        draft.note("memory_event", "the file gives no addresses: allocations and releases are told apart, not paired")
+    if spools.unheld:
+        draft.note("arg", f"{spools.unheld} memory and metadata events, which are no spans, had further arguments")
+    suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
+    if suspected:
+        draft.note("comm", f"{suspected} device tasks speak of communication, and nothing tells what they are")
+    for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
+        cover = draft.covers[table]
+        if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
+            draft.partial(table, cover.absent)
+
+
+def _graphs(draft: Draft) -> None:
+    """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
+    times = count(draft, _CAPTURES)
+    if times:
+        draft.note("kernel", f"the host records a graph {times} times: what it launches meanwhile is not run")
+
+
+def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
+    if not spools.rows["device_raw"]:
+        yield from ((table, "no device activity in the file", activities) for table in ("kernel", "transfer", "comm"))
+        if not spools.rows["flow_raw"]:
+            yield "link", "no device activity in the file", activities
+    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
+        if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
+            draft.note("comm", "no communication ran on the device")  # recorded, and none
+    elif "Collective name" not in spools.seen and not (
+        npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
+    ):
+        setting = _ASCEND.format("profiler_level=Level1") if npu else "PyTorch 2.4 or later"
+        yield "comm", "sizes and groups of collectives were not recorded", setting
+    if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
+        yield "sample", "the file has no counters", None
+    if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
+        setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _METRICS
+        yield "pmu", "no hardware metrics in the file", setting
+
+
+def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
+    if not spools.seen & {"Input Dims", "Input dims"}:
+        yield "host_op", "input shapes were not recorded", f"{_PROFILE}(record_shapes=True)"
+    if not spools.rows["memory_raw"]:
+        for table in ("memory_event", "memory_sample"):
+            yield table, "memory was not recorded", f"{_PROFILE}(profile_memory=True)"
+    elif "Total Allocated" not in spools.seen:
+        yield "memory_sample", "the totals of the pools were not recorded", "PyTorch 1.10 or later"
+    if "Call stack" not in spools.seen:
+        if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
+            yield "stack", "Python frames are spans of kind python", None
+        else:
+            yield "stack", "Python frames were not recorded", f"{_PROFILE}(with_stack=True)"
+    if not count(draft, "SELECT count(*) FROM steps"):
+        yield "step", "no step was marked", f"{_PROFILE}(schedule=...), and prof.step() after every iteration"

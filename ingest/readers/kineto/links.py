@@ -1,0 +1,121 @@
+"""Launch arrows: which host span caused which device span, and which forward operator a backward one answers.
+
+Kineto says it up to three times: the same correlation on call and task, a flow drawn between them, and
+the operator's External id on the task. The first that tells is stored; one call may launch many tasks.
+"""
+
+from __future__ import annotations
+
+from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.readers.kineto.shape import LAUNCHED
+from npulens.ingest.tables.draft import Draft
+
+_TASK = f"""
+CREATE VIEW task AS SELECT d.*, s.text, s.kind, s.fused, s.collective AS told
+FROM device_raw d JOIN sort s USING (shape)
+WHERE s.kind IN {LAUNCHED} AND s.cat <> 'cuda_profiler_range'
+"""
+
+#: A correlation of 0 is what tools write when they do not know it.
+_CORRELATED = """
+SELECT h.row AS src, t.row AS dst, h.shape AS call, 'correlation' AS route
+FROM task t JOIN host_raw h USING (correlation)
+WHERE t.correlation <> 0
+"""
+_EARLIEST = """SELECT arg_min(src, ts) AS src, dst, arg_min(call, ts) AS call, any_value(route) AS route
+FROM linked_1 JOIN ev ON ev.row = linked_1.src GROUP BY dst"""
+
+#: Ids that are no numbers have a code, or several: the first of those of one text.
+_SAME_ID = """
+CREATE TABLE same_id AS SELECT code, min(code) OVER (PARTITION BY text) AS first
+FROM strings_raw SEMI JOIN (SELECT id FROM flow_raw WHERE id >= 0) ON id = code
+"""
+
+#: Flow ends of one kind as (track, time, id). 115 is s, 102 is f.
+_FLOW = """
+SELECT f.ph, f.ts, coalesce(i.first, f.id) AS id, l.track
+FROM flow_raw f JOIN strings c ON c.code = f.cat AND lower(c.text) IN {cats} LEFT JOIN same_id i ON i.code = f.id
+JOIN lane l ON l.lane = f.lane + CASE WHEN f.ph = 115 THEN 0 ELSE {far} END
+"""
+
+_ARROWS = """
+WITH s AS (
+    SELECT f.id, arg_min(e.row, e.dur) AS row, arg_min(e.shape, e.dur) AS call FROM launch f
+    JOIN ev e ON e.ts = f.ts JOIN lane l ON l.lane = e.lane AND l.track = f.track WHERE f.ph = 115 GROUP BY f.id
+), f AS (
+    SELECT f.id, u.row FROM launch f JOIN unlinked u ON u.ts = f.ts
+    JOIN lane l ON l.lane = u.lane AND l.track = f.track WHERE f.ph = 102
+)
+SELECT min(s.row) AS src, f.row AS dst, arg_min(s.call, s.row) AS call, 'ac2g' AS route
+FROM s JOIN f USING (id) GROUP BY f.row
+"""
+
+#: The operator of each task by its External id: it holds also where the launching call ends after the operator.
+#: Some versions number tasks apart from operators, and few ids meet by chance: then none is believed. The nodes of a
+#: graph are of the graph: the operator around its launch did not ask for each of them.
+_OPERATOR = """
+WITH op AS (
+    SELECT h.external_id, max(h.row) AS op FROM host_raw h JOIN sort s USING (shape)
+    WHERE s.kind = 'cpu_op' AND h.external_id IS NOT NULL GROUP BY h.external_id
+), told AS (
+    SELECT t.row, o.op, c.text LIKE '%GraphLaunch%' AS node FROM task t LEFT JOIN op o USING (external_id)
+    LEFT JOIN linked_1 l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1 WHERE t.external_id <> 0
+)
+SELECT row, op FROM told WHERE op IS NOT NULL AND node IS NOT TRUE AND (SELECT 2 * count(op) >= count(*) FROM told)
+"""
+
+_BY_OPERATOR = """
+SELECT o.op AS src, u.row AS dst, NULL::BIGINT AS call, 'external_id' AS route
+FROM unlinked u JOIN of_operator o ON o.row = u.row ANTI JOIN linked_2 ON linked_2.dst = u.row
+"""
+
+#: An autograd flow leaves the forward operator and ends at the backward one, each known by thread and start.
+#: Several operators can start in one microsecond: the one with a sequence number is meant, forward the innermost.
+_ANSWERS = """
+WITH ends AS (
+    SELECT f.ph, f.id, f.ts, f.track, e.row, e.dur, h.sequence FROM autograd f JOIN ev e ON e.ts = f.ts
+    JOIN lane l ON l.lane = e.lane AND l.track = f.track JOIN sort s ON s.shape = e.shape AND s.kind = 'cpu_op'
+    LEFT JOIN host_raw h ON h.row = e.row
+), chosen AS (
+    SELECT ph, id, row FROM ends QUALIFY row_number() OVER (
+        PARTITION BY ph, id, ts, track ORDER BY sequence IS NULL, CASE ph WHEN 115 THEN dur ELSE -dur END, row) = 1
+)
+SELECT DISTINCT s.row AS src, f.row AS dst
+FROM chosen s JOIN chosen f ON f.id = s.id AND s.ph = 115 AND f.ph = 102 WHERE s.row <> f.row
+"""
+
+
+def link(draft: Draft, *, flows: bool) -> int:
+    """Make ``task`` (device spans a call asked for), ``of_operator`` and ``linked``, and provide the links.
+
+    Returns the number of tasks that no call shares a correlation with.
+    """
+    con = draft.con
+    con.execute(_TASK)
+    con.execute(_SAME_ID)
+    draft.keep("linked_1", _CORRELATED)
+    if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
+        draft.keep("linked_0", _EARLIEST)
+        con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
+    draft.keep("of_operator", _OPERATOR)
+    con.execute("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
+    tasks = count(draft, "SELECT count(*) FROM task")
+    missing = tasks - count(draft, "SELECT count(*) FROM linked_1")
+    made = ["linked_1"]
+    if missing:
+        draft.keep("launch", _FLOW.format(cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
+        draft.keep("linked_2", _ARROWS)
+        draft.keep("linked_3", _BY_OPERATOR)
+        made += ["linked_2", "linked_3"]
+    con.execute("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
+    draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, route FROM linked")
+    draft.expect("link", tasks)
+    lost = tasks - count(draft, "SELECT count(*) FROM linked")
+    if lost:
+        draft.note("link", f"{lost} of {tasks} device spans have no launching call in the file")
+    if flows:
+        draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
+        draft.keep("answers", _ANSWERS)
+        draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, 'fwdbwd' AS route FROM answers")
+        draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))
+    return missing

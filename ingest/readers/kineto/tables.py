@@ -1,0 +1,180 @@
+"""Raw tables to contract tables, one SELECT each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from npulens.ingest.readers.kineto import npu, shape
+from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.tables import comm_facts
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.in_order import stretches
+from npulens.ingest.tables.sqltext import literal
+
+#: Bytes of an element, by PyTorch's name of the type.
+_ELEMENTS = {
+    1: "byte char bool int8 uint8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp8",
+    2: "half bfloat16 float16 short int16 uint16 fp16 bfp16 bf16",
+    4: "float int float32 int32 uint32 complexhalf fp32",
+    8: "double long float64 int64 uint64 complexfloat fp64",
+    16: "complexdouble",
+}
+ELEMENT_BYTES = " ".join(
+    f"WHEN lower(dtype) IN ({', '.join(map(literal, names.split()))}) THEN {size}" for size, names in _ELEMENTS.items()
+)
+
+#: The said name where there is one, else the kernel's.
+COLLECTIVE = f"CASE {comm_facts.WORDS} ELSE said END"
+
+#: Lists of shapes, dtypes and launch geometry, written the same however the file was indented.
+LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ', ', ',') AS text
+    FROM strings WHERE text[1] = '[')"""
+
+_ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
+
+#: Spans whose arguments are put together at once.
+_STRETCH = 300_000
+
+
+def _arg(key: str) -> str:
+    return f"json_extract_string(r.rest, '$.\"{key}\"')"
+
+
+def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str) -> None:
+    """Say how each contract table is made."""
+    draft.provide("span", shape.spans(shift_ns))
+    draft.provide("host_op", _host_op(seen), apart=True)
+    if "Call stack" in seen:
+        frames = "SELECT h.row AS span_id, replace(s.text, ';', chr(10)) AS frames"
+        draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames", apart=True)
+    draft.provide("kernel", _kernel(draft, backend), apart=True)
+    draft.provide("transfer", _transfer(), apart=True)
+    draft.provide("comm", _comm(), apart=True)
+    draft.provide("arg", _arguments(draft, unlinked), apart=True)
+
+
+def _host_op(seen: Collection[str]) -> str:
+    """Texts are joined only where there are any: a trace without shapes is the common case."""
+    plain = "SELECT h.row AS span_id, h.sequence, h.fwd_thread, h.external_id, h.correlation"
+    if not {"Input Dims", "Input dims", "Input type"} & set(seen):
+        return f"{plain} FROM host_raw h"
+    return f"""{plain}, d.text AS input_shapes, t.text AS input_dtypes
+        FROM host_raw h LEFT JOIN {LISTS} d ON d.code = h.shapes LEFT JOIN {LISTS} t ON t.code = h.dtypes"""
+
+
+def _kernel(draft: Draft, backend: str) -> str:
+    """ROCm before 6.3 wrote the launch geometry on the call, not on the kernel."""
+    said = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
+    geometry = f"""SELECT l.dst, max(g.text) AS grid, max(b.text) AS block,
+            max(try_cast(s.value AS BIGINT)) AS shared_bytes
+        FROM linked l JOIN stray_raw s ON s.row = l.src LEFT JOIN {LISTS} g ON g.code = s.code AND s.key = 'grid'
+        LEFT JOIN {LISTS} b ON b.code = s.code AND s.key = 'block'
+        WHERE s.key IN ('grid', 'block', 'shared memory') AND s.row IN ({said}) GROUP BY l.dst"""
+    lent = count(draft, f"SELECT count(*) FROM ({said})") > 0
+    nothing = "CROSS JOIN (SELECT NULL AS grid, NULL AS block, NULL AS shared_bytes) q"
+    join = f"LEFT JOIN ({geometry}) q ON q.dst = t.row" if lent else nothing
+    task, rest = "", ""
+    if backend == "npu":
+        told = npu.told(npu.TASK_TYPE)
+        task = f", {told} AS task_type, {npu.core(told)} AS core"
+        rest = "LEFT JOIN device_rest_raw r ON r.row = t.row"
+    return f"""SELECT t.row AS span_id, o.op AS op_span_id, t.stream, coalesce(g.text, q.grid) AS grid,
+        coalesce(b.text, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
+        t.occupancy AS occupancy_percent{task}
+        FROM task t LEFT JOIN {LISTS} g ON g.code = t.grid LEFT JOIN {LISTS} b ON b.code = t.block
+        LEFT JOIN of_operator o ON o.row = t.row {join} {rest}
+        WHERE t.kind IN ('kernel', 'memset')"""
+
+
+def _transfer() -> str:
+    """Direction by the task's name, else by what the driver wrote in ``direction``; a call without Async waits."""
+    return f"""WITH m AS (
+        SELECT t.row, t.text, t.bytes, t.bandwidth, c.text AS call, try_cast({_arg("size")} AS BIGINT) AS size,
+            coalesce({_arg("direction")}, {_arg("kind")}, '') AS told
+        FROM task t LEFT JOIN linked l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1
+            LEFT JOIN device_rest_raw r ON r.row = t.row WHERE t.kind = 'memcpy'
+    ), w AS (SELECT *, upper(text || ' ' || told) AS words FROM m)
+    SELECT row AS span_id, CASE
+            WHEN words SIMILAR TO '.*(HTOD|HOSTTODEVICE|HOST_TO_DEVICE).*' THEN 'h2d'
+            WHEN words SIMILAR TO '.*(DTOH|DEVICETOHOST|DEVICE_TO_HOST).*' THEN 'd2h'
+            WHEN words SIMILAR TO '.*(DTOD|DEVICETODEVICE|DEVICE_TO_DEVICE).*' THEN 'd2d'
+            WHEN words SIMILAR TO '.*(HTOH|HOSTTOHOST|HOST_TO_HOST).*' THEN 'h2h'
+            WHEN words SIMILAR TO '.*(PTOP|PEERTOPEER|PEER_TO_PEER).*' THEN 'p2p' END AS direction,
+        coalesce(bytes, size) AS bytes, CASE WHEN isfinite(bandwidth) THEN bandwidth * 1e9 END AS bandwidth_bytes_per_s,
+        CASE WHEN words LIKE '%PAGEABLE%' THEN true
+            WHEN call LIKE '%Memcpy%' THEN call NOT LIKE '%Async%' END AS blocking
+    FROM w"""
+
+
+def _comm() -> str:
+    """The event's own words, else the operator's: of an all-reduce alone its shapes tell what it moves."""
+    return f"""WITH m AS (
+        SELECT t.row, t.text, t.stream, c.text AS said, t.told, o.team AS of_team, o.dtype AS of_dtype,
+            o.elements AS of_elements, o.by_shape, {npu.told(npu.DTYPE)} AS own_dtype,
+            {npu.told(npu.GROUP)} AS team, {npu.told(npu.ALGORITHM)} AS plan,
+            try_cast({_arg("count")} AS BIGINT) AS counted,
+            try_cast({_arg("In msg nelems")} AS BIGINT) AS sent,
+            try_cast({_arg("Out msg nelems")} AS BIGINT) AS received,
+            try_cast({_arg("Src Rank")} AS INTEGER) AS src_rank, try_cast({_arg("Dst Rank")} AS INTEGER) AS dst_rank
+        FROM task t LEFT JOIN strings c ON c.code = t.collective LEFT JOIN device_rest_raw r ON r.row = t.row
+            LEFT JOIN operator_said o ON o.row = t.row
+        WHERE t.kind = 'comm_op' OR t.fused
+    ), w AS (
+        SELECT *, regexp_replace(lower(coalesce(said, told, text)), '[^a-z]', '', 'g') AS word FROM m
+    ), k AS (
+        SELECT *, {COLLECTIVE} AS kind, coalesce(greatest(sent, received), counted) AS own_elements FROM w
+    ), e AS (
+        SELECT *, own_elements IS NULL AND (NOT by_shape OR kind = 'allreduce') AS lent FROM k
+    ), d AS (
+        SELECT *, CASE WHEN lent THEN of_elements ELSE own_elements END AS elements,
+            coalesce(own_dtype, CASE WHEN lent THEN of_dtype END) AS dtype FROM e
+    )
+    SELECT row AS span_id, row AS op_span_id, kind AS collective, coalesce(team, of_team) AS group_name,
+        src_rank, dst_rank, elements AS count, dtype,
+        try_cast(elements::HUGEINT * CASE {ELEMENT_BYTES} END AS BIGINT) AS bytes,
+        coalesce(nullif(regexp_extract(text, '{_ALGORITHM}', 1), ''), plan) AS algorithm, stream
+    FROM d"""
+
+
+#: What device spans had taken into columns of a table that their kind has no row in.
+_GEOMETRY = """concat_ws(', ', '"grid": ' || g.text, '"block": ' || b.text, '"registers per thread": ' || t.registers,
+    '"shared memory": ' || t.shared_bytes, '"est. achieved occupancy %": ' || t.occupancy)"""
+_MOVED = """concat_ws(', ', '"bytes": ' || t.bytes, '"memory bandwidth (GB/s)": ' || t.bandwidth)"""
+_NO_ROW = f"""SELECT t.row, concat_ws(', ', CASE WHEN t.kind <> 'memset' THEN nullif({_GEOMETRY}, '') END,
+        nullif({_MOVED}, ''), '"Collective name": ' || to_json(c.text)::VARCHAR) AS more
+    FROM task t LEFT JOIN strings g ON g.code = t.grid LEFT JOIN strings b ON b.code = t.block
+    LEFT JOIN strings c ON c.code = t.collective WHERE t.kind NOT IN ('kernel', 'memcpy')"""
+_IDS = (
+    """SELECT d.row, concat_ws(', ', '"correlation": ' || d.correlation, '"External id": ' || d.external_id) AS more"""
+)
+_NO_TASK = f"""{_IDS} FROM device_raw d JOIN sort s USING (shape)
+    WHERE s.kind = 'device_annotation' OR s.cat = 'cuda_profiler_range'"""
+_STRAYED = """SELECT x.row, string_agg(to_json(x.key)::VARCHAR || ': ' || coalesce(x.value, CASE
+        WHEN s.text[1] IN ('[', '{{') THEN s.text ELSE to_json(s.text)::VARCHAR END), ', ' ORDER BY x.key) AS more
+    FROM stray_raw x LEFT JOIN strings s ON s.code = x.code WHERE {side} GROUP BY x.row"""
+
+
+def _arguments(draft: Draft, unlinked: int) -> str:
+    """The rest of every span, and what a column for another kind took away from it."""
+    took = [_NO_ROW, _NO_TASK, _STRAYED.format(side="x.device"), *([f"{_IDS} FROM unlinked d"] if unlinked else [])]
+    rows = count(draft, "SELECT count(*) FROM span_raw")
+    every = " UNION ALL ".join(f"({part})" for part in took)
+    draft.keep(
+        "taken_device",
+        f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' AND {{part}} GROUP BY row",
+        stretches(draft.con, "span_raw", "row", rows, _STRETCH),
+    )
+    draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
+    host = "SELECT row AS span_id, rest AS args FROM host_rest_raw"
+    if count(draft, "SELECT count(*) FROM taken_host"):
+        host = _given_back("host")
+    if count(draft, "SELECT count(*) FROM edge_raw"):
+        host = f"FROM ({host}) ANTI JOIN unpaired ON unpaired.row = span_id"
+    return f"({host}) UNION ALL ({_given_back('device')})"
+
+
+def _given_back(side: str) -> str:
+    return f"""SELECT r.row AS span_id, CASE WHEN t.row IS NULL THEN r.rest
+            ELSE rtrim(left(r.rest, length(r.rest) - 1)) || ', ' || t.more || '}}' END AS args
+        FROM {side}_rest_raw r LEFT JOIN taken_{side} t ON t.row = r.row
+        UNION ALL SELECT row, '{{' || more || '}}' FROM taken_{side} ANTI JOIN {side}_rest_raw USING (row)"""

@@ -1,0 +1,88 @@
+"""Derived files of MindSpore's profiler before it wrote ascend_ms directories (1.x, MindInsight's input).
+
+Operators and steps are read span by span where their files are there; what is only an average or a sum goes to
+``summary``. Stamps are the device's own counter, whose zero nobody recorded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading import peek
+from npulens.ingest.readers import Claim, Facts
+from npulens.ingest.readers.ascend import cells
+from npulens.ingest.readers.mindspore import files, spans, steps, sums, timeline
+from npulens.ingest.tables.draft import Draft
+
+TITLE = "MindSpore derived files"
+
+_RECORD = "mindspore.Profiler, then load its ascend_ms directory or keep the derived files together"
+
+
+def sniff(path: Path) -> Claim | None:
+    """Any one of the files stands for all that describe its device."""
+    if files.role(path.name) is None or not peek.at(path).is_file:
+        return None
+    found = files.beside(path)
+    if not found:
+        return None
+    lead = next(iter(found.values()))
+    told = files.role(lead.name)
+    rank = told[1] if told else None
+    facts = Facts(rank, None if rank is None else "file name")
+    return Claim("mindspore", lead, tuple(sorted({path, *found.values()})), facts)
+
+
+def read(claim: Claim, draft: Draft) -> None:
+    """Fill a draft from whatever of the files there is."""
+    found = {told[0]: path for path in claim.files if (told := files.role(path.name))}
+    if set(found) <= {"points", "counter"}:
+        raise IngestError(
+            "empty", "MindSpore's notes about a capture without the capture; load the whole profiler directory",
+            str(claim.root),
+        )  # fmt: skip
+    try:
+        _read(found, draft)
+    except duckdb.Error as error:
+        raise IngestError("failed", f"MindSpore's files give no tables: {error}", str(claim.root)) from error
+
+
+def _read(found: dict[str, Path], draft: Draft) -> None:
+    cells.macros(draft.con)
+    draft.fact("backend", "npu")
+    draft.fact("clock", "monotonic")
+    timeline.read_calls(found.get("calls"), draft)
+    timeline.read_display(found.get("timeline"), draft)
+    steps.read(found.get("steps"), draft)
+    least_ns = sums.least_tick(found.get("counter"), draft)
+    spans.make(draft, least_ns)
+    kept = steps.whole(draft)
+    spans.provide(draft, found.get("framework"), kept)
+    steps.provide(draft, kept)
+    sums.provide(found, draft)
+    sums.settings(found, draft, least_ns)
+    _tell(found, draft)
+
+
+def _tell(found: dict[str, Path], draft: Draft) -> None:
+    """What these files cannot hold, and what of them is not there."""
+    for table in ("host_op", "stack", "link"):
+        draft.absent(table, "MindSpore's derived files hold nothing of the host", _RECORD)
+    draft.absent("transfer", "MindSpore's derived files hold no memory copies", _RECORD)
+    for table in ("sample", "memory_sample", "memory_event"):
+        if table not in draft.selects:
+            draft.absent(table, "not in MindSpore's derived files", _RECORD)
+    if not {"timeline", "calls"} & set(found):
+        missing = "neither timeline_display nor output_timeline_data is here"
+        draft.absent("kernel", missing, _RECORD)
+        if "steps" in found:
+            draft.partial(None, f"only steps and their communication: {missing}")
+        else:
+            draft.absent("span", missing, _RECORD)
+            draft.absent("comm", "neither the timeline nor step_trace_raw is here", _RECORD)
+            draft.partial(None, f"only sums and averages: {missing}")
+    if "steps" not in found:
+        draft.absent("step", "step_trace_raw_*_detail_time.csv is not here", _RECORD)

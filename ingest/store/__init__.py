@@ -1,0 +1,1 @@
+"""Stored runs: opening, asking, exporting, redacting, deleting; notes about them and their history."""

@@ -1,0 +1,306 @@
+"""The store: one directory per run, Parquet inside, committed by one rename.
+
+STORE/<run_id>/<table>.parquet   immutable once there
+STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was made from
+STORE/.staging/                  loads under way; what a killed load left is collected by the next
+STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
+STORE/.trash/                    deleted runs, until the next collection (ingest/store/trash.py)
+STORE/.timeline/                 level-of-detail files (ingest/store/lod.py), built again when missing
+STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); the only thing here that changes
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import notes, trash
+from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
+from npulens.ingest.store.notes import set_label
+from npulens.ingest.store.place import default_dir
+from npulens.ingest.tables import schema
+
+__all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "resolve", "runs", "set_label"]
+
+#: A deleted run can be had back this long.
+UNDO_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run as `npulens runs` lists it."""
+
+    run_id: str
+    label: str | None
+    loaded_at: str
+    status: str
+    reason: str | None
+    formats: tuple[str, ...]
+    ranks: tuple[int, ...]
+    world_size: int | None
+    missing_ranks: tuple[int, ...] | None
+    origin_ns: int
+    dur_ns: int | None
+    steps: int
+    events: int
+    bytes: int
+    schema_version: int
+    redacted: bool = False  # people, machines and places were taken out before it was stored
+
+    @property
+    def baseline(self) -> bool:
+        """Whether other runs may be measured against it: one that lost events would make them look slower or faster.
+
+        Every history and every comparison that chooses a run by itself asks this; a person may still choose any.
+        """
+        return self.status == "complete" and self.events > 0
+
+
+def open_store(store: Path) -> Path:
+    """Make sure the store is there."""
+    for name in (".staging", ".uploads", ".trash"):
+        try:
+            (store / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise IngestError("store", f"cannot make the store: {error.strerror}", str(store)) from error
+    return store
+
+
+def runs(store: Path) -> list[RunInfo]:
+    """Every committed run, newest first."""
+    found = []
+    labels = notes.labels(store)
+    for entry in store.iterdir() if store.is_dir() else ():
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        with suppress(FileNotFoundError):  # deleted while we look
+            found.append(_row(entry, labels))
+    return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
+
+
+def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
+    written = (entry / "manifest.json").stat().st_mtime_ns
+    try:
+        return _info(_head(entry, written), labels)
+    except (IngestError, KeyError, TypeError):
+        return _damaged(entry, labels)
+
+
+@lru_cache(4_096)
+def _head(directory: Path, written_ns: int) -> dict[str, Any]:
+    """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
+    row = manifest_of(directory)
+    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
+
+
+def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
+    missing = row["missing_ranks"]
+    return RunInfo(
+        run_id=row["run_id"], label=labels.get(row["run_id"]), loaded_at=row["loaded_at"], status=row["status"],
+        reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
+        missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
+        steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
+        redacted=row.get("redacted") is True,
+    )  # fmt: skip
+
+
+def _damaged(entry: Path, labels: dict[str, str]) -> RunInfo:
+    """A run whose manifest cannot be read: one row that says so, as old as its directory."""
+    at = datetime.fromtimestamp(entry.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    return RunInfo(
+        run_id=entry.name, label=labels.get(entry.name), loaded_at=at, status="damaged", reason=DAMAGED, formats=(),
+        ranks=(), world_size=None, missing_ranks=None, origin_ns=0, dur_ns=None, steps=0, events=0, bytes=0,
+        schema_version=0,
+    )  # fmt: skip
+
+
+def resolve(store: Path, name: str) -> RunInfo:
+    """A run by id, unique prefix of an id, or label."""
+    known = runs(store)
+    matches = [r for r in known if r.run_id == name] or [r for r in known if r.label and r.label == notes.line(name)]
+    matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
+    if not matches:
+        raise IngestError("unknown_run", f"no run is called {name!r}; `npulens runs` lists what there is")
+    if len(matches) > 1:
+        raise IngestError("ambiguous_run", f"{name!r} begins {len(matches)} run ids; give more of it")
+    return matches[0]
+
+
+def manifest(store: Path, run_id: str) -> dict[str, Any]:
+    """Everything the manifest of a run says."""
+    return manifest_of(store / run_id)
+
+
+@contextmanager
+def staging(store: Path) -> Iterator[Path]:
+    """A directory to work in, gone afterwards whatever happens; its lock tells the living from the dead."""
+    open_store(store)
+    path = store / ".staging" / uuid.uuid4().hex
+    guard = path.with_suffix(".lock")
+    with _hold(guard):
+        path.mkdir()
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+            guard.unlink()
+
+
+@contextmanager
+def _hold(guard: Path) -> Iterator[None]:
+    """Hold a lock file that `collect` may remove between its making and its locking: then make it again."""
+    while True:
+        with guard.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if guard.exists() and os.stat(guard).st_ino == os.fstat(lock.fileno()).st_ino:
+                yield
+                return
+
+
+@contextmanager
+def upload_lock(store: Path, upload_id: str) -> Iterator[None]:
+    """Only one process at a time works on one upload; the others wait and find it done."""
+    open_store(store)
+    with _hold(store / ".uploads" / f"{upload_id}.lock"):
+        yield
+
+
+def collect(store: Path) -> int:
+    """Remove what killed loads left and what was deleted long ago; directories removed."""
+    removed = 0
+    for guard in (store / ".staging").glob("*.lock"):
+        with suppress(BlockingIOError, FileNotFoundError), guard.open("r+") as lock:  # blocked: a living load
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
+            guard.unlink()
+            removed += 1
+    gone = trash.empty(store, UNDO_S)
+    _remove_uploads(store, set(gone))
+    notes.forget(store, [name for name in gone if not (store / name).exists()])
+    return removed + len(gone)
+
+
+def _remove_uploads(store: Path, gone: Collection[str]) -> None:
+    """Locks that nobody holds, what a load left that was killed while it wrote, and what became of deleted runs."""
+    uploads = store / ".uploads"
+    for upload in {path.stem for path in uploads.iterdir() if path.suffix != ".json"}:
+        guard = uploads / f"{upload}.lock"
+        with suppress(BlockingIOError, FileNotFoundError), guard.open("a") as lock:  # blocked: somebody works on it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in uploads.glob(f"{upload}.*"):
+                if left.suffix != ".json":
+                    left.unlink(missing_ok=True)
+    for told in uploads.glob("*.json") if gone else ():
+        with suppress(FileNotFoundError):  # another collection was faster
+            if recall_upload(store, told.stem) is None:
+                told.unlink()
+
+
+def commit(store: Path, staged: Path, run_id: str) -> str:
+    """Make a staged run visible: fsync every file, then one rename. 'new' or 'exists'."""
+    for entry in sorted(staged.iterdir()):
+        _fsync(entry)
+    _fsync(staged)
+    target = store / run_id
+    if _version(store, run_id) not in (None, schema.version()):
+        with suppress(FileNotFoundError):  # somebody else did it
+            trash.discard(store, run_id)
+    try:
+        os.rename(staged, target)
+    except OSError:
+        if not target.exists():
+            raise
+        return "exists"
+    _fsync(store)
+    return "new"
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remember_upload(store: Path, upload_id: str, entries: list[dict[str, Any]]) -> None:
+    """Write what became of an upload, in one rename."""
+    target = store / ".uploads" / f"{upload_id}.json"
+    aside = target.with_suffix(f".{uuid.uuid4().hex}")
+    aside.write_text(json.dumps(entries), "utf-8")
+    _fsync(aside)
+    os.replace(aside, target)
+
+
+def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
+    """What became of an upload, if every run it made is still here in this schema version."""
+    path = store / ".uploads" / f"{upload_id}.json"
+    if not path.is_file():
+        return None
+    entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+    for entry in entries:
+        if entry["run_id"] is not None and _version(store, entry["run_id"]) != schema.version():
+            return None
+    return entries
+
+
+def _version(store: Path, run_id: str) -> int | None:
+    """The schema version a run was stored in; None if it is not there, 0 if it cannot be read: then it is replaced."""
+    try:
+        return int(manifest(store, run_id)["schema_version"])
+    except FileNotFoundError:
+        return None
+    except IngestError:
+        return 0
+
+
+def remove(store: Path, run_id: str) -> None:
+    """Delete a run; `restore` has it back until the next collection."""
+    try:
+        trash.discard(store, run_id)
+    except FileNotFoundError as error:  # somebody else was faster
+        raise IngestError("unknown_run", f"run {run_id} is not in the store any more") from error
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """A run that can be had back, and until when (seconds since 1970) at least."""
+
+    run: RunInfo
+    until: float
+
+
+def deleted(store: Path) -> list[Deleted]:
+    """What `restore` can bring back, the last deleted first."""
+    found = []
+    labels = notes.labels(store)
+    for entry in trash.listed(store):
+        with suppress(OSError, ValueError, KeyError):  # collected while we look
+            row = json.loads((entry / "manifest.json").read_text("utf-8"))
+            found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
+    return sorted(found, key=lambda each: each.until, reverse=True)
+
+
+def restore(store: Path, run_id: str) -> str:
+    """Have a deleted run back, by the beginning of its id or its label; its id."""
+    names = [entry.name for entry in trash.listed(store)]
+    matches = [name for name in names if name.startswith(run_id)] if run_id else []
+    matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
+    if len(matches) != 1:
+        raise IngestError("unknown_run", f"no deleted run is called {run_id!r}")
+    try:
+        trash.bring_back(store, matches[0])
+    except OSError as error:
+        raise IngestError("unknown_run", f"run {matches[0]} was collected meanwhile") from error
+    return matches[0]

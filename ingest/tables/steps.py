@@ -1,0 +1,82 @@
+"""Marks to steps that tile: each runs to the next mark, the last to the end of its own work.
+
+Held as arrays: a long capture has tens of thousands of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from npulens.ingest.tables import schema
+from npulens.ingest.tables.draft import columns
+
+Ints = NDArray[np.int64]
+
+#: Device spans that are work: what keeps the device busy (DESIGN "The split").
+WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The recorded steps of a rank, in order of time: their windows, and the end of each one's own mark on the host."""
+
+    number: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    host_end_ns: Ints
+
+    @staticmethod
+    def none() -> Steps:
+        return Steps(*np.zeros((4, 0), np.int64))
+
+    def of(self, ts: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """The step in whose window each stamp lies, and a mask of those in none."""
+        if not len(self.number):
+            return np.zeros(len(ts), np.int64), np.ones(len(ts), bool)
+        index = np.searchsorted(self.begin_ns, ts, side="right") - 1
+        inside = np.maximum(index, 0)
+        return self.number[inside], (index < 0) | (ts >= self.end_ns[inside])
+
+
+def tile(con: duckdb.DuckDBPyConnection, select: str, rank: int, origin_ns: int) -> tuple[pa.Table, Steps]:
+    """The table of steps from what a reader found of them, and the same as arrays, both from the rank's origin.
+
+    The spans must lie in ``draft_span``.
+    """
+    table = _marks(con, select)
+    ts = np.asarray(table["ts_ns"].to_numpy())
+    last = [_last_end(con, row["ts_ns"], row["host_dur_ns"]) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
+    lasts = np.concatenate((ts[1:], np.array(last, np.int64))) - ts
+    host = np.asarray(pc.coalesce(table["host_dur_ns"], pa.array(lasts)).to_numpy())
+    begin = ts - origin_ns
+    made = dict(zip(table.column_names, table.columns, strict=True)) | {
+        "rank": pa.array(np.full(len(ts), rank)), "ts_ns": pa.array(begin), "dur_ns": pa.array(lasts),
+        "device_ts_ns": pc.subtract(table["device_ts_ns"], origin_ns),
+    }  # fmt: skip
+    return pa.table(made), Steps(np.asarray(table["step"].to_numpy()), begin, begin + lasts, begin + host)
+
+
+def _marks(con: duckdb.DuckDBPyConnection, select: str) -> pa.Table:
+    """Each step once, in order of time."""
+    have = columns(con, select)
+    wanted = [column for column in schema.tables()["step"].columns if column.name not in ("rank", "dur_ns")]
+    typed = [f"{column.name if column.name in have else 'NULL'}::{column.type} AS {column.name}" for column in wanted]
+    return con.sql(
+        f"SELECT {', '.join(typed)} FROM (SELECT DISTINCT ON (step) * FROM ({select}) "
+        "WHERE step IS NOT NULL AND ts_ns IS NOT NULL ORDER BY step, ts_ns) ORDER BY ts_ns, step"
+    ).to_arrow_table()
+
+
+def _last_end(con: duckdb.DuckDBPyConnection, ts_ns: int, host_dur_ns: int | None) -> int:
+    """The later of the last step's host end and the end of the last device span that starts in it."""
+    host_end = ts_ns + (host_dur_ns or 0)
+    device_end = con.execute(
+        f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?", [ts_ns]
+    ).fetchall()[0][0]
+    return max(host_end, device_end or host_end)

@@ -5,10 +5,12 @@ Verbs are imported when they are asked for: loading a trace should not wait for 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import pkgutil
 import sys
+from importlib.resources import files
 
 import click
 
@@ -29,6 +31,13 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command), f"app/commands/{cmd_name}.py: command is no click command"
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every verb with the beginning of its docstring; none of them is imported for that."""
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, click.utils.make_default_short_help(_says(name), width)) for name in names])
+
     def invoke(self, ctx: click.Context) -> object:
         """A typed error is one line on stderr, with --json also an object on stdout, and exit code 2."""
         try:
@@ -38,6 +47,13 @@ class Verbs(click.Group):
                 click.echo(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
             click.echo(f"npulens: {error}", err=True)
             ctx.exit(2)
+
+
+def _says(name: str) -> str:
+    """What the verb says of itself: the docstring of its command, read from its file."""
+    tree = ast.parse((files(commands) / f"{name}.py").read_text("utf-8"))
+    verb = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
+    return ast.get_docstring(verb) or ""
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

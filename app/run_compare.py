@@ -156,7 +156,7 @@ def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, rule
             yield "  ◐ " + say(lang, "verdict.warm_left", {"steps": i18n.ranges(half.warm),
                                                           "side": wording.plain(half.name)})  # fmt: skip
     for note in alike.notes(halves[0].runs[0].side, halves[1].runs[0].side):
-        yield "  ◐ " + wording.note(note, lang)
+        yield "  ◐ " + unlike(note, lang)
     yield ""
     yield click.style(say(lang, "verdict.made_of"), bold=True)
     yield from _table(found, lang, most)
@@ -240,3 +240,20 @@ def signed(ns: float) -> str:
 def percent(share: float | None) -> str:
     """A change as a share with its sign: +2.3 %."""
     return "–" if share is None else f"{100 * share:+.3g} %".replace("-", "−")
+
+
+def unlike(found: compare.Note, lang: str) -> str:
+    """What makes two sides of a comparison unlike; its values may be names from the capture."""
+    comma = say(lang, "shell.comma")
+
+    def spoken(name: str, value: object) -> str:
+        if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
+            return i18n.ranges(value)
+        if isinstance(value, tuple):
+            part = {"tables": "recorded.table", "parts": "breakdown"}.get(name)
+            known = [wording.text_of(lang, f"{part}{'_' if name == 'tables' else '.'}{each}" if part else
+                             f"shell.format_{each}", wording.plain(str(each))) for each in value]  # fmt: skip
+            return comma.join(known) or say(lang, "compare.none")
+        return say(lang, "compare.none") if value is None else wording.plain(str(value))
+
+    return say(lang, f"compare.note_{found.key}", {name: spoken(name, value) for name, value in found.values})

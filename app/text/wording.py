@@ -12,7 +12,6 @@ from typing import Any
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.engine import Check, Finding, Outcome
 from npulens.analysis.finding import Evidence
-from npulens.analysis.look.compare import Note
 from npulens.analysis.quality import Missing
 from npulens.analysis.say import ONCE, duration, number
 from npulens.app.text.i18n import known, ranges, say
@@ -209,23 +208,6 @@ def points(check: Check, lang: str) -> str:
     got = sum(part.points * part.share for part in check.quality.parts)
     values = {"got": f"{got:.1f}", "of": sum(part.points for part in check.quality.parts), "score": check.quality.score}
     return say(lang, "findings.score_rule", values)
-
-
-def note(found: Note, lang: str) -> str:
-    """What makes two sides of a comparison unlike; its values may be names from the capture."""
-    comma = say(lang, "shell.comma")
-
-    def spoken(name: str, value: object) -> str:
-        if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
-            return ranges(value)
-        if isinstance(value, tuple):
-            part = {"tables": "recorded.table", "parts": "breakdown"}.get(name)
-            known = [text_of(lang, f"{part}{'_' if name == 'tables' else '.'}{each}" if part else
-                             f"shell.format_{each}", plain(str(each))) for each in value]  # fmt: skip
-            return comma.join(known) or say(lang, "compare.none")
-        return say(lang, "compare.none") if value is None else plain(str(value))
-
-    return say(lang, f"compare.note_{found.key}", {name: spoken(name, value) for name, value in found.values})
 
 
 #: What a character may not be that comes from a trace: control, format (it can turn text around), surrogate, private.

@@ -63,7 +63,7 @@ def _answer(ctx: Context, pair: Pair, found: Compared) -> None:
     for half in (pair.base, pair.head):
         st.text(scope(ctx, half))
     for note in alike.notes(pair.base.side, pair.head.side):
-        st.text("◐ " + wording.note(note, ctx.lang))
+        st.text("◐ " + run_compare.unlike(note, ctx.lang))
     if untold := [kind for kind in KINDS if kind not in found.change.told]:
         kinds = ctx.say("shell.comma").join(ctx.say(f"verdict.kinds_{kind}") for kind in untold)
         st.text("◐ " + ctx.say("verdict.untold", {"kinds": kinds}))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npulens.analysis.finding import Evidence
+from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
-
-if TYPE_CHECKING:
-    from npulens.analysis.engine import Finding
 
 #: What ranks do together makes none of them late.
 _SHARED = frozenset({

@@ -10,13 +10,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npulens.analysis.capability import BY_NAME
+from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
-
-if TYPE_CHECKING:
-    from npulens.analysis.engine import Finding
 
 Pair = tuple[str, str]
 

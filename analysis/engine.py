@@ -20,7 +20,7 @@ the step: from the largest down, each finding is given at most what the others h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -30,7 +30,7 @@ from npulens.analysis.capability import COVERED, capabilities, explains, held, s
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import Detector, detectors
-from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
+from npulens.analysis.finding import Candidate, Change, Finding, NotMeasured, Words, severity
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.replay import whatif
@@ -41,8 +41,6 @@ from npulens.analysis.settings import DEFAULT, Settings
 from npulens.analysis.steady import of_step, steady_ns
 from npulens.analysis.views import install
 
-#: From which share of the step on a finding is called so.
-SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
 #: Where more of the critical path than this cannot move in the replay, a saving is only the least that is gained.
 STILL = 0.05
 #: A saving that is so much more than the idle time a finding names is explained.
@@ -62,42 +60,6 @@ _LIMITS = {
     "sync": ("a synchronising call{who} ends earlier", "{who}同步调用更早结束"),
     "unexplained": ("what was not recorded{who} is known", "{who}未采集到的原因查明"),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A candidate that was measured and is worth reading about."""
-
-    detector: str
-    cause: str
-    severity: str
-    words: dict[str, Words]  # by language, with their numbers filled in
-    saving_ns: int  # of the mean step, a ceiling
-    saving_most_ns: int  # the same, where part of the run cannot move in the replay: what was seen lost
-    saving_share: float
-    confidence: Confidence
-    numbers: dict[str, Value]
-    evidence: tuple[Evidence, ...]
-    change: Change
-
-    def with_saving(self, saving_ns: int) -> Finding:
-        """The same with less to save: the rest is told by others."""
-        share = self.saving_share * saving_ns / self.saving_ns
-        return replace(
-            self, saving_ns=saving_ns, saving_most_ns=max(saving_ns, self.saving_most_ns), saving_share=share,
-            severity=_severity(share),
-        )  # fmt: skip
-
-    def as_dict(self, lang: str = "en") -> dict[str, Any]:
-        """The keys that `npulens check --json` promises."""
-        words = self.words[lang]
-        return {
-            "detector": self.detector, "cause": self.cause, "severity": self.severity,
-            "title": words.title, "advice": words.advice, "saving_ns": self.saving_ns,
-            "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence,
-            "numbers": self.numbers,
-            "evidence": [vars(evidence) for evidence in self.evidence],
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -294,13 +256,11 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
     if detector.name in OF_IDLE and 0 < MORE * (candidate.measured_ns or 0) < saving * run.step_count:
         words = {lang: Words(said.title, f"{said.advice} {_LATER_GAPS[lang]}") for lang, said in words.items()}
     return Finding(
-        detector.name, candidate.cause, _severity(share), words,
+        detector.name, candidate.cause, severity(share), words,
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
     )  # fmt: skip
 
 
-def _severity(share: float) -> str:
-    return next(name for least, name in SEVERITIES if share >= least)
 
 
 def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:

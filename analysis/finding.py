@@ -8,8 +8,8 @@ with the same ruler.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from npulens.analysis.intervals import EMPTY, Intervals, Ints
 Confidence = Literal["high", "medium", "low"]
 #: A number in a finding. The name's ending is its unit: _ns, _bytes, _share, _bytes_per_s, else a count.
 Value = int | float | str | None | list[int] | list[str]
+
+
+#: From which share of the step on a finding is called so.
+SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
 
 
 @dataclass(frozen=True)
@@ -112,3 +116,43 @@ class NotMeasured(Exception):
     def __init__(self, why: str, why_zh: str, collect_with: str) -> None:
         super().__init__(why)
         self.why, self.why_zh, self.collect_with = why, why_zh, collect_with
+
+
+def severity(share: float) -> str:
+    return next(name for least, name in SEVERITIES if share >= least)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A candidate that was measured and is worth reading about."""
+
+    detector: str
+    cause: str
+    severity: str
+    words: dict[str, Words]  # by language, with their numbers filled in
+    saving_ns: int  # of the mean step, a ceiling
+    saving_most_ns: int  # the same, where part of the run cannot move in the replay: what was seen lost
+    saving_share: float
+    confidence: Confidence
+    numbers: dict[str, Value]
+    evidence: tuple[Evidence, ...]
+    change: Change
+
+    def with_saving(self, saving_ns: int) -> Finding:
+        """The same with less to save: the rest is told by others."""
+        share = self.saving_share * saving_ns / self.saving_ns
+        return replace(
+            self, saving_ns=saving_ns, saving_most_ns=max(saving_ns, self.saving_most_ns), saving_share=share,
+            severity=severity(share),
+        )  # fmt: skip
+
+    def as_dict(self, lang: str = "en") -> dict[str, Any]:
+        """The keys that `npulens check --json` promises."""
+        words = self.words[lang]
+        return {
+            "detector": self.detector, "cause": self.cause, "severity": self.severity,
+            "title": words.title, "advice": words.advice, "saving_ns": self.saving_ns,
+            "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence,
+            "numbers": self.numbers,
+            "evidence": [vars(evidence) for evidence in self.evidence],
+        }  # fmt: skip

@@ -15,15 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npulens.analysis.capability import BY_NAME, Has, capabilities, on_npu
 from npulens.analysis.collect import Recipe, recipe
+from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
 from npulens.analysis.trust import Doubt, doubts, trust
-
-if TYPE_CHECKING:
-    from npulens.analysis.engine import Finding
 
 Pair = tuple[str, str]
 

@@ -19,7 +19,7 @@ from streamlit.navigation.page import Page
 
 from npulens.analysis import split, views
 from npulens.analysis.discovery import Detector
-from npulens.analysis.engine import Finding
+from npulens.analysis.finding import Finding
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.settings import FILE, Settings
 from npulens.app import run_check

@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 
 from npulens.analysis.discovery import Detector, detectors
-from npulens.analysis.engine import Check, Finding, Outcome, check, chosen, judged
+from npulens.analysis.engine import Check, Outcome, check, chosen, judged
+from npulens.analysis.finding import Finding
 from npulens.analysis.limits import overridden
 from npulens.analysis.run import Run
 from npulens.analysis.settings import DEFAULT, FILE, Settings, read_settings

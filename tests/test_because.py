@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npulens.analysis.because import said_once, umbrella
-from npulens.analysis.engine import Finding
-from npulens.analysis.finding import Change, Evidence, Words
+from npulens.analysis.finding import Change, Evidence, Finding, Words
 
 
 def finding(cause: str, *windows: tuple[int, int, int]) -> Finding:

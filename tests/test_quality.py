@@ -15,8 +15,7 @@ import pytest
 from npulens.analysis.capability import CAPABILITIES, capabilities
 from npulens.analysis.collect import Recipe
 from npulens.analysis.device.strip import strip
-from npulens.analysis.engine import Finding
-from npulens.analysis.finding import Change, Words
+from npulens.analysis.finding import Change, Finding, Words
 from npulens.analysis.quality import POINTS, Part, Quality, quality, score_of
 from npulens.analysis.run import Run
 from tests.tablecase import connection

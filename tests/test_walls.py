@@ -10,7 +10,8 @@ import fnmatch
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +49,13 @@ TOP_LEVEL = {
     "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".streamlit", ".ci",
     ".gitignore", "setup.py", "docs", "collectors", "ingest", "analysis", "app", "sample_traces", "tests",
 }  # fmt: skip
+
+#: Files a folder may have, and the folders that are lists: what lies there is found by its file's name.
+LOOSE_FILES = 22
+LISTS: dict[str, str] = {
+    "analysis/detectors": "a file is a detector",
+    "collectors/scenarios": "a file is a fault that can be planted",
+}
 
 #: Lines a file and a function may have. The first pattern that fits counts.
 FILE_LINES = {"app/main.py": 40, "app/pages/*/page.py": 80, "*.py": 600}
@@ -153,6 +161,34 @@ def test_imports_point_one_way(package: str) -> None:
         if (top := module.split(".")[0]) in (*OURS, "tests") and top not in MAY_IMPORT[package]
     ]
     assert wrong == []
+
+
+def test_no_imports_in_circles() -> None:
+    """Also none that only types need, and none inside functions."""
+    ours = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sources()}
+    files = {module: name for name, module in ours.items() if name.startswith(OURS)}
+    left = {module: {other for other in _targets(name, files) if other != module} for module, name in files.items()}
+    while done := {module for module, others in left.items() if not others & left.keys()}:
+        left = {module: others for module, others in left.items() if module not in done}
+    while done := left.keys() - {other for others in left.values() for other in others}:  # leads to one, is in none
+        left = {module: others for module, others in left.items() if module not in done}
+    assert sorted(left) == []
+
+
+def _targets(name: str, files: Mapping[str, str]) -> Iterator[str]:
+    """The modules of ours that a file imports: itself, or the names it takes from a package."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "npulens":
+            package = str(node.module).partition(".")[2]
+            for alias in node.names:
+                module = f"{package}.{alias.name}".lstrip(".")
+                yield module if module in files else package
+
+
+def test_rooms_can_be_taken_in_at_a_glance() -> None:
+    """A folder with more files than this is a list of files that are found by their names, or several rooms."""
+    rooms = Counter(name.rpartition("/")[0] for name in sources() if name.startswith(OURS))
+    same({room for room, files in rooms.items() if files > LOOSE_FILES}, set(LISTS))
 
 
 @pytest.mark.parametrize("library", HOMES)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from npulens.analysis.engine import Check, Finding
+from npulens.analysis.engine import Check
+from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration
 from npulens.analysis.settings import FILE
 from npulens.app import run_check

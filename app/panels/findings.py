@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from npulens.analysis.engine import Finding, Outcome
+from npulens.analysis.engine import Outcome
+from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration, number
 from npulens.app import context
 from npulens.app.charts import evidence as chart

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-from npulens.analysis.engine import Check, Finding
+from npulens.analysis.engine import Check
+from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration, number
 from npulens.app.charts.parts import PARTS
 from npulens.app.report import drawing

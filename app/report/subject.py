@@ -8,8 +8,9 @@ from pathlib import Path
 
 from npulens.analysis.device.strip import Strip, strip
 from npulens.analysis.discovery import Detector
-from npulens.analysis.engine import Check, Finding
+from npulens.analysis.engine import Check
 from npulens.analysis.engine import check as judge
+from npulens.analysis.finding import Finding
 from npulens.analysis.run import Run
 from npulens.analysis.settings import Settings
 from npulens.analysis.split import Row, breakdown

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from npulens.analysis.causes import CAUSES
-from npulens.analysis.engine import Check, Finding, Outcome
-from npulens.analysis.finding import Evidence
+from npulens.analysis.engine import Check, Outcome
+from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.quality import Missing
 from npulens.analysis.say import ONCE, duration, number
 from npulens.app.text.i18n import known, ranges, say

@@ -13,7 +13,8 @@ from npulens.collectors.backends.probe import BACKENDS, choose
 from npulens.collectors.bench import text
 from npulens.collectors.bench.options import Options
 from npulens.collectors.bench.result import Result
-from npulens.collectors.bench.session import Session, run
+from npulens.collectors.bench.run import run
+from npulens.collectors.bench.session import Session
 from npulens.collectors.bench.subject import asked_for, subject
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 from npulens.collectors.harness.watch import Watch

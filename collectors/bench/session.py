@@ -1,19 +1,12 @@
-"""One benchmark from beginning to end: what is right, how long it takes, what is faster, and what else was asked.
-
-Each part adds its figures to the result, which is saved before the next one begins. Whatever ends it early, an
-interrupt or a failure, the result says so and holds what was measured until then.
-"""
+"""What the parts of one benchmark share: what is asked, what is measured, and where the figures go."""
 
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.bench import text
 from npulens.collectors.bench.options import Options, Shares, shares
 from npulens.collectors.bench.result import Result
 from npulens.collectors.bench.subject import BASELINE, Subject
@@ -65,31 +58,3 @@ class Session:
         besides = (options.throughput * len(timed) + 4 * options.batch_curve + 4 * options.sweep
                    + 4 * (options.concurrency is not None))  # fmt: skip
         return shares(options, series, len(timed) + 1, besides)
-
-
-def run(session: Session) -> tuple[str, str | None]:
-    """Every part in its order; how it ended, and why where it did not end well."""
-    from npulens.collectors.bench import besides, checks, pairs, times
-
-    begun = time.monotonic()
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    status, reason = "complete", None
-    try:
-        checks.run(session)
-        if not any(session.ran.values()):
-            status, reason = "failed", "no variant runs here"
-        else:
-            for part in (times.run, pairs.run, besides.run):
-                part(session)
-    except KeyboardInterrupt:
-        status, reason = "partial", f"interrupted during {session.doing}, after {time.monotonic() - begun:.0f} s"
-    except (RuntimeError, MemoryError) as error:
-        status, reason = "partial", f"{session.doing} failed: {text.first_line(error)}"
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    session.result.save(status, reason, session.watch.told())
-    return status, reason
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
-from npulens.collectors.simulator.items import KernelSpec, Launch
-from npulens.collectors.simulator.job import Tensors
+from npulens.collectors.simulator.items import KernelSpec, Launch, Tensors
 
 CAUSE = "full_precision"
 ALSO = ()

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from npulens.collectors.planting.edit import launches
 from npulens.collectors.planting.fault import Fault, SimConfig
-from npulens.collectors.simulator.items import Close, Item, KernelSpec, Launch, Open
-from npulens.collectors.simulator.job import Tensors
+from npulens.collectors.simulator.items import Close, Item, KernelSpec, Launch, Open, Tensors
 
 CAUSE = "imbalance"
 ALSO = ("late_rank",)

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from npulens.collectors.planting.edit import busy_ns
 from npulens.collectors.planting.fault import Capture, Fault, Item, SimConfig
-from npulens.collectors.simulator.items import KernelSpec, Launch
-from npulens.collectors.simulator.job import Tensors
+from npulens.collectors.simulator.items import KernelSpec, Launch, Tensors
 
 CAUSE = "shape_churn"
 ALSO = ("compile", "host_late", "step_jitter")

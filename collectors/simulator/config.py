@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from npulens.collectors.simulator.items import Item
-
+from npulens.collectors.simulator.items import Item
 
 RATED_MHZ = 1800
 

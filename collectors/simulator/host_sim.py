@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from npulens.collectors.simulator.config import Cost, SimConfig
-from npulens.collectors.simulator.items import Call, Close, Garbage, Open, Switch, Work
+from npulens.collectors.simulator.items import Call, Close, CommCall, Garbage, Open, Switch, Work
 from npulens.collectors.simulator.job import (
     Act,
     Collection,
-    CommCall,
     Detail,
     Group,
     HostOp,

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from npulens.collectors.simulator.job import CommCall, Tensors
+
+class Tensors(NamedTuple):
+    """The tensors of one side of a kernel, as the profiler prints them: joined by ';'."""
+
+    shapes: str
+    dtypes: str
+    formats: str
+
+
+class CommCall(NamedTuple):
+    """What a collective was called with, as seen on the host."""
+
+    group: str
+    collective: str
+    dtype: str
+    elements: int
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from npulens.collectors.simulator.config import SimConfig
+from npulens.collectors.simulator.items import CommCall, Tensors
 
 NONE_ID = 4294967295  # what CANN writes for "no such id"
 UNKNOWN = -1  # connection of a device task whose launch nobody knows
-
-
-class Tensors(NamedTuple):
-    """The tensors of one side of a kernel, as the profiler prints them: joined by ';'."""
-
-    shapes: str
-    dtypes: str
-    formats: str
-
-
-class CommCall(NamedTuple):
-    """What a collective was called with, as seen on the host."""
-
-    group: str
-    collective: str
-    dtype: str
-    elements: int
 
 
 class HostOp(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from npulens.collectors.simulator.items import KernelSpec
-from npulens.collectors.simulator.job import Tensors
+from npulens.collectors.simulator.items import KernelSpec, Tensors
 
 CUBE_FLOP_PER_NS = 280_000  # what a large bfloat16 matrix product reaches
 HBM_BYTES_PER_NS = 1_200

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from npulens.collectors.simulator.config import SimConfig
-from npulens.collectors.simulator.items import Item
-from npulens.collectors.simulator.job import CommCall
+from npulens.collectors.simulator.items import CommCall, Item
 from npulens.collectors.simulator.kernels import BF16, vector
 from npulens.collectors.simulator.layers import Layers
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npulens.collectors.simulator.config import SimConfig
-from npulens.collectors.simulator.items import Item
-from npulens.collectors.simulator.job import CommCall
+from npulens.collectors.simulator.items import CommCall, Item
 from npulens.collectors.simulator.kernels import BF16
 from npulens.collectors.simulator.model import Net, build_step
 

@@ -14,6 +14,7 @@ from npulens.collectors.simulator.items import (
     Allocate,
     Close,
     Collect,
+    CommCall,
     CopyData,
     Exchange,
     Item,
@@ -26,7 +27,6 @@ from npulens.collectors.simulator.items import (
     Sync,
     Work,
 )
-from npulens.collectors.simulator.job import CommCall
 
 SITE = "/opt/conda/lib/python3.11/site-packages/"
 CODE = "/workspace/train/"

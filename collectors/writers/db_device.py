@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npulens.collectors.simulator.items import Tensors
 from npulens.collectors.simulator.job import (
     NONE_ID,
     UNKNOWN,
@@ -14,7 +15,6 @@ from npulens.collectors.simulator.job import (
     Runtime,
     Span,
     Task,
-    Tensors,
 )
 from npulens.collectors.writers.ascend import HARDWARE, UNTYPED, AscendOptions
 from npulens.collectors.writers.db_schema import DATA_TYPES, LINK_TYPES, TRANSPORTS, Database, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from npulens.analysis.engine import Finding
+from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration
 from npulens.app import context
 from npulens.app.context import Context

@@ -138,11 +138,6 @@ NAMES = tuple(_FILES)
 _TIMED = ("memory_sample", "memory_event")
 
 
-def table_of(name: str) -> str:
-    """The contract table that a file fills."""
-    return _FILES[name][0]
-
-
 def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | None = None) -> None:
     """Read what there is of these files and provide their tables. ``paths``: name of the file -> its slices."""
     draft.con.execute("CREATE VIEW detail AS SELECT 0 AS span_id, '' AS frames, '' AS shapes WHERE false")

@@ -33,8 +33,8 @@ test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=...
 torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
 # For mypy and editors: the folders below the name they are installed under.
-build/tree/npulens: setup.py
-	@mkdir -p $@ && ln -sfn ../../../app/front/__init__.py $@/__init__.py
+build/tree/npulens: setup.py Makefile
+	@mkdir -p $@ && ln -sfn $(addprefix ../../../,$(wildcard app/front/*.py)) $@/
 	@for room in analysis app collectors ingest; do ln -sfn ../../../$$room $@/$$room; done
 	@touch $@
 

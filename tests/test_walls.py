@@ -35,7 +35,7 @@ HOMES = {
     "torch_npu": ("collectors/",),
     "triton": ("collectors/",),
     "streamlit": ("app/",),
-    "plotly": ("app/charts/", "app/report/", "app/pages/*/charts.py", "app/pages/*/*_chart.py"),
+    "plotly": ("app/charts/", "app/front/", "app/report/", "app/pages/*/charts.py", "app/pages/*/*_chart.py"),
 }
 
 #: Within app, the places that must work where no streamlit runs: the command line, charts and reports.

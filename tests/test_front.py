@@ -1,0 +1,71 @@
+"""npulens from Python: the examples of the README and of the package's own docstring, run on a sample."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import npulens
+from npulens import ingest
+from npulens.opened import FIGURES
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = ROOT / "sample_traces" / "late_rank" / "capture"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def test_the_readme_runs_as_it_stands(place: Path) -> None:
+    (code,) = re.findall(r"```python\n(import npulens\n.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    code = code.replace("path/to/capture", str(SAMPLE))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^late_rank \d+ Ranks 0 and 2 wait", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^2 11 \d+ \d+$", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_a_run_says_what_the_commands_say(place: Path) -> None:
+    run_id = npulens.load(SAMPLE).runs[0].run_id
+    assert run_id is not None
+
+    def said(*words: str) -> str:
+        tool = [sys.executable, "-m", "npulens.app.cli", *words, "--store", str(place)]
+        return subprocess.run(tool, capture_output=True, text=True, timeout=300, check=True).stdout
+
+    with npulens.open(run_id[:12]) as run:
+        assert run.info.run_id == run_id
+        assert run.check().as_dict() == json.loads(said("check", run_id, "--json"))
+        rows = json.loads(said("breakdown", run_id, "--json"))["rows"]
+        assert [(row.rank, row.step, row.computing_ns) for row in run.split()] == [
+            (row["rank"], row["step"], row["computing_ns"]) for row in rows
+        ]
+        assert run.path().wall_ns == json.loads(said("path", run_id, "--json"))["wall_ns"]
+        assert [outcome.detector for outcome in run.check(["gc"]).outcomes] == ["gc"]
+        for name, means in run.tables().items():
+            assert means and len(run.sql(f'SELECT * FROM "{name}" LIMIT 1').columns) > 1
+        for name in FIGURES:
+            assert run.figure(name).data and run.figure(name, "zh").data
+        with pytest.raises(ValueError, match="split, path"):
+            run.figure("none")
+
+
+def test_what_is_not_there_is_a_typed_error(place: Path) -> None:
+    npulens.load(SAMPLE)
+    with pytest.raises(ingest.IngestError, match="no run is called"):
+        npulens.open("nothing of the kind")
+    with pytest.raises(ingest.IngestError):
+        npulens.open("x", place / "elsewhere")
+
+
+def test_the_name_alone_imports_nothing_heavy() -> None:
+    program = "import sys, npulens; print([name for name in ('duckdb', 'numpy') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

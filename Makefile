@@ -14,12 +14,15 @@ SHOTS_ARGS ?=
 NPU_TORCH ?= torch==2.13.0
 POWER_ARGS ?=
 BIN := .venv/bin
-SOURCES := pyproject.toml setup.py $(wildcard ingest/*/*.c analysis/*/*.c)
+# The versions that are tested; LOCK= takes the newest that pyproject.toml allows.
+LOCK ?= constraints.txt
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check $(if $(LOCK),-c $(LOCK))
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analysis/*/*.c)
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test quick dist lock test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -45,6 +48,15 @@ check: .venv/.test build/tree/npulens  ## ruff, mypy --strict, generated docs
 
 docs: .venv/.test  ## write the generated pages and the outputs in the README again
 	$(BIN)/python docs/generate.py
+
+dist: .venv/.test  ## the wheel and the source archive, in dist/
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+
+lock:  ## constraints.txt again: the newest versions that pyproject.toml allows, with which every test must pass
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	{ sed -n '/^#/p' constraints.txt; build/lock/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
 
 bench: .venv/.installed  ## npulens and its rivals on the same million events, side by side (BENCH_ARGS=...)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
@@ -104,25 +116,25 @@ clean:  ## remove what make made
 		echo "$(PYTHON) has no venv module. Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 
 .venv/.installed: $(SOURCES) | .venv/bin/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
 .venv/.test: .venv/.installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	$(PIP) -e '.[test]'
 	@touch $@
 
 # The release that the collectors are tested with. On x86 a package index may hand out a build with CUDA: gigabytes.
 .venv/.torch: .venv/.test
-	$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	$(PIP) torch==2.13.0
 	@touch $@
 
 # Apart, so that no other test finds it: imported before its interpreter is asked for, it wants a GPU.
 .venv/.triton: .venv/.torch
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -t .venv/triton triton
+	$(PIP) --no-deps -t .venv/triton triton
 	@touch $@
 
 .venv/.fuzz: .venv/.test
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[fuzz]'
+	$(PIP) -e '.[fuzz]'
 	@touch $@
 
 # torch_npu has no stub libraries in here: the tests make them where they are thrown away again. triton-ascend is a

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -18,6 +19,11 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
 # What the shell of whoever runs the tests has set is no part of what they test: texts break at COLUMNS.
 for _name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "NPULENS_STORE"):
     os.environ.pop(_name, None)
+
+# A shell that starts the tests in the background has SIGINT ignored, and every process of theirs inherits that: those
+# that a test ends by SIGINT would run for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: How a skipped test says what it missed, for those that carry no marker.
 MISSED = {

@@ -26,7 +26,11 @@ HEADINGS = ("## What it measures", "## Why it costs", "## What to do", "## Limit
 
 
 def cases(name: str) -> list[dict[str, Any]]:
-    found = yaml.safe_load((CASES / f"{name}.yaml").read_text("utf-8"))
+    """The cases of a detector; none where it has no file, which tests/test_walls.py names."""
+    path = CASES / f"{name}.yaml"
+    if not path.exists():
+        return []
+    found = yaml.safe_load(path.read_text("utf-8"))
     assert isinstance(found, list)
     return found
 

@@ -47,7 +47,8 @@ STREAMLIT_COMMANDS = {"app/commands/serve.py", "app/commands/demo.py"}
 
 TOP_LEVEL = {
     "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".streamlit", ".ci",
-    ".gitignore", "setup.py", "docs", "collectors", "ingest", "analysis", "app", "sample_traces", "tests",
+    ".gitignore", "constraints.txt", "setup.py", "docs", "collectors", "ingest", "analysis", "app", "sample_traces",
+    "tests",
 }  # fmt: skip
 
 #: Files a folder may have, and the folders that are lists: what lies there is found by its file's name.
@@ -189,6 +190,33 @@ def test_rooms_can_be_taken_in_at_a_glance() -> None:
     """A folder with more files than this is a list of files that are found by their names, or several rooms."""
     rooms = Counter(name.rpartition("/")[0] for name in sources() if name.startswith(OURS))
     same({room for room, files in rooms.items() if files > LOOSE_FILES}, set(LISTS))
+
+
+def test_what_is_found_by_its_name_is_whole() -> None:
+    """Detectors, pages, readers and workloads are found by their files' names: what else each needs is there."""
+    stems = {
+        folder: [path.stem for path in sorted((ROOT / folder).glob("[!_]*.py"))]
+        for folder in ("analysis/detectors", "collectors/workloads", "collectors/scenarios")
+    }
+    pages = [path.name for path in sorted((ROOT / "app/pages").iterdir()) if path.is_dir() and path.name[0] != "_"]
+    families = [path.parent for path in sorted((ROOT / "ingest/readers").glob("*/__init__.py"))]
+    wanted = [
+        *(f"analysis/detectors/{name}.zh.md: the docstring in Chinese" for name in stems["analysis/detectors"]),
+        *(f"tests/cases/{name}.yaml: cases of the detector" for name in stems["analysis/detectors"]),
+        *(f"app/pages/{name}/page.py: TITLE, ICON, ORDER and render(ctx)" for name in pages),
+    ]
+    lacking = [each for each in wanted if not (ROOT / each.partition(":")[0]).exists()]
+    for family in families:
+        lacking += [] if [*family.glob("read_*.py")] else [f"{family.relative_to(ROOT)}/read_<format>.py"]
+    held = {
+        "collectors/workloads": ("VARIANTS", "SHAPES", "DTYPES", "build"), "collectors/scenarios": ("CAUSE", "plant"),
+    }  # fmt: skip
+    for folder, parts in held.items():
+        for name in (name for name in stems[folder] if name != "workload"):
+            text = sources()[f"{folder}/{name}.py"]
+            there = [part for part in parts if re.search(rf"^(def )?{part}\b", text, re.MULTILINE)]
+            lacking += [f"{folder}/{name}.py: {part}" for part in parts if part not in there]
+    assert lacking == [], "these are missing"
 
 
 @pytest.mark.parametrize("library", HOMES)

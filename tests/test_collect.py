@@ -56,7 +56,7 @@ for i in range(8):
 def collect(
     tmp_path: Path, source: str, *arguments: str, own: tuple[str, ...] = (), path: str | None = None
 ) -> dict[str, Any]:
-    """What `python -m collectors own` answers for a script."""
+    """What `python -m npulens.collectors own` answers for a script."""
     script = tmp_path / "job.py"
     script.write_text(source)
     command = [sys.executable, "-m", "npulens.collectors", "own", "-o", str(tmp_path / "out"), "--backend", "cpu", *own]

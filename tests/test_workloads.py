@@ -83,7 +83,7 @@ def test_a_variant_computes_what_its_reference_does(
 
 
 def test_the_table_of_what_has_run_is_of_these_workloads() -> None:
-    """A new variant has not run anywhere until `python -m collectors.evidence` has been there."""
+    """A new variant has not run anywhere until `python -m npulens.collectors.evidence` has been there."""
     told = json.loads((ROOT / "docs" / "evidence" / "cpu.json").read_text())
     found = [(case["workload"], case["variant"], case["dtype"]) for case in told["cases"]]
     assert found == [tuple(case.values) for case in cases()]

@@ -36,7 +36,7 @@ class Verbs(click.Group):
         names = self.list_commands(ctx)
         width = formatter.width - 6 - max(map(len, names))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, click.utils.make_default_short_help(_says(name), width)) for name in names])
+            formatter.write_dl([(name, _summary(name, width)) for name in names])
 
     def invoke(self, ctx: click.Context) -> object:
         """A typed error is one line on stderr, with --json also an object on stdout, and exit code 2."""
@@ -49,11 +49,11 @@ class Verbs(click.Group):
             ctx.exit(2)
 
 
-def _says(name: str) -> str:
-    """What the verb says of itself: the docstring of its command, read from its file."""
+def _summary(name: str, width: int) -> str:
+    """The beginning of what the verb says of itself: the docstring of its command, read from its file."""
     tree = ast.parse((files(commands) / f"{name}.py").read_text("utf-8"))
     verb = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "command")
-    return ast.get_docstring(verb) or ""
+    return click.Command(name, help=ast.get_docstring(verb)).get_short_help_str(width)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

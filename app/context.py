@@ -19,6 +19,7 @@ from streamlit.navigation.page import Page
 
 from npulens.analysis import split, views
 from npulens.analysis.discovery import Detector
+from npulens.analysis.engine import Outcome
 from npulens.analysis.finding import Finding
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.settings import FILE, Settings
@@ -239,7 +240,7 @@ def limits_in_force(detector: Detector) -> Limits:
 
 def judged_with(
     ctx: Context, detector: Detector, changed: Mapping[str, float]
-) -> tuple[tuple[Finding, ...], run_check.Outcome]:
+) -> tuple[tuple[Finding, ...], Outcome]:
     """What a detector says of the chosen run with some of its limits moved."""
     held = _bench_of(str(ctx.store), ctx.run.run_id if ctx.run else "")
     return held.judge(detector, changed, run_check.settings(None))

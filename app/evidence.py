@@ -43,7 +43,7 @@ def judged(answer: Mapping[str, Any], store: Path) -> Iterator[dict[str, Any]]:
 
 def _judged(name: str, capture: Mapping[str, Any], backend: str, store: Path) -> Iterator[dict[str, Any]]:
     run = ingest.load(capture["path"], store, label=name).runs[0]
-    seen = {"name": name, "status": run.status, "reason": run.reason, "formats": list(run.formats)}
+    seen: dict[str, Any] = {"name": name, "status": run.status, "reason": run.reason, "formats": list(run.formats)}
     if run.run_id is None:
         yield _check(f"loaded_{name}", "FAIL", "refused", seen)
         return

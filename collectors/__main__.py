@@ -124,9 +124,11 @@ def _begin(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Settings:
-    given = {name: getattr(arguments, name) for name in vars(Settings()) if getattr(arguments, name, None) is not None}
+    asked = {name: getattr(arguments, name, None) for name in vars(Settings())}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     given.update({} if metrics is None else {"metrics": metrics})
-    return replace(Settings(), **{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    fixed: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    return replace(Settings(), **fixed)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -60,9 +60,9 @@ def main() -> None:
         os.environ.setdefault(kernels.INTERPRET, "1")
     told = {
         "backend": choice.actual, "device": choice.capability.device, "versions": choice.capability.versions,
-        "made_at": time.strftime("%Y-%m-%d", time.gmtime()), "cases": list(cases(choice.actual)),
+        "made_at": time.strftime("%Y-%m-%d", time.gmtime()),
     }  # fmt: skip
-    lines = ",\n  ".join(json.dumps(each) for each in told.pop("cases"))
+    lines = ",\n  ".join(json.dumps(each) for each in cases(choice.actual))
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     head = json.dumps(told)[1:-1]
     arguments.output.write_text(f'{{{head}, "cases": [\n  {lines}\n]}}\n', encoding="utf-8")

@@ -13,7 +13,7 @@ from npulens.app.text.number_lists import NoNumbers, numbers
 LEVELS = ("kernel", "operator", "module")
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType[object]):
     """0-7 or 1,4 for both sides, 0:1 where they differ."""
 
     name = "numbers"

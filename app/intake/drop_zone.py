@@ -38,6 +38,10 @@ _drop_zone = st.components.v2.component(
 )
 
 
+def _arrived(ctx: Context, visit: visitor_drops.Visit) -> None:
+    visit.arrived(ctx.store)
+
+
 def show(ctx: Context, ticket: str | None = None) -> None:
     """How the last loads ended, the captures being loaded, and the drop zone.
 
@@ -60,7 +64,7 @@ def show(ctx: Context, ticket: str | None = None) -> None:
             "refusals": {key: ctx.say(f"upload.{key}", limits) for key in _REFUSALS},
         },
         on_ask_change=lambda: visit.ask(ctx.store, _said("ask") or {}, ticket),
-        on_arrived_change=lambda: visit.arrived(ctx.store),
+        on_arrived_change=lambda: _arrived(ctx, visit),
         on_dropped_change=lambda: visit.drop(ctx.store, str(_said("dropped"))),
     )  # fmt: skip
 

@@ -153,7 +153,7 @@ def alone(config: Config, name: str, base: Sequence[str], head: Sequence[str]) -
 
 def _side(words: Sequence[str]) -> Side:
     """commit=..., python=... or NAME=VALUE for the environment."""
-    known = dict(word.split("=", 1) if "=" in word else (word, "") for word in words)
+    known = {name: value for name, _, value in (word.partition("=") for word in words)}
     if lost := [word for word in words if "=" not in word]:
         raise IngestError("nightly_config", f"{lost[0]!r} is no NAME=VALUE: commit=..., python=... or a variable")
     return Side(known.pop("python", ""), known.pop("commit", ""), known)

@@ -21,7 +21,8 @@ def held(place: Path, label: str, since: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise IngestError("night_running", _who(lock.seek(0) or lock.read()), str(place)) from error
+            lock.seek(0)
+            raise IngestError("night_running", _who(lock.read()), str(place)) from error
         lock.seek(0)
         lock.truncate()
         json.dump({"pid": os.getpid(), "host": socket.gethostname(), "night": label, "since": since}, lock)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 NAME = "night.json"
+Status = Literal["done", "part", "failed", "unreached"]
 Verdict = Literal["regressed", "improved", "machine", "same", "ambiguous", "young"]
 #: What a reader wants to see first.
 ORDER: tuple[Verdict, ...] = ("regressed", "machine", "improved", "ambiguous", "young", "same")
@@ -93,7 +94,7 @@ class Task(msgspec.Struct, frozen=True):
 
     name: str
     kind: str
-    status: Literal["done", "part", "failed", "unreached"]
+    status: Status
     done: int
     planned: int
     seconds: float

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from npulens.app.nightly import judge, knowledge, parts, place, steps, tonight
-from npulens.app.nightly.config import Config, seconds
+from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather, surroundings
 from npulens.app.nightly.gathering.gather import Gather
@@ -89,7 +89,7 @@ def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str
 def _court(work: Work) -> Court:
     turns = {task.title: steps.rounds(task, work.config.night.rounds) for task in work.config.tasks}
     known = knowledge.known(work.home, work.which.label)
-    sided = frozenset(task.title for task in (*work.config.workload, *work.config.job))
+    sided = frozenset(task.title for task in work.config.tasks if not isinstance(task, Watch))
     return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -21,7 +22,7 @@ from npulens.app.text import wording
 from npulens.ingest.errors import IngestError
 
 _OPEN = 3  # findings on the first page
-_BADGE = {"high": "red", "medium": "orange", "low": "gray"}
+_BADGE: Mapping[str, Literal["red", "orange", "gray"]] = {"high": "red", "medium": "orange", "low": "gray"}
 _BAR = (
     '<div style="height:8px;border-radius:4px;background:rgba(128,138,150,.22)"><div style="height:8px;'
     'border-radius:4px;min-width:2px;width:{width:.2f}%;background:{colour}"></div></div>'

@@ -66,7 +66,7 @@ def _contents(subjects: Sequence[Subject], tongue: Tongue) -> str:
         return ""
     entries = "".join(
         f'<li><a href="#{subject.info.run_id}">{text(subject.name)}</a>: '
-        f"{tongue.of(lambda lang, s=subject: wording.answer(s.check, lang))}</li>"
+        f"{tongue.about(subject, lambda s, lang: wording.answer(s.check, lang))}</li>"
         for subject in subjects
     )
     return f"<ul>{entries}</ul>"
@@ -111,7 +111,7 @@ def _ranking(check: Check, tongue: Tongue) -> str:
         return f"<p>{tongue.say('report.no_findings')}</p>"
     most = max(finding.saving_share for finding in check.findings)
     rows = "".join(
-        f'<tr><td class="n">{place}</td><td>{tongue.of(lambda lang, f=finding: f.words[lang].title)}</td>'
+        f'<tr><td class="n">{place}</td><td>{tongue.about(finding, lambda f, lang: f.words[lang].title)}</td>'
         f'<td class="bar">{drawing.saving(finding.saving_share, most)}</td>'
         f'<td class="n">{duration(finding.saving_ns)}</td><td class="n">{wording.share(finding.saving_share)}</td></tr>'
         for place, finding in enumerate(check.findings, 1)
@@ -203,7 +203,7 @@ def _others(check: Check, tongue: Tongue) -> Iterator[str]:
             continue
         told = wording.unmeasured if outcome == "not_measured" else wording.reason
         rows = "".join(
-            f"<tr><td>{text(found.detector)}</td><td>{tongue.of(lambda lang, f=found, t=told: t(f, lang))}</td></tr>"
+            f"<tr><td>{text(found.detector)}</td><td>{tongue.about(found, told)}</td></tr>"
             for found in ended
         )
         head = _head(tongue, ("detector", 0), ("reason", 0), words="findings.")
@@ -220,20 +220,20 @@ def _quality(check: Check, tongue: Tongue) -> Iterator[str]:
         yield f"<h3>{tongue.say('findings.missing')}</h3><table>"
         for entry in quality.missing:
             yield (
-                f"<tr><td>{tongue.of(lambda lang, e=entry: wording.of(lang, e.what))}</td>"
-                f"<td>{tongue.of(lambda lang, e=entry: wording.why(e, lang))}</td>"
-                f"<td>{tongue.of(lambda lang, e=entry: wording.remedy(e.collect_with, lang))}</td></tr>"
+                f"<tr><td>{tongue.about(entry, lambda e, lang: wording.of(lang, e.what))}</td>"
+                f"<td>{tongue.about(entry, lambda e, lang: wording.why(e, lang))}</td>"
+                f"<td>{tongue.about(entry, lambda e, lang: wording.remedy(e.collect_with, lang))}</td></tr>"
             )
         yield "</table>"
     if quality.doubts:
-        entries = "".join(f"<li>{tongue.of(lambda lang, d=doubt: wording.of(lang, d.text))}</li>"
+        entries = "".join(f"<li>{tongue.about(doubt, lambda d, lang: wording.of(lang, d.text))}</li>"
                           for doubt in quality.doubts)  # fmt: skip
         yield f"<h3>{tongue.say('findings.doubts')}</h3><ul>{entries}</ul>"
     yield f"<h3>{tongue.say('findings.collect')}</h3><p>{tongue.of(lambda lang: wording.collect(check, lang))}</p>"
     for lang in tongue.langs:
         yield f'<pre class="{lang}" lang="{lang}"><code>{_code(check, lang)}</code></pre>'
     rows = "".join(
-        f"<tr><td>{tongue.of(lambda lang, p=part: wording.of(lang, p.text))}</td>"
+        f"<tr><td>{tongue.about(part, lambda p, lang: wording.of(lang, p.text))}</td>"
         f'<td class="n">{part.points}</td><td class="n">{wording.share(part.share)}</td></tr>'
         for part in quality.parts
     )

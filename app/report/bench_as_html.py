@@ -59,10 +59,11 @@ def _part(found: look.Bench, con: duckdb.DuckDBPyConnection, part: str, tongue: 
     for y in range(len(shown.rows) + 1):
         mark = "th" if y == 0 else "td"
         rows.append("<tr>" + "".join(
-            f"<{mark}{' class=n' if right else ''}>{tongue.of(lambda lang, y=y, x=x: cells[lang][y][x])}</{mark}>"
+            f"<{mark}{' class=n' if right else ''}>"
+            f"{tongue.about((y, x), lambda at, lang: cells[lang][at[0]][at[1]])}</{mark}>"
             for x, right in enumerate(shown.right)
         ) + "</tr>")  # fmt: skip
-    picture = {"versus": _ratios, "latency": lambda found: _curves(found, con)}.get(part, lambda _: "")(found)
+    picture = _ratios(found) if part == "versus" else _curves(found, con) if part == "latency" else ""
     return (f"<h2>{tongue.say(f'bench.{part}')}</h2>{picture}"
             f'<div class="wide"><table>{"".join(rows)}</table></div>')  # fmt: skip
 
@@ -127,8 +128,8 @@ def _curves(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
 def _about(found: look.Bench, tongue: Tongue) -> str:
     told = {lang: sentences.about(found, lang) for lang in tongue.langs}
     rows = "".join(
-        f"<tr><td>{tongue.of(lambda lang, y=y: told[lang][y][0])}</td>"
-        f"<td>{tongue.of(lambda lang, y=y: told[lang][y][1])}</td></tr>"
+        f"<tr><td>{tongue.about(y, lambda y, lang: told[lang][y][0])}</td>"
+        f"<td>{tongue.about(y, lambda y, lang: told[lang][y][1])}</td></tr>"
         for y in range(len(told["en"]))
     )
     return f"<h2>{tongue.say('bench.about')}</h2><table>{rows}</table>"

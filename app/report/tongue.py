@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import TypeVar
 
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
 
+Value = TypeVar("Value")
 _NOTHING: Mapping[str, object] = {}
 
 
@@ -24,6 +26,10 @@ class Tongue:
         if len(set(made.values())) == 1:
             return next(iter(made.values()))
         return "".join(f'<span class="{lang}" lang="{lang}">{text}</span>' for lang, text in made.items())
+
+    def about(self, value: Value, make: Callable[[Value, str], str]) -> str:
+        """A text about one thing of several: made at once, so a loop's next one does not come into it."""
+        return self.of(lambda lang: make(value, lang))
 
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
         """A text of app/words."""

@@ -31,7 +31,7 @@ class Queued:
 
     def between_ns(self, first: Any, last: Any) -> int:
         """The device's own clock, which torch hands on in milliseconds."""
-        return round(first.elapsed_time(last) * 1_000_000)
+        return round(float(first.elapsed_time(last)) * 1_000_000)
 
     @contextmanager
     def stream(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ class Mps:
         mark.synchronize()
 
     def between_ns(self, first: Any, last: Any) -> int:
-        return round(first.elapsed_time(last) * 1_000_000)
+        return round(float(first.elapsed_time(last)) * 1_000_000)
 
     def stream(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -44,10 +44,10 @@ def processes(facts: Facts) -> Check:
             seen,
             ("ps -o pid,user,etime,args -p " + ",".join(str(pid) for pid, _ in found),),
         )
-    seen = {"load": None if facts.load is None else round(facts.load, 2), "cores": facts.cores}
+    load = {"load": None if facts.load is None else round(facts.load, 2), "cores": facts.cores}
     if facts.load is not None and facts.load > _LOAD * facts.cores:
-        return Check("processes", WARN, "load", seen, ("top -b -n 1 | head -20",))
-    return Check("processes", PASS, "alone", seen)
+        return Check("processes", WARN, "load", load, ("top -b -n 1 | head -20",))
+    return Check("processes", PASS, "alone", load)
 
 
 def clocks(facts: Facts) -> Check:

@@ -92,8 +92,8 @@ def _compare(found: Any, truth: Any, dtype: str, allowed: float) -> Numerics:
     relative = error / norm if norm else error
     scale = float(mine.norm()) * norm
     cosine = float((mine * its).sum()) / scale if scale else 1.0 if not error else 0.0
-    why = None if relative <= allowed else f"the error is {relative:.2g} of the result, {allowed:.2g} is allowed"
-    return Numerics(why is None, why, relative, allowed, _max_ulp(mine, its, dtype), cosine, 0, 0)
+    wrong = None if relative <= allowed else f"the error is {relative:.2g} of the result, {allowed:.2g} is allowed"
+    return Numerics(wrong is None, wrong, relative, allowed, _max_ulp(mine, its, dtype), cosine, 0, 0)
 
 
 def _max_ulp(found: Any, truth: Any, dtype: str) -> float:

@@ -95,7 +95,7 @@ def signed_rank(values: Sequence[float]) -> float:
     seen = sum(rank for rank, value in zip(ranks, kept) if value > 0)
     tail = min(seen, sum(ranks) - seen)
     few = sum(count for total, count in ways.items() if total <= tail)
-    return min(1.0, 2 * few / 2 ** len(kept))
+    return min(1.0, 2.0 * few / float(2 ** len(kept)))
 
 
 def _double_ranks(ordered: Sequence[float]) -> list[int]:

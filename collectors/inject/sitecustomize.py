@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WATCHED = "torch.optim.optimizer"
@@ -19,7 +20,7 @@ _WATCHED = "torch.optim.optimizer"
 class _Watch(importlib.abc.MetaPathFinder):
     """Hears of the one import that matters, and lets the usual finders do it."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != _WATCHED:
             return None
         sys.meta_path.remove(self)
@@ -27,22 +28,22 @@ class _Watch(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: types.ModuleType) -> None:
                 execute(module)
                 _begin(module)
 
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # one loader, for one import
         return spec
 
 
-def _ours():
+def _ours() -> None:
     """npulens.collectors under that name and no other: a job's own packages are untouched, also in a zip file."""
     if "npulens" not in sys.modules:
         package = sys.modules["npulens"] = types.ModuleType("npulens")
         package.__path__ = [os.path.dirname(os.path.dirname(_HERE))]
 
 
-def _begin(optimizer):
+def _begin(optimizer: types.ModuleType) -> None:
     try:
         _ours()
         from npulens.collectors.stepping import Stepping
@@ -52,7 +53,7 @@ def _begin(optimizer):
         sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")
 
 
-def _next_customisation():
+def _next_customisation() -> None:
     """The sitecustomize of this installation, which ours stands before."""
     for place in sys.path:
         if os.path.abspath(place or ".") == _HERE:
@@ -60,6 +61,7 @@ def _next_customisation():
         path = os.path.join(place, "sitecustomize.py")
         if os.path.isfile(path):
             spec = importlib.util.spec_from_file_location("sitecustomize", path)
+            assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return

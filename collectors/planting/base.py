@@ -67,7 +67,7 @@ def capture_of(
     if config.ranks > 2 and draw.random() < 0.3:
         ranks = tuple(sorted(draw.sample(ranks, draw.choice((2, 3)))))
     dropped = tuple(draw.sample(FREE, 2)) if kind == "text" and draw.random() < 0.3 else ()
-    changes = {"clock_offsets_ns": clocks, "frames": draw.random() < 0.8, "shapes": draw.random() < 0.9}
+    changes: dict[str, Any] = {"clock_offsets_ns": clocks, "frames": draw.random() < 0.8, "shapes": draw.random() < 0.9}
     changes |= {"memory": draw.random() < 0.7, "task_queue": kind != "kineto"}
     return replace(config, **changes), Capture(kind, 1 if kind == "kineto" else level, ranks, dropped)
 

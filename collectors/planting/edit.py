@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from npulens.collectors.simulator.config import SimConfig
 from npulens.collectors.simulator.items import Allocate, Close, Item, KernelSpec, Launch, Open, Switch
@@ -19,7 +19,8 @@ _DTYPES = {
 }
 
 
-class Spot(NamedTuple):
+@dataclass(frozen=True)
+class Spot:
     """A place between two operators of a step."""
 
     index: int  # of the item before which it lies

@@ -38,7 +38,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
         for step, place, ns in _some(draw, places, config)
     ]
     draw.shuffle(candidates)
-    wanted, slow = draw.uniform(LEAST, 0.25) * busy, set()
+    wanted, slow = draw.uniform(LEAST, 0.25) * busy, set[tuple[int, int]]()
     for step, place, ns in candidates:
         if wanted > 0 or len(slow) < 2:
             slow.add((step, place))

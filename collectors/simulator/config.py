@@ -25,13 +25,13 @@ class Cost(NamedTuple):
 class Perturb(Protocol):
     """Changes one duration; draws no random numbers, so that all others stay as they were."""
 
-    def __call__(self, cost: Cost, ns: int) -> int: ...
+    def __call__(self, cost: Cost, ns: int, /) -> int: ...
 
 
 class Edit(Protocol):
     """Changes what one rank does in one step; asked once for each, in any order, so it keeps nothing in mind."""
 
-    def __call__(self, rank: int, step: int, items: Sequence[Item]) -> Sequence[Item]: ...
+    def __call__(self, rank: int, step: int, items: Sequence[Item], /) -> Sequence[Item]: ...
 
 
 class Acting(Protocol):

@@ -163,7 +163,7 @@ class Sample(NamedTuple):
     counter: str
     series: str
     ts_ns: int
-    value: int
+    value: float
 
 
 class MemoryBlock(NamedTuple):

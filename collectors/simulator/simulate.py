@@ -180,7 +180,7 @@ def _app_states(samples: tuple[Sample, ...]) -> Iterator[MemoryState]:
     """What the process holds on the device, as memory_record repeats it."""
     for sample in samples:
         if sample.counter == "APP/HBM":
-            yield MemoryState("APP", sample.ts_ns, (None, sample.value * 1024, None))
+            yield MemoryState("APP", sample.ts_ns, (None, int(sample.value) * 1024, None))
 
 
 def _module_states(begin: int, end: int) -> Iterator[MemoryState]:

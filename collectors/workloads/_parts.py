@@ -80,7 +80,8 @@ def compiled(function: Callable[..., Any], device: str) -> Callable[..., Any]:
         except ImportError as error:
             why = str(error).partition("\n")[0]
             raise NotHere(f"torch.compile needs torchair on an NPU, and it cannot be imported: {why}") from error
-        return torch.compile(function, dynamic=False, backend=backend)
+        compiled: Callable[..., Any] = torch.compile(function, dynamic=False, backend=backend)
+        return compiled
     if kind(device) == "mps":
         raise NotHere("torch.compile is not measured on an Apple GPU")
     if kind(device) == "cpu":
@@ -89,4 +90,5 @@ def compiled(function: Callable[..., Any], device: str) -> Callable[..., Any]:
             raise NotHere("torch.compile needs a C++ compiler on a CPU: install g++, or name one in CXX")
         if not (Path(sysconfig.get_paths()["include"]) / "Python.h").is_file():
             raise NotHere("torch.compile needs Python.h on a CPU: install the headers of this Python (python3-dev)")
-    return torch.compile(function, dynamic=False)
+    made: Callable[..., Any] = torch.compile(function, dynamic=False)
+    return made

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from npulens.collectors.simulator.job import Job, RankRecord, SimConfig
+from npulens.collectors.simulator.config import SimConfig
+from npulens.collectors.simulator.job import Job, RankRecord
 from npulens.collectors.simulator.simulate import simulate
 from npulens.collectors.writers.ascend import AscendOptions
 from npulens.collectors.writers.kineto import base_time, footer, header, open_text, trace_events

@@ -89,7 +89,7 @@ def _counters(record: RankRecord, db: Database, strings: Strings, options: Ascen
     """What trace_view.json draws as counters; KB and MB/s there are bytes here."""
     device = record.device
     memory: dict[tuple[str, int], dict[str, int]] = {}
-    llc: dict[int, dict[str, int]] = {}
+    llc: dict[int, dict[str, float]] = {}
     die: tuple[Value, ...] = () if options.old else (0,)
     for sample in record.samples:
         owner, _, what = sample.counter.partition("/")
@@ -97,7 +97,7 @@ def _counters(record: RankRecord, db: Database, strings: Strings, options: Ascen
             if not options.first:
                 db.insert("AICORE_FREQ", [(device, sample.ts_ns, sample.value, *die)])
         elif sample.series == "KB":
-            memory.setdefault((owner.lower(), sample.ts_ns), {})[what] = sample.value * 1024
+            memory.setdefault((owner.lower(), sample.ts_ns), {})[what] = int(sample.value) * 1024
         elif owner.startswith("HBM"):
             row = (device, sample.ts_ns, sample.value * MIB, int(owner.split()[1]), strings[what.lower()])
             db.insert("HBM", [row])

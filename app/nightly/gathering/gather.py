@@ -19,7 +19,7 @@ from npulens.app.nightly.gathering import measure, process, results
 from npulens.app.nightly.gathering.measure import Failed, Session
 from npulens.app.nightly.gathering.results import Result
 from npulens.app.nightly.journal import Journal
-from npulens.app.nightly.night import Said, Task
+from npulens.app.nightly.night import Said, Status, Task
 from npulens.app.nightly.steps import Step
 from npulens.ingest.errors import IngestError
 
@@ -144,7 +144,7 @@ def tasks(config: Config, facts: Journal, steps: list[Step], cut: Said | None) -
         facts_of = [facts.done()[name] for name in mine if name in facts.done()]
         done = sum(fact["ok"] for fact in facts_of)
         wrong = next((Said(**fact["reason"]) for fact in facts_of if not fact["ok"]), None)
-        status = "done" if done == len(mine) else "part" if done else "failed" if wrong else "unreached"
+        status: Status = "done" if done == len(mine) else "part" if done else "failed" if wrong else "unreached"
         spent = sum(float(fact["seconds"]) for fact in facts_of)
         kind = type(task).__name__.lower()
         why = None if status == "done" else wrong or cut

@@ -53,9 +53,9 @@ def _lost(night: Night, tongue: Tongue) -> Iterator[str]:
         return
     yield f"<h2>{tongue.say('nightly.lost')}</h2><ul>"
     for task in wrong:
-        yield f"<li>{tongue.of(lambda lang, t=task: night_text.failure(t, lang))}</li>"
+        yield f"<li>{tongue.about(task, lambda t, lang: night_text.failure(t, lang))}</li>"
     for notice in night.notices:
-        yield f"<li>{tongue.of(lambda lang, n=notice: night_text.said(n, lang))}</li>"
+        yield f"<li>{tongue.about(notice, lambda n, lang: night_text.said(n, lang))}</li>"
     yield "</ul>"
 
 
@@ -71,7 +71,8 @@ def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     yield f'<p class="quiet">{text(row.where)}</p>'
     if picture := drawing.series(row, tongue):
         yield f"<figure>{picture}</figure>"
-    reasons = [tongue.of(lambda lang, i=i: night_text.why(row, lang)[i]) for i in range(len(night_text.why(row, "en")))]
+    count = len(night_text.why(row, "en"))
+    reasons = [tongue.about(place, lambda at, lang: night_text.why(row, lang)[at]) for place in range(count)]
     if reasons:
         yield f"<h4>{tongue.say('nightly.why')}</h4><ul>{''.join(f'<li>{reason}</li>' for reason in reasons)}</ul>"
     if row.confirm:
@@ -87,7 +88,7 @@ def _parts(row: Row, tongue: Tongue) -> str:
         return ""
     most = max(abs(part.delta_ns) for part in row.parts)
     lines = "".join(
-        f"<tr><td>{tongue.of(lambda lang, p=part: night_text.part(p, lang))}</td>"
+        f"<tr><td>{tongue.about(part, lambda p, lang: night_text.part(p, lang))}</td>"
         f'<td class="quiet kind">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
         f'<td class="bar">{drawing.part(part.delta_ns, most)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
         for part in row.parts[:_PARTS]
@@ -130,14 +131,14 @@ def _table(night: Night, tongue: Tongue) -> str:
     heads = (("task", 0), ("metric", 0), ("verdict", 0), ("change", 1), ("interval", 1), ("tonight", 1), ("before", 1),
              ("noise", 1), ("by", 0), ("why", 0))  # fmt: skip
     body = "".join(
-        f"<tr><td>{text(row.task)}</td><td>{tongue.of(lambda lang, r=row: figures.metric(lang, r.metric))}</td>"
+        f"<tr><td>{text(row.task)}</td><td>{tongue.about(row, lambda r, lang: figures.metric(lang, r.metric))}</td>"
         f'<td class="t-{row.verdict}">{tongue.say(f"nightly.verdict_{row.verdict}")}</td>'
         f'<td class="n">{text(figures.change(row.ratio))}</td><td class="n">{text(figures.interval(row))}</td>'
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
         f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
-        f"<td>{tongue.of(lambda lang, r=row: night_text.judged_by(r, lang))}</td>"
-        f"<td>{tongue.of(lambda lang, r=row: ' '.join(night_text.why(r, lang)))}</td></tr>"
+        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td>"
+        f"<td>{tongue.about(row, lambda r, lang: ' '.join(night_text.why(r, lang)))}</td></tr>"
         for row in rows
     )
     return f'<div class="wide"><table class="rows">{_head(tongue, heads)}{body}</table></div>'
@@ -148,7 +149,7 @@ def _tasks(night: Night, tongue: Tongue) -> str:
     body = "".join(
         f"<tr><td>{text(task.name)}</td><td>{tongue.say(f'nightly.status_{task.status}')}</td>"
         f'<td class="n">{task.done}/{task.planned}</td><td class="n">{figures.length(task.seconds)}</td>'
-        f"<td>{tongue.of(lambda lang, t=task: night_text.said(t.reason, lang) if t.reason else '')}</td></tr>"
+        f"<td>{tongue.about(task, lambda t, lang: night_text.said(t.reason, lang) if t.reason else '')}</td></tr>"
         for task in night.tasks
     )
     return f'<div class="wide"><table>{_head(tongue, heads)}{body}</table></div>'

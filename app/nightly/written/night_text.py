@@ -19,8 +19,8 @@ def named(night: Night) -> dict[str, object]:
 
 def headline(night: Night, lang: str) -> str:
     """The one sentence to take away."""
-    shown = "regressed" if night.outcome == "regressed" else "improved"
-    told = say(lang, f"nightly.headline_{night.outcome}", {"n": len(night.of(shown))})
+    shown = night.of("regressed" if night.outcome == "regressed" else "improved")
+    told = say(lang, f"nightly.headline_{night.outcome}", {"n": len(shown)})
     return told + (say(lang, "nightly.headline_outside", {"n": len(night.outside)}) if night.outside else "")
 
 

@@ -20,14 +20,18 @@ def show(ctx: Context) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]
     """Ranks and steps of base and of head, None for all of them; None while one of the lists cannot be read."""
     with st.expander(ctx.say("compare.narrow"), expanded=any(key in st.query_params for key in KEYS)):
         st.caption(ctx.say("compare.narrow_help"))
-        places, found = st.columns(2), dict[str, Numbers | NoNumbers]()
+        places, found, whole = st.columns(2), dict[str, Numbers](), True
         for keys in SIDES:
             for place, key in zip(places, keys, strict=True):
                 with place:
-                    found[key] = _numbers(ctx, key)
-    ranks, steps = ([found[key] for key in keys] for keys in SIDES)
-    if any(isinstance(each, NoNumbers) for each in found.values()):
+                    numbers = _numbers(ctx, key)
+                if isinstance(numbers, NoNumbers):
+                    whole = False
+                else:
+                    found[key] = numbers
+    if not whole:
         return None
+    ranks, steps = ([found[key] for key in keys] for keys in SIDES)
     return (ranks[0], steps[0]), (ranks[1], steps[1])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import pandas as pd
 import streamlit as st
 
@@ -22,7 +25,7 @@ from npulens.app.text import wording
 
 _MOST = 10  # bars of the waterfall
 _LABEL = 33  # letters of a label beside a bar
-_BADGES = {
+_BADGES: Mapping[str, tuple[Literal["red", "green", "blue", "orange"], str]] = {
     "regressed": ("red", ":material/trending_up:"), "improved": ("green", ":material/trending_down:"),
     "same": ("blue", ":material/drag_handle:"), "ambiguous": ("orange", ":material/help:"),
 }  # fmt: skip

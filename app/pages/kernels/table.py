@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -17,6 +18,8 @@ from npulens.app.text import i18n, wording
 
 _BARS = 8
 _TIMES = ("mean_ns", "min_ns", "median_ns", "p90_ns", "p99_ns", "max_ns")
+T = TypeVar("T")
+
 
 
 def choose(ctx: Context, there: look.Choices) -> tuple[str, look.Filter]:
@@ -37,7 +40,7 @@ def choose(ctx: Context, there: look.Choices) -> tuple[str, look.Filter]:
     return level, look.Filter(tuple(ranks), step, tuple(cores), text or "")
 
 
-def _several(ctx: Context, name: str, there: Sequence[object]) -> Sequence[object]:
+def _several(ctx: Context, name: str, there: Sequence[T]) -> Sequence[T]:
     """Any of several; nothing chosen means all."""
     if len(there) < 2:
         return []
@@ -136,6 +139,6 @@ def _columns(ctx: Context, level: str, most: float, there: tuple[bool, bool]) ->
             "input_shapes": table.text(head("shapes"), means("shapes")), "input_dtypes": table.text(head("dtypes")),
             "output_shapes": table.text(head("out_shapes")), "output_dtypes": table.text(head("out_dtypes")),
         }  # fmt: skip
-        first = {name: columns.pop(name) for name in ("op", "host_op", "core") if name in columns}
-        columns = {**first, **shapes, **columns}
+        first = [name for name in ("op", "host_op", "core") if name in columns]
+        columns = {**{name: columns.pop(name) for name in first}, **shapes, **columns}
     return columns

@@ -11,6 +11,7 @@ import streamlit as st
 from npulens.analysis.split import Row
 from npulens.app import context
 from npulens.app.charts import breakdown as chart
+from npulens.app.charts.parts import PARTS, lengths
 from npulens.app.context import Context
 from npulens.app.text import i18n
 
@@ -58,8 +59,8 @@ def show(ctx: Context) -> None:
 def _headline(ctx: Context, rows: Sequence[Row]) -> None:
     """The one thing to take away, as a mean over ranks: the largest part, and how much communication is hidden."""
     count = len(rows)
-    parts = [chart.lengths(row) for row in rows]
-    means = {part.key: sum(held.get(part.key, 0) for held in parts) // count for part in chart.PARTS}
+    parts = [lengths(row) for row in rows]
+    means = {part.key: sum(held.get(part.key, 0) for held in parts) // count for part in PARTS}
     unsplit, whole = means.pop("unsplit"), sum(row.dur_ns or 0 for row in rows) // count
     largest = "computing" if unsplit else max(means, key=lambda key: means[key])
     lacking = [part for part in ("communication", "copy") if any(getattr(row, f"{part}_ns") is None for row in rows)]

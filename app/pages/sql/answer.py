@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from npulens.analysis.look import asked
 from npulens.app import context
@@ -51,7 +52,7 @@ def show(ctx: Context, query: str, outcome: Answered | Refused) -> None:
         frame(outcome.columns, outcome.rows[:SHOWN]), hide_index=True, key=f"sql_answer_{hash(query)}",
         alt=ctx.say("sql.answer"), on_select="rerun" if timed else "ignore", selection_mode="single-row",
     )  # fmt: skip
-    if timed:
+    if timed and not isinstance(event, DeltaGenerator):
         _moment(ctx, outcome, event.selection.rows)
 
 

@@ -190,7 +190,7 @@ def test_a_missing_library_is_named() -> None:
 def visited(python: str, **environment: str) -> dict[str, dict[str, Any]]:
     """What the doctor finds in a process of its own."""
     done = subprocess.run(
-        [python, "-m", "npulens.collectors", "doctor"], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        [python, str(ROOT / "collectors"), "doctor"], cwd=ROOT, capture_output=True, text=True, timeout=120,
         env={**os.environ, **environment},
     )  # fmt: skip
     answer = json.loads(done.stdout.splitlines()[-1])

@@ -5,6 +5,8 @@ outermost forward pass without gradients, is the job's step. A process that make
 launcher) is left alone. Nothing that goes wrong here may stop the job.
 """
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import importlib.util

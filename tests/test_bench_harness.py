@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from npulens.collectors.backends.backend import Memory, Telemetry
+from npulens.collectors.bench import besides
 from npulens.collectors.bench.options import Options, shares
-from npulens.collectors.harness import batch_curve, shapes
+from npulens.collectors.bench.times import model
+from npulens.collectors.harness import batch_curve
 from npulens.collectors.harness.batch_curve import Point, knee, sweet_spot, within
 from npulens.collectors.harness.cache import cold, hot
 from npulens.collectors.harness.latency import Load, measure, one
-from npulens.collectors.harness.model import model
 from npulens.collectors.harness.throughput import throughput
 from npulens.collectors.harness.unprofiled import Profiled, profiler, refuse_profiled
 from npulens.collectors.harness.watch import Watch, throttled
@@ -206,10 +207,10 @@ def test_what_counts_as_out_of_memory(error: Exception, out: bool) -> None:
 
 
 def test_a_sweep_holds_the_shapes_and_the_extremes() -> None:
-    found = shapes.sweep({"small": {"batch": 2, "rows": 7, "one": 1}, "vit": {"batch": 1, "rows": 197, "one": 1}})
+    found = besides.sweep({"small": {"batch": 2, "rows": 7, "one": 1}, "vit": {"batch": 1, "rows": 197, "one": 1}})
     assert found["ones"] == {"batch": 1, "rows": 1, "one": 1} and found["odd"] == {"batch": 3, "rows": 7, "one": 1}
     assert list(found) == ["small", "vit", "ones", "odd"]
-    assert shapes.empty({"batch": 2, "rows": 7}, "rows") == {"batch": 2, "rows": 0}
+    assert besides.empty({"batch": 2, "rows": 7}, "rows") == {"batch": 2, "rows": 0}
 
 
 def test_a_profiled_process_gives_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from npulens import ingest
 from npulens.analysis.intervals import Ints
-from npulens.analysis.replay import maxplus
+from npulens.analysis.replay import whatif
 from npulens.analysis.replay.critical import critical_path, total_by_what
 from npulens.analysis.replay.draft import HOST, KERNEL, LAUNCH, Draft
 from npulens.analysis.replay.graph import graph
-from npulens.analysis.replay.maxplus import solve
+from npulens.analysis.replay.whatif import solve
 from npulens.analysis.run import Run
 from npulens.collectors.simulator.simulated import (
     AscendOptions,
@@ -181,7 +181,7 @@ def test_both_solvers_do_what_the_definition_says(case: tuple[Ints, np.ndarray, 
         reached = [expected[source[e]] + int(lag[e]) for e in range(first[node], first[node + 1])]
         expected.append((max(reached) if reached else 0) + more)
     time = np.empty(len(rest), np.int64)
-    maxplus.plain(first, source, lag, rest, time)
+    whatif.plain(first, source, lag, rest, time)
     assert time.tolist() == expected
     assert solve(first, source, lag, rest).tolist() == expected
 
@@ -192,4 +192,4 @@ def test_an_edge_that_does_not_lead_forward_is_refused(source: list[int]) -> Non
     with pytest.raises(ValueError, match="forward"):
         solve(*parts)
     with pytest.raises(ValueError, match="forward"):
-        maxplus.plain(*parts, np.zeros(2, np.int64))
+        whatif.plain(*parts, np.zeros(2, np.int64))

@@ -2,7 +2,7 @@
 
 Nodes are moments: a launch, a call that waits for the device and its return, the start and the end
 of a task, the arrival of a peer. Each happens when the last of what it waits for has happened and
-the time in between has passed (analysis/replay/maxplus.py). Unchanged, the replay gives back every
+the time in between has passed (analysis/replay/whatif.py). Unchanged, the replay gives back every
 recorded stamp to the nanosecond; analysis/replay/whatif.py changes it.
 """
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
 import shutil
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Any
 from npulens.app.nightly import judge, knowledge, parts, place, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
-from npulens.app.nightly.gathering import folder, gather, surroundings
+from npulens.app.nightly.gathering import folder, gather
 from npulens.app.nightly.gathering.gather import Gather
 from npulens.app.nightly.journal import Journal
 from npulens.app.nightly.judge import Court
@@ -21,6 +24,29 @@ from npulens.app.nightly.night import Night, Row, Said
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
+
+_PATIENCE = 60
+
+
+def conditions(config: Config, base: Path) -> dict[str, str]:
+    """Every condition of tonight by name; those of [machine] carry that in their name."""
+    found = {"host": platform.node()}
+    found |= {f"machine.{name}": text for name, text in _answers(config.machine, base).items()}
+    return found | _answers(config.software, base)
+
+
+def _answers(wanted: Mapping[str, str], base: Path) -> dict[str, str]:
+    return {name: _answer(text[1:], base) if text.startswith("!") else text for name, text in wanted.items()}
+
+
+def _answer(command: str, base: Path) -> str:
+    """The first line a command prints; why there is none is an answer too."""
+    try:
+        done = subprocess.run(shlex.split(command), cwd=base, capture_output=True, timeout=_PATIENCE)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f"({type(error).__name__})"
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:200] if lines and done.returncode == 0 else f"(status {done.returncode})"
 
 
 @dataclass
@@ -46,7 +72,7 @@ class Work:
 def done(work: Work) -> Night:
     """The whole night. Nothing short of a defect leaves it: what failed is said in what it returns."""
     began = datetime.now().astimezone().isoformat(timespec="seconds")
-    machine = surroundings.conditions(work.config, work.path.parent)
+    machine = conditions(work.config, work.path.parent)
     gathering = Gather(
         work.config, work.path.parent, work.store, work.home, work.folder, work.facts, work.tell,
     )  # fmt: skip

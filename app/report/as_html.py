@@ -7,6 +7,7 @@ which escape it, and the page's own policy forbids scripts and requests besides.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
@@ -15,11 +16,49 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration, number
 from npulens.app.charts.parts import PARTS
 from npulens.app.report import drawing
-from npulens.app.report.more import definitions, thresholds
 from npulens.app.report.subject import Scene, Subject
 from npulens.app.report.tongue import Tongue, text
 from npulens.app.text import wording
 from npulens.app.text.i18n import ranges, say
+
+_TERMS = ("step", "saving", "share", "severity", "evidence", "masked", "clean", "unmeasured")
+
+
+def thresholds(subject: Subject, tongue: Tongue) -> str:
+    """Each detector's limits: value, unit, where the number comes from, and whether npulens.toml changed it."""
+    rows = []
+    for detector in subject.detectors:
+        changed = subject.limits.get(detector.name, {})
+        for limit in fields(detector.limits):
+            value = f"{limit.default:g}"
+            if limit.name in changed:
+                values = {"value": f"{changed[limit.name]:g}", "default": value}
+                value = tongue.say("report.overridden", values)
+            rows.append(
+                f"<tr><td>{text(detector.name)}</td><td><code>{text(limit.name)}</code></td>"
+                f'<td class="n">{value}</td><td>{text(limit.metadata.get("unit", ""))}</td>'
+                f"<td>{text(limit.metadata.get('source', ''))}</td></tr>"
+            )
+    head = (
+        f"<tr><th>{tongue.say('findings.detector')}</th><th>{tongue.say('report.col_limit')}</th>"
+        f"<th class=n>{tongue.say('findings.col_value')}</th><th>{tongue.say('report.col_unit')}</th>"
+        f"<th>{tongue.say('report.col_source')}</th></tr>"
+    )
+    note = tongue.say("report.thresholds_note")
+    return (
+        f"<h2>{tongue.say('report.thresholds')}</h2><details><summary>{note}</summary>"
+        f'<div class="wide"><table>{head}{"".join(rows)}</table></div></details>'
+    )
+
+
+def definitions(tongue: Tongue) -> str:
+    """What the words of the report mean."""
+    terms = "".join(
+        f"<dt><b>{tongue.say(f'report.{term}')}</b></dt><dd>{tongue.say(f'report.{term}_means')}</dd>"
+        for term in _TERMS
+    )
+    return f"<h2>{tongue.say('report.definitions')}</h2><dl>{terms}</dl>"
+
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _SWITCH = (

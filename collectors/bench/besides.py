@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from npulens.collectors.bench import text
 from npulens.collectors.bench.checks import FAILURES, check
 from npulens.collectors.bench.session import Session
-from npulens.collectors.harness import batch_curve, shapes
+from npulens.collectors.harness import batch_curve
 from npulens.collectors.harness.batch_curve import Point
 from npulens.collectors.harness.cache import hot
 from npulens.collectors.harness.interference import KINDS, Asked, together
@@ -17,6 +18,24 @@ from npulens.collectors.harness.quantiles import rank
 from npulens.collectors.harness.throughput import throughput
 from npulens.collectors.harness.warmup import warm_up
 from npulens.collectors.workloads.workload import NotHere
+
+Shape = Mapping[str, int]
+
+
+def sweep(shapes: Mapping[str, Shape]) -> dict[str, dict[str, int]]:
+    """Every shape by name, then all ones and odd sizes."""
+    small = shapes["small"]
+    extremes = {
+        "ones": {name: 1 for name in small},
+        "odd": {name: size if size % 2 or size == 1 else size + 1 for name, size in small.items()},
+    }
+    return {**{name: dict(sizes) for name, sizes in shapes.items()}, **extremes}
+
+
+def empty(small: Shape, batch: str | None) -> dict[str, int]:
+    """A shape without an element: a workload has to refuse it or return nothing, never fail oddly."""
+    which = batch or next(iter(small))
+    return {**small, which: 0}
 
 
 def run(session: Session) -> None:
@@ -124,7 +143,7 @@ def _sweep(session: Session, seconds: float) -> None:
     if session.backend.name == "cpu":  # the shapes of a device take a processor minutes a call
         session.say(f"  on a processor small and the extremes; --shape measures one of {', '.join(every)}")
         every = {"small": every["small"]}
-    swept = shapes.sweep(every)
+    swept = sweep(every)
     dtype = session.subject.timed[0]
     each = seconds / (len(swept) * len(session.ran[dtype]))
     for name, sizes in swept.items():
@@ -134,7 +153,7 @@ def _sweep(session: Session, seconds: float) -> None:
             figure = {"variant": variant, "dtype": dtype, "shape": name, "sizes": sizes,
                       **_one_of_sweep(session, variant, dtype, sizes, truth, each)}  # fmt: skip
             session.say(text.sweep(session.add("sweep", figure)))
-    sizes = shapes.empty(session.subject.work.SHAPES["small"], session.subject.work.BATCH)
+    sizes = empty(session.subject.work.SHAPES["small"], session.subject.work.BATCH)
     said = _truth(session, sizes)
     refused = said if isinstance(said, str) else None
     session.add("sweep", {"variant": "reference", "dtype": dtype, "shape": "empty", "sizes": sizes, "refused": refused})

@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from npulens.collectors.harness.latency import Series
-from npulens.collectors.harness.outliers import outliers
-from npulens.collectors.harness.quantiles import quantiles
+from npulens.collectors.harness.quantiles import quantiles, rank
 from npulens.collectors.harness.steady import Steadiness, steadiness
+
+#: Tukey's fence: so many interquartile ranges beyond the quartiles (Exploratory Data Analysis, 1977).
+REACH = 1.5
+KEPT = 100  # how many are listed; all are counted
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """What lies beyond Tukey's fences."""
+
+    low_fence: float
+    high_fence: float
+    count: int
+    share: float
+    at: tuple[int, ...]  # positions in the series, the farthest first
+    values: tuple[int, ...]
+
+
+def outliers(samples: Sequence[int]) -> Outliers:
+    """Every sample beyond the fences; an even series has fences at its quartiles and may have none."""
+    if not samples:
+        return Outliers(0.0, 0.0, 0, 0.0, (), ())
+    ordered = sorted(samples)
+    first, third = (ordered[rank(level, len(ordered)) - 1] for level in (0.25, 0.75))
+    low, high = first - REACH * (third - first), third + REACH * (third - first)
+    middle = ordered[rank(0.5, len(ordered)) - 1]
+    beyond = [i for i, sample in enumerate(samples) if not low <= sample <= high]
+    beyond.sort(key=lambda i: (-abs(samples[i] - middle), i))
+    listed = beyond[:KEPT]
+    return Outliers(
+        low, high, len(beyond), len(beyond) / len(samples), tuple(listed), tuple(samples[i] for i in listed)
+    )
 
 
 def of(series: Series, calls_wanted: int) -> dict[str, Any]:

@@ -10,11 +10,21 @@ from npulens.collectors.bench.options import Shares
 from npulens.collectors.bench.session import Session
 from npulens.collectors.harness import cache
 from npulens.collectors.harness.latency import Load, Series, clocks, measure, one
-from npulens.collectors.harness.model import model
 from npulens.collectors.harness.quantiles import rank
 from npulens.collectors.harness.warmup import WarmUp, warm_up
 from npulens.collectors.harness.watch import throttled
 from npulens.collectors.workloads.workload import Case
+
+
+def model(case: Case, ns: float | None) -> dict[str, Any]:
+    """Operations and bytes of a step, their ratio, and the rates at ``ns`` a step; None where it is not counted."""
+    flops, moved = case.flops, case.bytes
+    return {
+        "flops": flops, "bytes": moved, "kernels": case.kernels,
+        "flops_per_byte": flops / moved if flops is not None and moved else None,
+        "flops_per_s": flops * 1e9 / ns if flops is not None and ns else None,
+        "bytes_per_s": moved * 1e9 / ns if moved is not None and ns else None,
+    }  # fmt: skip
 
 
 def run(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,9 +13,60 @@ from typing import Any, TextIO
 from npulens.collectors.simulator.job import Job, RankRecord
 from npulens.collectors.writers.json_text import write_joined
 from npulens.collectors.writers.kineto_events import KinetoView
-from npulens.collectors.writers.kineto_forms import of_2020, of_rank
 from npulens.collectors.writers.kineto_names import Device, Spelling
 from npulens.collectors.writers.torch_npu_text import chosen
+
+_PID = re.compile(r'"pid": (?:"([^"]*)"|(\d+))')
+#: What a category is called in 2020; what is not here did not exist.
+_CATEGORIES = {
+    "cpu_op": "Operator",
+    "user_annotation": "Operator",
+    "cuda_runtime": "Runtime",
+    "kernel": "Kernel",
+    "gpu_memcpy": "Memcpy",
+    "gpu_memset": "Memset",
+    "Trace": "Trace",
+}
+
+
+def of_rank(text: str, rank: int) -> str:
+    """An event as a file of several ranks holds it: the process says whose it is."""
+    return _PID.sub(lambda found: f'"pid": "[TP{rank:02d}] {found[1] or found[2] or ""}"', text, count=1)
+
+
+def of_2020(texts: Iterator[str], zero: int) -> Iterator[str]:
+    """Events in whole microseconds since 1970, with threads named by strings and the ids of old."""
+    for text in texts:
+        event: dict[str, Any] = json.loads(text)
+        if event["ph"] == "M" or (event["ph"] == "i" and "Start" in event["name"]):
+            yield json.dumps(_placed(event, zero))
+        elif event["ph"] == "X" and event["cat"] in _CATEGORIES:
+            yield json.dumps(_placed(event | {"cat": _CATEGORIES[event["cat"]], "args": _args(event)}, zero))
+        elif event["ph"] in "sf" and event["cat"] == "ac2g":
+            yield json.dumps(_placed(event | {"cat": "async", "name": "launch"}, zero))
+
+
+def _placed(event: dict[str, Any], zero: int) -> dict[str, Any]:
+    placed = event | {"ts": zero // 1_000 + int(event["ts"])}
+    if "dur" in event:
+        placed["dur"] = int(event["dur"])
+    on_device = "stream" in event.get("args", {})
+    if isinstance(event["tid"], int) and event["tid"]:
+        placed["tid"] = f"stream {event['tid']}" if on_device or event["pid"] < 1_000 else str(event["tid"])
+    return placed
+
+
+def _args(event: dict[str, Any]) -> dict[str, Any]:
+    args = dict(event["args"])
+    if event["cat"] in ("cpu_op", "user_annotation"):
+        none: list[Any] = []
+        old = {"Input dims": args.get("Input Dims", none), "Input type": args.get("Input type", none)}
+        old |= {"Input names": none, "Output dims": none, "Output type": none, "Output names": none, "Device": 0}
+        old |= {"External id": args["External id"], "Extra arguments": none, "Trace name": "PyTorch Profiler"}
+        return old | {"Trace iteration": 0}
+    if "External id" in args:
+        args["external id"] = args.pop("External id")
+    return args
 
 
 def write_kineto(

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
@@ -23,7 +23,6 @@ from npulens.ingest.archive.opener import Opener
 from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import capture, ledger
 from npulens.ingest.loading.capture import RankSource
-from npulens.ingest.loading.described import described
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
 from npulens.ingest.loading.quota import Quota, Watch, amount
@@ -34,6 +33,38 @@ from npulens.ingest.store.redact_run import marker, redacted
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.assemble import Assembled, Piece, Source, assemble
 from npulens.ingest.tables.finish import Part
+
+NAME = "manifest.json"
+#: Ours have a few kilobytes.
+_LARGEST = 1 << 20
+_KEPT = (
+    "what", "workload", "variant", "dtype", "batch", "shape", "shapes", "configuration", "settings", "command",
+    "evidence", "environment", "made_at",
+)  # fmt: skip
+
+
+def described(roots: Iterable[Path], within: Iterable[Path]) -> dict[str, Any]:
+    """The description nearest to the ranks of a run, not above what was asked to be loaded; {} without one."""
+    tops = tuple(within)
+    for root in roots:
+        for place in (root, *root.parents):
+            if not any(top in (place, *place.parents) for top in tops):
+                break
+            if kept := _read(place / NAME):
+                return {"collected": kept}
+    return {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
+            return {}
+        said = json.loads(path.read_text("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    ours = isinstance(said, dict) and "what" in said and "environment" in said
+    return {name: said[name] for name in _KEPT if name in said} if ours else {}
+
 
 #: Stands among the files of a run for what its archive had lost.
 _LOST = "(lost in the archive)"

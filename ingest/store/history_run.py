@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,8 +20,32 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.store import benchmark_points, history, runs
-from npulens.ingest.store.history import Identity, Point
+from npulens.ingest.store import history, runs
+from npulens.ingest.store.history import AA, Identity, Point
+
+_PERCENTILES = {0.5: "p50_ns", 0.99: "p99_ns"}
+
+
+def metrics(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, float]]:
+    """Name, unit and value; nothing for a run that is no benchmark. Of all of them lower is better."""
+    rows = con.execute("SELECT args FROM summary WHERE starts_with(source, 'bench ') ORDER BY source, args").fetchall()
+    for (args,) in rows:
+        yield from _of(json.loads(args))
+
+
+def _of(figure: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    case = f"{figure['variant']} {figure['dtype']}"
+    if figure["part"] == "latency" and figure["counts"] and figure["numerics"]:
+        for each in figure["quantiles"]:
+            if each["level"] in _PERCENTILES and each["high"] is not None:
+                yield f"{figure['series']} {_PERCENTILES[each['level']]}", "ns", float(each["value"])
+    elif figure["part"] == "versus" and figure["control"]:
+        yield f"{case} hot host p50_ns{AA}", "log-ratio", math.log(figure["ratio"])
+    elif figure["part"] == "versus" and not figure["withheld"]:
+        yield f"{figure['variant']} / {figure['base']} {figure['dtype']} ratio", "ratio", float(figure["ratio"])
+    elif figure["part"] == "throughput" and figure["per_second"] > 0:
+        yield f"{case} step_ns in a queue of {figure['in_flight']}", "ns", 1e9 / figure["per_second"]
+
 
 #: Columns of device_time -> metric. Of each, the median over steps and ranks: one slow step is no change of a job.
 _PER_STEP = {
@@ -118,7 +143,7 @@ def _metrics(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, float]]
     ((most,),) = con.execute("SELECT max(reserved_bytes) FROM memory_sample").fetchall()
     if most is not None:
         yield "memory_reserved_peak_bytes", "bytes", float(most)
-    yield from benchmark_points.metrics(con)
+    yield from metrics(con)
 
 
 def _identity(

@@ -6,6 +6,7 @@ analysed its operators. Any of the files may be missing: each gives what it has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -14,6 +15,7 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
 from npulens.ingest.readers import Claim
 from npulens.ingest.readers.ascend import cells, completeness, device, rankdir, shared
+from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.readers.ascend.text import (
     comm,
     comm_json,
@@ -24,12 +26,52 @@ from npulens.ingest.readers.ascend.text import (
     lanes,
     links,
     strangers,
-    trace_parts,
 )
 from npulens.ingest.readers.ascend.text.kernel_csv import pmu, read_kernels
 from npulens.ingest.readers.ascend.text.trace_view import read_trace
 from npulens.ingest.tables import checks
 from npulens.ingest.tables.draft import Draft, give_back
+
+_WITH_LANE = ("x_host", "x_hardware", "x_comm", "flow")
+_WITH_PID = ("meta", "counter", "counter_rest")
+
+
+def settle(draft: Draft, files: int, device: int | None) -> None:
+    """Replace the views of the raw tables where there are several files or devices; else they are right as they are."""
+    if files < 2 and device is None:
+        return
+    lanes = " UNION ".join(f"SELECT lane FROM {name}" for name in _WITH_LANE)
+    draft.con.execute(f"""
+        CREATE TEMP TABLE same_lane AS SELECT lane, first FROM (
+            SELECT lane, min(lane) OVER (PARTITION BY p.text, t.text) AS first FROM ({lanes})
+            LEFT JOIN str p ON p.code = lane >> 32 LEFT JOIN str t ON t.code = lane & 4294967295)
+        WHERE lane <> first""")
+    draft.con.execute(f"""
+        CREATE TEMP TABLE foreign_pid AS
+        WITH labelled AS (
+            SELECT p.text AS pid, l.text AS label FROM meta m JOIN str p ON p.code = m.pid
+            JOIN str w ON w.code = m.name AND w.text = 'process_labels' JOIN str l ON l.code = m.labels)
+        SELECT code::BIGINT AS code FROM str WHERE {device is not None} AND text IN (
+            SELECT pid FROM labelled WHERE regexp_full_match(label, 'NPU \\d+') AND label <> 'NPU {device}'
+            AND pid NOT IN (SELECT pid FROM labelled WHERE label = 'NPU {device}'))""")
+    for name in _WITH_LANE:
+        draft.con.execute(f"""
+            CREATE OR REPLACE VIEW {name} AS SELECT r.* REPLACE (coalesce(s.first, r.lane) AS lane)
+            FROM {draft.raw[name]} r LEFT JOIN same_lane s ON s.lane = r.lane
+            WHERE (r.lane >> 32) NOT IN (SELECT code FROM foreign_pid)""")
+    for name in _WITH_PID:
+        ours = "pid NOT IN (SELECT code FROM foreign_pid)"
+        draft.con.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {draft.raw[name]} WHERE {ours}")
+
+
+def say_shared(draft: Draft, device: int, beside: Sequence[int], root: Path) -> None:
+    """What a rank that shares its export says of it; a device of which the export has nothing is no rank."""
+    if not count(draft, "SELECT (SELECT count(*) FROM x_hardware) + (SELECT count(*) FROM x_comm) + count(*) FROM kd"):
+        raise IngestError("empty", f"the export holds nothing of device {device}", str(root))
+    listed = ", ".join(map(str, beside))
+    draft.note("span", f"one process drove the devices {listed}: its host calls are shown with each of them")
+    draft.fact("device_id", device)
+
 
 TITLE = "torch_npu text export"
 
@@ -66,12 +108,12 @@ def _read(claim: Claim, draft: Draft) -> None:
     groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
     cells.macros(draft.con)
     done = read_trace(chosen.trace, draft)
-    trace_parts.settle(draft, len(chosen.trace), one)
+    settle(draft, len(chosen.trace), one)
     give_back()
     metrics = read_kernels(chosen.kernels, draft, one)
     strangers.kernels(draft, chosen.kernels)
     if one is not None:
-        trace_parts.say_shared(draft, one, claim.beside, claim.root)
+        say_shared(draft, one, claim.beside, claim.root)
     lane_rows = lanes.name_lanes(draft, groups)
     comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
     device.make(draft)

@@ -33,6 +33,9 @@ run: .venv/.installed  ## the dashboard with the bundled samples on http://127.0
 test: .venv/.test .venv/.browser  ## every test but the torture (PYTEST_ARGS=..., JOBS=...)
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
+quick: .venv/.test  ## the tests that catch most, in two minutes on two cores: those of tests/quick.txt
+	$(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS) @tests/quick.txt
+
 torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
 # For mypy and editors: the folders below the name they are installed under.

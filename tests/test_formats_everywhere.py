@@ -77,7 +77,7 @@ def test_every_page_says_what_it_shows_or_why_not(
     name: str, held: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, run = held
-    assert (Path(pages.__path__[0]) / f"{name}.py").is_file()
+    assert (Path(pages.__path__[0]) / name / "page.py").is_file()
     monkeypatch.setenv("NPULENS_STORE", str(place))
     page = opened(name, "en", {"run": run})
     assert page.text or page.get("plotly_chart") or page.get("info"), f"{name} is empty and does not say why"

@@ -350,6 +350,16 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert wrong == []
 
 
+def test_the_quick_list_names_tests_that_there_are() -> None:
+    """`make quick` runs them; one that was renamed or moved must not be passed over."""
+    lines = (ROOT / "tests" / "quick.txt").read_text().splitlines()
+    assert lines == sorted(set(lines))
+    for line in lines:
+        name, _, test = line.partition("::")
+        assert name in sources(), f"tests/quick.txt: there is no {name}"
+        assert not test or f"{name}::{test}" in dict(functions(name)), f"tests/quick.txt: {name} has no {test}"
+
+
 def test_the_readme_names_every_command() -> None:
     commands = {path.stem for path in (ROOT / "app" / "commands").glob("[!_]*.py")}
     assert set(re.findall(r"^\| `npulens (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)) == commands

@@ -13,6 +13,7 @@ SHOTS_ARGS ?=
 # torch_npu refuses a torch that is built for CUDA: NPU_TORCH='torch==2.13.0 --index-url ...' where pip would take one.
 NPU_TORCH ?= torch==2.13.0
 POWER_ARGS ?=
+MUTATION_ARGS ?=
 BIN := .venv/bin
 # The versions that are tested; LOCK= takes the newest that pyproject.toml allows.
 LOCK ?= constraints.txt
@@ -22,7 +23,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test quick dist lock mutations test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -90,6 +91,9 @@ power: .venv/.test  ## false alarms and power of the gate beside its rivals', in
 
 nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly: was everything found, and nothing else
 	$(BIN)/python -m tests.nights
+
+mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice: an hour (MUTATION_ARGS=--whole ...)
+	$(BIN)/python -m tests.mutations $(MUTATION_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,1 @@
+"""Small defects put into the product, one at a time: which of them do the tests notice?"""

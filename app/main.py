@@ -7,10 +7,13 @@ module level. The page itself is drawn by dashboard.py, which runs once per visi
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 # Streamlit puts this file's directory first on sys.path; nothing is imported from there.
 sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
+if find_spec("npulens") is None:
+    sys.exit("npulens is not installed in this Python: run `make run`, or `pip install -e .` in the checkout")
 
 import streamlit as st  # noqa: E402
 from starlette.middleware import Middleware  # noqa: E402
@@ -21,8 +24,7 @@ from npulens.app import hosts  # noqa: E402
 from npulens.app.intake import http_upload  # noqa: E402
 from npulens.app.timeline import perfetto, route  # noqa: E402
 
-# A directory called pages means an older kind of app until the first st.navigation of the process: whoever came first
-# by a link to a page would be told that there is no such page.
+# A directory called pages means an older kind of app until the first st.navigation: a link to a page would lead nowhere.
 PagesManager.uses_pages_directory = False
 
 # Streamlit 1.67 sends only the name of a message over 10 kB that it believes the browser still holds. The browser

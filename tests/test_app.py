@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import string
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -136,3 +139,16 @@ def test_exact_milliseconds_keep_every_nanosecond() -> None:
 
 def test_rank_lists_join_their_runs() -> None:
     assert i18n.ranges([7, 0, 2, 3, 4]) == "0, 2–4, 7"
+
+
+def test_a_checkout_that_is_not_installed_says_how(tmp_path: Path) -> None:
+    """The finder that pip installs is what knows the name npulens."""
+    main = str(DASHBOARD.with_name("main.py"))
+    program = (
+        "import runpy, sys\n"
+        "sys.meta_path[:] = [each for each in sys.meta_path if 'editable' not in repr(each).lower()]\n"
+        f"runpy.run_path({main!r})\n"
+    )
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=bare, capture_output=True, text=True)
+    assert done.returncode == 1 and "pip install -e ." in done.stderr, done.stderr

@@ -24,7 +24,7 @@ from npulens.app import hosts  # noqa: E402
 from npulens.app.intake import http_upload  # noqa: E402
 from npulens.app.timeline import perfetto, route  # noqa: E402
 
-# A directory called pages means an older kind of app until the first st.navigation: a link to a page would lead nowhere.
+# A directory called pages means an older kind of app until the first st.navigation: a link to a page would fail.
 PagesManager.uses_pages_directory = False
 
 # Streamlit 1.67 sends only the name of a message over 10 kB that it believes the browser still holds. The browser

@@ -39,7 +39,7 @@ quick: .venv/.test  ## the tests that catch most, in two minutes on two cores: t
 
 torch: .venv/.torch  ## torch for the CPU, so that the tests of the collectors do not skip
 
-# For mypy and editors: the folders below the name they are installed under.
+# For mypy, editors and interpreters it is not installed in: the folders below the name they are installed under.
 build/tree/npulens: setup.py Makefile
 	@mkdir -p $@ && ln -sfn $(addprefix ../../../,$(wildcard app/front/*.py)) $@/
 	@for room in analysis app collectors ingest; do ln -sfn ../../../$$room $@/$$room; done
@@ -98,7 +98,7 @@ mutations: .venv/.test  ## which of 40 small defects in the product the quick te
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .
 
-test-npu-contract: .venv/.test .venv-npu/.made  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
+test-npu-contract: .venv/.test .venv-npu/.made build/tree/npulens  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
 	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
 
 test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's interpreter

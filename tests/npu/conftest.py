@@ -18,6 +18,7 @@ from tests.npu.figures import CHECKED, FIGURES
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-npu/bin/python"
+PATHS = (ROOT, ROOT / "build/tree")  # npulens is not installed beside torch_npu: make lays its links there
 _BEGUN = time.monotonic()
 
 
@@ -32,7 +33,7 @@ class Torch:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASCEND", "PYTEST"))}
         path = os.pathsep.join([*([str(self.bin)] if self.bin else []), str(PYTHON.parent), os.environ["PATH"]])
         return {
-            **kept, "PATH": path, "LD_LIBRARY_PATH": str(self.libraries), "PYTHONPATH": str(ROOT),
+            **kept, "PATH": path, "LD_LIBRARY_PATH": str(self.libraries), "PYTHONPATH": os.pathsep.join(map(str, PATHS)),
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", **(more or {}),
         }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.npu.conftest import PYTHON, ROOT, Torch
+from tests.npu.conftest import PATHS, PYTHON, ROOT, Torch
 from tests.npu.figures import FIGURES, checked
 
 pytestmark = pytest.mark.npu_contract
@@ -23,7 +23,7 @@ def lowered(site: Path) -> dict[str, Any]:
     if not (TRITON / "triton").is_dir():
         pytest.skip(f"triton-ascend 3.2.0 has no wheel for Python {sys.version_info.major}.{sys.version_info.minor}")
     told = Torch(libraries=PYTHON.parent).run(  # no library that pretends to be CANN is in reach here
-        "-m", "tests.npu.lower", more={"PYTHONPATH": os.pathsep.join([str(ROOT), str(TRITON)])}
+        "-m", "tests.npu.lower", more={"PYTHONPATH": os.pathsep.join(map(str, (*PATHS, TRITON)))}
     )
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
     return found

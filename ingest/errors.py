@@ -6,6 +6,8 @@ import errno
 import os
 from dataclasses import dataclass
 
+from npulens.ingest.messages import message
+
 
 def printable(text: str) -> str:
     """A name from a file as text of one line: line breaks, control characters and marks of direction as escapes."""
@@ -42,9 +44,9 @@ class IngestError(Exception):
 
 #: What the system says where a file cannot grow any more -> what that is called and what to do.
 _NO_ROOM = {
-    errno.ENOSPC: ("disk_full", "there is no space left where the store lies; free some and load again"),
-    errno.EDQUOT: ("disk_full", "the quota of the disk where the store lies is used up; free some and load again"),
-    errno.EFBIG: ("system", f"the system refused: {os.strerror(errno.EFBIG)}; a limit on files is too low for it"),
+    errno.ENOSPC: ("disk_full", message("archives.there_is_no_space_left")),
+    errno.EDQUOT: ("disk_full", message("archives.quota_disk_where_store_lies")),
+    errno.EFBIG: ("system", message("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
 }
 
 

@@ -13,14 +13,15 @@ from npulens.ingest.archive import codec, names, zip_headers
 from npulens.ingest.archive.tree import Damaged, Tree
 from npulens.ingest.archive.zip_headers import Entry
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import message
 
 _METHODS = {0: "stored", 8: "deflate", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
 _DEFLATE64, _LZMA = 9, 14
 #: Files that are zip archives inside and something else to everybody.
 _OTHERS = (
-    ("[Content_Types].xml", "unknown_format", "an Office document; load the trace itself, not a report about it"),
-    ("META-INF/MANIFEST.MF", "unknown_format", "a Java archive, no capture"),
-    ("AndroidManifest.xml", "unknown_format", "an Android package, no capture"),
+    ("[Content_Types].xml", "unknown_format", message("archives.office_document_load_trace_itself")),
+    ("META-INF/MANIFEST.MF", "unknown_format", message("archives.java_archive_no_capture")),
+    ("AndroidManifest.xml", "unknown_format", message("archives.android_package_no_capture")),
 )
 
 
@@ -37,7 +38,7 @@ def unpack(path: Path, tree: Tree) -> None:
             for entry in entries:
                 _member(file, entry, tree, walking=False)
             return
-        tree.damage = tree.damage or "the end of the zip archive is missing: what lay there is lost"
+        tree.damage = tree.damage or message("archives.end_zip_archive_is_missing")
         file.seek(0)
         for entry in zip_headers.walked(file, most):
             if not _member(file, entry, tree, walking=True):
@@ -49,7 +50,7 @@ def _refuse_others(present: set[str]) -> None:
         if name in present:
             raise IngestError(kind, text)
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in present):
-        text = "a PyTorch checkpoint (torch.save), which is never opened: loading one can run code"
+        text = message("archives.pytorch_checkpoint_torch_save_which")
         raise IngestError("pickle", text)
 
 
@@ -62,11 +63,11 @@ def _member(file: BinaryIO, entry: Entry, tree: Tree, *, walking: bool) -> bool:
         tree.lose(entry.name, str(why))
         return _skip(file, entry)
     if entry.special:
-        tree.skip(entry.name, f"{entry.special}, which is not followed")
+        tree.skip(entry.name, message("archives.which_is_not_followed", {"what": entry.special}))
         return _skip(file, entry)
     if entry.is_directory or not parts:
         if tree.directory(parts) is None:
-            tree.lose(entry.name, "a file and a directory have the same name")
+            tree.lose(entry.name, message("archives.file_and_directory_have_same"))
         return _skip(file, entry)
     if why_not := _unreadable(entry):
         tree.lose(entry.name, why_not)
@@ -82,13 +83,13 @@ def _member(file: BinaryIO, entry: Entry, tree: Tree, *, walking: bool) -> bool:
 
 def _unreadable(entry: Entry) -> str | None:
     if entry.is_encrypted:
-        return "it is encrypted; unpack it with its password and load what comes out"
+        return message("archives.it_is_encrypted_unpack_it")
     if entry.method == _DEFLATE64:
-        return "it is packed with Deflate64, as Windows Explorer does from 2 GB on; pack it with tar, 7-Zip or zip"
+        return message("archives.it_is_packed_with_deflate64")
     if entry.method not in _METHODS:
-        return f"it is packed with method {entry.method}, which npulens does not know; pack it with tar or zip"
+        return message("archives.it_is_packed_with_method", {"method": entry.method})
     if entry.packed is None and _METHODS[entry.method] != "deflate":
-        return "its length stands only in the missing end of the archive"
+        return message("archives.its_length_stands_only_in")
     return None
 
 
@@ -113,15 +114,15 @@ def _content(file: BinaryIO, entry: Entry, walking: bool) -> Iterator[bytes]:
     for block in _unpacked(_METHODS[entry.method], window):
         size += len(block)
         if entry.size is not None and size > entry.size:
-            raise Damaged(f"it unpacks to more than the {entry.size:,} bytes it claims")
+            raise Damaged(message("archives.it_unpacks_to_more_than_bytes", {"n": f'{entry.size:,}'}))
         crc = zlib.crc32(block, crc)
         yield block
         if size == entry.size and entry.method == _LZMA:  # it need not have an end mark
             break
     if entry.size is not None and size != entry.size:
-        raise Damaged(f"it unpacks to {size:,} bytes where it claims {entry.size:,}")
+        raise Damaged(message("archives.it_unpacks_to_bytes_where", {"n": f'{size:,}', "claimed": f'{entry.size:,}'}))
     if entry.crc is not None and crc != entry.crc:
-        raise Damaged("its checksum does not fit its bytes")
+        raise Damaged(message("archives.its_checksum_does_not_fit"))
     if walking:
         file.seek(window.position if end is None else end)
 
@@ -139,17 +140,17 @@ def _lzma_of(window: _Window) -> lzma.LZMADecompressor:
     head = window.read(4)
     properties = window.read(int.from_bytes(head[2:4], "little")) if len(head) == 4 else b""
     if len(properties) != 5:
-        raise Damaged("its LZMA header is damaged")
+        raise Damaged(message("archives.its_lzma_header_is_damaged"))
     small, dictionary = properties[0], int.from_bytes(properties[1:5], "little")
     if dictionary > codec.XZ_MEMORY or small >= 9 * 5 * 5:
-        raise Damaged("its LZMA header asks for too much memory")
+        raise Damaged(message("archives.its_lzma_header_asks_for"))
     filters = {
         "id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": small % 9, "lp": small // 9 % 5, "pb": small // 45,
     }  # fmt: skip
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[filters])
     except lzma.LZMAError as error:  # more literal bits than there can be, say
-        raise Damaged("its LZMA header is damaged") from error
+        raise Damaged(message("archives.its_lzma_header_is_damaged")) from error
 
 
 class _Window:

@@ -26,6 +26,7 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError, no_room
+from npulens.ingest.messages import message
 
 GIB = 1 << 30
 
@@ -133,18 +134,18 @@ class _Child:
 
     def _death(self, status: int) -> IngestError:
         if self.late:
-            return IngestError("too_slow", f"reading it took longer than {self.limits.wall_s:.0f} s and was stopped")
+            return IngestError("too_slow", message("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
                 return IngestError(
-                    "too_slow", f"reading it used more than {self.limits.cpu_s} s of processor time and was stopped"
+                    "too_slow", message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
                 )
             return IngestError(
                 "crashed",
-                f"its reader was stopped by {signal.Signals(number).name}; the file may be damaged or hostile",
+                message("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
             )
-        return IngestError("crashed", f"its reader ended with status {os.waitstatus_to_exitcode(status)} and no answer")
+        return IngestError("crashed", message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
 
     def keep_deadline(self) -> None:
         if time.monotonic() > self.deadline and not self.late:
@@ -181,7 +182,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
             say({"error": dataclasses.asdict(no_room(error) or error)})
         except (MemoryError, duckdb.OutOfMemoryException):
             many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
-            say({"error": {"kind": "too_large", "message": f"reading it needs more than {many} GiB of memory"}})
+            say({"error": {"kind": "too_large", "message": message("refused.reading_it_needs_more_than", {"n": many})}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})
         code = 0
@@ -192,10 +193,10 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
 def _refusal(error: Exception) -> IngestError:
     """What the system would not do, or a defect of ours and where it is."""
     if isinstance(error, OSError):
-        return IngestError("system", f"the system refused: {error.strerror or error}")
+        return IngestError("system", message("refused.system_refused", {"error": error.strerror or error}))
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return IngestError("defect", f"npulens failed on it, please report: {what}")
+    return IngestError("defect", message("refused.npulens_failed_on_it_please", {"what": what}))
 
 
 def _die_with_parent() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import message
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
 
@@ -30,7 +31,7 @@ _PAUSE_S = 0.02
 
 
 #: What is said of a run whose manifest cannot be read.
-DAMAGED = "the manifest of the run cannot be read: load its capture again, or delete the run"
+DAMAGED = message("refused.manifest_run_cannot_be_read")
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ def _check_version(directory: Path) -> None:
     try:
         found = manifest_of(directory)["schema_version"]
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise IngestError("unknown_run", "there is no such run", str(directory)) from error
+        raise IngestError("unknown_run", message("refused.there_is_no_such_run"), str(directory)) from error
     if found != schema.version():
         raise IngestError(
             "old_run",
-            f"stored in schema version {found}, this program reads {schema.version()}: load again",
+            message("refused.stored_in_schema_version_this", {"found": found, "known": schema.version()}),
             str(directory),
         )
 
@@ -106,7 +107,7 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
         except duckdb.IOException as error:  # deleted meanwhile, and perhaps had back: then it opens now
             con.close()
             if again == _ATTEMPTS - 1:
-                text = "a file of the run is missing: it was deleted meanwhile, or the store is damaged"
+                text = message("refused.file_run_is_missing_it")
                 raise IngestError("unknown_run", text, str(directory)) from error
             time.sleep(_PAUSE_S)
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.

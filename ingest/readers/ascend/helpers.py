@@ -8,6 +8,7 @@ operators of one group run.
 
 from __future__ import annotations
 
+from npulens.ingest.messages import message
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 
@@ -65,6 +66,5 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
     if found := count(draft, "SELECT count(*) FROM helped"):
         draft.note(
             "comm",
-            f"{found} tasks that nothing launches run on streams of their own while operators communicate: they "
-            "are taken for parts of these operators",
+            message("reading.tasks_that_nothing_launches_run", {"n": found}),
         )

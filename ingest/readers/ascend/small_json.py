@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from npulens.ingest.messages import message
+
 #: The small JSON files are small.
 _MAX_BYTES = 64 << 20
 
@@ -17,14 +19,14 @@ def read(path: Path) -> tuple[Mapping[str, object], str | None]:
     """A JSON object of a file, and why it could not be read."""
     try:
         if not path.is_file():  # reading a pipe would never end
-            return {}, f"{path.name} is no file"
+            return {}, message("reading.is_no_file", {"file": path.name})
         if path.stat().st_size > _MAX_BYTES:
-            return {}, f"{path.name} is larger than {_MAX_BYTES >> 20} MB"
+            return {}, message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
         found = msgspec.json.decode(path.read_bytes())
     except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
-        return {}, f"{path.name} cannot be read: {error}"
+        return {}, message("reading.cannot_be_read", {"file": path.name, "error": error})
     if not isinstance(found, dict):
-        return {}, f"{path.name} holds no JSON object"
+        return {}, message("reading.holds_no_json_object", {"file": path.name})
     return found, None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
+from npulens.ingest.messages import message
 from npulens.ingest.readers.ascend import commands, completeness, prof_dir, rankdir
 from npulens.ingest.readers.ascend.profiler_log import last_errors
 
@@ -53,13 +54,13 @@ def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
     if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
         return _raw_msprof(directory, directory, shown)
     return IngestError(
-        "aborted", "a PROF directory without data: msprof was stopped before it recorded anything", str(directory)
+        "aborted", message("formats.prof_directory_without_data_msprof"), str(directory)
     )
 
 
 def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
     cut = prof_dir.interrupted(prof)
-    what = "raw msprof data of an interrupted collection" if cut else "raw msprof data, not exported yet"
+    what = message("formats.raw_msprof_data_interrupted_collection") if cut else message("refused.raw_msprof_data_not_exported")
     return IngestError(
         "raw_msprof", f"{what}; on the NPU host run {commands.export(*shown, interrupted=cut)}", str(entry)
     )
@@ -67,7 +68,7 @@ def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
 
 def _raw_framework(directory: Path) -> IngestError:
     mindspore = directory.name.endswith("_ascend_ms")
-    text = f"raw {'MindSpore' if mindspore else 'torch_npu'} data, not analysed yet"
+    text = message("formats.raw_data_not_analysed_yet", {"tool": 'MindSpore' if mindspore else 'torch_npu'})
     profs = _profs(directory)
     if not profs:
         text += ", without a PROF directory: nothing of the device is in it"
@@ -84,12 +85,12 @@ def _without_framework(directory: Path) -> IngestError:
     if profs:
         cut = prof_dir.interrupted(profs[0])
         command = commands.export(directory.name, profs[0].name, interrupted=cut)
-        text = "raw device data without the framework's part (FRAMEWORK), so only the device can be exported"
+        text = message("formats.raw_device_data_without_framework")
         return IngestError("raw_msprof", f"{text}; on the NPU host run {command}", str(directory))
     if rankdir.info_file(directory):
-        text = "the profiler left its settings (profiler_info) and no data: the job ended before it recorded anything"
+        text = message("formats.profiler_left_its_settings_profiler")
     else:
-        text = "the profiler left no data in its directory: the run was aborted"
+        text = message("formats.profiler_left_no_data_in")
     return IngestError("aborted", text + _log_said(directory), str(directory))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import message
 from npulens.ingest.readers import Claim, Facts
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.cluster import files
@@ -18,7 +19,7 @@ from npulens.ingest.tables.draft import Draft
 
 TITLE = "msprof-analyze cluster sums"
 
-_NO_SPANS = "spans were not recorded here: load the rank directories the analysis was made from"
+_NO_SPANS = message("formats.spans_were_not_recorded_here")
 _HAVE = ("profiler_step", "summary", "comm_link", "parallel_group")
 
 
@@ -53,7 +54,7 @@ def read(claim: Claim, draft: Draft) -> None:
     tables.provide()
     if not any((tables.steps, tables.sums, tables.links)):
         why = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
-        raise IngestError("empty", why or "a cluster analysis without a row that can be read", str(claim.root))
+        raise IngestError("empty", why or message("formats.cluster_analysis_without_row_that"), str(claim.root))
     _tell(draft, tables)
 
 
@@ -68,10 +69,10 @@ def _tell(draft: Draft, tables: Tables) -> None:
     draft.partial(None, f"only sums of a cluster analysis; {_NO_SPANS}")
     for table, cover in draft.covers.items():
         if table not in _HAVE and cover.absent is None:
-            draft.absent(table, _NO_SPANS, "the rank directories")
+            draft.absent(table, _NO_SPANS, message("formats.rank_directories"))
     if tables.steps:
-        draft.note("profiler_step", "times are taken as us, which real files hold, not as the ms of the manuals")
+        draft.note("profiler_step", message("formats.times_are_taken_as_us"))
     else:
-        draft.absent("profiler_step", "the analysis holds no step times", "msprof-analyze cluster -m all")
+        draft.absent("profiler_step", message("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
     if not tables.links:
-        draft.absent("comm_link", "no communication matrix in the analysis", "msprof-analyze cluster -m all")
+        draft.absent("comm_link", message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from npulens.ingest.messages import message
 from npulens.ingest.readers.kineto import head, npu
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.tables.draft import Draft
@@ -70,7 +71,7 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
     if isinstance(errors, list) and errors:
-        draft.note("span", f"the profiler logged {len(errors)} errors, first: {_text(errors[0])}")
+        draft.note("span", message("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
     _groups(draft, job)
     return backend
 
@@ -120,7 +121,7 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
     draft.provide("parallel_group", "FROM groups")
     if not told and not met:
         draft.absent(
-            "parallel_group", "the file names no process groups", "torch.distributed, initialised before profiling"
+            "parallel_group", message("reading.file_names_no_process_groups"), message("reading.torch_distributed_initialised_before_profiling")
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from npulens.ingest.messages import message
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.readers.kineto.spools import Spools
 from npulens.ingest.tables.draft import Draft, union
@@ -31,14 +32,14 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
         draft.absent(table, why, setting)
     _graphs(draft)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
-        draft.absent(table, "torch.profiler does not write it")
+        draft.absent(table, message("reading.torch_profiler_does_not_write"))
     if spools.rows["memory_raw"] and "Addr" not in spools.seen:
-        draft.note("memory_event", "the file gives no addresses: allocations and releases are told apart, not paired")
+        draft.note("memory_event", message("reading.file_gives_no_addresses_allocations"))
     if spools.unheld:
-        draft.note("arg", f"{spools.unheld} memory and metadata events, which are no spans, had further arguments")
+        draft.note("arg", message("reading.memory_and_metadata_events_which", {"n": spools.unheld}))
     suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
     if suspected:
-        draft.note("comm", f"{suspected} device tasks speak of communication, and nothing tells what they are")
+        draft.note("comm", message("reading.device_tasks_speak_communication_and", {"suspected": suspected}))
     for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
         cover = draft.covers[table]
         if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
@@ -49,41 +50,41 @@ def _graphs(draft: Draft) -> None:
     """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
     times = count(draft, _CAPTURES)
     if times:
-        draft.note("kernel", f"the host records a graph {times} times: what it launches meanwhile is not run")
+        draft.note("kernel", message("formats.host_records_graph_times_what", {"n": times}))
 
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
-        yield from ((table, "no device activity in the file", activities) for table in ("kernel", "transfer", "comm"))
+        yield from ((table, message("reading.no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm"))
         if not spools.rows["flow_raw"]:
-            yield "link", "no device activity in the file", activities
+            yield "link", message("reading.no_device_activity_in_file"), activities
     elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
         if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
-            draft.note("comm", "no communication ran on the device")  # recorded, and none
+            draft.note("comm", message("reading.no_communication_ran_on_device"))  # recorded, and none
     elif "Collective name" not in spools.seen and not (
         npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
     ):
         setting = _ASCEND.format("profiler_level=Level1") if npu else "PyTorch 2.4 or later"
-        yield "comm", "sizes and groups of collectives were not recorded", setting
+        yield "comm", message("reading.sizes_and_groups_collectives_were"), setting
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
-        yield "sample", "the file has no counters", None
+        yield "sample", message("reading.file_has_no_counters"), None
     if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
         setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _METRICS
-        yield "pmu", "no hardware metrics in the file", setting
+        yield "pmu", message("reading.no_hardware_metrics_in_file"), setting
 
 
 def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
     if not spools.seen & {"Input Dims", "Input dims"}:
-        yield "host_op", "input shapes were not recorded", f"{_PROFILE}(record_shapes=True)"
+        yield "host_op", message("reading.input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
     if not spools.rows["memory_raw"]:
         for table in ("memory_event", "memory_sample"):
-            yield table, "memory was not recorded", f"{_PROFILE}(profile_memory=True)"
+            yield table, message("reading.memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
     elif "Total Allocated" not in spools.seen:
-        yield "memory_sample", "the totals of the pools were not recorded", "PyTorch 1.10 or later"
+        yield "memory_sample", message("reading.totals_pools_were_not_recorded"), "PyTorch 1.10 or later"
     if "Call stack" not in spools.seen:
         if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
-            yield "stack", "Python frames are spans of kind python", None
+            yield "stack", message("reading.python_frames_are_spans_kind"), None
         else:
-            yield "stack", "Python frames were not recorded", f"{_PROFILE}(with_stack=True)"
+            yield "stack", message("reading.python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
     if not count(draft, "SELECT count(*) FROM steps"):
-        yield "step", "no step was marked", f"{_PROFILE}(schedule=...), and prof.step() after every iteration"
+        yield "step", message("reading.no_step_was_marked"), f"{_PROFILE}(schedule=...), and prof.step() after every iteration"

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from npulens.ingest.events import NULL, Batch
+from npulens.ingest.messages import message
 from npulens.ingest.readers.kineto import merged
 from npulens.ingest.readers.kineto.columns import (  # fmt: skip
     DEVICE_ARGS,
@@ -171,11 +172,11 @@ class _Parting:
         batch, lost = self._batch, self._to.lost
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
-            lost[f"event of a kind unknown here (ph {chr(code)})" if code else "event without ph"] += int(counts[code])
+            lost[message("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else message("reading.event_without_ph")] += int(counts[code])
         for reason, mask in (
-            ("no time stamp", (sort > 0) & (sort < _META) & (batch.ts == NULL)),
-            ("time out of range", (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
-            ("duration out of range", complete & timed & (batch.dur > _LONGEST_NS)),
+            (message("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
+            (message("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
+            (message("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
             ("no duration", complete & timed & (batch.dur == NULL)),
             ("negative duration", complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npulens.ingest.messages import message
 from npulens.ingest.readers.ascend.db.raw import unique
 from npulens.ingest.readers.ascend.db.tasks import MSTX, span_id
 from npulens.ingest.readers.ascend.device import OWN_KERNELS
@@ -68,7 +69,7 @@ def _kernels(draft: Draft) -> None:
         USING (globalTaskId)""",
     )
     unknown = "SELECT count(*) FROM raw_TASK_PMU_INFO ANTI JOIN db_task USING (globalTaskId)"
-    draft.drop("pmu", "counters of a task that is not in TASK", count(draft, unknown))
+    draft.drop("pmu", message("reading.counters_task_that_is_not"), count(draft, unknown))
 
 
 def _peers(draft: Draft) -> None:
@@ -88,8 +89,7 @@ def _peers(draft: Draft) -> None:
     if count(draft, "SELECT count(*) FROM db_peers WHERE numbers = 'global' AND ranks IS NULL"):
         draft.note(
             "comm",
-            "no metadata lists the ranks of a group: the numbers of its tasks are taken for global ranks because this "
-            "rank goes by its own",
+            message("reading.no_metadata_lists_ranks_group"),
         )
 
 
@@ -191,7 +191,7 @@ def _swapped(draft: Draft) -> bool:
     named = f"SELECT count(*) FILTER (regexp_matches({{0}}, '[a-z][a-z]')) FROM {first}"
     swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
     if swapped:
-        draft.note("host_op", "shapes and types of inputs, written into each other's columns, are put right")
+        draft.note("host_op", message("reading.shapes_and_types_inputs_written"))
     return swapped
 
 

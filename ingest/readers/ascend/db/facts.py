@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from npulens.ingest.messages import message
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, wanted
 from npulens.ingest.tables.draft import Draft
@@ -142,21 +143,21 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
     level1, level = "profiler_level=Level1", rankdir.level(root)
     at = f" at {level}" if level else ""
     for table, sources, reason, setting in (
-        ("kernel", ("TASK",), "no device tasks were recorded", "activities=[CPU, NPU]"),
-        ("host_op", ("PYTORCH_API",), "no framework operators were recorded", "activities=[CPU, NPU]"),
+        ("kernel", ("TASK",), message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("host_op", ("PYTORCH_API",), message("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
         ("link", ("CANN_API",), f"no CANN calls were recorded{at}", level1),
         ("pmu", ("TASK_PMU_INFO",), f"no AI core counters were recorded{at}", f"{level1}, aic_metrics=PipeUtilization"),
-        ("stack", ("PYTORCH_CALLCHAINS",), "no call stacks were recorded", "with_stack=True"),
-        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), "no memory was recorded", "profile_memory=True"),
-        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), "no memory was recorded", "profile_memory=True"),
-        ("transfer", ("TASK",), "no device tasks were recorded", "activities=[CPU, NPU]"),
+        ("stack", ("PYTORCH_CALLCHAINS",), message("reading.no_call_stacks_were_recorded"), "with_stack=True"),
+        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("transfer", ("TASK",), message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         (
             "comm",
             ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK"),
-            "no device tasks were recorded",
+            message("reading.no_device_tasks_were_recorded"),
             "activities=[CPU, NPU]",
         ),
-        ("step", ("STEP_TIME", "PYTORCH_API"), "no steps were marked", "schedule=..., prof.step() after each step"),
+        ("step", ("STEP_TIME", "PYTORCH_API"), message("reading.no_steps_were_marked"), "schedule=..., prof.step() after each step"),
     ):
         if not any(rows[source] for source in sources):
             draft.absent(table, reason, setting)
@@ -164,8 +165,8 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
         if not rows[source]:
             draft.absent(table, f"{source} of analysis.db is missing or empty{at}", level1)
     _cover_parts(draft, rows, at)
-    draft.absent("l2_cache", "the db export does not hold it", "l2_cache=True, export_type=[Text]")
-    draft.absent("summary", "the db export does not hold it; it follows from the spans", "export_type=[Text]")
+    draft.absent("l2_cache", message("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
+    draft.absent("summary", message("reading.db_export_does_not_hold_it"), "export_type=[Text]")
 
 
 def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
@@ -182,7 +183,7 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]
         draft.partial(
-            "comm", f"COMMUNICATION_OP is empty beside {tasks} tasks of communication: its operators are lost"
+            "comm", message("formats.communication_op_is_empty_beside", {"n": tasks})
         )
     if without_plane:
         reason = f"{without_plane} communication tasks without plane, peer and size{at}"
@@ -191,10 +192,10 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
         reason = f"types, shapes and block counts of operators are not recorded{at}"
         _lacks(draft, "kernel", reason, "profiler_level=Level1")
     if copies and not rows["MEMCPY_INFO"]:
-        reason = "this version does not record bytes and direction of copies in a db"
+        reason = message("reading.this_version_does_not_record")
         _lacks(draft, "transfer", reason, "profiler_level=Level2, export_type=[Text]")
     if operators and not shapes:
-        _lacks(draft, "host_op", "input shapes and types were not recorded", "record_shapes=True")
+        _lacks(draft, "host_op", message("reading.input_shapes_and_types_were"), "record_shapes=True")
 
 
 def _lacks(draft: Draft, table: str, reason: str, setting: str) -> None:

@@ -1,0 +1,84 @@
+"""What is said of a capture: the name of a text and its values. Its texts, English and Chinese, lie in ingest/words.
+
+Reading knows no languages. A message is stored as its name and values, and whoever shows it chooses the language.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Union
+
+from npulens.ingest import words
+
+Value = Union[str, int, float, None, "Message", tuple["Message", ...]]
+_NOTHING: Mapping[str, Value] = {}
+
+
+@dataclass(frozen=True)
+class Message:
+    """A name and its values, which may be messages themselves. As text it is English."""
+
+    key: str
+    values: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        return text(self, "en")
+
+    def as_data(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {"key": self.key, "values": {name: _data(value) for name, value in self.values}}
+
+
+def message(key: str, values: Mapping[str, Value] = _NOTHING) -> Message:
+    """A message of the catalogue."""
+    return Message(key, tuple(values.items()))
+
+
+def of_data(data: Mapping[str, Any]) -> Message:
+    """A message from what `as_data` gave."""
+    return Message(str(data["key"]), tuple((name, _value(value)) for name, value in data["values"].items()))
+
+
+def text(said: Message, lang: str) -> str:
+    """The message in a language, its values with it."""
+    pair = catalogue()[said.key]
+    return pair[1 if lang == "zh" else 0].format_map({name: _spoken(value, lang) for name, value in said.values})
+
+
+def joined(said: tuple[Message, ...], lang: str) -> str:
+    """Several messages as one text."""
+    return ("；" if lang == "zh" else "; ").join(text(one, lang) for one in said)
+
+
+@cache
+def catalogue() -> dict[str, tuple[str, str]]:
+    """Every text of ingest/words by part and name."""
+    found: dict[str, tuple[str, str]] = {}
+    for module in pkgutil.iter_modules(words.__path__):
+        pairs: dict[str, tuple[str, str]] = importlib.import_module(f"{words.__name__}.{module.name}").TEXT
+        found.update({f"{module.name}.{key}": pair for key, pair in pairs.items()})
+    return found
+
+
+def _spoken(value: Value, lang: str) -> str:
+    if isinstance(value, Message):
+        return text(value, lang)
+    if isinstance(value, tuple):
+        return joined(value, lang)
+    return "" if value is None else str(value)
+
+
+def _data(value: Value) -> Any:
+    if isinstance(value, Message):
+        return value.as_data()
+    return [one.as_data() for one in value] if isinstance(value, tuple) else value
+
+
+def _value(data: Any) -> Value:
+    if isinstance(data, dict):
+        return of_data(data)
+    return tuple(of_data(one) for one in data) if isinstance(data, list) else data

@@ -6,7 +6,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message, Text, text
 
 
 def printable(text: str) -> str:
@@ -29,13 +29,13 @@ class IngestError(Exception):
     """
 
     kind: str
-    message: str
+    message: Text
     path: str | None = None
     offset: int | None = None
 
     def __str__(self) -> str:
         at = f" at byte {self.offset}" if self.offset is not None else ""
-        message = one_line(self.message, 1000)
+        message = one_line(text(self.message), 1000)
         return f"{message} ({printable(self.path)}{at})" if self.path else message
 
     def as_dict(self) -> dict[str, str | int | None]:
@@ -44,9 +44,9 @@ class IngestError(Exception):
 
 #: What the system says where a file cannot grow any more -> what that is called and what to do.
 _NO_ROOM = {
-    errno.ENOSPC: ("disk_full", message("archives.there_is_no_space_left")),
-    errno.EDQUOT: ("disk_full", message("archives.quota_disk_where_store_lies")),
-    errno.EFBIG: ("system", message("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
+    errno.ENOSPC: ("disk_full", Message.of("archives.there_is_no_space_left")),
+    errno.EDQUOT: ("disk_full", Message.of("archives.quota_disk_where_store_lies")),
+    errno.EFBIG: ("system", Message.of("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
 }
 
 

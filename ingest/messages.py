@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Union
 
 from npulens.ingest import words
 
-Value = Union[str, int, float, None, "Message", tuple["Message", ...]]
+Value = Union[str, int, float, None, "Message", tuple[Union["Message", str], ...]]
+#: What may be said: a message, or words that are not ours - a name, what another library complains of.
+Text = Union["Message", str]
 _NOTHING: Mapping[str, Value] = {}
 
 
@@ -25,6 +27,11 @@ class Message:
     key: str
     values: tuple[tuple[str, Value], ...] = ()
 
+    @staticmethod
+    def of(key: str, values: Mapping[str, Value] = _NOTHING) -> Message:
+        """A message of the catalogue."""
+        return Message(key, tuple(values.items()))
+
     def __str__(self) -> str:
         return text(self, "en")
 
@@ -33,23 +40,27 @@ class Message:
         return {"key": self.key, "values": {name: _data(value) for name, value in self.values}}
 
 
-def message(key: str, values: Mapping[str, Value] = _NOTHING) -> Message:
-    """A message of the catalogue."""
-    return Message(key, tuple(values.items()))
+def data_of(said: Text) -> Any:
+    """What JSON can hold: a message as an object, other words as they are."""
+    return said.as_data() if isinstance(said, Message) else said
 
 
-def of_data(data: Mapping[str, Any]) -> Message:
-    """A message from what `as_data` gave."""
+def of_data(data: Any) -> Text:
+    """The same back again."""
+    if isinstance(data, str):
+        return data
     return Message(str(data["key"]), tuple((name, _value(value)) for name, value in data["values"].items()))
 
 
-def text(said: Message, lang: str) -> str:
+def text(said: Text, lang: str = "en") -> str:
     """The message in a language, its values with it."""
+    if isinstance(said, str):
+        return said
     pair = catalogue()[said.key]
     return pair[1 if lang == "zh" else 0].format_map({name: _spoken(value, lang) for name, value in said.values})
 
 
-def joined(said: tuple[Message, ...], lang: str) -> str:
+def joined(said: Iterable[Text], lang: str = "en") -> str:
     """Several messages as one text."""
     return ("；" if lang == "zh" else "; ").join(text(one, lang) for one in said)
 
@@ -75,7 +86,7 @@ def _spoken(value: Value, lang: str) -> str:
 def _data(value: Value) -> Any:
     if isinstance(value, Message):
         return value.as_data()
-    return [one.as_data() for one in value] if isinstance(value, tuple) else value
+    return [data_of(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _value(data: Any) -> Value:

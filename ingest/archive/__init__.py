@@ -15,7 +15,7 @@ from npulens.ingest.archive.kinds import BLOCK, Kind, is_tar, recognise, stem
 from npulens.ingest.archive.tree import Budget, Tree, Unpacked
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading.quota import Quota
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 __all__ = ["Kind", "Unpacked", "recognise", "stem", "unpack"]
 
@@ -40,5 +40,5 @@ def unpack(path: Path, kind: Kind, into: Path, quota: Quota, name: str) -> Unpac
         elif data.damage is not None:
             tree.damage = data.damage
         else:
-            raise IngestError("empty", message("archives.file_nothing", {"kind": kind.value}))
+            raise IngestError("empty", Message.of("archives.file_nothing", {"kind": kind.value}))
     return tree.outcome()

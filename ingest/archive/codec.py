@@ -17,7 +17,7 @@ import pyarrow as pa
 from npulens.ingest.archive.kinds import Kind
 from npulens.ingest.archive.tree import Damaged
 from npulens.ingest.events.source import open_source
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 Read = Callable[[int], bytes]
 
@@ -76,7 +76,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
         try:
             block = decoder.decompress(raw, _BLOCK)
         except (lzma.LZMAError, OSError, ValueError) as error:
-            raise Damaged(message("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message.of("archives.packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         raw = b""
@@ -88,7 +88,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
                 return
             decoder = make()
         elif decoder.needs_input and not (raw := read(_INPUT)):
-            raise Damaged(message("archives.packed_data_is_cut_short"))
+            raise Damaged(Message.of("archives.packed_data_is_cut_short"))
 
 
 def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Iterator[bytes]:
@@ -99,11 +99,11 @@ def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Itera
         try:
             block = decoder.decompress(raw, _BLOCK)
         except zlib.error as error:
-            raise Damaged(message("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message.of("archives.packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         elif not raw and not decoder.eof:
-            raise Damaged(message("archives.packed_data_is_cut_short"))
+            raise Damaged(Message.of("archives.packed_data_is_cut_short"))
     if give_back is not None:
         give_back(len(decoder.unused_data))
 
@@ -135,7 +135,7 @@ def _zstd(read: Read) -> Iterator[bytes]:
             while block := stream.read(_INPUT):
                 yield block
     except (OSError, pa.ArrowInvalid) as error:
-        text = message("archives.is_cut_short_2") if "runcated" in str(error) else f"is damaged: {error}"
+        text = Message.of("archives.is_cut_short_2") if "runcated" in str(error) else f"is damaged: {error}"
         raise Damaged(f"the packed data {text}") from None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 #: Longest component that keeps its name, and how much of the two ends of a longer one is kept.
 MOST, _HEAD, _TAIL = 120, 50, 69
@@ -44,14 +44,14 @@ def parts(name: str, *, windows: bool = False) -> tuple[str, ...]:
     if windows:
         name = name.replace("\\", "/")
     if len(name) > MOST_PATH:
-        raise Unsafe(message("archives.its_name_has_characters", {"n": f'{len(name):,}'}))
+        raise Unsafe(Message.of("archives.its_name_has_characters", {"n": f'{len(name):,}'}))
     if "\0" in name:
-        raise Unsafe(message("archives.its_name_holds_nul"))
+        raise Unsafe(Message.of("archives.its_name_holds_nul"))
     found = tuple(part for part in name.split("/") if part not in ("", "."))
     if ".." in found:
-        raise Unsafe(message("archives.its_name_leads_out_archive"))
+        raise Unsafe(Message.of("archives.its_name_leads_out_archive"))
     if len(found) > MOST_PARTS:
-        raise Unsafe(message("archives.it_lies_directories_deep", {"n": len(found)}))
+        raise Unsafe(Message.of("archives.it_lies_directories_deep", {"n": len(found)}))
     return found
 
 

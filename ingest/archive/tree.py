@@ -13,7 +13,7 @@ from typing import Any
 from npulens.ingest.archive import names
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading.quota import Quota, amount, check_free, swollen
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 #: How often the disk is looked at.
 _LOOK_BYTES = 64 << 20
@@ -74,7 +74,7 @@ class Budget:
         count = self.members + self._directories
         if count > self._quota.scraps and self.bytes < count * _SCRAP:
             raise IngestError(
-                "too_many_files", message("archives.archive_more_than_files_next", {"n": f'{self._quota.scraps:,}'})
+                "too_many_files", Message.of("archives.archive_more_than_files_next", {"n": f'{self._quota.scraps:,}'})
             )
 
     def spend(self, size: int) -> None:
@@ -83,7 +83,7 @@ class Budget:
         quota = self._quota
         if self.bytes > quota.unpacked_bytes:
             raise IngestError(
-                "archive_bomb", message("archives.it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
+                "archive_bomb", Message.of("archives.it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
             )
         if self.bytes > quota.ratio_from_bytes and self.bytes > quota.unpacked_ratio * self._packed:
             raise swollen(self._packed, quota.unpacked_ratio)
@@ -94,7 +94,7 @@ class Budget:
 
 def too_many(quota: Quota) -> IngestError:
     """The refusal of an archive with too many members."""
-    return IngestError("too_many_files", message("archives.archive_more_than_files_load", {"n": f'{quota.members:,}'}))
+    return IngestError("too_many_files", Message.of("archives.archive_more_than_files_load", {"n": f'{quota.members:,}'}))
 
 
 class Tree:
@@ -145,7 +145,7 @@ class Tree:
         name, parent = "/".join(parts), self.directory(parts[:-1])
         target = None if parent is None else self._child(parent, parts[-1])
         if target is None or target in self._directories:
-            return self.lose(name, message("archives.file_and_directory_have_same"))
+            return self.lose(name, Message.of("archives.file_and_directory_have_same"))
         again = target in self._files
         into = self._aside if again else target
         cut = self._receive(data, into)
@@ -154,7 +154,7 @@ class Tree:
             return self.lose(name, cut, target if again else None)
         if again:
             os.replace(into, target)
-            self.skip(name, message("archives.it_is_in_archive_more"))
+            self.skip(name, Message.of("archives.it_is_in_archive_more"))
         self._files.add(target)
         if cut is not None:
             self.lose(name, f"{cut}; what there is of it is read", target)
@@ -198,7 +198,7 @@ def _is_salvaged(path: Path) -> bool:
 
 def _disk(error: OSError) -> IngestError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IngestError("disk_full", message("archives.store_s_disk_is_full"))
+        return IngestError("disk_full", Message.of("archives.store_s_disk_is_full"))
     if error.errno == errno.EFBIG:
-        return IngestError("archive_bomb", message("archives.one_its_files_is_larger"))
-    return IngestError("system", message("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("archive_bomb", Message.of("archives.one_its_files_is_larger"))
+    return IngestError("system", Message.of("refused.system_refused", {"error": error.strerror or error}))

@@ -23,7 +23,7 @@ from npulens.ingest.events.frame import Broken, Frame, Window
 from npulens.ingest.events.model import DAMAGED, MORE, NULL, Batch, Buffer, Column, Parts, Scanner
 from npulens.ingest.events.plain import Scanner as PlainScanner
 from npulens.ingest.events.source import open_source
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 try:
     from npulens.ingest.events._scan import Scanner as CScanner
@@ -122,9 +122,9 @@ class Scan:
             if parts.n or parts.bad:
                 yield self._batch(parts, parts.bad)
             if met == DAMAGED:
-                return self._stop(message("reading.damaged_at_byte", {"offset": window.offset}))
+                return self._stop(Message.of("reading.damaged_at_byte", {"offset": window.offset}))
             if met == MORE and not window.more():
-                return self._stop(message("reading.file_ends_before_its_event"))
+                return self._stop(Message.of("reading.file_ends_before_its_event"))
         try:
             self._frame.leave()
         except Broken as broken:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.sqlite import MAGIC, Database
 
 
@@ -43,20 +43,20 @@ class Sign:
         return re.compile(self.name or "", re.IGNORECASE)
 
 
-_UNPACK = message("archives.unpack_it_and_load_what")
-_RECORD = message("archives.record_job_with_torch_profiler")
+_UNPACK = Message.of("archives.unpack_it_and_load_what")
+_RECORD = Message.of("archives.record_job_with_torch_profiler")
 _PART = (
     "one part of an archive of several; join them (`zip -s 0 last.zip --out whole.zip`, or `cat whole.* > whole` for "
     "parts that `split` made) and load the whole"
 )
-_NO_TIMES = message("archives.operators_and_their_order_without")
+_NO_TIMES = Message.of("archives.operators_and_their_order_without")
 
 SIGNS = (
-    Sign("git_lfs", message("archives.git_lfs_pointer_not_file"),
+    Sign("git_lfs", Message.of("archives.git_lfs_pointer_not_file"),
          (b"version https://git-lfs.github.com/spec/",)),
-    Sign("html", message("archives.web_page_perhaps_error_or"),
+    Sign("html", Message.of("archives.web_page_perhaps_error_or"),
          inside=rb"(?i)^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,400}?-->\s*)?<(?:!doctype\s+html|html|head)\b"),
-    Sign("xml", message("archives.xml_perhaps_error_message_storage"),
+    Sign("xml", Message.of("archives.xml_perhaps_error_message_storage"),
          inside=rb"^(?:\xef\xbb\xbf)?\s*<(?:\?xml|Error>)"),
     Sign("utf16", "UTF-16 text; profilers write UTF-8, convert it with `iconv -f UTF-16 -t UTF-8`",
          (b"\xff\xfe", b"\xfe\xff")),
@@ -72,12 +72,12 @@ SIGNS = (
     Sign("multi_volume", _PART, (b"PK\x07\x08",)),
     Sign("multi_volume", _PART,
          name=r"\.(?:z\d\d|r\d\d|part\d+\.rar|(?:zip|7z|tar|gz|tgz|xz|zst)\.(?:\d{3}|(?!gz|xz|sh|py|md)[a-z]{2}))$"),
-    Sign("zip_archive", message("archives.zip_archive_whose_beginning_is"), (b"PK\x03\x04", b"PK\x05\x06")),
-    Sign("core_dump", message("archives.core_dump_program_that_crashed"), (b"\x7fELF",),
+    Sign("zip_archive", Message.of("archives.zip_archive_whose_beginning_is"), (b"PK\x03\x04", b"PK\x05\x06")),
+    Sign("core_dump", Message.of("archives.core_dump_program_that_crashed"), (b"\x7fELF",),
          rb"^.{16}(?:\x04\x00|\x00\x04)"),
-    Sign("program", message("archives.program_or_library_no_capture"),
+    Sign("program", Message.of("archives.program_or_library_no_capture"),
          (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")),
-    Sign("pickle", message("archives.python_pickle_memory_snapshot_which"), inside=rb"^\x80[\x02-\x05]"),
+    Sign("pickle", Message.of("archives.python_pickle_memory_snapshot_which"), inside=rb"^\x80[\x02-\x05]"),
     Sign("nsight_systems", f"an Nsight Systems report; {_RECORD}", (b"QDSTRM",)),
     Sign("nsight_systems", f"an Nsight Systems report; {_RECORD}", name=r"\.(?:nsys-rep|qdrep|qdstrm)$"),
     Sign("nsight_compute", f"an Nsight Compute report: single kernels, no time line; {_RECORD}",
@@ -87,27 +87,27 @@ SIGNS = (
     Sign("tensorboard", "a TensorBoard event file: curves, no trace; load the *.pt.trace.json beside it",
          name=r"tfevents"),
     Sign("xplane", f"an XLA profile (xplane.pb), which npulens does not read yet; {_RECORD}", name=r"\.xplane\.pb$"),
-    Sign("chakra", message("archives.pytorch_or_chakra_execution_trace", {"reason": _NO_TIMES}),
+    Sign("chakra", Message.of("archives.pytorch_or_chakra_execution_trace", {"reason": _NO_TIMES}),
          inside=rb'^\s*\{\s*"schema"\s*:\s*"[^"]{1,64}"\s*,.*"nodes"\s*:\s*\['),
     Sign("chakra", f"a Chakra execution trace (protobuf): {_NO_TIMES}", name=r"\.et$"),
     Sign("rocprofiler", f"the JSON of rocprofv3 (rocprofiler-sdk), which npulens does not read; {_RECORD}",
          inside=rb'"rocprofiler-sdk(?:-json)?-tool"'),
-    Sign("old_ascend", message("archives.json_ascend_tool_2020_status"), inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
-    Sign("memory_snapshot", message("archives.snapshot_pytorch_s_memory_allocator"),
+    Sign("old_ascend", Message.of("archives.json_ascend_tool_2020_status"), inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
+    Sign("memory_snapshot", Message.of("archives.snapshot_pytorch_s_memory_allocator"),
          inside=rb'^\s*\{.{0,2000}"(?:device_traces|allocator_settings|segments)"\s*:\s*[\[{]'),
     Sign("speedscope", f"a speedscope profile of a CPU sampler; {_RECORD}", inside=rb"www\.speedscope\.app"),
     Sign("cpu_profile", f"a CPU profile of a JavaScript engine; {_RECORD}",
          inside=rb'^\s*\{\s*"nodes"\s*:\s*\[.{0,600}"callFrame"'),
     Sign("perfetto", f"a Perfetto trace (protobuf), which npulens does not read; {_RECORD}",
          name=r"\.(?:perfetto-trace|pftrace|perfetto)$"),
-    Sign("insight_project", message("archives.file_mindstudio_insight_s_own"),
+    Sign("insight_project", Message.of("archives.file_mindstudio_insight_s_own"),
          name=r"^mindstudio_insight_data\.db|\.mindstudio$"),
-    Sign("picture", message("archives.picture_or_pdf_no_capture"), (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
-    Sign("arrays", message("archives.arrays_or_tables_another_program"),
+    Sign("picture", Message.of("archives.picture_or_pdf_no_capture"), (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
+    Sign("arrays", Message.of("archives.arrays_or_tables_another_program"),
          (b"PAR1", b"\x93NUMPY", b"\x89HDF", b"ARROW1", b"ORC")),
-    Sign("unknown_json", message("refused.json_but_no_trace_torch"),
+    Sign("unknown_json", Message.of("refused.json_but_no_trace_torch"),
          inside=rb"^(?:\xef\xbb\xbf)?\s*[{\[]"),
-    Sign("report", message("archives.table_csv_that_no_profiler"), name=r"\.(?:csv|tsv)$"),
+    Sign("report", Message.of("archives.table_csv_that_no_profiler"), name=r"\.(?:csv|tsv)$"),
 )  # fmt: skip
 
 #: Databases by a table that only they have.
@@ -123,16 +123,16 @@ def named(entry: Path, head: bytes) -> IngestError:
     """What a file is that begins like this and that no reader took."""
     where = str(entry)
     if not head:
-        return IngestError("empty", message("refused.file_is_empty"), where)
+        return IngestError("empty", Message.of("refused.file_is_empty"), where)
     if head.startswith(MAGIC):
         return _database(entry)
     for sign in SIGNS:
         if sign.fits(entry.name, head):
             return IngestError(sign.kind, sign.text, where)
     if not head.strip(b"\0"):
-        return IngestError("zeros", message("archives.nothing_but_zeros_copy_that"), where)
+        return IngestError("zeros", Message.of("archives.nothing_but_zeros_copy_that"), where)
     return IngestError(
-        "unknown_format", message("refused.no_capture_that_npulens_knows"), where
+        "unknown_format", Message.of("refused.no_capture_that_npulens_knows"), where
     )
 
 

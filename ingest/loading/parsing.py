@@ -18,7 +18,7 @@ from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import peek, sandbox
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.quota import Watch
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import readers
 from npulens.ingest.tables.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
 from npulens.ingest.tables.fill import fill
@@ -129,7 +129,7 @@ def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) ->
             raise failures[0]
         draft = fill(drafts)
         for failure in failures:
-            draft.partial(None, message("reading.one_its_formats_could_not", {"reason": failure}))
+            draft.partial(None, Message.of("reading.one_its_formats_could_not", {"reason": failure}))
         for lost in source.damage:
             draft.partial(None, lost)
         return finish(draft, scratch / "tables")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import lookalike, peek
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.states import outermost, state
 from npulens.ingest.readers.mindspore import raw as mindspore_raw
 
@@ -46,10 +46,10 @@ def name_all(
     found = states + [name_file(entry) for entry in files[:_LISTED]]
     if len(files) > _LISTED:
         found.append(
-            IngestError("unknown_format", message("refused.more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path))
+            IngestError("unknown_format", Message.of("refused.more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path))
         )
     if nothing_else and not found and not said:
-        found.append(IngestError("empty", message("refused.nothing_to_load_here_no"), str(path)))
+        found.append(IngestError("empty", Message.of("refused.nothing_to_load_here_no"), str(path)))
     return found
 
 
@@ -67,5 +67,5 @@ def name_file(entry: Path) -> IngestError:
     try:
         head = peek.at(entry).head
     except OSError as error:
-        return IngestError("unreadable", message("refused.cannot_be_read", {"error": error.strerror}), str(entry))
+        return IngestError("unreadable", Message.of("refused.cannot_be_read", {"error": error.strerror}), str(entry))
     return mindspore_raw.file(entry) or lookalike.named(entry, head)

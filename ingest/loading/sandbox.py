@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 
 GIB = 1 << 30
 
@@ -134,18 +134,18 @@ class _Child:
 
     def _death(self, status: int) -> IngestError:
         if self.late:
-            return IngestError("too_slow", message("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
+            return IngestError("too_slow", Message.of("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
                 return IngestError(
-                    "too_slow", message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
+                    "too_slow", Message.of("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
                 )
             return IngestError(
                 "crashed",
-                message("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
+                Message.of("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
             )
-        return IngestError("crashed", message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
+        return IngestError("crashed", Message.of("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
 
     def keep_deadline(self) -> None:
         if time.monotonic() > self.deadline and not self.late:
@@ -182,7 +182,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
             say({"error": dataclasses.asdict(no_room(error) or error)})
         except (MemoryError, duckdb.OutOfMemoryException):
             many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
-            say({"error": {"kind": "too_large", "message": message("refused.reading_it_needs_more_than", {"n": many})}})
+            say({"error": {"kind": "too_large", "message": Message.of("refused.reading_it_needs_more_than", {"n": many})}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})
         code = 0
@@ -193,10 +193,10 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
 def _refusal(error: Exception) -> IngestError:
     """What the system would not do, or a defect of ours and where it is."""
     if isinstance(error, OSError):
-        return IngestError("system", message("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("system", Message.of("refused.system_refused", {"error": error.strerror or error}))
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return IngestError("defect", message("refused.npulens_failed_on_it_please", {"what": what}))
+    return IngestError("defect", Message.of("refused.npulens_failed_on_it_please", {"what": what}))
 
 
 def _die_with_parent() -> None:

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.sqlite_values import ARROW, CONVERT
 from npulens.ingest.tables.sqltext import quoted
 
@@ -99,7 +99,7 @@ class Database:
             self.tables: Mapping[str, tuple[str, ...]] = _real_tables(self._con)
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
             self._remove_copy()
-            reason = self.damage or message("refused.cannot_be_read_as_sqlite_database")
+            reason = self.damage or Message.of("refused.cannot_be_read_as_sqlite_database")
             raise IngestError("bad_sqlite", f"{reason}: {error}", str(path)) from error
         self._con.authorizer = self._authorize
 
@@ -142,11 +142,11 @@ class Database:
                     yield _batch(rows, columns, schema, result)
             except UnicodeDecodeError:
                 if as_bytes:
-                    result.damage = message("reading.text_cannot_be_decoded", {"table": table})
+                    result.damage = Message.of("reading.text_cannot_be_decoded", {"table": table})
                     return
                 as_bytes = True
             except apsw.InterruptError:
-                result.damage = message("reading.no_rows_for_seconds", {"table": table, "n": f'{self._patience:g}'})
+                result.damage = Message.of("reading.no_rows_for_seconds", {"table": table, "n": f'{self._patience:g}'})
                 return
             except apsw.Error as error:
                 result.damage = f"{table}: {error}"
@@ -232,15 +232,15 @@ def _lost_pages(path: Path) -> _Loss | None:
             head = file.read(100)
         size = path.stat().st_size
     except OSError as error:
-        raise IngestError("bad_sqlite", message("refused.cannot_be_opened", {"error": error}), str(path)) from error
+        raise IngestError("bad_sqlite", Message.of("refused.cannot_be_opened", {"error": error}), str(path)) from error
     if len(head) < 100 or not head.startswith(MAGIC):
-        raise IngestError("bad_sqlite", message("refused.is_not_sqlite_database"), str(path))
+        raise IngestError("bad_sqlite", Message.of("refused.is_not_sqlite_database"), str(path))
     page = struct.unpack(">H", head[16:18])[0]
     page = 65536 if page == 1 else page
     pages = struct.unpack(">I", head[28:32])[0] if head[24:28] == head[92:96] else 0
     if page < 512 or pages <= size // page:
         return None
-    return _Loss(message("reading.is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}), pages * page)
+    return _Loss(Message.of("reading.is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}), pages * page)
 
 
 def _settled_copy(path: Path, scratch: Path, loss: _Loss | None) -> Path:
@@ -262,7 +262,7 @@ def _settled_copy(path: Path, scratch: Path, loss: _Loss | None) -> Path:
         finally:
             con.close()
     except (apsw.Error, UnicodeDecodeError, OSError) as error:
-        raise IngestError("bad_sqlite", message("refused.its_log_cannot_be_applied", {"error": error}), str(path)) from error
+        raise IngestError("bad_sqlite", Message.of("refused.its_log_cannot_be_applied", {"error": error}), str(path)) from error
     return copy
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.store import wal
 from npulens.ingest.store.notes import line
 
@@ -115,7 +115,7 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IngestError("store", message("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
+        raise IngestError("store", Message.of("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
         with closing(wal.connect(path)) as con:
             _prepare(con, path)

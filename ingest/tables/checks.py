@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.tables.in_order import Spans, in_order
 
 Ints = NDArray[np.int64]
@@ -154,20 +154,20 @@ def _sentence(one: Check) -> str:
     step = "" if one.said.step is None else f" (step {one.said.step})"
     source, file, ours = one.said.source, f"{one.said.ns / 1e6:.3f}", f"{one.ours_ns / 1e6:.3f}"
     text = {
-        COMPUTING: message("reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}),
-        COMMUNICATION: message("reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}),
-        KERNELS: message("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
-        OPERATORS: message("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        COMPUTING: Message.of("reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}),
+        COMMUNICATION: Message.of("reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}),
+        KERNELS: Message.of("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        OPERATORS: Message.of("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
     }[one.said.quantity]
     return f"{text}; {_COUNTS[one.rule]}"
 
 
 #: What a file counts that our own rule does not reproduce.
 _COUNTS = {
-    None: message("reading.no_rule_in_use_reproduces"),
-    "tasks": message("reading.file_counts_union_their_tasks"),
-    "kernels+operators": message("reading.file_counts_communication_operators_as"),
-    "kernels-AI CPU": message("reading.file_counts_no_kernels_ai"),
+    None: Message.of("reading.no_rule_in_use_reproduces"),
+    "tasks": Message.of("reading.file_counts_union_their_tasks"),
+    "kernels+operators": Message.of("reading.file_counts_communication_operators_as"),
+    "kernels-AI CPU": Message.of("reading.file_counts_no_kernels_ai"),
 }
 
 

@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from npulens.ingest.messages import Text
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.checks import Said
 from npulens.ingest.tables.sqltext import literal, quoted
@@ -45,11 +46,11 @@ SPOOL_SHAPE = f"FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {ROW_GR
 class Cover:
     """What became of one contract table, as the reader tells it."""
 
-    dropped: Counter[str] = field(default_factory=Counter)
-    absent: str | None = None
+    dropped: Counter[Text] = field(default_factory=Counter)
+    absent: Text | None = None
     collect_with: str | None = None
-    partial: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    partial: list[Text] = field(default_factory=list)
+    notes: list[Text] = field(default_factory=list)
     expected: int | None = None
 
 
@@ -133,7 +134,7 @@ class Draft:
         self.apart: set[str] = set()
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
-        self.broken: list[str] = []
+        self.broken: list[Text] = []
         self.said: list[Said] = []  # sums of the profiler's own that no table holds
         self._progress = progress
 
@@ -181,21 +182,21 @@ class Draft:
         if apart:
             self.apart.add(table)
 
-    def drop(self, table: str, reason: str, count: int = 1) -> None:
+    def drop(self, table: str, reason: Text, count: int = 1) -> None:
         """Count events or rows that were met and not kept."""
         if count:
             self.covers[table].dropped[reason] += count
 
-    def note(self, table: str, text: str) -> None:
+    def note(self, table: str, text: Text) -> None:
         """Say something about a table that loses nothing (merged twins, negative latencies...)."""
         self.covers[table].notes.append(text)
 
-    def absent(self, table: str, reason: str, collect_with: str | None = None) -> None:
+    def absent(self, table: str, reason: Text, collect_with: str | None = None) -> None:
         """Say that a table was not recorded, and which setting records it."""
         cover = self.covers[table]
         cover.absent, cover.collect_with = reason, collect_with or cover.collect_with
 
-    def partial(self, table: str | None, reason: str) -> None:
+    def partial(self, table: str | None, reason: Text) -> None:
         """Say that a table, or without one the whole rank, is incomplete."""
         (self.broken if table is None else self.covers[table].partial).append(reason)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from npulens.ingest.errors import one_line
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.tables import checks, schema
 from npulens.ingest.tables.concatenate import arrow, concatenate
 from npulens.ingest.tables.device_time import device_time, untold
@@ -106,7 +106,7 @@ def finish(draft: Draft, out: Path) -> Part:
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
-        draft.partial(None, message("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ', '.join(lost)}))
+        draft.partial(None, Message.of("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ', '.join(lost)}))
     hidden = _untold(work)
     warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
@@ -179,9 +179,9 @@ def _untold(work: _Writing) -> bool:
     ):
         return False
     if ranks > 1:
-        draft.absent("comm", message("reading.job_has_ranks_and_none", {"ranks": ranks}))
+        draft.absent("comm", Message.of("reading.job_has_ranks_and_none", {"ranks": ranks}))
     else:
-        draft.absent("comm", message("reading.some_device_s_work_speaks"))
+        draft.absent("comm", Message.of("reading.some_device_s_work_speaks"))
     return True
 
 
@@ -250,7 +250,7 @@ def _write_spans(work: _Writing) -> None:
     if len(work.parts) > 1:
         give_back()
     if nest.crowded:
-        work.draft.note("span", message("reading.spans_share_last_lane_crowded", {"n": nest.crowded}))
+        work.draft.note("span", Message.of("reading.spans_share_last_lane_crowded", {"n": nest.crowded}))
 
 
 def _write_table(work: _Writing, table: str) -> None:
@@ -345,11 +345,11 @@ def _coverage(work: _Writing, table: str) -> dict[str, Any]:
         reasons.insert(0, cover.absent)
     lacking = cover.expected is not None and rows < cover.expected
     if lacking:
-        reasons.append(message("reading.expected", {"rows": rows, "expected": cover.expected}))
+        reasons.append(Message.of("reading.expected", {"rows": rows, "expected": cover.expected}))
     recorded = rows > 0 or (table in work.draft.selects and cover.absent is None)
     status = "absent" if not recorded else "partial" if cover.partial or dropped or lacking else "recorded"
     if status == "absent" and not reasons:
-        reasons.append(message("reading.this_format_does_not_carry"))
+        reasons.append(Message.of("reading.this_format_does_not_carry"))
     return {
         "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
         "reason": "; ".join(dict.fromkeys(map(one_line, reasons))) or None, "collect_with": cover.collect_with,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend import commands, prof_dir
 from npulens.ingest.readers.ascend.small_json import mapping
 
@@ -40,11 +40,11 @@ def missing(config: Mapping[str, object], root: Path, output: Path) -> str | Non
 def again(root: Path) -> str:
     """How to bring back what an export lacks."""
     if (root / commands.FRAMEWORK).is_dir():
-        return message("formats.analyse_it_again_on_npu", {"command": commands.analyse(root)})
+        return Message.of("formats.analyse_it_again_on_npu", {"command": commands.analyse(root)})
     raw = [prof for prof in sorted(root.glob("PROF_*")) if prof_dir.NAME.match(prof.name) and prof_dir.has_raw(prof)]
     if raw:
-        return message("formats.device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
-    return message("formats.its_raw_data_is_not")
+        return Message.of("formats.device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
+    return Message.of("formats.its_raw_data_is_not")
 
 
 def _expected(config: Mapping[str, object], root: Path, there: set[str]) -> list[tuple[str, re.Pattern[str]]]:

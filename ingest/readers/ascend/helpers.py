@@ -8,7 +8,7 @@ operators of one group run.
 
 from __future__ import annotations
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 
@@ -66,5 +66,5 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
     if found := count(draft, "SELECT count(*) FROM helped"):
         draft.note(
             "comm",
-            message("reading.tasks_that_nothing_launches_run", {"n": found}),
+            Message.of("reading.tasks_that_nothing_launches_run", {"n": found}),
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import Facts
 from npulens.ingest.readers.ascend import commands, completeness, prof_dir
 from npulens.ingest.readers.ascend.profiler_log import last_errors
@@ -283,7 +283,7 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
     draft.table("rankdir_group", rows, _GROUP)
     draft.provide("parallel_group", "SELECT * FROM rankdir_group")
     if not rows:
-        draft.absent("parallel_group", message("reading.profiler_metadata_json_names_no"), message("reading.distributed_job"))
+        draft.absent("parallel_group", Message.of("reading.profiler_metadata_json_names_no"), Message.of("reading.distributed_job"))
 
 
 def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
@@ -291,10 +291,10 @@ def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
         if reason := read(path)[1]:
             draft.partial(None, reason)
     if (root / commands.FRAMEWORK).is_dir() and not (root / OUTPUT).is_dir():
-        again = message("formats.analyse_it_on_npu_host", {"command": commands.analyse(root)})
+        again = Message.of("formats.analyse_it_on_npu_host", {"command": commands.analyse(root)})
         draft.partial(None, f"only the device's export is here, what the framework recorded is raw; {again}")
     if not stopped(root):
-        draft.partial(None, message("reading.profiler_info_has_no_end"))
+        draft.partial(None, Message.of("reading.profiler_info_has_no_end"))
     if lacking := completeness.missing(mapping(info.get("config")), root, output_dir(root)):
         draft.partial(None, lacking)
     if errors := last_errors(root):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend import commands, completeness, prof_dir, rankdir
 from npulens.ingest.readers.ascend.profiler_log import last_errors
 
@@ -54,13 +54,13 @@ def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
     if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
         return _raw_msprof(directory, directory, shown)
     return IngestError(
-        "aborted", message("formats.prof_directory_without_data_msprof"), str(directory)
+        "aborted", Message.of("formats.prof_directory_without_data_msprof"), str(directory)
     )
 
 
 def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
     cut = prof_dir.interrupted(prof)
-    what = message("formats.raw_msprof_data_interrupted_collection") if cut else message("refused.raw_msprof_data_not_exported")
+    what = Message.of("formats.raw_msprof_data_interrupted_collection") if cut else Message.of("refused.raw_msprof_data_not_exported")
     return IngestError(
         "raw_msprof", f"{what}; on the NPU host run {commands.export(*shown, interrupted=cut)}", str(entry)
     )
@@ -68,7 +68,7 @@ def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
 
 def _raw_framework(directory: Path) -> IngestError:
     mindspore = directory.name.endswith("_ascend_ms")
-    text = message("formats.raw_data_not_analysed_yet", {"tool": 'MindSpore' if mindspore else 'torch_npu'})
+    text = Message.of("formats.raw_data_not_analysed_yet", {"tool": 'MindSpore' if mindspore else 'torch_npu'})
     profs = _profs(directory)
     if not profs:
         text += ", without a PROF directory: nothing of the device is in it"
@@ -85,12 +85,12 @@ def _without_framework(directory: Path) -> IngestError:
     if profs:
         cut = prof_dir.interrupted(profs[0])
         command = commands.export(directory.name, profs[0].name, interrupted=cut)
-        text = message("formats.raw_device_data_without_framework")
+        text = Message.of("formats.raw_device_data_without_framework")
         return IngestError("raw_msprof", f"{text}; on the NPU host run {command}", str(directory))
     if rankdir.info_file(directory):
-        text = message("formats.profiler_left_its_settings_profiler")
+        text = Message.of("formats.profiler_left_its_settings_profiler")
     else:
-        text = message("formats.profiler_left_no_data_in")
+        text = Message.of("formats.profiler_left_no_data_in")
     return IngestError("aborted", text + _log_said(directory), str(directory))
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import Claim
 from npulens.ingest.readers.bench.benchmark import Figure, Latency, Manifest, Samples, Versus, contradiction
 from npulens.ingest.tables import schema
@@ -78,7 +78,7 @@ def read(claim: Claim, draft: Draft) -> None:
 
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST[path.name]:
-        raise IngestError("too_large", message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path))
+        raise IngestError("too_large", Message.of("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path))
     return path.read_bytes()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import Claim
 
 _FORMAT = "cluster_analysis"
@@ -23,4 +23,4 @@ def part(claims: Mapping[Path, dict[str, Claim]]) -> tuple[_Claims, dict[Path, s
     beside = {root for root, of in claims.items() if set(of) == {_FORMAT}}
     files = sorted({path for root in beside for path in claims[root][_FORMAT].files})
     kept = {root: of for root, of in claims.items() if root not in beside}
-    return kept, dict.fromkeys(files, message("formats.cluster_analysis_rank_directories_it"))
+    return kept, dict.fromkeys(files, Message.of("formats.cluster_analysis_rank_directories_it"))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.cluster import columns, documents
 from npulens.ingest.readers.sqlite import Database, is_sqlite
 
@@ -52,7 +52,7 @@ def ranks(found: dict[str, Path]) -> tuple[int, ...]:
         stat = path.stat()
         known = _ranks(told, path, stat.st_mtime_ns, stat.st_size)
         if len(known) > _MOST_RANKS:
-            raise IngestError("too_many_ranks", message("formats.cluster_analysis_more_than_ranks", {"n": _MOST_RANKS}), str(path))
+            raise IngestError("too_many_ranks", Message.of("formats.cluster_analysis_more_than_ranks", {"n": _MOST_RANKS}), str(path))
         if known:
             return known
     return ()
@@ -96,5 +96,5 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
             for cells in reader:
                 yield {name: cell for name, cell in zip(header, cells, strict=False) if name}
         except csv.Error as error:
-            message = message("formats.is_damaged_from_line_on", {"file": path.name, "n": reader.line_num, "error": error})
+            message = Message.of("formats.is_damaged_from_line_on", {"file": path.name, "n": reader.line_num, "error": error})
             raise IngestError("damaged", message, str(path)) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import Claim, Facts
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.cluster import files
@@ -19,7 +19,7 @@ from npulens.ingest.tables.draft import Draft
 
 TITLE = "msprof-analyze cluster sums"
 
-_NO_SPANS = message("formats.spans_were_not_recorded_here")
+_NO_SPANS = Message.of("formats.spans_were_not_recorded_here")
 _HAVE = ("profiler_step", "summary", "comm_link", "parallel_group")
 
 
@@ -54,7 +54,7 @@ def read(claim: Claim, draft: Draft) -> None:
     tables.provide()
     if not any((tables.steps, tables.sums, tables.links)):
         why = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
-        raise IngestError("empty", why or message("formats.cluster_analysis_without_row_that"), str(claim.root))
+        raise IngestError("empty", why or Message.of("formats.cluster_analysis_without_row_that"), str(claim.root))
     _tell(draft, tables)
 
 
@@ -69,10 +69,10 @@ def _tell(draft: Draft, tables: Tables) -> None:
     draft.partial(None, f"only sums of a cluster analysis; {_NO_SPANS}")
     for table, cover in draft.covers.items():
         if table not in _HAVE and cover.absent is None:
-            draft.absent(table, _NO_SPANS, message("formats.rank_directories"))
+            draft.absent(table, _NO_SPANS, Message.of("formats.rank_directories"))
     if tables.steps:
-        draft.note("profiler_step", message("formats.times_are_taken_as_us"))
+        draft.note("profiler_step", Message.of("formats.times_are_taken_as_us"))
     else:
-        draft.absent("profiler_step", message("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
+        draft.absent("profiler_step", Message.of("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
     if not tables.links:
-        draft.absent("comm_link", message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")
+        draft.absent("comm_link", Message.of("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")

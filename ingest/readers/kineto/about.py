@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import head, npu
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.tables.draft import Draft
@@ -71,7 +71,7 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
     if isinstance(errors, list) and errors:
-        draft.note("span", message("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
+        draft.note("span", Message.of("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
     _groups(draft, job)
     return backend
 
@@ -121,7 +121,7 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
     draft.provide("parallel_group", "FROM groups")
     if not told and not met:
         draft.absent(
-            "parallel_group", message("reading.file_names_no_process_groups"), message("reading.torch_distributed_initialised_before_profiling")
+            "parallel_group", Message.of("reading.file_names_no_process_groups"), Message.of("reading.torch_distributed_initialised_before_profiling")
         )
 
 

@@ -6,7 +6,7 @@ the operator's External id on the task. The first that tells is stored; one call
 
 from __future__ import annotations
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.readers.kineto.shape import LAUNCHED
 from npulens.ingest.tables.draft import Draft
@@ -113,7 +113,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     draft.expect("link", tasks)
     lost = tasks - count(draft, "SELECT count(*) FROM linked")
     if lost:
-        draft.note("link", message("reading.device_spans_have_no_launching", {"lost": lost, "n": tasks}))
+        draft.note("link", Message.of("reading.device_spans_have_no_launching", {"lost": lost, "n": tasks}))
     if flows:
         draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
         draft.keep("answers", _ANSWERS)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events.source import open_source
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers import Facts
 
 #: Kinds of parallelism in the order in which ranks are usually counted: the last varies fastest.
@@ -91,7 +91,7 @@ def _labels(path: Path) -> Iterable[str]:
     finally:
         source.close()
     if len(found) > _MOST:
-        raise IngestError("too_many_files", message("formats.it_names_more_than_ranks", {"n": _MOST}), str(path))
+        raise IngestError("too_many_files", Message.of("formats.it_names_more_than_ranks", {"n": _MOST}), str(path))
     return [label.decode("utf-8", "replace") for label in found]
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from npulens.ingest.events import NULL, Batch
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import merged
 from npulens.ingest.readers.kineto.columns import (  # fmt: skip
     DEVICE_ARGS,
@@ -172,11 +172,11 @@ class _Parting:
         batch, lost = self._batch, self._to.lost
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
-            lost[message("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else message("reading.event_without_ph")] += int(counts[code])
+            lost[Message.of("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else Message.of("reading.event_without_ph")] += int(counts[code])
         for reason, mask in (
-            (message("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
-            (message("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
-            (message("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
+            (Message.of("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
+            (Message.of("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
+            (Message.of("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
             ("no duration", complete & timed & (batch.dur == NULL)),
             ("negative duration", complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
         ):

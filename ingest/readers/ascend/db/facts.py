@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, wanted
 from npulens.ingest.tables.draft import Draft
@@ -143,21 +143,21 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
     level1, level = "profiler_level=Level1", rankdir.level(root)
     at = f" at {level}" if level else ""
     for table, sources, reason, setting in (
-        ("kernel", ("TASK",), message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
-        ("host_op", ("PYTORCH_API",), message("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
+        ("kernel", ("TASK",), Message.of("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("host_op", ("PYTORCH_API",), Message.of("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
         ("link", ("CANN_API",), f"no CANN calls were recorded{at}", level1),
         ("pmu", ("TASK_PMU_INFO",), f"no AI core counters were recorded{at}", f"{level1}, aic_metrics=PipeUtilization"),
-        ("stack", ("PYTORCH_CALLCHAINS",), message("reading.no_call_stacks_were_recorded"), "with_stack=True"),
-        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), message("reading.no_memory_was_recorded"), "profile_memory=True"),
-        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), message("reading.no_memory_was_recorded"), "profile_memory=True"),
-        ("transfer", ("TASK",), message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("stack", ("PYTORCH_CALLCHAINS",), Message.of("reading.no_call_stacks_were_recorded"), "with_stack=True"),
+        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), Message.of("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message.of("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("transfer", ("TASK",), Message.of("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         (
             "comm",
             ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK"),
-            message("reading.no_device_tasks_were_recorded"),
+            Message.of("reading.no_device_tasks_were_recorded"),
             "activities=[CPU, NPU]",
         ),
-        ("step", ("STEP_TIME", "PYTORCH_API"), message("reading.no_steps_were_marked"), "schedule=..., prof.step() after each step"),
+        ("step", ("STEP_TIME", "PYTORCH_API"), Message.of("reading.no_steps_were_marked"), "schedule=..., prof.step() after each step"),
     ):
         if not any(rows[source] for source in sources):
             draft.absent(table, reason, setting)
@@ -165,8 +165,8 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
         if not rows[source]:
             draft.absent(table, f"{source} of analysis.db is missing or empty{at}", level1)
     _cover_parts(draft, rows, at)
-    draft.absent("l2_cache", message("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
-    draft.absent("summary", message("reading.db_export_does_not_hold_it"), "export_type=[Text]")
+    draft.absent("l2_cache", Message.of("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
+    draft.absent("summary", Message.of("reading.db_export_does_not_hold_it"), "export_type=[Text]")
 
 
 def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
@@ -183,7 +183,7 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]
         draft.partial(
-            "comm", message("formats.communication_op_is_empty_beside", {"n": tasks})
+            "comm", Message.of("formats.communication_op_is_empty_beside", {"n": tasks})
         )
     if without_plane:
         reason = f"{without_plane} communication tasks without plane, peer and size{at}"
@@ -192,10 +192,10 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
         reason = f"types, shapes and block counts of operators are not recorded{at}"
         _lacks(draft, "kernel", reason, "profiler_level=Level1")
     if copies and not rows["MEMCPY_INFO"]:
-        reason = message("reading.this_version_does_not_record")
+        reason = Message.of("reading.this_version_does_not_record")
         _lacks(draft, "transfer", reason, "profiler_level=Level2, export_type=[Text]")
     if operators and not shapes:
-        _lacks(draft, "host_op", message("reading.input_shapes_and_types_were"), "record_shapes=True")
+        _lacks(draft, "host_op", Message.of("reading.input_shapes_and_types_were"), "record_shapes=True")
 
 
 def _lacks(draft: Draft, table: str, reason: str, setting: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, engine_steps
@@ -90,7 +90,7 @@ def provide(draft: Draft, rows: Mapping[str, int]) -> None:
     _memory_samples(draft)
     _memory_events(draft, operators=rows["OP_MEMORY"] > 0)
     if rows["OP_MEMORY"] and rows["NPU_OP_MEM"]:
-        draft.note("memory_event", message("reading.rows_npu_op_mem_repeat", {"n": rows['NPU_OP_MEM']}))
+        draft.note("memory_event", Message.of("reading.rows_npu_op_mem_repeat", {"n": rows['NPU_OP_MEM']}))
     _steps(draft, marked=rows["STEP_TIME"] > 0)
 
 

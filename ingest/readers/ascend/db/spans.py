@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.db import tasks
 from npulens.ingest.readers.ascend.db.tasks import CANN, COMM_OP, GC, MSTX, OSRT, PLANE, PYTORCH, SPLIT, TASK, span_id
 from npulens.ingest.readers.ascend.stage import count
@@ -39,7 +39,7 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
     columns = "span_id, source, x, y, kind, name, ts_ns, end_ns - ts_ns AS dur_ns"
     everything = " UNION ALL ".join(f"SELECT {columns} FROM {view}" for view in views)
     draft.con.execute(f"CREATE VIEW db_span AS SELECT * FROM ({everything}) WHERE kind <> 'container'")
-    for reason, lost in ((message("reading.without_start_and_end"), "IS NULL"), (message("reading.that_end_before_they_start"), "< 0")):
+    for reason, lost in ((Message.of("reading.without_start_and_end"), "IS NULL"), (Message.of("reading.that_end_before_they_start"), "< 0")):
         draft.drop("span", f"rows {reason}", count(draft, f"SELECT count(*) FROM db_span WHERE dur_ns {lost}"))
     _tracks(draft)
     draft.provide(

@@ -7,7 +7,7 @@ operator, whatever it does.
 
 from __future__ import annotations
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend import helpers
 from npulens.ingest.readers.ascend.db.raw import unique
 from npulens.ingest.readers.ascend.device import OWN_KERNELS
@@ -64,7 +64,7 @@ def make(draft: Draft, *, without_compute: bool) -> None:
         FROM (SELECT *, kind = 'comm_task' AND plane IS NOT NULL AS on_plane FROM sorted)""",
     )
     if containers := count(draft, "SELECT count(*) FROM db_task WHERE kind = 'container'"):
-        draft.note("span", message("reading.ffts_tasks_are_shown_by", {"n": containers}))
+        draft.note("span", Message.of("reading.ffts_tasks_are_shown_by", {"n": containers}))
 
 
 def _helpers(draft: Draft) -> None:

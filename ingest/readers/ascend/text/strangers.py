@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 
@@ -40,7 +40,7 @@ def table(draft: Draft, view: str, into: str, name: str) -> bool:
 
 def _say(draft: Draft, into: str, name: str, lost: int) -> None:
     draft.drop(into, f"rows of {name}, which is of another time than the trace", lost)
-    draft.partial(None, message("formats.is_another_time_than_trace", {"file": name}))
+    draft.partial(None, Message.of("formats.is_another_time_than_trace", {"file": name}))
 
 
 def _window(draft: Draft, view: str, begin: str, end: str) -> _Window | None:

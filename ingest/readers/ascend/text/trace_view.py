@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events import NULL, Batch, Column, scan
-from npulens.ingest.messages import message
+from npulens.ingest.messages import Message
 from npulens.ingest.tables.draft import Draft, Spool
 
 #: Key in the file -> type for the scanner, name of ours, by the shape of event that carries it.
@@ -234,11 +234,11 @@ class _Split:
         batch, lost = self.batch, self.done.lost
         known = self.shaped | np.isin(batch.ph, [_COUNTER, _META, *_FLOWS])
         for letter, count in zip(*np.unique(batch.ph[~known], return_counts=True), strict=True):
-            lost[message("reading.event_phase", {"code": f'{chr(letter)!r}'})] += int(count)
+            lost[Message.of("reading.event_phase", {"code": f'{chr(letter)!r}'})] += int(count)
         for reason, mask in (
-            (message("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
+            (Message.of("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
             ("no duration", self.shaped & self.stamped & (self.dur == NULL)),
-            (message("reading.duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
+            (Message.of("reading.duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
             ("negative duration", self.shaped & self.stamped & (self.dur < 0) & (self.dur != NULL)),
         ):
             lost[reason] += int(mask.sum())

@@ -15,6 +15,7 @@ from npulens.analysis.run import Run
 from npulens.analysis.settings import DEFAULT, FILE, Settings, read_settings
 from npulens.analysis.views import install
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import verbatim
 from npulens.ingest.store import runs as stores
 
 #: What a user's own detector may raise while it is imported.
@@ -29,7 +30,7 @@ def settings(path: Path | None) -> Settings:
     try:
         return read_settings(place)
     except ValueError as error:
-        raise IngestError("settings", str(error)) from error
+        raise IngestError("settings", verbatim(error)) from error
 
 
 def ready(chosen_settings: Settings, only: Iterable[str] | None = None) -> tuple[Detector, ...]:
@@ -45,7 +46,7 @@ def ready(chosen_settings: Settings, only: Iterable[str] | None = None) -> tuple
             overridden(known[name].limits(), values, f"{FILE}: limits.{name}")
         return chosen(detectors(chosen_settings), only)
     except _BROKEN as error:
-        raise IngestError("settings", f"{type(error).__name__}: {error}" if _foreign(error) else str(error)) from error
+        raise IngestError("settings", verbatim(f"{type(error).__name__}: {error}" if _foreign(error) else error)) from error
 
 
 def _foreign(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message, verbatim
 
 #: Run as a folder: the interpreter may be one without npulens.
 COLLECTORS = Path(__file__).resolve().parent.parent / "collectors"
@@ -39,9 +40,9 @@ def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None
             except KeyboardInterrupt:
                 continue
     if "error" in answer:
-        raise IngestError(answer["error"]["kind"], answer["error"]["message"])
+        raise IngestError(answer["error"]["kind"], verbatim(answer["error"]["message"]))
     if "status" not in answer:
-        raise IngestError("failed", f"the collector ended with status {child.returncode} and no answer")
+        raise IngestError("failed", Message("commands.collector_ended_with_status", {"status": child.returncode}))
     return answer
 
 

@@ -20,6 +20,7 @@ from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict
 from npulens.app.text import i18n, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message, verbatim
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.runs import RunInfo
 
@@ -61,8 +62,7 @@ def halves(
         if not whole and any(chosen is not None for chosen in steps):
             break
     lost = next(half.name for half in found if not all(one.side.windows for one in half.runs))
-    raise IngestError("nothing_to_compare", f"{lost!r} has no time to compare: no such rank or step, or no step and "
-                                            "no device activity was recorded")  # fmt: skip
+    raise IngestError("nothing_to_compare", Message("commands.has_no_time_to_compare", {"name": repr(lost)}))  # fmt: skip
 
 
 def _half(store: Path, name: str, runs: Sequence[RunInfo], ranks: Numbers, steps: Numbers, warm: bool,
@@ -76,7 +76,7 @@ def _half(store: Path, name: str, runs: Sequence[RunInfo], ranks: Numbers, steps
             left_out |= set(cold)
             found.append(measure(con, ranks, kept(con, ranks, cold) if cold else steps, whole))
         except NotExact as error:
-            raise IngestError("not_exact", str(error), run.run_id) from error
+            raise IngestError("not_exact", verbatim(error), run.run_id) from error
         finally:
             con.close()
     return Half(name, tuple(found), tuple(sorted(left_out)))

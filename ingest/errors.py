@@ -6,19 +6,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from npulens.ingest.messages import Message, Text, text
-
-
-def printable(text: str) -> str:
-    """A name from a file as text of one line: line breaks, control characters and marks of direction as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-
-
-def one_line(text: str, most: int = 400) -> str:
-    """The same, and not longer than people read: names in files have up to megabytes."""
-    return printable(text if len(text) <= most else text[:most] + " ...")
+from npulens.ingest.messages import Message, one_line, printable
 
 
 @dataclass
@@ -29,14 +17,23 @@ class IngestError(Exception):
     """
 
     kind: str
-    message: Text
+    message: Message
     path: str | None = None
     offset: int | None = None
 
     def __str__(self) -> str:
         at = f" at byte {self.offset}" if self.offset is not None else ""
-        message = one_line(text(self.message), 1000)
+        message = one_line(self.message, 1000)
         return f"{message} ({printable(self.path)}{at})" if self.path else message
+
+    def said(self) -> Message:
+        """What and where."""
+        if not self.path:
+            return self.message
+        where = {"said": self.message, "path": self.path}
+        if self.offset is None:
+            return Message("reading.in_path", where)
+        return Message("reading.in_path_at_byte", {**where, "offset": self.offset})
 
     def as_dict(self) -> dict[str, str | int | None]:
         return {"kind": self.kind, "message": str(self), "path": self.path, "offset": self.offset}
@@ -44,9 +41,9 @@ class IngestError(Exception):
 
 #: What the system says where a file cannot grow any more -> what that is called and what to do.
 _NO_ROOM = {
-    errno.ENOSPC: ("disk_full", Message.of("archives.there_is_no_space_left")),
-    errno.EDQUOT: ("disk_full", Message.of("archives.quota_disk_where_store_lies")),
-    errno.EFBIG: ("system", Message.of("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
+    errno.ENOSPC: ("disk_full", Message("archives.there_is_no_space_left")),
+    errno.EDQUOT: ("disk_full", Message("archives.quota_disk_where_store_lies")),
+    errno.EFBIG: ("system", Message("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
 }
 
 

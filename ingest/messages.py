@@ -1,95 +1,140 @@
-"""What is said of a capture: the name of a text and its values. Its texts, English and Chinese, lie in ingest/words.
+"""What is said of a capture: the name of a text and its values. The texts, English and Chinese, lie in ingest/words.
 
-Reading knows no languages. A message is stored as its name and values, and whoever shows it chooses the language.
+A message is its English text wherever text is wanted, and keeps name and values beside it. Tables and manifests store
+both, so whoever shows a message chooses the language.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Union
+from pathlib import Path
+from typing import Any
 
 from npulens.ingest import words
 
-Value = Union[str, int, float, None, "Message", tuple[Union["Message", str], ...]]
-#: What may be said: a message, or words that are not ours - a name, what another library complains of.
-Text = Union["Message", str]
-_NOTHING: Mapping[str, Value] = {}
+#: What a text is filled with: other messages speak the language of the text around them, everything else is the same.
+Values = Mapping[str, object]
+JOINT = {"en": "; ", "zh": "；"}
+_NOTHING: Values = {}
+#: Words that are not ours: a name, what another library complains of. Several messages, one after another.
+_VERBATIM, _JOINED = "verbatim", "joined"
+#: A message in JSON: an object with these two and nothing else.
+_SAID, _VALUES = "said", "values"
 
 
-@dataclass(frozen=True)
-class Message:
-    """A name and its values, which may be messages themselves. As text it is English."""
+def printable(text: str) -> str:
+    """A name from a file as text of one line: line breaks, control characters and marks of direction as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def one_line(text: str, most: int = 400) -> str:
+    """The same, and not longer than people read: names in files have up to megabytes."""
+    return printable(text if len(text) <= most else text[:most] + " ...")
+
+
+class Message(str):
+    """One line of English, with the name and the values it was made of."""
 
     key: str
-    values: tuple[tuple[str, Value], ...] = ()
+    values: Values
 
-    @staticmethod
-    def of(key: str, values: Mapping[str, Value] = _NOTHING) -> Message:
+    def __new__(cls, key: str, values: Values = _NOTHING) -> Message:
         """A message of the catalogue."""
-        return Message(key, tuple(values.items()))
-
-    def __str__(self) -> str:
-        return text(self, "en")
-
-    def as_data(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        return {"key": self.key, "values": {name: _data(value) for name, value in self.values}}
-
-
-def data_of(said: Text) -> Any:
-    """What JSON can hold: a message as an object, other words as they are."""
-    return said.as_data() if isinstance(said, Message) else said
-
-
-def of_data(data: Any) -> Text:
-    """The same back again."""
-    if isinstance(data, str):
-        return data
-    return Message(str(data["key"]), tuple((name, _value(value)) for name, value in data["values"].items()))
-
-
-def text(said: Text, lang: str = "en") -> str:
-    """The message in a language, its values with it."""
-    if isinstance(said, str):
+        kept = {name: _kept(value) for name, value in values.items()}
+        said = super().__new__(cls, _filled(key, kept, "en"))
+        said.key, said.values = key, kept
         return said
-    pair = catalogue()[said.key]
-    return pair[1 if lang == "zh" else 0].format_map({name: _spoken(value, lang) for name, value in said.values})
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str, Values]]:
+        return Message, (self.key, self.values)
 
 
-def joined(said: Iterable[Text], lang: str = "en") -> str:
-    """Several messages as one text."""
-    return ("；" if lang == "zh" else "; ").join(text(one, lang) for one in said)
+def verbatim(text: object) -> Message:
+    """Words that are not ours, said as they are."""
+    return text if isinstance(text, Message) else Message(_VERBATIM, {"text": text})
+
+
+def joined(said: Iterable[str]) -> Message:
+    """Several messages as one."""
+    several = [verbatim(one) for one in said]
+    return several[0] if len(several) == 1 else Message(_JOINED, {"several": tuple(several)})
+
+
+def listed(names: Sequence[str], most: int) -> Message:
+    """The first of some names, and how many more there are."""
+    first = ", ".join(names[:most])
+    more = len(names) - most
+    return Message("reading.listed_and_more", {"files": first, "n": more}) if more > 0 else verbatim(first)
+
+
+def of_file(path: Path, said: Message) -> Message:
+    """What is said of a file, its name before it."""
+    return Message("reading.of", {"name": path.name, "said": said})
+
+
+def at_level(level: str | None, key: str, values: Values = _NOTHING) -> Message:
+    """What a profiler level did not record: the text of the key, or of ``key_at`` where the level is known."""
+    return Message(f"{key}_at", {**values, "level": level}) if level else Message(key, values)
+
+
+def dumped(data: object) -> str:
+    """As JSON, in which messages keep their names and values."""
+    return json.dumps(_unfolded(data))
+
+
+def loaded(text: str | bytes) -> Any:
+    """What such JSON held."""
+    return json.loads(text, object_hook=_folded)
+
+
+def render(said: str, lang: str) -> str:
+    """A message in a language; other words as they are."""
+    return _filled(said.key, said.values, lang) if isinstance(said, Message) else said
 
 
 @cache
 def catalogue() -> dict[str, tuple[str, str]]:
-    """Every text of ingest/words by part and name."""
-    found: dict[str, tuple[str, str]] = {}
+    """Every text of ingest/words by part and name, English and Chinese."""
+    found = {_VERBATIM: ("{text}", "{text}"), _JOINED: ("{several}", "{several}")}
     for module in pkgutil.iter_modules(words.__path__):
         pairs: dict[str, tuple[str, str]] = importlib.import_module(f"{words.__name__}.{module.name}").TEXT
         found.update({f"{module.name}.{key}": pair for key, pair in pairs.items()})
     return found
 
 
-def _spoken(value: Value, lang: str) -> str:
-    if isinstance(value, Message):
-        return text(value, lang)
+def _filled(key: str, values: Values, lang: str) -> str:
+    return catalogue()[key][lang == "zh"].format_map({name: _spoken(value, lang) for name, value in values.items()})
+
+
+def _spoken(value: object, lang: str) -> str:
     if isinstance(value, tuple):
-        return joined(value, lang)
-    return "" if value is None else str(value)
+        return JOINT[lang].join(render(one, lang) for one in value)
+    return render(value, lang) if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _data(value: Value) -> Any:
-    if isinstance(value, Message):
-        return value.as_data()
-    return [data_of(one) for one in value] if isinstance(value, tuple) else value
+def _kept(value: object) -> object:
+    """What JSON can hold and a line can show: numbers and messages as they are, of everything else the text."""
+    if value is None or isinstance(value, Message | int | float):
+        return value
+    return tuple(map(_kept, value)) if isinstance(value, tuple | list) else one_line(str(value))
 
 
-def _value(data: Any) -> Value:
-    if isinstance(data, dict):
-        return of_data(data)
-    return tuple(of_data(one) for one in data) if isinstance(data, list) else data
+def _unfolded(data: object) -> object:
+    if isinstance(data, Message):
+        return {_SAID: data.key, _VALUES: _unfolded(data.values)}
+    if isinstance(data, Mapping):
+        return {name: _unfolded(value) for name, value in data.items()}
+    return [_unfolded(each) for each in data] if isinstance(data, list | tuple) else data
+
+
+def _folded(found: dict[str, Any]) -> Any:
+    if found.keys() != {_SAID, _VALUES}:
+        return found
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in found[_VALUES].items()}
+    return Message(found[_SAID], values)

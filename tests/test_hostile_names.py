@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from npulens import ingest
-from npulens.ingest.errors import IngestError, one_line
+from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import capture
+from npulens.ingest.messages import one_line
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, is_sqlite
 from tests.hostile.kineto import good, trace

@@ -15,6 +15,7 @@ from npulens.app.console import json_option, print_json, store_option
 from npulens.app.report import bench_file
 from npulens.app.run_collectors import ask
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 _VALUES = ("shape", "backend", "seed", "pairs", "time_budget", "in_flight", "slo_ms", "concurrency")
 _SWITCHES = ("cold", "throughput", "batch_curve", "sweep", "quick")
@@ -72,7 +73,7 @@ def command(
     report = ingest.load(home, store, label=home.name) if loads else None
     run_id = next((run.run_id for run in report.runs if run.run_id), None) if report else None
     if files and run_id is None:
-        raise IngestError("failed", "the result could not be loaded, so no file is made of it")
+        raise IngestError("failed", Message("commands.result_could_not_be_loaded"))
     for path in files:
         bench_file.write(store, str(run_id), path)
     if as_json:

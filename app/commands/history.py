@@ -14,6 +14,7 @@ from npulens.app.console import json_option, lang_option, print_json, store_opti
 from npulens.app.histories import Judged, amount, judged, percent
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 from npulens.ingest.store import history, history_run
 
 
@@ -32,7 +33,7 @@ def command(identity: str | None, metric: str | None, store: Path, as_json: bool
     key = None if identity is None else _key(store, identity)
     found = judged(store, key, metric)
     if key is not None and metric is not None and not found:
-        text = f"{metric!r} was never measured; there are {', '.join(history.metrics(store, key))}"
+        text = Message("commands.was_never_measured", {"metric": repr(metric), "known": ", ".join(history.metrics(store, key))})
         raise IngestError("unknown_metric", text)
     if as_json:
         print_json({"series": [row(each, metric is not None) for each in found]})
@@ -48,7 +49,7 @@ def _key(store: Path, wanted: str) -> str:
     """The key of an identity from its beginning."""
     matches = [key for key in history.keyed(store) if wanted and key.startswith(wanted)]
     if len(matches) != 1:
-        text = f"{len(matches)} identities begin with {wanted!r}; `npulens history` lists what there is"
+        text = Message("commands.identities_begin_with", {"n": len(matches), "wanted": repr(wanted)})
         raise IngestError("unknown_identity", text)
     return matches[0]
 

@@ -21,6 +21,7 @@ from npulens.app.nightly.steps import Step
 from npulens.app.nightly.written import figures, leave, night_text, notify
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 if TYPE_CHECKING:  # it judges, and what judges loads slowly
     from npulens.app.nightly.work import Work
@@ -64,7 +65,7 @@ def command(
             work = Work(config, path, store, home, which, facts, _quiet if as_json else _progress, only is None)
             night = _finished(work, shown, redact or config.night.redact)
     except OSError as error:
-        raise IngestError("nightly", f"the night cannot go on: {error.strerror or error}", error.filename) from error
+        raise IngestError("nightly", Message("commands.night_cannot_go_on", {"error": error.strerror or error}), error.filename) from error
     spoken = "zh" if shown == "zh" else "en"
     said = notify.tell(config.notify, night, spoken, work.folder / leave.HTML) if tells else []
     if as_json:
@@ -108,7 +109,7 @@ def _before(folder: Path, label: str, as_json: bool) -> None:
     """Says again what a night said that is done, and ends."""
     night = nights.read(folder)
     if night is None:
-        raise IngestError("night", f"the night of {label} is done and its report is gone; --again makes another")
+        raise IngestError("night", Message("commands.night_is_done", {"label": label}))
     if as_json:
         print_json(nights.as_dict(night))
     else:

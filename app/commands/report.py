@@ -10,6 +10,7 @@ import click
 from npulens.app import run_check
 from npulens.app.console import json_option, print_json, redact_option, store_option
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.redact_run import outgoing
 
@@ -39,7 +40,7 @@ def command(
     """Write what `check` says of each RUN into a file, with charts, evidence, thresholds and definitions."""
     writer = WRITERS.get(target.suffix.lower())
     if writer is None:
-        raise IngestError("report", f"the file must end in {', '.join(WRITERS)}, not {target.suffix!r}", str(target))
+        raise IngestError("report", Message("commands.file_must_end_in", {"known": ", ".join(WRITERS), "suffix": repr(target.suffix)}), str(target))
     from npulens.app.report.subject import subject
 
     settings = run_check.settings(config)
@@ -51,7 +52,7 @@ def command(
     try:
         target.write_text(text, "utf-8")
     except OSError as error:
-        raise IngestError("report", f"cannot write the report: {error.strerror}", str(target)) from error
+        raise IngestError("report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)) from error
     if as_json:
         print_json({"files": [str(target)], "runs": [one.check.run_id for one in subjects]})
     else:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 _NAME = re.compile(r"[\w][\w .+-]{0,63}")
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)")
@@ -121,10 +122,10 @@ def read(path: Path) -> Config:
         text = path.read_text("utf-8")
         known = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise IngestError("nightly_config", f"cannot read the configuration: {why}", str(path)) from error
+        why = error.strerror if isinstance(error, OSError) else Message("commands.no_utf_8_text")
+        raise IngestError("nightly_config", Message("commands.cannot_read_the_configuration", {"why": why}), str(path)) from error
     except tomllib.TOMLDecodeError as error:
-        raise IngestError("nightly_config", f"this is no TOML: {error}", str(path)) from error
+        raise IngestError("nightly_config", Message("commands.this_is_no_toml", {"error": error}), str(path)) from error
     try:
         config = msgspec.convert(known, Config)
     except msgspec.ValidationError as error:
@@ -140,10 +141,10 @@ def alone(config: Config, name: str, base: Sequence[str], head: Sequence[str]) -
     task = next((task for task in config.tasks if task.title == name), None)
     if task is None:
         known = ", ".join(task.title for task in config.tasks)
-        raise IngestError("nightly_config", f"there is no task {name!r}; there are {known}")
+        raise IngestError("nightly_config", Message("commands.there_is_no_task", {"name": repr(name), "known": known}))
     if base or head:
         if isinstance(task, Watch):
-            raise IngestError("nightly_config", f"{name} is a watched folder: it has no base and head")
+            raise IngestError("nightly_config", Message("commands.is_a_watched_folder", {"name": name}))
         task = replace(task, base=_side(base), head=_side(head))
     kind = type(task).__name__.lower()
     tasks: dict[str, Any] = {"workload": (), "job": (), "watch": (), kind: (task,)}
@@ -155,7 +156,7 @@ def _side(words: Sequence[str]) -> Side:
     """commit=..., python=... or NAME=VALUE for the environment."""
     known = {name: value for name, _, value in (word.partition("=") for word in words)}
     if lost := [word for word in words if "=" not in word]:
-        raise IngestError("nightly_config", f"{lost[0]!r} is no NAME=VALUE: commit=..., python=... or a variable")
+        raise IngestError("nightly_config", Message("commands.is_no_name_value", {"word": repr(lost[0])}))
     return Side(known.pop("python", ""), known.pop("commit", ""), known)
 
 
@@ -172,7 +173,7 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise IngestError("night", f"{text!r} is no date such as 2026-11-22") from error
+        raise IngestError("night", Message("commands.is_no_date", {"text": repr(text)})) from error
 
 
 def _mistakes(config: Config) -> Iterator[tuple[str, str]]:
@@ -228,8 +229,11 @@ def _wrong(path: Path, text: str, where: str, message: str) -> IngestError:
     whole = ".".join(filter(None, [where, named[1] if named else ""]))
     while whole and whole not in lines:
         whole = whole.rpartition(".")[0]
-    at = f"line {lines[whole]}, " if whole else ""
-    return IngestError("nightly_config", f"{at}{where or whole or 'the file'}: {message}", str(path))
+    place = where or whole or path.name
+    values = {"place": place, "message": message}
+    if not whole:
+        return IngestError("nightly_config", Message("reading.of", {"name": place, "said": message}), str(path))
+    return IngestError("nightly_config", Message("commands.on_line", {**values, "line": lines[whole]}), str(path))
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import verbatim
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def held(place: Path, label: str, since: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            raise IngestError("night_running", _who(lock.read()), str(place)) from error
+            raise IngestError("night_running", verbatim(_who(lock.read())), str(place)) from error
         lock.seek(0)
         lock.truncate()
         json.dump({"pid": os.getpid(), "host": socket.gethostname(), "night": label, "since": since}, lock)

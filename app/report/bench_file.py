@@ -10,6 +10,7 @@ from pathlib import Path
 
 from npulens.analysis.look import bench as look
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 from npulens.ingest.store import runs as stores
 
 WRITERS = (".json", ".csv", ".html", ".htm")
@@ -21,7 +22,7 @@ def write(store: Path, run_id: str, target: Path) -> None:
     with con:
         found = look.bench(con)
         if found is None:
-            raise IngestError("not_bench", f"run {run_id} is a trace, not a benchmark")
+            raise IngestError("not_bench", Message("commands.run_is_a_trace", {"run": run_id}))
         suffix = target.suffix.lower()
         if suffix == ".json":
             text = json.dumps({"about": found.about, "device": found.device, "versions": found.versions,
@@ -33,7 +34,7 @@ def write(store: Path, run_id: str, target: Path) -> None:
     try:
         target.write_text(text, "utf-8")
     except OSError as error:
-        raise IngestError("report", f"cannot write the report: {error.strerror}", str(target)) from error
+        raise IngestError("report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)) from error
 
 
 def as_csv(found: look.Bench) -> str:

@@ -76,7 +76,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
         try:
             block = decoder.decompress(raw, _BLOCK)
         except (lzma.LZMAError, OSError, ValueError) as error:
-            raise Damaged(Message.of("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         raw = b""
@@ -88,7 +88,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
                 return
             decoder = make()
         elif decoder.needs_input and not (raw := read(_INPUT)):
-            raise Damaged(Message.of("archives.packed_data_is_cut_short"))
+            raise Damaged(Message("archives.packed_data_is_cut_short"))
 
 
 def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Iterator[bytes]:
@@ -99,11 +99,11 @@ def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Itera
         try:
             block = decoder.decompress(raw, _BLOCK)
         except zlib.error as error:
-            raise Damaged(Message.of("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         elif not raw and not decoder.eof:
-            raise Damaged(Message.of("archives.packed_data_is_cut_short"))
+            raise Damaged(Message("archives.packed_data_is_cut_short"))
     if give_back is not None:
         give_back(len(decoder.unused_data))
 
@@ -135,8 +135,9 @@ def _zstd(read: Read) -> Iterator[bytes]:
             while block := stream.read(_INPUT):
                 yield block
     except (OSError, pa.ArrowInvalid) as error:
-        text = Message.of("archives.is_cut_short_2") if "runcated" in str(error) else f"is damaged: {error}"
-        raise Damaged(f"the packed data {text}") from None
+        if "runcated" in str(error):
+            raise Damaged(Message("archives.packed_data_is_cut_short")) from None
+        raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
 
 
 class Bytes:
@@ -144,7 +145,7 @@ class Bytes:
 
     def __init__(self, source: Iterator[bytes]) -> None:
         self._source, self._held, self._at = source, memoryview(b""), 0
-        self.damage: str | None = None
+        self.damage: Message | None = None
         self.position = 0
 
     def _fill(self) -> bool:
@@ -153,7 +154,7 @@ class Bytes:
             try:
                 self._held, self._at = memoryview(next(self._source, b"")), 0
             except Damaged as damage:
-                self.damage = str(damage)
+                self.damage = damage.said
                 return False
             if not self._held:
                 return False

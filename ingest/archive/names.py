@@ -23,6 +23,10 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_.=+@%-]")
 class Unsafe(Exception):
     """Why a member's name is not followed."""
 
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.said = said
+
 
 def own(name: str) -> str:
     """The name itself if it is plain, else one of ours."""
@@ -44,14 +48,14 @@ def parts(name: str, *, windows: bool = False) -> tuple[str, ...]:
     if windows:
         name = name.replace("\\", "/")
     if len(name) > MOST_PATH:
-        raise Unsafe(Message.of("archives.its_name_has_characters", {"n": f'{len(name):,}'}))
+        raise Unsafe(Message("archives.its_name_has_characters", {"n": f'{len(name):,}'}))
     if "\0" in name:
-        raise Unsafe(Message.of("archives.its_name_holds_nul"))
+        raise Unsafe(Message("archives.its_name_holds_nul"))
     found = tuple(part for part in name.split("/") if part not in ("", "."))
     if ".." in found:
-        raise Unsafe(Message.of("archives.its_name_leads_out_archive"))
+        raise Unsafe(Message("archives.its_name_leads_out_archive"))
     if len(found) > MOST_PARTS:
-        raise Unsafe(Message.of("archives.it_lies_directories_deep", {"n": len(found)}))
+        raise Unsafe(Message("archives.it_lies_directories_deep", {"n": len(found)}))
     return found
 
 

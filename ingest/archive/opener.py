@@ -15,7 +15,7 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import sandbox
 from npulens.ingest.loading.quota import OverQuota, Quota, Watch
 from npulens.ingest.loading.told import StandIns
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, verbatim
 
 #: Archives within archives are opened this deep; a .tar.gz is one.
 MOST_DEEP = 2
@@ -51,13 +51,13 @@ class Opener:
         depth = 1 + max((each.depth for each in self._around(path)), default=0)
         if depth > MOST_DEEP:
             raise IngestError(
-                "nested_archive", Message.of("archives.archive_within_archive_within_archive"), str(path)
+                "nested_archive", Message("archives.archive_within_archive_within_archive"), str(path)
             )
         self._count += 1
         self._packed += path.stat().st_size
         if self._count > self._quota.archives + self._packed // _WEIGHT:
             raise OverQuota(
-                "too_many_files", Message.of("archives.more_than_archives_next_to", {"n": f'{self._quota.archives:,}'})
+                "too_many_files", Message("archives.more_than_archives_next_to", {"n": f'{self._quota.archives:,}'})
             )
         place = self._scratch / str(self._count)
         place.mkdir(parents=True)
@@ -87,17 +87,17 @@ class Opener:
             return self.origin(each.path).joinpath(*parts)
         return path
 
-    def damage(self, root: Path) -> tuple[str, ...]:
+    def damage(self, root: Path) -> tuple[Message, ...]:
         """What a rank lacks because an archive around it is damaged."""
         said, root = [], self.stand_ins.real(root)
         for each in self._around(root):
             name, here = self.origin(each.path).name, self.origin(root).parts
             if each.found.damage:
-                said.append(Message.of("archives.archive_is_incomplete", {"name": name, "reason": each.found.damage}))
+                said.append(Message("archives.archive_is_incomplete", {"name": name, "reason": each.found.damage}))
             for own, member, why in each.found.lost:
                 whole = self._called(each, own, member)
                 if whole is not None and whole.parts[: len(here)] == here:
-                    said.append(Message.of("archives.in_archive", {"member": member, "name": name, "reason": why}))
+                    said.append(Message("archives.in_archive", {"member": member, "name": name, "reason": why}))
         return tuple(said)
 
     def lost_since(self, count: int) -> bool:
@@ -111,11 +111,11 @@ class Opener:
         for each in self.opened.values():
             within = [root for root in roots if each.root == root or each.root in root.parents]
             if each.found.damage and not within:
-                yield IngestError("bad_archive", Message.of("archives.nothing_in_it_can_be", {"reason": each.found.damage}), str(each.path))
+                yield IngestError("bad_archive", Message("archives.nothing_in_it_can_be", {"reason": each.found.damage}), str(each.path))
             for own, member, why in each.found.lost:
                 whole = self._called(each, own, member)
                 if whole is None or not any(whole.parts[: len(here)] == here for here in told):
-                    yield IngestError("bad_member", Message.of("archives.in_it_is_not_read", {"member": member, "reason": why}), str(each.path))
+                    yield IngestError("bad_member", Message("archives.in_it_is_not_read", {"member": member, "reason": why}), str(each.path))
 
     def _called(self, each: Opened, own: str, member: str) -> PurePath | None:
         """What a lost member is called outside; None for a name that is no place in the archive."""
@@ -152,6 +152,6 @@ class Opener:
             if message.result is not None:
                 said = message.result
                 pairs = [(str(a), str(b)) for a, b in said["skipped"]]
-                lost = [(str(a), str(b), str(c)) for a, b, c in said["lost"]]
+                lost = [(str(a), str(b), verbatim(c)) for a, b, c in said["lost"]]
                 return Unpacked(said["renamed"], said["members"], said["bytes"], pairs, lost, said["damage"])
-        raise IngestError("crashed", Message.of("archives.archive_could_not_be_unpacked"))
+        raise IngestError("crashed", Message("archives.archive_could_not_be_unpacked"))

@@ -13,7 +13,7 @@ from typing import Any
 from npulens.ingest.archive import names
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading.quota import Quota, amount, check_free, swollen
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 
 #: How often the disk is looked at.
 _LOOK_BYTES = 64 << 20
@@ -28,6 +28,10 @@ _SALVAGED = (b"{", b"[", b"SQLite format 3\0")
 class Damaged(Exception):
     """Why the bytes of a member, or of the whole archive, end too early."""
 
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.said = said
+
 
 @dataclass(frozen=True)
 class Unpacked:
@@ -37,8 +41,8 @@ class Unpacked:
     members: int
     bytes: int
     skipped: list[tuple[str, str]]  # member -> why it is not looked at, without loss (links, devices)
-    lost: list[tuple[str, str, str]]  # own path or "", member, why it is missing or incomplete
-    damage: str | None  # why the archive as a whole ends too early
+    lost: list[tuple[str, str, Message]]  # own path or "", member, why it is missing or incomplete
+    damage: Message | None  # why the archive as a whole ends too early
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,7 +78,7 @@ class Budget:
         count = self.members + self._directories
         if count > self._quota.scraps and self.bytes < count * _SCRAP:
             raise IngestError(
-                "too_many_files", Message.of("archives.archive_more_than_files_next", {"n": f'{self._quota.scraps:,}'})
+                "too_many_files", Message("archives.archive_more_than_files_next", {"n": f'{self._quota.scraps:,}'})
             )
 
     def spend(self, size: int) -> None:
@@ -83,7 +87,7 @@ class Budget:
         quota = self._quota
         if self.bytes > quota.unpacked_bytes:
             raise IngestError(
-                "archive_bomb", Message.of("archives.it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
+                "archive_bomb", Message("archives.it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
             )
         if self.bytes > quota.ratio_from_bytes and self.bytes > quota.unpacked_ratio * self._packed:
             raise swollen(self._packed, quota.unpacked_ratio)
@@ -94,7 +98,7 @@ class Budget:
 
 def too_many(quota: Quota) -> IngestError:
     """The refusal of an archive with too many members."""
-    return IngestError("too_many_files", Message.of("archives.archive_more_than_files_load", {"n": f'{quota.members:,}'}))
+    return IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f'{quota.members:,}'}))
 
 
 class Tree:
@@ -102,7 +106,7 @@ class Tree:
 
     def __init__(self, root: Path, budget: Budget) -> None:
         self.root, self.budget = root, budget
-        self.damage: str | None = None
+        self.damage: Message | None = None
         self._aside = root.with_name(f"{root.name}.member")
         self._known: dict[tuple[Path, str], Path] = {}
         self._taken: set[tuple[Path, str]] = set()
@@ -110,13 +114,13 @@ class Tree:
         self._directories, self._files = {root}, set[Path]()
         self._renamed: dict[str, str] = {}
         self.skipped: list[tuple[str, str]] = []
-        self.lost: list[tuple[str, str, str]] = []
+        self.lost: list[tuple[str, str, Message]] = []
 
-    def skip(self, name: str, why: str) -> None:
+    def skip(self, name: str, why: Message) -> None:
         """A member that holds nothing to read."""
         self.skipped.append((name, why))
 
-    def lose(self, name: str, why: str, own: Path | None = None) -> None:
+    def lose(self, name: str, why: Message, own: Path | None = None) -> None:
         """A member that should be there and is not, or not whole."""
         self.lost.append(("" if own is None else str(own.relative_to(self.root)), name, why))
 
@@ -145,7 +149,7 @@ class Tree:
         name, parent = "/".join(parts), self.directory(parts[:-1])
         target = None if parent is None else self._child(parent, parts[-1])
         if target is None or target in self._directories:
-            return self.lose(name, Message.of("archives.file_and_directory_have_same"))
+            return self.lose(name, Message("archives.file_and_directory_have_same"))
         again = target in self._files
         into = self._aside if again else target
         cut = self._receive(data, into)
@@ -154,16 +158,16 @@ class Tree:
             return self.lose(name, cut, target if again else None)
         if again:
             os.replace(into, target)
-            self.skip(name, Message.of("archives.it_is_in_archive_more"))
+            self.skip(name, Message("archives.it_is_in_archive_more"))
         self._files.add(target)
         if cut is not None:
-            self.lose(name, f"{cut}; what there is of it is read", target)
+            self.lose(name, joined([cut, Message("archives.what_there_is_it_is")]), target)
 
     def outcome(self) -> Unpacked:
         """What there is to say when it is done."""
         return Unpacked(self._renamed, self.budget.members, self.budget.bytes, self.skipped, self.lost, self.damage)
 
-    def _receive(self, data: Iterable[bytes], into: Path) -> str | None:
+    def _receive(self, data: Iterable[bytes], into: Path) -> Message | None:
         """Write a member; why it is not whole."""
         with into.open("wb") as file:
             try:
@@ -171,7 +175,7 @@ class Tree:
                     self.budget.spend(len(block))
                     file.write(block)
             except Damaged as damage:
-                return str(damage)
+                return damage.said
             except OSError as error:
                 raise _disk(error) from error
         return None
@@ -198,7 +202,7 @@ def _is_salvaged(path: Path) -> bool:
 
 def _disk(error: OSError) -> IngestError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IngestError("disk_full", Message.of("archives.store_s_disk_is_full"))
+        return IngestError("disk_full", Message("archives.store_s_disk_is_full"))
     if error.errno == errno.EFBIG:
-        return IngestError("archive_bomb", Message.of("archives.one_its_files_is_larger"))
-    return IngestError("system", Message.of("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("archive_bomb", Message("archives.one_its_files_is_larger"))
+    return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}))

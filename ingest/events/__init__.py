@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events.frame import Broken, Frame, Window
-from npulens.ingest.events.model import DAMAGED, MORE, NULL, Batch, Buffer, Column, Parts, Scanner
+from npulens.ingest.events.model import DAMAGED, MORE, NULL, Batch, Buffer, Column, Parts, Scanner, lost_by
 from npulens.ingest.events.plain import Scanner as PlainScanner
 from npulens.ingest.events.source import open_source
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 
 try:
     from npulens.ingest.events._scan import Scanner as CScanner
 except ImportError:  # installed where there was no compiler
     CScanner = None  # type: ignore[assignment,misc]
 
-__all__ = ["NULL", "Batch", "Column", "Scan", "scan"]
+__all__ = ["NULL", "Batch", "Column", "Scan", "lost_by", "scan"]
 
 _CHUNK = 8 << 20
 _TABLE = 64 << 20  # bytes of distinct texts remembered
@@ -52,9 +52,9 @@ class Scan:
     def __init__(self, path: Path, columns: Sequence[Column], flow_names: bool, chunk_size: int) -> None:
         if len({column.key for column in columns}) < len(columns) or {c.type for c in columns} - set(_VALUES):
             raise ValueError(f"columns need distinct keys and a type of {', '.join(_VALUES)}")
-        self.truncated: str | None = None
+        self.truncated: Message | None = None
         self.bytes_lost = 0
-        self.bad: Counter[str] = Counter()  # over all batches so far
+        self._bad: Counter[str] = Counter()  # over all batches so far
         self._closed = False
         self._columns = tuple(columns)
         self._source = open_source(path)
@@ -66,7 +66,7 @@ class Scan:
         except IngestError as error:
             self.close()
             if self._source.damage:
-                error.message += f"; {self._source.damage}"
+                error.message = joined([error.message, self._source.damage])
             raise
         self._row, self._offset = 0, self._window.offset
 
@@ -122,18 +122,22 @@ class Scan:
             if parts.n or parts.bad:
                 yield self._batch(parts, parts.bad)
             if met == DAMAGED:
-                return self._stop(Message.of("reading.damaged_at_byte", {"offset": window.offset}))
+                return self._stop(Message("reading.damaged_at_byte", {"offset": window.offset}))
             if met == MORE and not window.more():
-                return self._stop(Message.of("reading.file_ends_before_its_event"))
+                return self._stop(Message("reading.file_ends_before_its_event"))
         try:
             self._frame.leave()
         except Broken as broken:
-            return self._stop(str(broken))
+            return self._stop(broken.said)
         self.truncated = self._source.damage
         if self._source.trailing:
             self._frame.bad["trailing data"] = 1
 
-    def _stop(self, reason: str) -> None:
+    def lost(self) -> Counter[Message]:
+        """What was met so far and could not be kept, by reason."""
+        return Counter({lost_by(reason): times for reason, times in self._bad.items()})
+
+    def _stop(self, reason: Message) -> None:
         """Nothing can be read from here on: say why, and how much that is."""
         self.bytes_lost = self._scanner.pending + self._window.drain()
         self.truncated = self._source.damage or reason
@@ -141,7 +145,7 @@ class Scan:
     def _batch(self, parts: Parts, bad: dict[str, int]) -> Batch:
         row = self._row
         self._row += parts.elements
-        self.bad.update(bad)
+        self._bad.update(bad)
         args = {
             column.key: (_array(rows, np.int32), _array(values, _VALUES[column.type]))
             for column, (rows, values) in zip(self._columns, parts.args, strict=True)

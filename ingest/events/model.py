@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -9,6 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from npulens.ingest.messages import Message
 
 NULL = -(2**63)
 """``ts`` or ``dur`` that is not recorded."""
@@ -98,3 +101,9 @@ class Scanner(Protocol):
 
         ``start`` is where the previous call said to go on. ``data`` is PAD bytes longer than ``end``.
         """
+
+
+def lost_by(reason: str) -> Message:
+    """What a scanner's word for an element that it lost says."""
+    what, _, column = reason.partition(": ")
+    return Message(f"lost.{re.sub('[ -]', '_', what)}", {"column": column} if column else {})

@@ -33,7 +33,7 @@ _SWELL, _SWELL_FROM = 200, 16 << 20
 class Source(Protocol):
     """Bytes of a trace."""
 
-    damage: str | None  # why the bytes ended early
+    damage: Message | None  # why the bytes ended early
     trailing: bool  # something that is not gzip follows the gzip stream
 
     @property
@@ -54,7 +54,7 @@ def open_source(path: Path) -> Source:
         magic = file.read(2)
         file.seek(0)
     except OSError as error:
-        raise IngestError("unreadable", Message.of("refused.cannot_be_read", {"error": error.strerror}), str(path)) from None
+        raise IngestError("unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(path)) from None
     return GzipSource(file) if magic == _MAGIC else FileSource(file)
 
 
@@ -62,7 +62,7 @@ class FileSource:
     """A plain file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.damage: str | None = None
+        self.damage: Message | None = None
         self.trailing = False
         self.file_bytes = 0
         self._file = file
@@ -71,7 +71,7 @@ class FileSource:
         try:
             got: int = self._file.readinto(into)  # type: ignore[attr-defined]
         except OSError as error:
-            self.damage = Message.of("reading.file_cannot_be_read_on", {"error": error.strerror})
+            self.damage = Message("reading.file_cannot_be_read_on", {"error": error.strerror})
             return 0
         self.file_bytes += got
         return got
@@ -84,7 +84,7 @@ class GzipSource:
     """A gzip file of one or more members: all that can be unpacked, then ``damage`` says what ended it."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.damage: str | None = None
+        self.damage: Message | None = None
         self.trailing = False
         self.file_bytes = 0
         self._file = file
@@ -122,7 +122,7 @@ class GzipSource:
         try:
             self._members()
         except OSError as error:
-            self.damage = Message.of("reading.file_cannot_be_read_on", {"error": error.strerror})
+            self.damage = Message("reading.file_cannot_be_read_on", {"error": error.strerror})
         except IngestError as error:
             self._refusal = error
         finally:
@@ -164,7 +164,7 @@ class GzipSource:
                 block = decoder.decompress(raw, _BLOCK)
             except (_inflate.error, zlib.error) as error:
                 self._salvage(member, delivered)
-                self.damage = Message.of("reading.gzip_stream_is_damaged", {"error": error})
+                self.damage = Message("reading.gzip_stream_is_damaged", {"error": error})
                 return None
             if block:
                 self._put(block)
@@ -174,7 +174,7 @@ class GzipSource:
             if not raw and len(block) < _BLOCK and not decoder.eof:
                 raw = self._read()
                 if not raw:
-                    self.damage = Message.of("reading.gzip_stream_is_cut_short")
+                    self.damage = Message("reading.gzip_stream_is_cut_short")
                     return None
         behind: bytes = decoder.unused_data
         return behind

@@ -33,19 +33,19 @@ _SUMS = ("empty", "unknown_format", "not_found")
 
 #: Files beside a capture: pattern over the path, and what they are.
 _KNOWN = (
-    (r"(^|/)(\.DS_Store|\._[^/]*|__MACOSX/.*|Thumbs\.db|desktop\.ini)$", Message.of("archives.note_file_manager_s_own")),
+    (r"(^|/)(\.DS_Store|\._[^/]*|__MACOSX/.*|Thumbs\.db|desktop\.ini)$", Message("archives.note_file_manager_s_own")),
     (r"(^|/)logs?/|\.log(\.\d+)?$|(^|/)host_start\.log", "a log"),
-    (r"\.done$|(^|/)(all_file\.complete|end_info[^/]*)$", Message.of("archives.mark_that_profiler_leaves_when")),
-    (r"(^|/)FRAMEWORK/", Message.of("archives.raw_data_framework_read_by")),
-    (r"(^|/)(host|device_\d+)/|\.slice_\d+$", Message.of("archives.raw_data_device_read_by")),
-    (r"(^|/)(manifest|truth)\.json$", Message.of("archives.description_capture")),
+    (r"\.done$|(^|/)(all_file\.complete|end_info[^/]*)$", Message("archives.mark_that_profiler_leaves_when")),
+    (r"(^|/)FRAMEWORK/", Message("archives.raw_data_framework_read_by")),
+    (r"(^|/)(host|device_\d+)/|\.slice_\d+$", Message("archives.raw_data_device_read_by")),
+    (r"(^|/)(manifest|truth)\.json$", Message("archives.description_capture")),
     (r"(^|/)(README|LICENSE|NOTICE|CHANGELOG)[^/]*$|\.(md|txt|rst)$", "a note"),
-    (r"\.(html?|xlsx?|pdf|png|svg|docx?)$", Message.of("archives.report_made_from_capture")),
-    (r"\.(py|sh|ya?ml|toml|cfg|ini)$", Message.of("archives.script_or_settings")),
-    (r"\.db-(wal|journal|shm)$|-(wal|journal|shm)$", Message.of("archives.part_database_beside_it_that")),
-    (r"\.(gz|zip|tar|tgz|xz|zst|bz2)$", Message.of("archives.packed_beside_what_was_read")),
-    (r"\.csv$", Message.of("archives.table_that_npulens_does_not")),
-    (r"\.json$", Message.of("archives.json_that_npulens_does_not")),
+    (r"\.(html?|xlsx?|pdf|png|svg|docx?)$", Message("archives.report_made_from_capture")),
+    (r"\.(py|sh|ya?ml|toml|cfg|ini)$", Message("archives.script_or_settings")),
+    (r"\.db-(wal|journal|shm)$|-(wal|journal|shm)$", Message("archives.part_database_beside_it_that")),
+    (r"\.(gz|zip|tar|tgz|xz|zst|bz2)$", Message("archives.packed_beside_what_was_read")),
+    (r"\.csv$", Message("archives.table_that_npulens_does_not")),
+    (r"\.json$", Message("archives.json_that_npulens_does_not")),
 )  # fmt: skip
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), text) for pattern, text in _KNOWN)
 
@@ -74,7 +74,7 @@ def write(
         captured = any(place in (root, *root.parents) for root in book.roots)
         for number, file in enumerate(_files(place)):
             if number >= MOST_LISTED:
-                text = Message.of("archives.more_than_files_rest_is", {"n": f'{MOST_LISTED:,}'})
+                text = Message("archives.more_than_files_rest_is", {"n": f'{MOST_LISTED:,}'})
                 fates.append(Fate(_called(place, opener), BESIDE, text))
                 break
             fates.append(book.fate(file, captured, _called(file, opener)))
@@ -96,7 +96,7 @@ def rows(
         run_id = runs.get(root) if root else None
         fate, reason = each.fate, each.reason
         if each.fate == READ and root is not None and run_id is None:
-            fate, reason = REFUSED, errors.get(root, Message.of("archives.its_rank_was_not_loaded"))
+            fate, reason = REFUSED, errors.get(root, Message("archives.its_rank_was_not_loaded"))
         parent, same = each.path.parent, (fate, run_id, reason)
         everywhere[same] += 1
         if everywhere[same] > MOST_ANYWHERE and fate != READ:
@@ -108,11 +108,11 @@ def rows(
             found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
     for (parent, fate, run_id, reason), count in alike.items():
         if count > MOST_ALIKE:
-            more = Message.of("refused.more_files_this_directory", {"count": f'{count - MOST_ALIKE:,}'}) + (f": {reason}" if reason else "")
+            more = Message("refused.more_files_this_directory", {"count": f'{count - MOST_ALIKE:,}'}) + (f": {reason}" if reason else "")
             found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     for (fate, run_id, reason), parent in farther.items():
         count = everywhere[fate, run_id, reason] - MOST_ANYWHERE
-        more = Message.of("refused.more_files_in_these_directories", {"count": f'{count:,}'}) + (f": {reason}" if reason else "")
+        more = Message("refused.more_files_in_these_directories", {"count": f'{count:,}'}) + (f": {reason}" if reason else "")
         found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     return found
 
@@ -131,7 +131,7 @@ def plain(path: PurePath) -> str:
 
 def beside(path: str) -> str:
     """Why a file that stands beside a capture is not read."""
-    return next((text for pattern, text in _PATTERNS if pattern.search(path)), Message.of("archives.no_format_that_npulens_reads"))
+    return next((text for pattern, text in _PATTERNS if pattern.search(path)), Message("archives.no_format_that_npulens_reads"))
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _Book:
         if file in self.passed:
             return Fate(called, BESIDE, self.passed[file])
         if (archive := self.opened.get(file)) is not None:
-            return Fate(called, READ, Message.of("archives.archive_members_listed_one_by", {"n": f'{archive.found.members:,}'}))
+            return Fate(called, READ, Message("archives.archive_members_listed_one_by", {"n": f'{archive.found.members:,}'}))
         if (error := self.errors.get(file)) is not None:
             return Fate(called, REFUSED, error.message)
         if file.parent not in self.around:
@@ -163,9 +163,9 @@ class _Book:
         if why is not None:
             return Fate(called, REFUSED, why)
         if file.is_symlink():
-            return Fate(called, BESIDE, Message.of("archives.link_which_is_not_followed"))
+            return Fate(called, BESIDE, Message("archives.link_which_is_not_followed"))
         if not file.is_file():
-            return Fate(called, BESIDE, Message.of("archives.device_or_pipe"))
+            return Fate(called, BESIDE, Message("archives.device_or_pipe"))
         if captured and not refuse.looks(file):
             return Fate(called, BESIDE, beside(file.as_posix()))
         return Fate(called, REFUSED, refuse.name_file(file).message)

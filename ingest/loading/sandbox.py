@@ -8,10 +8,8 @@ dies without one becomes an error like any other.
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import faulthandler
 import gc
-import json
 import os
 import resource
 import selectors
@@ -26,7 +24,7 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, dumped, loaded
 
 GIB = 1 << 30
 
@@ -48,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Message:
+class Answer:
     """What a child says: progress on the way (bytes), or its outcome."""
 
     task: int
@@ -62,7 +60,7 @@ Task = Callable[[Callable[[int], None]], dict[str, Any]]
 
 def run(
     tasks: Sequence[tuple[Task, Limits]], at_once: int, look: Callable[[], None] | None = None
-) -> Iterator[Message]:
+) -> Iterator[Answer]:
     """Run tasks in children, ``at_once`` of them side by side, and pass on what they say.
 
     ``look`` is called again and again meanwhile; what it raises ends them all.
@@ -108,24 +106,24 @@ class _Child:
             _be_child(task, limits, write)
         os.close(write)
 
-    def read(self) -> Iterator[Message]:
+    def read(self) -> Iterator[Answer]:
         chunk = os.read(self.pipe, 1 << 16)
         self._parts.append(chunk)
         if b"\n" in chunk:
             *lines, rest = b"".join(self._parts).split(b"\n")
             self._parts = [rest]
             for line in lines:
-                yield self._message(json.loads(line))
+                yield self._answer(loaded(line))
         if not chunk:
             _, status = os.waitpid(self.pid, 0)
             self.closed = True
             if not self.answered:
-                yield Message(self.number, error=self._death(status))
+                yield Answer(self.number, error=self._death(status))
 
-    def _message(self, said: dict[str, Any]) -> Message:
+    def _answer(self, said: dict[str, Any]) -> Answer:
         self.answered = self.answered or "progress" not in said
         error = said.get("error")
-        return Message(
+        return Answer(
             self.number,
             said.get("progress", 0),
             said.get("result"),
@@ -134,18 +132,18 @@ class _Child:
 
     def _death(self, status: int) -> IngestError:
         if self.late:
-            return IngestError("too_slow", Message.of("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
+            return IngestError("too_slow", Message("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
                 return IngestError(
-                    "too_slow", Message.of("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
+                    "too_slow", Message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
                 )
             return IngestError(
                 "crashed",
-                Message.of("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
+                Message("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
             )
-        return IngestError("crashed", Message.of("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
+        return IngestError("crashed", Message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
 
     def keep_deadline(self) -> None:
         if time.monotonic() > self.deadline and not self.late:
@@ -174,17 +172,17 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
 
         def say(message: dict[str, object]) -> None:
-            os.write(write, json.dumps(message).encode() + b"\n")
+            os.write(write, dumped(message).encode() + b"\n")
 
         try:
             say({"result": task(lambda done: say({"progress": done}))})
         except IngestError as error:
-            say({"error": dataclasses.asdict(no_room(error) or error)})
+            say({"error": vars(no_room(error) or error)})
         except (MemoryError, duckdb.OutOfMemoryException):
             many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
-            say({"error": {"kind": "too_large", "message": Message.of("refused.reading_it_needs_more_than", {"n": many})}})
+            say({"error": {"kind": "too_large", "message": Message("refused.reading_it_needs_more_than", {"n": many})}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
-            say({"error": dataclasses.asdict(no_room(error) or _refusal(error))})
+            say({"error": vars(no_room(error) or _refusal(error))})
         code = 0
     finally:
         os._exit(code)
@@ -193,10 +191,10 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
 def _refusal(error: Exception) -> IngestError:
     """What the system would not do, or a defect of ours and where it is."""
     if isinstance(error, OSError):
-        return IngestError("system", Message.of("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}))
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return IngestError("defect", Message.of("refused.npulens_failed_on_it_please", {"what": what}))
+    return IngestError("defect", Message("refused.npulens_failed_on_it_please", {"what": what}))
 
 
 def _die_with_parent() -> None:

@@ -137,7 +137,7 @@ def _load(job: _Job) -> Done:
     total = sum(source.size for source in found.sources)
     if total > request.quota.disk_bytes:  # perhaps one hole of a terabyte: hashing it alone would take hours
         raise IngestError(
-            "too_large", Message.of("archives.captures_load_part_it_or", {"size": amount(total)})
+            "too_large", Message("archives.captures_load_part_it_or", {"size": amount(total)})
         )
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
@@ -206,12 +206,12 @@ def _commit(
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         if joined.schema_version != schema.version():
-            return _refusal(IngestError("old_run", Message.of("archives.run_is_older_version_load", {"run": joined.run_id})))
+            return _refusal(IngestError("old_run", Message("archives.run_is_older_version_load", {"run": joined.run_id})))
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             return job.refusal(
                 IngestError(
-                    "repeated_rank", Message.of("refused.run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}), str(group[0].source.root)
+                    "repeated_rank", Message("refused.run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}), str(group[0].source.root)
                 )
             )
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
@@ -336,10 +336,10 @@ def _whole_refusal(error: Exception, where: Path) -> IngestError:
     if isinstance(error, IngestError):
         return error
     if isinstance(error, OSError):
-        return IngestError("system", Message.of("refused.system_refused", {"error": error.strerror or error}), str(error.filename or ""))
+        return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}), str(error.filename or ""))
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
-        return IngestError("memory", Message.of("archives.there_is_not_enough_memory_to"), str(where))
-    return IngestError("failed", Message.of("archives.run_cannot_be_put_together", {"error": error}), str(where))
+        return IngestError("memory", Message("archives.there_is_not_enough_memory_to"), str(where))
+    return IngestError("failed", Message("archives.run_cannot_be_put_together", {"error": error}), str(where))
 
 
 if __name__ == "__main__":

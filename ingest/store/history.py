@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.store import wal
 from npulens.ingest.store.notes import line
 
@@ -115,16 +115,16 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IngestError("store", Message.of("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
+        raise IngestError("store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
         with closing(wal.connect(path)) as con:
             _prepare(con, path)
             with con:
                 yield con
     except sqlite3.Error as error:
-        text = f"cannot read or write the history: {error}"
+        text = Message("refused.cannot_read_or_write_history", {"error": error})
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            text += "; move it away, and a new one is filled from the runs of the store"
+            text = joined([text, Message("refused.move_the_history_away")])
         raise IngestError("history", text, str(path)) from error
 
 
@@ -132,7 +132,7 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
     """Make the tables of a new file; refuse a file that a newer program wrote."""
     found = int(con.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:
-        text = f"the history is of version {found}, this program knows {VERSION}: update npulens"
+        text = Message("refused.history_is_of_version", {"found": found, "known": VERSION})
         raise IngestError("history_newer", text, str(path))
     if found < VERSION:
         con.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
@@ -178,11 +178,11 @@ def _checked(point: Point, key: str) -> Point:
     """A point that can be kept, its texts on one line and of a readable length; refused if it is no measurement."""
     name = line(point.metric)
     if point.identity not in ("", key):
-        raise IngestError("history_point", f"{name}: the point belongs to identity {point.identity}, not to {key}")
+        raise IngestError("history_point", Message("refused.point_belongs_to_identity", {"name": name, "one": point.identity, "other": key}))
     if isinstance(point.value, bool) or not math.isfinite(point.value) or not name:
-        raise IngestError("history_point", f"{name or 'a point without a name'}: {point.value} is not a measurement")
+        raise IngestError("history_point", Message("refused.is_not_a_measurement", {"name": name or "?", "value": point.value}))
     if point.better not in ("lower", "higher") or not -(1 << 63) <= point.at_ns < 1 << 63:
-        raise IngestError("history_point", f"{name}: better={point.better!r} at {point.at_ns} ns cannot be kept")
+        raise IngestError("history_point", Message("refused.point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns}))
     covariates = {_short(name): _short(value) for name, value in point.covariates.items()}
     night, reason = (None if text is None else _short(text) for text in (point.night, point.reason))
     return Point(

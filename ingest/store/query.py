@@ -18,7 +18,7 @@ import duckdb
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import sandbox
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, verbatim
 from npulens.ingest.store.connection import open_run
 
 #: Rows one answer may have; more is what export is for.
@@ -43,7 +43,7 @@ def ask(store: Path, run_id: str, query: str, views: Iterable[str] = ()) -> Answ
             raise message.error
         if message.result is not None:
             return Answer(message.result["columns"], message.result["rows"])
-    raise IngestError("crashed", Message.of("refused.query_ended_without_answer"))
+    raise IngestError("crashed", Message("refused.query_ended_without_answer"))
 
 
 def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[str, Any]:
@@ -53,14 +53,14 @@ def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[
     try:
         statements = con.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise IngestError("not_a_select", Message.of("refused.only_one_select_is_run"))
+            raise IngestError("not_a_select", Message("refused.only_one_select_is_run"))
         cursor = con.execute(statements[0])
         columns = [column[0] for column in cursor.description or []]
         rows = cursor.fetchmany(MAX_ROWS + 1)
     except duckdb.Error as error:
-        raise IngestError("sql", str(error).strip()) from error
+        raise IngestError("sql", verbatim(str(error).strip())) from error
     if len(rows) > MAX_ROWS:
-        raise IngestError("too_many_rows", Message.of("refused.more_than_rows_add_limit", {"n": f'{MAX_ROWS:,}'}))
+        raise IngestError("too_many_rows", Message("refused.more_than_rows_add_limit", {"n": f'{MAX_ROWS:,}'}))
     return {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}
 
 

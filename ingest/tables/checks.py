@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.tables.in_order import Spans, in_order
 
 Ints = NDArray[np.int64]
@@ -128,7 +128,7 @@ def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> lis
     return said + ([] if total is None else [Said("op_statistic.csv", "summary", KERNELS, None, total)])
 
 
-def sentences(checks: Iterable[Check]) -> Iterator[tuple[str, bool, str]]:
+def sentences(checks: Iterable[Check]) -> Iterator[tuple[str, bool, Message]]:
     """(table, whether no rule fits, sentence) of what disagrees: of alike ones that which is off most."""
     worst: dict[tuple[str, str, str | None], Check] = {}
     for one in checks:
@@ -149,25 +149,25 @@ def rows(checks: Iterable[Check], rank: int, shape: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(found, schema=shape)
 
 
-def _sentence(one: Check) -> str:
+def _sentence(one: Check) -> Message:
     """What is off, and the rule by which the file counts."""
-    step = "" if one.said.step is None else f" (step {one.said.step})"
+    step = "" if one.said.step is None else Message("reading.at_step", {"n": one.said.step})
     source, file, ours = one.said.source, f"{one.said.ns / 1e6:.3f}", f"{one.ours_ns / 1e6:.3f}"
     text = {
-        COMPUTING: Message.of("reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}),
-        COMMUNICATION: Message.of("reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}),
-        KERNELS: Message.of("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
-        OPERATORS: Message.of("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        COMPUTING: Message("reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}),
+        COMMUNICATION: Message("reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}),
+        KERNELS: Message("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        OPERATORS: Message("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
     }[one.said.quantity]
-    return f"{text}; {_COUNTS[one.rule]}"
+    return joined([text, _COUNTS[one.rule]])
 
 
 #: What a file counts that our own rule does not reproduce.
 _COUNTS = {
-    None: Message.of("reading.no_rule_in_use_reproduces"),
-    "tasks": Message.of("reading.file_counts_union_their_tasks"),
-    "kernels+operators": Message.of("reading.file_counts_communication_operators_as"),
-    "kernels-AI CPU": Message.of("reading.file_counts_no_kernels_ai"),
+    None: Message("reading.no_rule_in_use_reproduces"),
+    "tasks": Message("reading.file_counts_union_their_tasks"),
+    "kernels+operators": Message("reading.file_counts_communication_operators_as"),
+    "kernels-AI CPU": Message("reading.file_counts_no_kernels_ai"),
 }
 
 

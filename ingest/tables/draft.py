@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from npulens.ingest.messages import Text
+from npulens.ingest.messages import Message
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.checks import Said
 from npulens.ingest.tables.sqltext import literal, quoted
@@ -46,11 +46,11 @@ SPOOL_SHAPE = f"FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {ROW_GR
 class Cover:
     """What became of one contract table, as the reader tells it."""
 
-    dropped: Counter[Text] = field(default_factory=Counter)
-    absent: Text | None = None
+    dropped: Counter[Message] = field(default_factory=Counter)
+    absent: Message | None = None
     collect_with: str | None = None
-    partial: list[Text] = field(default_factory=list)
-    notes: list[Text] = field(default_factory=list)
+    partial: list[Message] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     expected: int | None = None
 
 
@@ -134,7 +134,7 @@ class Draft:
         self.apart: set[str] = set()
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
-        self.broken: list[Text] = []
+        self.broken: list[Message] = []
         self.said: list[Said] = []  # sums of the profiler's own that no table holds
         self._progress = progress
 
@@ -182,21 +182,21 @@ class Draft:
         if apart:
             self.apart.add(table)
 
-    def drop(self, table: str, reason: Text, count: int = 1) -> None:
+    def drop(self, table: str, reason: Message, count: int = 1) -> None:
         """Count events or rows that were met and not kept."""
         if count:
             self.covers[table].dropped[reason] += count
 
-    def note(self, table: str, text: Text) -> None:
+    def note(self, table: str, text: Message) -> None:
         """Say something about a table that loses nothing (merged twins, negative latencies...)."""
         self.covers[table].notes.append(text)
 
-    def absent(self, table: str, reason: Text, collect_with: str | None = None) -> None:
+    def absent(self, table: str, reason: Message, collect_with: str | None = None) -> None:
         """Say that a table was not recorded, and which setting records it."""
         cover = self.covers[table]
         cover.absent, cover.collect_with = reason, collect_with or cover.collect_with
 
-    def partial(self, table: str | None, reason: Text) -> None:
+    def partial(self, table: str | None, reason: Message) -> None:
         """Say that a table, or without one the whole rank, is incomplete."""
         (self.broken if table is None else self.covers[table].partial).append(reason)
 

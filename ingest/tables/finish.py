@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from npulens.ingest.errors import one_line
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, one_line
 from npulens.ingest.tables import checks, schema
 from npulens.ingest.tables.concatenate import arrow, concatenate
 from npulens.ingest.tables.device_time import device_time, untold
@@ -65,10 +64,10 @@ class Part:
     rows: dict[str, int]
     coverage: list[dict[str, Any]]
     facts: dict[str, Any]
-    reasons: list[str]
+    reasons: list[Message]
     steps: int = 0
     seconds: float = 0.0
-    warnings: list[str] = field(default_factory=list)  # where the profiler's own sums disagree with what was read
+    warnings: list[Message] = field(default_factory=list)  # where the profiler's own sums disagree with what was read
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,14 +105,14 @@ def finish(draft: Draft, out: Path) -> Part:
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
-        draft.partial(None, Message.of("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ', '.join(lost)}))
+        draft.partial(None, Message("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ', '.join(lost)}))
     hidden = _untold(work)
     warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
     _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"}, hidden)
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
-        list(dict.fromkeys(map(one_line, draft.broken))), len(work.steps.number), warnings=warnings,
+        list(dict.fromkeys(draft.broken)), len(work.steps.number), warnings=warnings,
     )  # fmt: skip
 
 
@@ -179,9 +178,9 @@ def _untold(work: _Writing) -> bool:
     ):
         return False
     if ranks > 1:
-        draft.absent("comm", Message.of("reading.job_has_ranks_and_none", {"ranks": ranks}))
+        draft.absent("comm", Message("reading.job_has_ranks_and_none", {"ranks": ranks}))
     else:
-        draft.absent("comm", Message.of("reading.some_device_s_work_speaks"))
+        draft.absent("comm", Message("reading.some_device_s_work_speaks"))
     return True
 
 
@@ -198,7 +197,7 @@ def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
     ))  # fmt: skip
 
 
-def _write_checked(work: _Writing) -> list[str]:
+def _write_checked(work: _Writing) -> list[Message]:
     """Compare what the profiler summed with what was written; what disagrees, in sentences."""
     draft = work.draft
     tables = ("span", "comm", "kernel", "profiler_step", "summary")
@@ -250,7 +249,7 @@ def _write_spans(work: _Writing) -> None:
     if len(work.parts) > 1:
         give_back()
     if nest.crowded:
-        work.draft.note("span", Message.of("reading.spans_share_last_lane_crowded", {"n": nest.crowded}))
+        work.draft.note("span", Message("reading.spans_share_last_lane_crowded", {"n": nest.crowded}))
 
 
 def _write_table(work: _Writing, table: str) -> None:
@@ -345,11 +344,11 @@ def _coverage(work: _Writing, table: str) -> dict[str, Any]:
         reasons.insert(0, cover.absent)
     lacking = cover.expected is not None and rows < cover.expected
     if lacking:
-        reasons.append(Message.of("reading.expected", {"rows": rows, "expected": cover.expected}))
+        reasons.append(Message("reading.expected", {"rows": rows, "expected": cover.expected}))
     recorded = rows > 0 or (table in work.draft.selects and cover.absent is None)
     status = "absent" if not recorded else "partial" if cover.partial or dropped or lacking else "recorded"
     if status == "absent" and not reasons:
-        reasons.append(Message.of("reading.this_format_does_not_carry"))
+        reasons.append(Message("reading.this_format_does_not_carry"))
     return {
         "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
         "reason": "; ".join(dict.fromkeys(map(one_line, reasons))) or None, "collect_with": cover.collect_with,

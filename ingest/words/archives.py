@@ -30,6 +30,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "which_is_not_followed": ("{what}, which is not followed", "{what}，不跟随"),
     "link_which_is_not_followed": ("a link, which is not followed", "链接，不跟随"),
     "device_or_pipe": ("a device or a pipe", "设备或管道"),
+    "header_of_bytes": ("a header of {n} bytes", "大小为 {n} 字节的头"),
     "it_has_negative_size": ("it has a negative size", "大小为负"),
     "member_negative_size": ("a member of negative size", "成员大小为负"),
     "its_name_holds_nul": ("its name holds a NUL", "名称中含有 NUL"),
@@ -66,8 +67,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "分卷 zip 的其中一卷，请先合并：`zip -s 0 last.zip --out whole.zip`",
     ),
     "one_part_archive_several_join": (
-        "one part of an archive of several; join them {how} and load the whole",
-        "分卷压缩包的其中一卷，请先合并 {how} 再加载",
+        "one part of an archive of several; join them (`zip -s 0 last.zip --out whole.zip`, or `cat whole.* > whole` "
+        "for parts that `split` made) and load the whole",
+        "分卷压缩包的其中一卷，请先合并（`zip -s 0 last.zip --out whole.zip`；split 生成的分卷用 `cat whole.* > whole`）再加载",
     ),
     "one_its_files_is_larger": ("one of its files is larger than a load may write", "其中有文件超过单次加载允许写入的大小"),
     "it_is_in_archive_more": ("it is in the archive more than once; the last one counts", "在压缩包中出现多次，以最后一个为准"),
@@ -181,6 +183,19 @@ TEXT: dict[str, tuple[str, str]] = {
     "program_or_library_no_capture": ("a program or library, no capture", "程序或库，不是采集数据"),
     "picture_or_pdf_no_capture": ("a picture or PDF, no capture", "图片或 PDF，不是采集数据"),
     "arrays_or_tables_another_program": ("arrays or tables of another program, no capture", "其他程序的数组或表，不是采集数据"),
+    "a_7z_archive": ("a 7z archive", "7z 压缩包"),
+    "a_rar_archive": ("a rar archive", "rar 压缩包"),
+    "a_cpio_archive": ("a cpio archive", "cpio 归档"),
+    "an_lz4_file": ("an LZ4 file", "LZ4 文件"),
+    "a_lzip_or_z_file": ("a lzip or .Z file", "lzip 或 .Z 文件"),
+    "a_lzma_file": ("a .lzma file", ".lzma 文件"),
+    "a_package_or_disk_image": ("a package or disk image", "软件包或磁盘映像"),
+    "an_xla_profile": ("an XLA profile (xplane.pb)", "XLA profile（xplane.pb）"),
+    "json_of_rocprofv3": ("the JSON of rocprofv3 (rocprofiler-sdk)", "rocprofv3（rocprofiler-sdk）的 JSON"),
+    "a_perfetto_trace": ("a Perfetto trace (protobuf)", "Perfetto trace（protobuf）"),
+    "an_nsight_systems_export": ("an Nsight Systems export", "Nsight Systems 导出文件"),
+    "a_database_of_rocprofv3": ("a database of rocprofv3 (rocpd)", "rocprofv3（rocpd）的数据库"),
+    "chakra_execution_trace_protobuf": ("a Chakra execution trace (protobuf): {reason}", "Chakra execution trace（protobuf）：{reason}"),
     "nsight_compute_report_single_kernels": (
         "an Nsight Compute report: single kernels, no time line",
         "Nsight Compute 报告，只有单个 kernel，没有时间线",
@@ -193,8 +208,8 @@ TEXT: dict[str, tuple[str, str]] = {
         "只有算子及其顺序，没有时间；请加载 torch.profiler 的 export_chrome_trace 输出",
     ),
     "tensorboard_event_file_curves_no": (
-        "a TensorBoard event file: curves, no trace; load the {file} beside it",
-        "TensorBoard 事件文件，只有曲线，没有 trace；请加载旁边的 {file}",
+        "a TensorBoard event file: curves, no trace; load the *.pt.trace.json beside it",
+        "TensorBoard 事件文件，只有曲线，没有 trace；请加载旁边的 *.pt.trace.json",
     ),
     "snapshot_pytorch_s_memory_allocator": (
         "a snapshot of PyTorch's memory allocator; record with profile_memory=True and load that trace",
@@ -206,13 +221,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "a file of MindStudio Insight's own; load the profiler's output that it was made from",
         "MindStudio Insight 自己的文件，请加载生成它的 profiler 输出",
     ),
-    "sqlite_database_without_profiler_tables": ("an SQLite database without profiler tables that npulens knows, without any table", "SQLite 数据库，没有任何表"),
     "without_any_table": ("{what}, without any table", "{what}，没有任何表"),
-    "tensorboard_event_file_curves_no_trace": (
-        "a TensorBoard event file: curves, no trace; load the {file} beside it, which torch.profiler's "
-        "tensorboard_trace_handler writes",
-        "TensorBoard 事件文件，只有曲线，没有 trace；请加载旁边由 tensorboard_trace_handler 写出的 {file}",
-    ),
     "table_csv_that_no_profiler": (
         "a table (CSV) that no profiler exports under this name, or a report made from a capture; load the "
         "capture itself",

@@ -34,14 +34,13 @@ TEXT: dict[str, tuple[str, str]] = {
         "profiler 只留下配置（profiler_info），没有数据：任务在采集到内容之前就已结束",
     ),
     "profiler_left_no_data_in": ("the profiler left no data in its directory: the run was aborted", "profiler 目录中没有数据：采集被中止"),
-    "holds_nothing_to_load_analysis": (
-        "{folder} holds nothing to load: the analysis failed (analyse.done is written also when it fails)",
-        "{folder} 中没有可加载的内容：解析失败（失败时也会写 analyse.done）",
+    "holds_nothing_analysis_failed_done": (
+        "{file} holds nothing to load: the analysis failed (analyse.done is written also when it fails)",
+        "{file} 中没有可加载的内容：解析失败（失败时也会写 analyse.done）",
     ),
-    "holds_nothing_to_load_analysis_failed": ("{folder} holds nothing to load: the analysis failed", "{folder} 中没有可加载的内容：解析失败"),
+    "holds_nothing_to_load_analysis": ("{file} holds nothing to load: the analysis failed", "{file} 中没有可加载的内容：解析失败"),
     "analyse_done_is_written_also": ("(analyse.done is written also when it fails)", "（失败时也会写 analyse.done）"),
     "log_s_last_errors": ("the log's last errors: {errors}", "日志中最后的错误：{errors}"),
-    "log_s_last_errors_2": ("the log's last errors:", "日志中最后的错误："),
     "is_older_export_same": ("{file} is an older export of the same", "{file} 是同一内容较早的导出"),
     "task_time_csv_lists_tasks": ("task_time.csv lists the tasks of the trace again", "task_time.csv 重复列出了 trace 中的任务"),
     "says_again_what_says": ("{file} says again what {other} says", "{file} 与 {other} 内容重复"),
@@ -72,7 +71,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "cluster_analysis_rank_directories_it": ("a cluster analysis: the rank directories it was made from say more", "集群分析：生成它的 rank 目录信息更全"),
     "cluster_analysis_more_than_ranks": ("a cluster analysis of more than {n} ranks", "集群分析超过 {n} 个 rank"),
     "is_damaged_from_line_on": ("{file} is damaged from line {n} on: {error}", "{file} 从第 {n} 行起损坏：{error}"),
-    "only_sums_cluster_analysis": ("only sums of a cluster analysis", "只有集群分析的汇总"),
     "spans_were_not_recorded_here": (
         "spans were not recorded here: load the rank directories the analysis was made from",
         "这里没有区间：请加载生成该分析的 rank 目录",
@@ -89,10 +87,19 @@ TEXT: dict[str, tuple[str, str]] = {
     "rows_without_rank": ("rows without a rank", "没有 rank 的行"),
     "rank_directories": ("the rank directories", "rank 目录"),
     # MindSpore's derived files.
-    "mindspore_s_older_profiler_not": (
-        "{what} of MindSpore's older profiler, not analysed yet: let the job that recorded them call "
-        "`Profiler.analyse()`, then load the directory with {files}",
-        "MindSpore 旧版 profiler 的 {what}，尚未解析：请让采集任务调用 `Profiler.analyse()`，再加载含有 {files} 的目录",
+    "raw_slices_of_mindspore": (
+        "raw slices ({n} files) of MindSpore's older profiler, not analysed yet: let the job that recorded them call "
+        "`Profiler.analyse()`, then load the directory with timeline_display_*.json and "
+        "step_trace_raw_*_detail_time.csv",
+        "MindSpore 旧版 profiler 的原始分片（{n} 个文件），尚未解析：请让采集任务调用 `Profiler.analyse()`，"
+        "再加载含有 timeline_display_*.json 和 step_trace_raw_*_detail_time.csv 的目录",
+    ),
+    "raw_slice_of_mindspore": (
+        "a raw slice of MindSpore's older profiler, not analysed yet: let the job that recorded them call "
+        "`Profiler.analyse()`, then load the directory with timeline_display_*.json and "
+        "step_trace_raw_*_detail_time.csv",
+        "MindSpore 旧版 profiler 的原始分片，尚未解析：请让采集任务调用 `Profiler.analyse()`，"
+        "再加载含有 timeline_display_*.json 和 step_trace_raw_*_detail_time.csv 的目录",
     ),
     "operators_and_communication_steps_whose": (
         "operators and communication of steps whose operators the files do not hold as a whole",
@@ -182,5 +189,36 @@ TEXT: dict[str, tuple[str, str]] = {
     "torch_npu_profiler_profile_around": (
         "torch_npu.profiler.profile(...) around the job that runs it",
         "用 torch_npu.profiler.profile(...) 采集运行它的任务",
+    ),
+    "raw_data_without_prof_directory": (
+        "raw {tool} data, not analysed yet, without a PROF directory: nothing of the device is in it",
+        "{tool} 原始数据，尚未解析，且没有 PROF 目录：不含任何设备侧数据",
+    ),
+    "raw_data_that_did_not_stop": (
+        "raw {tool} data, not analysed yet, of a collection that did not stop in order",
+        "{tool} 原始数据，尚未解析，且采集未正常结束",
+    ),
+    "only_the_device_s_export_is_here": (
+        "only the device's export is here, what the framework recorded is raw",
+        "这里只有设备侧导出，框架侧数据尚未解析",
+    ),
+    "only_sums_of_a_cluster_analysis": ("only sums of a cluster analysis", "只有集群分析的汇总"),
+    # Benchmarks.
+    "benchmark_ended_before_figure": ("the benchmark was ended before it had a figure", "基准测试在得到任何指标之前就已结束"),
+    "benchmark_figure_not_trusted": ("the benchmark's figure of {name} is not to be trusted: {why}", "基准测试中 {name} 的指标不可信：{why}"),
+    "benchmark_ratio_differs": ("its ratio is not that of its pairs", "比值与各对不符"),
+    "benchmark_lacks_samples": ("samples.json does not hold its samples", "samples.json 中没有其样本"),
+    "benchmark_other_samples": ("samples.json holds other samples", "samples.json 中的样本与指标不符"),
+    "benchmark_quantile_differs": ("its P{level} is not that of its samples", "P{level} 与样本不符"),
+    "benchmark_did_not_end": ("the benchmark did not come to its end", "基准测试未完整结束"),
+    "benchmark_holds_no_trace": ("a benchmark holds figures and samples, no trace", "基准测试只有指标与样本，没有 trace"),
+    "benchmark_manifest_cannot_be_read": ("the manifest of a benchmark cannot be read: {error}", "基准测试的清单无法读取：{error}"),
+    "benchmark_samples_missing": ("samples.json is missing: its figures cannot be made again", "缺少 samples.json：无法由样本重算指标"),
+    "benchmark_figures_that_cannot": ("figures of a benchmark that cannot be read", "基准测试中无法读取的指标"),
+    "benchmark_figures_cannot_be_read": ("{n} figures of the benchmark cannot be read", "基准测试中有 {n} 个指标无法读取"),
+    "benchmark_samples_without_time": ("no sample of the benchmark has its time of day", "基准测试的样本都没有时间"),
+    "benchmark_warm_ups_without_time": (
+        "{n} samples of warm-ups and pairs have no time of day; they are in samples.json",
+        "预热与配对的 {n} 个样本没有时间，保存在 samples.json 中",
     ),
 }

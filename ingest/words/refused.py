@@ -32,9 +32,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "raw_torch_npu_data_not": ("raw torch_npu data, not analysed yet", "torch_npu 原始数据，尚未解析"),
     "on_npu_host_run": ("on the NPU host run {command}", "请在 NPU 主机上运行 {command}"),
     "profiler_left_nothing_here_but": ("the profiler left nothing here but its directory: the run was aborted", "profiler 只留下了目录：采集被中止"),
-    "nsight_systems_report_export_it": ("an Nsight Systems report; export it with {command}", "Nsight Systems 报告，请用 {command} 导出"),
-    "nsight_systems_stream_export_it": ("an Nsight Systems stream; export it with {command}", "Nsight Systems 数据流，请用 {command} 导出"),
-    "xla_profile_xplane_pb_which": ("an XLA profile (xplane.pb), which npulens does not read yet", "XLA profile（xplane.pb），npulens 暂不支持"),
     "utf_16_text_profilers_write": (
         "UTF-16 text; profilers write UTF-8, convert it with {command}",
         "UTF-16 文本；profiler 输出 UTF-8，请用 {command} 转换",
@@ -45,9 +42,14 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "zip_archive_unpack_it_and": ("a zip archive; unpack it and load the directory", "zip 压缩包，请解压后加载目录"),
     "tar_archive_unpack_it_and": ("a tar archive; unpack it and load the directory", "tar 归档，请解包后加载目录"),
+    "nsight_systems_report": ("an Nsight Systems report", "Nsight Systems 报告"),
+    "sqlite_database_without_any_table": (
+        "an SQLite database without profiler tables that npulens knows, without any table",
+        "SQLite 数据库，没有任何表",
+    ),
     "sqlite_database_without_profiler_tables": (
-        "an SQLite database without profiler tables that npulens knows",
-        "SQLite 数据库，但没有 npulens 支持的 profiler 表",
+        "an SQLite database without profiler tables that npulens knows ({tables})",
+        "SQLite 数据库，但没有 npulens 支持的 profiler 表（{tables}）",
     ),
     "python_pickle_memory_snapshot_which": (
         "a Python pickle (a memory snapshot?), which is never opened: loading one can run code",
@@ -122,4 +124,19 @@ TEXT: dict[str, tuple[str, str]] = {
     "query_ended_without_answer": ("the query ended without an answer", "查询没有返回结果就结束了"),
     "more_than_rows_add_limit": ("more than {n} rows; add a LIMIT, or use `npulens export`", "超过 {n} 行，请加 LIMIT，或使用 `npulens export`"),
     "only_one_select_is_run": ("only one SELECT is run, nothing else", "只能执行一条 SELECT"),
+    "cannot_read_or_write_history": ("cannot read or write the history: {error}", "无法读写历史：{error}"),
+    "move_the_history_away": (
+        "move it away, and a new one is filled from the runs of the store",
+        "请将其移走，新的历史会由 store 中的运行重建",
+    ),
+    "history_is_of_version": (
+        "the history is of version {found}, this program knows {known}: update npulens",
+        "历史的版本为 {found}，本程序支持 {known}：请更新 npulens",
+    ),
+    "point_belongs_to_identity": (
+        "{name}: the point belongs to identity {one}, not to {other}",
+        "{name}：该点属于 {one}，而不是 {other}",
+    ),
+    "is_not_a_measurement": ("{name}: {value} is not a measurement", "{name}：{value} 不是有效的测量值"),
+    "point_cannot_be_kept": ("{name}: better={better} at {at} ns cannot be kept", "{name}：better={better}、{at} ns 无法保存"),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 from npulens.ingest.store import history_run
 from npulens.ingest.store import runs as stores
 
@@ -15,7 +16,7 @@ def of_run(store: Path, run_id: str) -> Result:
     info = stores.resolve(store, run_id)
     found = history_run.numbers(store, info)
     if found is None:
-        raise IngestError("unknown_run", f"run {run_id} was deleted while the night looked at it")
+        raise IngestError("unknown_run", Message("commands.run_was_deleted_meanwhile", {"run": run_id}))
     identity, points = found
     return Result(
         {point.metric: Value(point.value, point.unit, point.better) for point in points}, identity.hardware,

@@ -60,7 +60,7 @@ class Csv:
     columns: tuple[str, ...]
     rows: int = 0
     padded: int = 0  # rows with fewer or more cells than the header, kept
-    damage: str | None = None
+    damage: Message | None = None
     _known: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ def read_csv(path: Path, draft: Draft, name: str) -> Csv | None:
                 _slow(found, spool)
         draft.advance(path.stat().st_size)
     except OSError as error:
-        raise IngestError("unreadable", Message.of("reading.cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)) from error
+        raise IngestError("unreadable", Message("reading.cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)) from error
     return found
 
 
@@ -181,9 +181,9 @@ def _fast(found: Csv, path: Path, spool: Spool) -> None:
         found.rows += batch.num_rows
     if odd and not complete and _end(path, len(odd[-1].encode())) == odd[-1].encode():
         odd.pop()
-        found.damage = Message.of("reading.is_cut_off_in_its", {"file": found.path.name})
+        found.damage = Message("reading.is_cut_off_in_its", {"file": found.path.name})
     elif _quotes(path) % 2:
-        found.damage = Message.of("reading.opens_quote_that_it_never", {"file": found.path.name})
+        found.damage = Message("reading.opens_quote_that_it_never", {"file": found.path.name})
     fitted = [_fit(next(csv.reader([text]), []), found) for text in odd if text.strip()]
     _write(fitted, found, spool)
 
@@ -220,9 +220,9 @@ def _slow(found: Csv, spool: Spool) -> None:
                 if len(rows) >= _ROWS:
                     _write(rows, found, spool)
                     rows = []
-            found.damage = Message.of("reading.is_damaged_its_rows_were", {"file": found.path.name})
+            found.damage = Message("reading.is_damaged_its_rows_were", {"file": found.path.name})
         except csv.Error as error:
-            found.damage = Message.of("reading.is_damaged_from_row_on", {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error})
+            found.damage = Message("reading.is_damaged_from_row_on", {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error})
     _write(rows, found, spool)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers.ascend import commands, prof_dir
 from npulens.ingest.readers.ascend.small_json import mapping
 
@@ -18,7 +18,7 @@ _KERNELS = re.compile(r"^(kernel_details|op_summary.*)\.csv$")
 _DATABASE = re.compile(r"^(ascend_(pytorch|mindspore)_profiler.*|msprof_.*)\.(db|dat)$")
 
 
-def missing(config: Mapping[str, object], root: Path, output: Path) -> str | None:
+def missing(config: Mapping[str, object], root: Path, output: Path) -> Message | None:
     """A sentence about the files that an export lacks and how to get them; None if it lacks none or says nothing."""
     try:
         there = {path.name for path in output.iterdir()}
@@ -34,17 +34,17 @@ def missing(config: Mapping[str, object], root: Path, output: Path) -> str | Non
     ]
     if not lacking:
         return None
-    return f"the export lacks {', '.join(lacking)}: its analysis did not finish; {again(root)}"
+    return joined([Message("formats.export_lacks_its_analysis_did", {"files": ", ".join(lacking)}), again(root)])
 
 
-def again(root: Path) -> str:
+def again(root: Path) -> Message:
     """How to bring back what an export lacks."""
     if (root / commands.FRAMEWORK).is_dir():
-        return Message.of("formats.analyse_it_again_on_npu", {"command": commands.analyse(root)})
+        return Message("formats.analyse_it_again_on_npu", {"command": commands.analyse(root)})
     raw = [prof for prof in sorted(root.glob("PROF_*")) if prof_dir.NAME.match(prof.name) and prof_dir.has_raw(prof)]
     if raw:
-        return Message.of("formats.device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
-    return Message.of("formats.its_raw_data_is_not")
+        return Message("formats.device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
+    return Message("formats.its_raw_data_is_not")
 
 
 def _expected(config: Mapping[str, object], root: Path, there: set[str]) -> list[tuple[str, re.Pattern[str]]]:

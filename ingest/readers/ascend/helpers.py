@@ -66,5 +66,5 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
     if found := count(draft, "SELECT count(*) FROM helped"):
         draft.note(
             "comm",
-            Message.of("reading.tasks_that_nothing_launches_run", {"n": found}),
+            Message("reading.tasks_that_nothing_launches_run", {"n": found}),
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers import Facts
 from npulens.ingest.readers.ascend import commands, completeness, prof_dir
 from npulens.ingest.readers.ascend.profiler_log import last_errors
@@ -283,7 +283,7 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
     draft.table("rankdir_group", rows, _GROUP)
     draft.provide("parallel_group", "SELECT * FROM rankdir_group")
     if not rows:
-        draft.absent("parallel_group", Message.of("reading.profiler_metadata_json_names_no"), Message.of("reading.distributed_job"))
+        draft.absent("parallel_group", Message("reading.profiler_metadata_json_names_no"), Message("reading.distributed_job"))
 
 
 def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
@@ -291,14 +291,14 @@ def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
         if reason := read(path)[1]:
             draft.partial(None, reason)
     if (root / commands.FRAMEWORK).is_dir() and not (root / OUTPUT).is_dir():
-        again = Message.of("formats.analyse_it_on_npu_host", {"command": commands.analyse(root)})
-        draft.partial(None, f"only the device's export is here, what the framework recorded is raw; {again}")
+        again = Message("formats.analyse_it_on_npu_host", {"command": commands.analyse(root)})
+        draft.partial(None, joined([Message("formats.only_the_device_s_export_is_here"), again]))
     if not stopped(root):
-        draft.partial(None, Message.of("reading.profiler_info_has_no_end"))
+        draft.partial(None, Message("reading.profiler_info_has_no_end"))
     if lacking := completeness.missing(mapping(info.get("config")), root, output_dir(root)):
         draft.partial(None, lacking)
     if errors := last_errors(root):
-        draft.partial(None, "the profiler's log has errors: " + " | ".join(errors))
+        draft.partial(None, Message("reading.profiler_s_log_has_errors", {"errors": " | ".join(errors)}))
 
 
 def _text(value: Mapping[str, object]) -> str | None:

@@ -16,7 +16,7 @@ import duckdb
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers import Claim, Facts
 from npulens.ingest.readers.ascend import prof_dir, rankdir, shared
 from npulens.ingest.readers.ascend.db import analysis as db_analysis
@@ -61,14 +61,14 @@ def read(claim: Claim, draft: Draft) -> None:
     analysis = next((path for path in databases if path.name == _ANALYSIS), None)
     main = next((path for path in databases if path.name != _ANALYSIS), None)
     if main is None and analysis is None:
-        raise IngestError("empty", Message.of("refused.no_database_to_read"), str(claim.root))
+        raise IngestError("empty", Message("refused.no_database_to_read"), str(claim.root))
     try:
         told, rows = _spool_main(draft, main)
         if claim.device is not None:
             raw.keep_device(draft, MAIN, claim.device)
         _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
     except duckdb.Error as error:
-        raise IngestError("failed", Message.of("refused.its_tables_cannot_be_put", {"error": error}), str(main or analysis)) from error
+        raise IngestError("failed", Message("refused.its_tables_cannot_be_put", {"error": error}), str(main or analysis)) from error
 
 
 def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dict[str, int]]:
@@ -76,14 +76,14 @@ def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dic
         return {}, raw.spool(None, MAIN, draft, 0)
     with Database(path, draft.dir) as database:
         if not database.tables:
-            raise IngestError("empty", Message.of("refused.database_holds_no_tables_they"), str(path))
+            raise IngestError("empty", Message("refused.database_holds_no_tables_they"), str(path))
         if database.damage:
             draft.partial(None, database.damage)
         rows = raw.spool(database, MAIN, draft, path.stat().st_size)
         raw.count_unread(database, MAIN, draft)
         if not any(rows.values()):
-            damage = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
-            raise IngestError("empty", damage or Message.of("refused.none_its_tables_holds_row"), str(path))
+            damage = [reason for cover in draft.covers.values() for reason in cover.partial]
+            raise IngestError("empty", joined(damage or [Message("refused.none_its_tables_holds_row")]), str(path))
         return db_facts.metadata(database), rows
 
 
@@ -100,7 +100,7 @@ def _spool_analysis(draft: Draft, path: Path | None, *, required: bool) -> dict[
             if required:
                 raise
             for table in ("profiler_step", "comm_link"):
-                draft.partial(table, str(error))
+                draft.partial(table, error.said())
     return raw.spool(None, ANALYSIS, draft, 0)
 
 

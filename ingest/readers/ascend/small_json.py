@@ -15,18 +15,18 @@ from npulens.ingest.messages import Message
 _MAX_BYTES = 64 << 20
 
 
-def read(path: Path) -> tuple[Mapping[str, object], str | None]:
+def read(path: Path) -> tuple[Mapping[str, object], Message | None]:
     """A JSON object of a file, and why it could not be read."""
     try:
         if not path.is_file():  # reading a pipe would never end
-            return {}, Message.of("reading.is_no_file", {"file": path.name})
+            return {}, Message("reading.is_no_file", {"file": path.name})
         if path.stat().st_size > _MAX_BYTES:
-            return {}, Message.of("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
+            return {}, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
         found = msgspec.json.decode(path.read_bytes())
     except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
-        return {}, Message.of("reading.cannot_be_read", {"file": path.name, "error": error})
+        return {}, Message("reading.cannot_be_read", {"file": path.name, "error": error})
     if not isinstance(found, dict):
-        return {}, Message.of("reading.holds_no_json_object", {"file": path.name})
+        return {}, Message("reading.holds_no_json_object", {"file": path.name})
     return found, None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers.ascend import commands, completeness, prof_dir, rankdir
 from npulens.ingest.readers.ascend.profiler_log import last_errors
 
@@ -44,39 +44,39 @@ def outermost(found: Iterable[IngestError]) -> list[IngestError]:
     return [*kept.values()]
 
 
-def _log_said(root: Path) -> str:
-    """The last errors of the profiler's log as the end of a sentence; nothing without any."""
+def _log_said(root: Path) -> list[Message]:
+    """The last errors of the profiler's log; nothing without any."""
     errors = last_errors(root)
-    return "; the log's last errors: " + " | ".join(errors) if errors else ""
+    return [Message("formats.log_s_last_errors", {"errors": " | ".join(errors)})] if errors else []
 
 
 def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
     if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
         return _raw_msprof(directory, directory, shown)
     return IngestError(
-        "aborted", Message.of("formats.prof_directory_without_data_msprof"), str(directory)
+        "aborted", Message("formats.prof_directory_without_data_msprof"), str(directory)
     )
 
 
 def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
     cut = prof_dir.interrupted(prof)
-    what = Message.of("formats.raw_msprof_data_interrupted_collection") if cut else Message.of("refused.raw_msprof_data_not_exported")
-    return IngestError(
-        "raw_msprof", f"{what}; on the NPU host run {commands.export(*shown, interrupted=cut)}", str(entry)
-    )
+    what = Message("formats.raw_msprof_data_interrupted_collection") if cut else Message("refused.raw_msprof_data_not_exported")
+    return IngestError("raw_msprof", joined([what, _on_host(commands.export(*shown, interrupted=cut))]), str(entry))
 
 
 def _raw_framework(directory: Path) -> IngestError:
     mindspore = directory.name.endswith("_ascend_ms")
-    text = Message.of("formats.raw_data_not_analysed_yet", {"tool": 'MindSpore' if mindspore else 'torch_npu'})
     profs = _profs(directory)
     if not profs:
-        text += ", without a PROF directory: nothing of the device is in it"
+        name = "formats.raw_data_without_prof_directory"
     elif any(map(prof_dir.interrupted, profs)) or not rankdir.stopped(directory):
-        text += ", of a collection that did not stop in order"
-    command = commands.analyse(directory)
+        name = "formats.raw_data_that_did_not_stop"
+    else:
+        name = "formats.raw_data_not_analysed_yet"
+    text = Message(name, {"tool": "MindSpore" if mindspore else "torch_npu"})
+    told = [text, _on_host(commands.analyse(directory)), *_log_said(directory)]
     kind = "raw_mindspore" if mindspore else "raw_torch_npu"
-    return IngestError(kind, f"{text}; on the NPU host run {command}{_log_said(directory)}", str(directory))
+    return IngestError(kind, joined(told), str(directory))
 
 
 def _without_framework(directory: Path) -> IngestError:
@@ -85,19 +85,24 @@ def _without_framework(directory: Path) -> IngestError:
     if profs:
         cut = prof_dir.interrupted(profs[0])
         command = commands.export(directory.name, profs[0].name, interrupted=cut)
-        text = Message.of("formats.raw_device_data_without_framework")
-        return IngestError("raw_msprof", f"{text}; on the NPU host run {command}", str(directory))
+        text = Message("formats.raw_device_data_without_framework")
+        return IngestError("raw_msprof", joined([text, _on_host(command)]), str(directory))
     if rankdir.info_file(directory):
-        text = Message.of("formats.profiler_left_its_settings_profiler")
+        text = Message("formats.profiler_left_its_settings_profiler")
     else:
-        text = Message.of("formats.profiler_left_no_data_in")
-    return IngestError("aborted", text + _log_said(directory), str(directory))
+        text = Message("formats.profiler_left_no_data_in")
+    return IngestError("aborted", joined([text, *_log_said(directory)]), str(directory))
 
 
 def _failed(root: Path) -> IngestError:
-    done = " (analyse.done is written also when it fails)" if (root / rankdir.OUTPUT / "analyse.done").exists() else ""
-    text = f"{rankdir.OUTPUT} holds nothing to load: the analysis failed{done}"
-    return IngestError("failed_analysis", f"{text}; {completeness.again(root)}{_log_said(root)}", str(root))
+    done = (root / rankdir.OUTPUT / "analyse.done").exists()
+    name = "formats.holds_nothing_analysis_failed_done" if done else "formats.holds_nothing_to_load_analysis"
+    text = Message(name, {"file": rankdir.OUTPUT})
+    return IngestError("failed_analysis", joined([text, completeness.again(root), *_log_said(root)]), str(root))
+
+
+def _on_host(command: str) -> Message:
+    return Message("refused.on_npu_host_run", {"command": command})
 
 
 def _profs(root: Path) -> list[Path]:

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from npulens.ingest.messages import Message
+
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Why = Annotated[str, Meta(max_length=2000)] | None
 Ns = Annotated[int, Meta(ge=0, le=2**60)]
@@ -217,21 +219,21 @@ class Manifest(Struct):
     command: list[str] = []
 
 
-def contradiction(figure: Figure, samples: dict[str, Samples]) -> str | None:
+def contradiction(figure: Figure, samples: dict[str, Samples]) -> Message | None:
     """Where a figure is not what its own numbers give; None where it is."""
     if isinstance(figure, Versus):
         mean = math.exp(sum(math.log(ratio) for ratio in figure.ratios) / max(1, len(figure.ratios)))
         fits = len(figure.ratios) == figure.pairs and math.isclose(mean, figure.ratio, rel_tol=1e-9)
-        return None if fits and figure.low <= figure.ratio <= figure.high else "its ratio is not that of its pairs"
+        return None if fits and figure.low <= figure.ratio <= figure.high else Message("formats.benchmark_ratio_differs")
     if not isinstance(figure, Latency) or not samples:
         return None
     if figure.series not in samples:
-        return "samples.json does not hold its samples"
+        return Message("formats.benchmark_lacks_samples")
     counted = sorted(samples[figure.series].ns[figure.steadiness.kept_from :])
     if len(counted) != figure.samples or not counted or [counted[0], counted[-1]] != [figure.min, figure.max]:
-        return "samples.json holds other samples"
+        return Message("formats.benchmark_other_samples")
     for each in figure.quantiles:
         place = max(1, min(len(counted), math.ceil(each.level * len(counted) - 1e-9)))
         if counted[place - 1] != each.value:
-            return f"its P{100 * each.level:g} is not that of its samples"
+            return Message("formats.benchmark_quantile_differs", {"level": f"{100 * each.level:g}"})
     return None

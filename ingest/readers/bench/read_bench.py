@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, verbatim
 from npulens.ingest.readers import Claim
 from npulens.ingest.readers.bench.benchmark import Figure, Latency, Manifest, Samples, Versus, contradiction
 from npulens.ingest.tables import schema
@@ -61,24 +61,24 @@ def read(claim: Claim, draft: Draft) -> None:
     samples = _samples(next((path for path in claim.files if path.name == SAMPLES), None), draft)
     figures = list(_figures(manifest, draft))
     if not figures:
-        raise IngestError("empty", "the benchmark was ended before it had a figure", str(claim.root))
+        raise IngestError("empty", Message("formats.benchmark_ended_before_figure"), str(claim.root))
     for figure in figures:
         if wrong := contradiction(figure, samples):
             name = f"{figure.variant} {figure.dtype}"
-            raise IngestError("contradiction", f"the benchmark's figure of {name} is not to be trusted: {wrong}",
+            raise IngestError("contradiction", Message("formats.benchmark_figure_not_trusted", {"name": name, "why": wrong}),
                               str(claim.root))  # fmt: skip
     if manifest.status != "complete":
-        draft.partial(None, manifest.reason or "the benchmark did not come to its end")
+        draft.partial(None, verbatim(manifest.reason) if manifest.reason else Message("formats.benchmark_did_not_end"))
     _write(figures, samples, manifest, draft)
     _facts(manifest, draft)
     for table in schema.tables():
         if table not in ("run", "rank", "coverage", "device_time", "checked", "summary", "sample"):
-            draft.absent(table, "a benchmark holds figures and samples, no trace", f"{_TRACE} {manifest.workload}")
+            draft.absent(table, Message("formats.benchmark_holds_no_trace"), f"{_TRACE} {manifest.workload}")
 
 
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST[path.name]:
-        raise IngestError("too_large", Message.of("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path))
+        raise IngestError("too_large", Message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path))
     return path.read_bytes()
 
 
@@ -86,18 +86,18 @@ def _manifest(path: Path) -> Manifest:
     try:
         return msgspec.json.decode(_bytes(path), type=Manifest)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise IngestError("damaged", f"the manifest of a benchmark cannot be read: {error}", str(path)) from error
+        raise IngestError("damaged", Message("formats.benchmark_manifest_cannot_be_read", {"error": error}), str(path)) from error
 
 
 def _samples(path: Path | None, draft: Draft) -> dict[str, Samples]:
     """Every series by name; without the file the figures stand alone, and the run is partial."""
     if path is None:
-        draft.partial(None, "samples.json is missing: its figures cannot be made again")
+        draft.partial(None, Message("formats.benchmark_samples_missing"))
         return {}
     try:
         return msgspec.json.decode(_bytes(path), type=dict[str, Samples])
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        draft.partial(None, f"samples.json cannot be read: {error}")
+        draft.partial(None, Message("reading.cannot_be_read", {"file": "samples.json", "error": error}))
         return {}
 
 
@@ -109,8 +109,8 @@ def _figures(manifest: Manifest, draft: Draft) -> Iterator[Figure]:
         except (msgspec.MsgspecError, RecursionError, ValueError):
             lost += 1
     if lost:
-        draft.drop("summary", "figures of a benchmark that cannot be read", lost)
-        draft.partial(None, f"{lost} figures of the benchmark cannot be read")
+        draft.drop("summary", Message("formats.benchmark_figures_that_cannot"), lost)
+        draft.partial(None, Message("formats.benchmark_figures_cannot_be_read", {"n": lost}))
 
 
 def _write(figures: list[Figure], samples: dict[str, Samples], manifest: Manifest, draft: Draft) -> None:
@@ -118,13 +118,13 @@ def _write(figures: list[Figure], samples: dict[str, Samples], manifest: Manifes
     draft.provide("summary", "SELECT * FROM bench_figures")
     rows = pa.Table.from_batches([*_stamped(samples), *_told(manifest)], _SAMPLE)
     if not rows.num_rows:
-        draft.absent("sample", "no sample of the benchmark has its time of day")
+        draft.absent("sample", Message("formats.benchmark_samples_without_time"))
         return
     draft.table("bench_samples", rows)
     draft.provide("sample", "SELECT * FROM bench_samples")
     without = sum(len(each.ns) for each in samples.values() if not _timed(each))
     if without:
-        draft.note("sample", f"{without} samples of warm-ups and pairs have no time of day; they are in samples.json")
+        draft.note("sample", Message("formats.benchmark_warm_ups_without_time", {"n": without}))
 
 
 def _row(figure: Figure) -> dict[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers import Claim, Facts
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.cluster import files
@@ -19,7 +19,7 @@ from npulens.ingest.tables.draft import Draft
 
 TITLE = "msprof-analyze cluster sums"
 
-_NO_SPANS = Message.of("formats.spans_were_not_recorded_here")
+_NO_SPANS = Message("formats.spans_were_not_recorded_here")
 _HAVE = ("profiler_step", "summary", "comm_link", "parallel_group")
 
 
@@ -53,8 +53,8 @@ def read(claim: Claim, draft: Draft) -> None:
         tables.read(told, path)
     tables.provide()
     if not any((tables.steps, tables.sums, tables.links)):
-        why = "; ".join(reason for cover in draft.covers.values() for reason in cover.partial)
-        raise IngestError("empty", why or Message.of("formats.cluster_analysis_without_row_that"), str(claim.root))
+        why = [reason for cover in draft.covers.values() for reason in cover.partial]
+        raise IngestError("empty", joined(why or [Message("formats.cluster_analysis_without_row_that")]), str(claim.root))
     _tell(draft, tables)
 
 
@@ -66,13 +66,13 @@ def _tell(draft: Draft, tables: Tables) -> None:
     """No spans, no stamps; and the unit that was taken."""
     draft.fact("backend", "npu")
     draft.fact("clock", "none")
-    draft.partial(None, f"only sums of a cluster analysis; {_NO_SPANS}")
+    draft.partial(None, joined([Message("formats.only_sums_of_a_cluster_analysis"), _NO_SPANS]))
     for table, cover in draft.covers.items():
         if table not in _HAVE and cover.absent is None:
-            draft.absent(table, _NO_SPANS, Message.of("formats.rank_directories"))
+            draft.absent(table, _NO_SPANS, Message("formats.rank_directories"))
     if tables.steps:
-        draft.note("profiler_step", Message.of("formats.times_are_taken_as_us"))
+        draft.note("profiler_step", Message("formats.times_are_taken_as_us"))
     else:
-        draft.absent("profiler_step", Message.of("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
+        draft.absent("profiler_step", Message("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
     if not tables.links:
-        draft.absent("comm_link", Message.of("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")
+        draft.absent("comm_link", Message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, verbatim
 from npulens.ingest.readers.cluster import columns, documents, files
 from npulens.ingest.readers.sqlite import Database, Scan, Wanted
 from npulens.ingest.tables.draft import Draft
@@ -65,7 +65,8 @@ class Tables:
         try:
             readers[told](path)
         except (IngestError, OSError) as error:
-            self._draft.partial(into.get(told, "profiler_step"), str(error))
+            said = error.said() if isinstance(error, IngestError) else verbatim(error)
+            self._draft.partial(into.get(told, "profiler_step"), said)
         self._draft.advance(path.stat().st_size)
 
     def provide(self) -> None:
@@ -88,12 +89,12 @@ class Tables:
         if whose != self._rank or (whose is None and "rank" in row):
             if whose is None and self._lowest and any(row.values()):
                 stage = (row.get("type") or "").strip().lower() == "stage"
-                reason = Message.of("formats.rows_whole_stage_which_are") if stage else Message.of("formats.rows_without_rank")
+                reason = Message("formats.rows_whole_stage_which_are") if stage else Message("formats.rows_without_rank")
                 self._draft.drop("profiler_step", reason)
             return
         times = {name: columns.ns(row.get(name)) for name in columns.TIMES}
         if all(value is None for value in times.values()):
-            self._draft.drop("profiler_step", Message.of("formats.rows_without_single_time"))
+            self._draft.drop("profiler_step", Message("formats.rows_without_single_time"))
             return
         step = columns.step_of(row)
         if source.startswith(("cluster_time_summary", "ClusterTimeSummary")) and step in self._known:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from npulens.ingest.events import NULL, Batch
+from npulens.ingest.events import NULL, Batch, lost_by
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import merged
 from npulens.ingest.readers.kineto.columns import (  # fmt: skip
@@ -61,7 +61,7 @@ class Spools:
         self._used: NDArray[np.uint8] = np.ones(1, np.uint8)  # by code + 1: met as more than the id of a flow
         self._mine: NDArray[np.bool_] = np.zeros(1, bool)  # by code + 1: the process is one of the rank that is meant
         self.lanes = Lanes()
-        self.lost: Counter[str] = Counter()
+        self.lost: Counter[Message] = Counter()
         self.seen: set[str] = set()  # argument keys met
         self.unheld = 0  # memory and metadata events with arguments that no table has a place for
         self.rows: Counter[str] = Counter()  # rows per raw table
@@ -70,7 +70,7 @@ class Spools:
 
     def add(self, batch: Batch) -> None:
         """Part one batch."""
-        self.lost.update(batch.bad)
+        self.lost.update({lost_by(reason): times for reason, times in batch.bad.items()})
         first, texts = batch.new_strings
         if len(texts):
             self._learn(first, texts)
@@ -172,13 +172,13 @@ class _Parting:
         batch, lost = self._batch, self._to.lost
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
-            lost[Message.of("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else Message.of("reading.event_without_ph")] += int(counts[code])
+            lost[Message("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else Message("reading.event_without_ph")] += int(counts[code])
         for reason, mask in (
-            (Message.of("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
-            (Message.of("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
-            (Message.of("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
-            ("no duration", complete & timed & (batch.dur == NULL)),
-            ("negative duration", complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
+            (Message("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
+            (Message("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
+            (Message("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
+            (Message("reading.no_duration"), complete & timed & (batch.dur == NULL)),
+            (Message("reading.negative_duration"), complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
         ):
             if mask.any():
                 lost[reason] += int(mask.sum())

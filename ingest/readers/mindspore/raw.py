@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 #: hwts.log.data.45.dev.profiler_default_tag.1.slice_0, Framework.host.vm.point.1.slice_0, host_start.log.1 ...
 _RAW = re.compile(
     r"^(?:(?:hwts\.log\.data|training_trace|aicore|DATA_PREPROCESS|Framework|l2_cache|runtime|ts_track|adda|hccl)\..*"
     r"\.slice_\d+(?:\.done)?|host_start\.log(?:\.\d+)?|dev_start\.log(?:\.\d+)?)$"
 )
-_WHAT = (
-    "{} of MindSpore's older profiler, not analysed yet: let the job that recorded them call `Profiler.analyse()`, "
-    "then load the directory with timeline_display_*.json and step_trace_raw_*_detail_time.csv"
-)
+_SLICES, _SLICE = "formats.raw_slices_of_mindspore", "formats.raw_slice_of_mindspore"
 
 
 def is_raw(name: str) -> bool:
@@ -30,9 +28,9 @@ def directory(entry: Path, children: Iterable[str]) -> IngestError | None:
     slices = sum(map(is_raw, children))
     if not slices or any(map(is_raw, os.listdir(entry.parent))):
         return None
-    return IngestError("raw_mindspore", _WHAT.format(f"raw slices ({slices} files)"), str(entry))
+    return IngestError("raw_mindspore", Message(_SLICES, {"n": slices}), str(entry))
 
 
 def file(entry: Path) -> IngestError | None:
     """The refusal of one such slice that was given alone."""
-    return IngestError("raw_mindspore", _WHAT.format("a raw slice"), str(entry)) if is_raw(entry.name) else None
+    return IngestError("raw_mindspore", Message(_SLICE), str(entry)) if is_raw(entry.name) else None

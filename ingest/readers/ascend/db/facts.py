@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, at_level
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, wanted
 from npulens.ingest.tables.draft import Draft
@@ -141,35 +141,34 @@ def _say_groups(draft: Draft, root: Path, found: Groups) -> None:
 def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
     """Say what is absent, and the torch_npu setting that records it."""
     level1, level = "profiler_level=Level1", rankdir.level(root)
-    at = f" at {level}" if level else ""
     for table, sources, reason, setting in (
-        ("kernel", ("TASK",), Message.of("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
-        ("host_op", ("PYTORCH_API",), Message.of("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
-        ("link", ("CANN_API",), f"no CANN calls were recorded{at}", level1),
-        ("pmu", ("TASK_PMU_INFO",), f"no AI core counters were recorded{at}", f"{level1}, aic_metrics=PipeUtilization"),
-        ("stack", ("PYTORCH_CALLCHAINS",), Message.of("reading.no_call_stacks_were_recorded"), "with_stack=True"),
-        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), Message.of("reading.no_memory_was_recorded"), "profile_memory=True"),
-        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message.of("reading.no_memory_was_recorded"), "profile_memory=True"),
-        ("transfer", ("TASK",), Message.of("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("kernel", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("host_op", ("PYTORCH_API",), Message("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
+        ("link", ("CANN_API",), at_level(level, "reading.no_cann_calls_were_recorded"), level1),
+        ("pmu", ("TASK_PMU_INFO",), at_level(level, "reading.no_ai_core_counters_were"), f"{level1}, aic_metrics=PipeUtilization"),
+        ("stack", ("PYTORCH_CALLCHAINS",), Message("reading.no_call_stacks_were_recorded"), "with_stack=True"),
+        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        ("transfer", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         (
             "comm",
             ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK"),
-            Message.of("reading.no_device_tasks_were_recorded"),
+            Message("reading.no_device_tasks_were_recorded"),
             "activities=[CPU, NPU]",
         ),
-        ("step", ("STEP_TIME", "PYTORCH_API"), Message.of("reading.no_steps_were_marked"), "schedule=..., prof.step() after each step"),
+        ("step", ("STEP_TIME", "PYTORCH_API"), Message("reading.no_steps_were_marked"), Message("reading.after_each_step", {"setting": "schedule=..., prof.step()"})),
     ):
         if not any(rows[source] for source in sources):
             draft.absent(table, reason, setting)
     for table, source in (("comm_link", "CommAnalyzerMatrix"), ("profiler_step", "StepTraceTime")):
         if not rows[source]:
-            draft.absent(table, f"{source} of analysis.db is missing or empty{at}", level1)
-    _cover_parts(draft, rows, at)
-    draft.absent("l2_cache", Message.of("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
-    draft.absent("summary", Message.of("reading.db_export_does_not_hold_it"), "export_type=[Text]")
+            draft.absent(table, at_level(level, "reading.analysis_db_is_missing_or", {"source": source}), level1)
+    _cover_parts(draft, rows, level)
+    draft.absent("l2_cache", Message("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
+    draft.absent("summary", Message("reading.db_export_does_not_hold_it"), "export_type=[Text]")
 
 
-def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
+def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> None:
     """Tables that are there without some of their columns."""
     counts = draft.con.execute(
         "SELECT (SELECT count(*) FROM db_task WHERE kind = 'comm_task' AND source = 2 AND NOT helps), "
@@ -183,22 +182,22 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], at: str) -> None:
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]
         draft.partial(
-            "comm", Message.of("formats.communication_op_is_empty_beside", {"n": tasks})
+            "comm", Message("formats.communication_op_is_empty_beside", {"n": tasks})
         )
     if without_plane:
-        reason = f"{without_plane} communication tasks without plane, peer and size{at}"
+        reason = at_level(level, "reading.communication_tasks_without_plane_peer", {"n": without_plane})
         _lacks(draft, "comm", reason, "profiler_level=Level1")
     if kernels and not types:
-        reason = f"types, shapes and block counts of operators are not recorded{at}"
+        reason = at_level(level, "reading.types_shapes_and_block_counts")
         _lacks(draft, "kernel", reason, "profiler_level=Level1")
     if copies and not rows["MEMCPY_INFO"]:
-        reason = Message.of("reading.this_version_does_not_record")
+        reason = Message("reading.this_version_does_not_record")
         _lacks(draft, "transfer", reason, "profiler_level=Level2, export_type=[Text]")
     if operators and not shapes:
-        _lacks(draft, "host_op", Message.of("reading.input_shapes_and_types_were"), "record_shapes=True")
+        _lacks(draft, "host_op", Message("reading.input_shapes_and_types_were"), "record_shapes=True")
 
 
-def _lacks(draft: Draft, table: str, reason: str, setting: str) -> None:
+def _lacks(draft: Draft, table: str, reason: Message, setting: str) -> None:
     draft.partial(table, reason)
     draft.absent(table, reason, setting)
 

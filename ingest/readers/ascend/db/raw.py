@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, of_file
 from npulens.ingest.readers.ascend.db.tables import ADDED, API_TYPES, LOOKUPS, Raw
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.readers.sqlite import Database, Scan, wanted
@@ -33,7 +33,7 @@ class Texts:
     """Looks numbers up. ``damage`` holds sentences on what of the texts could not be had."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.damage = database, dict[str, None]()
+        self._database, self.damage = database, dict[Message, None]()
         self._known: dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]] = {}
 
     def of(self, table: str, numbers: pa.Array) -> pa.Array:
@@ -48,7 +48,7 @@ class Texts:
         found = texts.take(pa.array(at, mask=ids[at] != asked))
         if found.nbytes <= _BATCH_BYTES:
             return found
-        self.damage[Message.of("reading.long_texts_that_are_used", {"table": table, "letters": _SHORT})] = None
+        self.damage[Message("reading.long_texts_that_are_used", {"table": table, "letters": _SHORT})] = None
         return pc.utf8_slice_codeunits(found, 0, _SHORT)
 
     def _read(self, table: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
@@ -64,10 +64,10 @@ class Texts:
                 texts.append(pc.utf8_slice_codeunits(batch[column], 0, LONGEST))
                 size += texts[-1].nbytes
                 if size > _MAX_BYTES:
-                    self.damage[Message.of("reading.holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})] = None
+                    self.damage[Message("reading.holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})] = None
                     break
         if cut:
-            self.damage[Message.of("reading.texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})] = None
+            self.damage[Message("reading.texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})] = None
         if result.damage:
             self.damage[result.damage] = None
         if table == "ENUM_API_TYPE":
@@ -95,9 +95,9 @@ def spool(database: Database | None, tables: Mapping[str, Raw], draft: Draft, to
                 for table in _gathered(_texted(batch, raw, texts, schema) for batch in batches):
                     spooled.write(table)
         for column, bad in result.bad.items():
-            draft.drop(raw.into, f"values of {name}.{column} that are no numbers", bad)
+            draft.drop(raw.into, Message("reading.values_that_are_no_numbers", {"column": f"{name}.{column}"}), bad)
         if database and result.damage:
-            draft.partial(raw.into, f"{database.path.name}: {result.damage}")
+            draft.partial(raw.into, of_file(database.path, result.damage))
         rows[name] = result.rows
         draft.advance(total_bytes // len(tables))
     for damage in texts.damage if texts else ():
@@ -133,7 +133,7 @@ def count_unread(database: Database, tables: Mapping[str, Raw], draft: Draft) ->
     read = {name for raw in tables.values() for name in raw.names} | set(LOOKUPS)
     for table in sorted(set(database.tables) - read):
         if not ADDED.match(table):
-            draft.drop("arg", Message.of("reading.rows_table_which_has_no", {"table": table}), database.count(table))
+            draft.drop("arg", Message("reading.rows_table_which_has_no", {"table": table}), database.count(table))
 
 
 def keep_device(draft: Draft, tables: Mapping[str, Raw], device: int) -> None:

@@ -71,7 +71,7 @@ def _analysis(draft: Draft) -> None:
         WHERE o.ts >= a.start_ns - {_NEAR_NS} ORDER BY o.row, a.step""",
     )
     left = count(draft, "SELECT (SELECT count(*) FROM analysed) - (SELECT count(*) FROM op_analysed)")
-    draft.drop("comm", Message.of("reading.analysis_operator_that_is_not"), left)
+    draft.drop("comm", Message("reading.analysis_operator_that_is_not"), left)
 
 
 def _op_groups(draft: Draft, groups: Mapping[str, str]) -> None:
@@ -119,7 +119,7 @@ def _peers(draft: Draft, ranks: Mapping[str, tuple[int, ...]]) -> None:
     if guessed:
         draft.note(
             "comm",
-            Message.of("reading.ranks_group_are_listed_nowhere"),
+            Message("reading.ranks_group_are_listed_nowhere"),
         )
 
 

@@ -42,7 +42,7 @@ _MATRIX = pa.schema(
 #: Text that is not UTF-8 and numbers beyond what Decimal takes come as errors of their own.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, ArithmeticError, RecursionError)
 _Raws = dict[str, msgspec.Raw]
-_Bad = Callable[[str], None]
+_Bad = Callable[[Message], None]
 
 
 class _Operator(msgspec.Struct):
@@ -55,7 +55,7 @@ def read_operators(path: Path | None, draft: Draft) -> None:
     decoder = msgspec.json.Decoder(_Operator, float_hook=Decimal)
     rows = []
 
-    def bad(reason: str) -> None:
+    def bad(reason: Message) -> None:
         draft.drop("comm", reason)
 
     for step, scope, key, raw in _entries(path, draft, "comm", bad):
@@ -65,7 +65,7 @@ def read_operators(path: Path | None, draft: Draft) -> None:
         try:
             told = decoder.decode(raw)
         except _UNREADABLE:
-            bad(Message.of("reading.operator_communication_json_that_is"))
+            bad(Message("reading.operator_communication_json_that_is"))
             continue
         bandwidth = bytes(told.bandwidth).decode("utf-8", "replace")
         rows.append(
@@ -81,7 +81,7 @@ def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> N
     decoder = msgspec.json.Decoder(dict[str, dict[str, Any]], float_hook=Decimal)
     rows = []
 
-    def bad(reason: str) -> None:
+    def bad(reason: Message) -> None:
         draft.drop("comm_link", reason)
 
     for step, scope, key, raw in _entries(path, draft, "comm_link", bad):
@@ -89,7 +89,7 @@ def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> N
         try:
             links = decoder.decode(raw)
         except _UNREADABLE:
-            bad(Message.of("reading.entry_communication_matrix_json_that"))
+            bad(Message("reading.entry_communication_matrix_json_that"))
             continue
         for pair, told in links.items():
             src, _, dst = pair.partition("-")
@@ -114,11 +114,11 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            return draft.partial(table, Message.of("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20}))
+            return draft.partial(table, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20}))
         steps = msgspec.json.decode(path.read_bytes(), type=_Raws)
         draft.advance(size)
     except (*_UNREADABLE, OSError) as error:
-        return draft.partial(table, Message.of("reading.cannot_be_read", {"file": path.name, "error": error}))
+        return draft.partial(table, Message("reading.cannot_be_read", {"file": path.name, "error": error}))
     for step, raw_scopes in steps.items():
         try:
             scopes = msgspec.json.decode(raw_scopes, type=_Raws)
@@ -126,7 +126,7 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
                 for key, raw in msgspec.json.decode(raw_entries, type=_Raws).items():
                     yield step, scope, key, raw
         except _UNREADABLE:
-            bad(Message.of("reading.part_that_is_not_understood", {"file": path.name}))
+            bad(Message("reading.part_that_is_not_understood", {"file": path.name}))
 
 
 def _decimal(value: object) -> Decimal | None:

@@ -131,12 +131,12 @@ def _steps(draft: Draft) -> None:
         draft.provide("step", "FROM step_engine")
     elif count(draft, "SELECT count(*) FROM step_iteration"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step_trace' AS source FROM step_iteration")
-        draft.note("step", Message.of("formats.no_profilerstep_marks_steps_are"))
+        draft.note("step", Message("formats.no_profilerstep_marks_steps_are"))
     elif count(draft, "SELECT count(*) FROM step_device"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")
-        draft.note("step", Message.of("reading.no_profilerstep_marks_steps_are"))
+        draft.note("step", Message("reading.no_profilerstep_marks_steps_are"))
     else:
-        draft.absent("step", Message.of("reading.nothing_marks_steps"), "prof.step() after each step")
+        draft.absent("step", Message("reading.nothing_marks_steps"), "prof.step() after each step")
 
 
 def _iterations(draft: Draft) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events import NULL, Batch, Column, scan
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, of_file
 from npulens.ingest.tables.draft import Draft, Spool
 
 #: Key in the file -> type for the scanner, name of ours, by the shape of event that carries it.
@@ -114,10 +114,10 @@ class Pass:
     rows: int = 0  # numbers given to events so far
     codes: int = 0  # string codes given so far
     spans: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
+    lost: Counter[Message] = field(default_factory=Counter)
     repeated: int = 0
     named: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1 << 16, bool))  # codes to be looked up often
-    damage: list[str] = field(default_factory=list)
+    damage: list[Message] = field(default_factory=list)
 
 
 def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
@@ -131,7 +131,7 @@ def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
         try:
             _read(path, draft, spools, done)
         except IngestError as error:
-            done.damage.append(str(error))
+            done.damage.append(error.said())
     for spool in spools.values():
         spool.close()
     shapes = (f"SELECT *, '{name[2:]}' AS shape FROM {name}" for name in ("x_host", "x_hardware", "x_comm"))
@@ -150,10 +150,12 @@ def _read(path: Path, draft: Draft, spools: Mapping[str, Spool], done: Pass) -> 
         done.rows = first_row + batch.row + batch.n + sum(batch.bad.values())
         draft.advance(events.file_bytes - read)
         read = events.file_bytes
-    done.lost.update(events.bad)
+    done.lost.update(events.lost())
     if events.truncated:
-        lost = f", {events.bytes_lost} bytes lost" if events.bytes_lost else ""
-        done.damage.append(f"{path.name}: {events.truncated}{lost}")
+        cut = events.truncated
+        if events.bytes_lost:
+            cut = Message("reading.bytes_lost", {"reason": cut, "n": events.bytes_lost})
+        done.damage.append(of_file(path, cut))
 
 
 def _columns() -> list[Column]:
@@ -234,12 +236,12 @@ class _Split:
         batch, lost = self.batch, self.done.lost
         known = self.shaped | np.isin(batch.ph, [_COUNTER, _META, *_FLOWS])
         for letter, count in zip(*np.unique(batch.ph[~known], return_counts=True), strict=True):
-            lost[Message.of("reading.event_phase", {"code": f'{chr(letter)!r}'})] += int(count)
+            lost[Message("reading.event_phase", {"code": f'{chr(letter)!r}'})] += int(count)
         for reason, mask in (
-            (Message.of("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
-            ("no duration", self.shaped & self.stamped & (self.dur == NULL)),
-            (Message.of("reading.duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
-            ("negative duration", self.shaped & self.stamped & (self.dur < 0) & (self.dur != NULL)),
+            (Message("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
+            (Message("reading.no_duration"), self.shaped & self.stamped & (self.dur == NULL)),
+            (Message("reading.duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
+            (Message("reading.negative_duration"), self.shaped & self.stamped & (self.dur < 0) & (self.dur != NULL)),
         ):
             lost[reason] += int(mask.sum())
         self.done.spans += int(self.spans.sum())

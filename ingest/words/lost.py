@@ -1,0 +1,22 @@
+"""Why a scanner lost an element of a trace, by its own word for it; English, then Chinese."""
+
+from __future__ import annotations
+
+TEXT: dict[str, tuple[str, str]] = {
+    "syntax": ("syntax", "语法错误"),
+    "bad_utf_8": ("bad utf-8", "UTF-8 编码错误"),
+    "control_character": ("control character", "含控制字符"),
+    "bad_escape": ("bad escape", "转义错误"),
+    "bad_number": ("bad number", "数值错误"),
+    "number_overflow": ("number overflow", "数值溢出"),
+    "too_deep": ("too deep", "嵌套过深"),
+    "too_large": ("too large", "过大"),
+    "not_an_object": ("not an object", "不是对象"),
+    "empty_element": ("empty element", "空元素"),
+    "missing_comma": ("missing comma", "缺少逗号"),
+    "wrong_type": ("wrong type: {column}", "类型错误：{column}"),
+    "out_of_range": ("out of range: {column}", "超出范围：{column}"),
+    "trailing_data": ("trailing data", "末尾有多余数据"),
+    "second_traceEvents": ("second traceEvents", "重复的 traceEvents"),
+    "bad_header_value": ("bad header value", "头部值错误"),
+}

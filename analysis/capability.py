@@ -19,6 +19,7 @@ import numpy as np
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.run import Run
+from npulens.ingest.messages import Message, render, restored
 
 #: "Clean" needs evidence for this share of the time it speaks of.
 COVERED = 0.8
@@ -170,10 +171,10 @@ _COPY_TIME = (
 
 
 def _filled(table: str, column: str, where: str = "") -> str:
-    return _FILLED.format(
-        table=table, column=column, where=where and f"WHERE {where}", and_=where and f"AND {where}"
-    )
+    return _FILLED.format(table=table, column=column, where=where and f"WHERE {where}", and_=where and f"AND {where}")
 
+
+_DISTRIBUTED = Message("reading.torch_distributed_initialised_before_profiling")
 
 CAPABILITIES: tuple[Capability, ...] = (
     Capability("steps", ("the steps of the job", "训练步"), "step", None,
@@ -215,7 +216,7 @@ CAPABILITIES: tuple[Capability, ...] = (
                _OPERATOR_TIME.format(which="task_type IS NOT NULL AND coalesce(dst_local, dst_rank) IS NOT NULL")),
     Capability("groups", ("which ranks communicate with each other", "通信域的成员"), "parallel_group",
                _RECORDED + "'parallel_group' " + _NO_COLLECTIVE,
-               "torch.distributed, initialised before profiling", "torch.distributed, initialised before profiling"),
+               _DISTRIBUTED, _DISTRIBUTED),
     Capability("frequency", ("the clock of the AI cores", "AI Core 频率"), "sample",
                "SELECT DISTINCT rank FROM sample WHERE counter ILIKE '%freq%'", _LEVEL1, None, 1),
     Capability("gc", ("Python's garbage collections", "Python 垃圾回收"), "span",
@@ -247,9 +248,9 @@ class _Said:
 def capabilities(run: Run) -> dict[str, Has]:
     """What this run has of everything a detector may need."""
     coverage = {
-        (rank, table): _Said(status, reason, collect_with)
-        for rank, table, status, reason, collect_with in run.con.execute(
-            "SELECT rank, table_name, status, reason, collect_with FROM coverage"
+        (rank, table): _Said(status, restored(reason, said), restored(setting, phrase))
+        for rank, table, status, reason, said, setting, phrase in run.con.execute(
+            "SELECT rank, table_name, status, reason, said, collect_with, collect_said FROM coverage"
         ).fetchall()
     }
     made = {rank: (on_npu(backend, formats), level) for rank, backend, formats, level in run.con.execute(
@@ -299,7 +300,7 @@ def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> t
     if meant and said.reason and capability.table not in ("span", "stack"):
         if not npu and setting is None and said.collect_with is None:
             return said.reason, "torch.profiler 不采集此项", None
-        return said.reason, f"未采集（{said.reason}）", said.collect_with or setting
+        return said.reason, f"未采集（{render(said.reason, 'zh')}）", said.collect_with or setting
     if setting is None:
         return "torch.profiler does not record it", "torch.profiler 不采集此项", None
     return "it was not recorded", "未采集", setting

@@ -15,6 +15,7 @@ from typing import Any
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
+from npulens.ingest.messages import render, restored
 
 Pair = tuple[str, str]
 #: name, what it is, points, share
@@ -54,7 +55,8 @@ def facts(run: Run) -> Facts:
     """One pass over each table."""
     one = run.con.execute
     ((events, dropped),) = one("SELECT coalesce(sum(events), 0), coalesce(sum(dropped), 0) FROM rank").fetchall()
-    partial = one("SELECT rank, reason FROM rank WHERE status <> 'complete' ORDER BY rank").fetchall()
+    told = one("SELECT rank, reason, said FROM rank WHERE status <> 'complete' ORDER BY rank").fetchall()
+    partial = [(rank, restored(reason, said)) for rank, reason, said in told]
     ((tasks, linked),) = one(
         "SELECT count(*), coalesce(sum((s.span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd'))::BIGINT), "
         f"0) FROM span s WHERE kind IN {_LAUNCHED}"
@@ -119,7 +121,9 @@ def doubts(run: Run) -> tuple[Doubt, ...]:
 
 def _files(found: Facts) -> Iterator[Doubt]:
     for rank, reason in found.partial:
-        yield Doubt("partial", (f"rank {rank} is incomplete: {reason}", f"rank {rank} 的数据不完整：{reason}"))
+        yield Doubt(
+            "partial", (f"rank {rank} is incomplete: {reason}", f"rank {rank} 的数据不完整：{render(reason, 'zh')}")
+        )
     if found.dropped:
         dropped = f"{found.dropped:,} of {found.events + found.dropped:,}"
         yield Doubt("dropped", (

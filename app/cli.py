@@ -16,6 +16,7 @@ import click
 
 from npulens.app import commands
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import as_data
 
 
 class Verbs(click.Group):
@@ -44,7 +45,7 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except IngestError as error:
             if "--json" in sys.argv:
-                click.echo(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
+                click.echo(json.dumps({"error": error.as_dict(), "said": as_data(error.said())}, ensure_ascii=False))
             click.echo(f"npulens: {error}", err=True)
             ctx.exit(2)
 

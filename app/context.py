@@ -27,7 +27,7 @@ from npulens.app import run_check
 from npulens.app.charts import style
 from npulens.app.report.subject import Subject, subject
 from npulens.app.text import i18n
-from npulens.app.text.translate import said
+from npulens.ingest.messages import render
 from npulens.ingest.store import runs as store
 from npulens.ingest.store.runs import RunInfo
 
@@ -144,7 +144,9 @@ def coverage(ctx: Context) -> list[store.CoverageRow]:
     if ctx.lang == "en":
         return rows
     return [
-        replace(row, reason=said(ctx.lang, row.reason) or None, collect_with=said(ctx.lang, row.collect_with) or None)
+        replace(
+            row, reason=render(row.reason, ctx.lang) or None, collect_with=render(row.collect_with, ctx.lang) or None
+        )
         for row in rows
     ]
 
@@ -238,9 +240,7 @@ def limits_in_force(detector: Detector) -> Limits:
     return overridden(detector.limits(), run_check.settings(None).limits_of(detector.name), FILE)
 
 
-def judged_with(
-    ctx: Context, detector: Detector, changed: Mapping[str, float]
-) -> tuple[tuple[Finding, ...], Outcome]:
+def judged_with(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> tuple[tuple[Finding, ...], Outcome]:
     """What a detector says of the chosen run with some of its limits moved."""
     held = _bench_of(str(ctx.store), ctx.run.run_id if ctx.run else "")
     return held.judge(detector, changed, run_check.settings(None))

@@ -46,7 +46,9 @@ def ready(chosen_settings: Settings, only: Iterable[str] | None = None) -> tuple
             overridden(known[name].limits(), values, f"{FILE}: limits.{name}")
         return chosen(detectors(chosen_settings), only)
     except _BROKEN as error:
-        raise IngestError("settings", verbatim(f"{type(error).__name__}: {error}" if _foreign(error) else error)) from error
+        raise IngestError(
+            "settings", verbatim(f"{type(error).__name__}: {error}" if _foreign(error) else error)
+        ) from error
 
 
 def _foreign(error: BaseException) -> bool:

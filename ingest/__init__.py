@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading.beside import process
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, as_data, loaded
 from npulens.ingest.store.place import default_dir
 
 __all__ = ["FileFate", "IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
@@ -58,7 +58,7 @@ class LoadedRun:
         """The keys that `npulens load --json` promises."""
         row = {name: getattr(self, name) for name in self.__dataclass_fields__}
         row.update(formats=list(self.formats), ranks=list(self.ranks), coverage=list(self.coverage))
-        row["warnings"] = list(self.warnings)
+        row.update(warnings=list(self.warnings), said=as_data(self.reason))
         if self.error is None:
             del row["error"]
         return row
@@ -122,7 +122,7 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
             worker.ask.close()
             answer: dict[str, Any] = {}
             for line in worker.answers:
-                answer = json.loads(line)
+                answer = loaded(line)
                 if progress is not None and "stage" in answer:
                     progress(Progress(**answer))
         complaints.seek(0)
@@ -131,10 +131,11 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
         raise IngestError(**answer["error"])
     if "result" not in answer:
         if any(sign in complaint for sign in _NO_MEMORY):
-            raise IngestError(
-                "memory", Message("archives.there_is_not_enough_memory")
-            )
-        text = Message("refused.loading_process_ended_with_status", {"status": worker.returncode, "error": complaint.strip()[-400:]})
+            raise IngestError("memory", Message("archives.there_is_not_enough_memory"))
+        text = Message(
+            "refused.loading_process_ended_with_status",
+            {"status": worker.returncode, "error": complaint.strip()[-400:]},
+        )
         raise IngestError("crashed", text)
     return answer
 

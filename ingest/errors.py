@@ -6,7 +6,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from npulens.ingest.messages import Message, one_line, printable
+from npulens.ingest.messages import Message
 
 
 @dataclass
@@ -22,9 +22,7 @@ class IngestError(Exception):
     offset: int | None = None
 
     def __str__(self) -> str:
-        at = f" at byte {self.offset}" if self.offset is not None else ""
-        message = one_line(self.message, 1000)
-        return f"{message} ({printable(self.path)}{at})" if self.path else message
+        return str(self.said())
 
     def said(self) -> Message:
         """What and where."""
@@ -36,7 +34,7 @@ class IngestError(Exception):
         return Message("reading.in_path_at_byte", {**where, "offset": self.offset})
 
     def as_dict(self) -> dict[str, str | int | None]:
-        return {"kind": self.kind, "message": str(self), "path": self.path, "offset": self.offset}
+        return {"kind": self.kind, "message": self.said(), "path": self.path, "offset": self.offset}
 
 
 #: What the system says where a file cannot grow any more -> what that is called and what to do.

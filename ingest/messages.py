@@ -83,9 +83,9 @@ def at_level(level: str | None, key: str, values: Values = _NOTHING) -> Message:
     return Message(f"{key}_at", {**values, "level": level}) if level else Message(key, values)
 
 
-def dumped(data: object) -> str:
+def dumped(data: object, indent: int | None = None) -> str:
     """As JSON, in which messages keep their names and values."""
-    return json.dumps(_unfolded(data))
+    return json.dumps(as_data(data), indent=indent)
 
 
 def loaded(text: str | bytes) -> Any:
@@ -93,9 +93,23 @@ def loaded(text: str | bytes) -> Any:
     return json.loads(text, object_hook=_folded)
 
 
-def render(said: str, lang: str) -> str:
+def stored(said: object) -> str | None:
+    """What a table keeps beside an English text: its messages as data."""
+    return None if said is None else dumped(said)
+
+
+def restored(english: str | None, data: str | None) -> str | None:
+    """The message behind an English text of a table; the text alone where the data does not say the same."""
+    try:
+        found = None if data is None else loaded(data)
+    except (ValueError, RecursionError):
+        return english
+    return found if isinstance(found, Message) and found == english else english
+
+
+def render(said: str | None, lang: str) -> str:
     """A message in a language; other words as they are."""
-    return _filled(said.key, said.values, lang) if isinstance(said, Message) else said
+    return "" if said is None else _filled(said.key, said.values, lang) if isinstance(said, Message) else said
 
 
 @cache
@@ -125,16 +139,20 @@ def _kept(value: object) -> object:
     return tuple(map(_kept, value)) if isinstance(value, tuple | list) else one_line(str(value))
 
 
-def _unfolded(data: object) -> object:
+def as_data(data: object) -> object:
+    """What plain JSON holds of it: messages as objects of name and values."""
     if isinstance(data, Message):
-        return {_SAID: data.key, _VALUES: _unfolded(data.values)}
+        return {_SAID: data.key, _VALUES: as_data(data.values)}
     if isinstance(data, Mapping):
-        return {name: _unfolded(value) for name, value in data.items()}
-    return [_unfolded(each) for each in data] if isinstance(data, list | tuple) else data
+        return {name: as_data(value) for name, value in data.items()}
+    return [as_data(each) for each in data] if isinstance(data, list | tuple) else data
 
 
 def _folded(found: dict[str, Any]) -> Any:
     if found.keys() != {_SAID, _VALUES}:
         return found
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in found[_VALUES].items()}
-    return Message(found[_SAID], values)
+    try:
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in found[_VALUES].items()}
+        return Message(found[_SAID], values)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{found[_SAID]!r} is no message of this version") from error

@@ -29,19 +29,28 @@ _SWITCHES = ("cold", "throughput", "batch_curve", "sweep", "quick")
 @click.option("--backend", type=click.Choice(["npu", "cuda", "mps", "cpu"]), help="[the first that is there]")
 @click.option("--seed", type=click.IntRange(0), help="Of the numbers that are computed with.  [0]")
 @click.option("--pairs", type=click.IntRange(2), help="Interleaved pairs of a comparison.  [10]")
-@click.option("--time-budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-              help="How long it may measure, compiling not counted.  [120]")
+@click.option(
+    "--time-budget",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="How long it may measure, compiling not counted.  [120]",
+)
 @click.option("--cold", is_flag=True, help="Also with caches that hold nothing of the inputs.")
 @click.option("--throughput", is_flag=True, help="Also steps per second with a bounded queue.")
 @click.option("--in-flight", type=click.IntRange(1), help="Bound of that queue.  [8]")
 @click.option("--batch-curve", is_flag=True, help="Also batches 1, 2, 4 ... until memory or time is out.")
-@click.option("--slo-ms", type=click.FloatRange(0, min_open=True),
-              help="Latency objective at P99 of the batch curve.")
+@click.option("--slo-ms", type=click.FloatRange(0, min_open=True), help="Latency objective at P99 of the batch curve.")
 @click.option("--concurrency", type=click.IntRange(2), metavar="N", help="Also N streams, threads, processes at once.")
 @click.option("--sweep", is_flag=True, help="Also every shape, and the extremes that kernels forget.")
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: to see that it works, not to tell much.")
-@click.option("-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
-              help="Where the result goes: a directory [./bench-WORKLOAD-TIME]; also FILE.json, FILE.csv, FILE.html.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Where the result goes: a directory [./bench-WORKLOAD-TIME]; also FILE.json, FILE.csv, FILE.html.",
+)
 @click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
 @store_option
 @json_option

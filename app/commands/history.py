@@ -33,7 +33,9 @@ def command(identity: str | None, metric: str | None, store: Path, as_json: bool
     key = None if identity is None else _key(store, identity)
     found = judged(store, key, metric)
     if key is not None and metric is not None and not found:
-        text = Message("commands.was_never_measured", {"metric": repr(metric), "known": ", ".join(history.metrics(store, key))})
+        text = Message(
+            "commands.was_never_measured", {"metric": repr(metric), "known": ", ".join(history.metrics(store, key))}
+        )
         raise IngestError("unknown_metric", text)
     if as_json:
         print_json({"series": [row(each, metric is not None) for each in found]})

@@ -65,7 +65,9 @@ def command(
             work = Work(config, path, store, home, which, facts, _quiet if as_json else _progress, only is None)
             night = _finished(work, shown, redact or config.night.redact)
     except OSError as error:
-        raise IngestError("nightly", Message("commands.night_cannot_go_on", {"error": error.strerror or error}), error.filename) from error
+        raise IngestError(
+            "nightly", Message("commands.night_cannot_go_on", {"error": error.strerror or error}), error.filename
+        ) from error
     spoken = "zh" if shown == "zh" else "en"
     said = notify.tell(config.notify, night, spoken, work.folder / leave.HTML) if tells else []
     if as_json:

@@ -40,7 +40,11 @@ def command(
     """Write what `check` says of each RUN into a file, with charts, evidence, thresholds and definitions."""
     writer = WRITERS.get(target.suffix.lower())
     if writer is None:
-        raise IngestError("report", Message("commands.file_must_end_in", {"known": ", ".join(WRITERS), "suffix": repr(target.suffix)}), str(target))
+        raise IngestError(
+            "report",
+            Message("commands.file_must_end_in", {"known": ", ".join(WRITERS), "suffix": repr(target.suffix)}),
+            str(target),
+        )
     from npulens.app.report.subject import subject
 
     settings = run_check.settings(config)
@@ -52,7 +56,9 @@ def command(
     try:
         target.write_text(text, "utf-8")
     except OSError as error:
-        raise IngestError("report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)) from error
+        raise IngestError(
+            "report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)
+        ) from error
     if as_json:
         print_json({"files": [str(target)], "runs": [one.check.run_id for one in subjects]})
     else:

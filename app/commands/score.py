@@ -69,7 +69,9 @@ def scored_case(directory: Path) -> Case:
     try:
         truth = json.loads((directory / TRUTH).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise IngestError("bad_truth", Message("reading.cannot_be_read", {"file": TRUTH, "error": error}), str(directory)) from error
+        raise IngestError(
+            "bad_truth", Message("reading.cannot_be_read", {"file": TRUTH, "error": error}), str(directory)
+        ) from error
     captures = [path for path in sorted(directory.iterdir()) if path.name != TRUTH]
     with tempfile.TemporaryDirectory(prefix="npulens-score-") as store:
         report = ingest.load(captures, Path(store))

@@ -26,6 +26,7 @@ from npulens.app.intake import invitations
 from npulens.app.intake.drop_folders import Grant, discard
 from npulens.app.intake.invitations import Ticket
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import loaded
 from npulens.ingest.store import notes
 
 AT_ONCE = 2  # loads that run side by side on one server; more wait their turn
@@ -104,7 +105,7 @@ class Load:
             self._ended = self._said()
             self._ended = self._named(self._ended)
         except (OSError, sqlite3.Error, IngestError) as error:  # the disk is full, the store is gone
-            self._ended = self._ended or Outcome((), str(error))
+            self._ended = self._ended or Outcome((), error.said() if isinstance(error, IngestError) else str(error))
         finally:
             discard(self.grant)
             self._answer.unlink(missing_ok=True)
@@ -205,9 +206,8 @@ def _spare() -> subprocess.Popen[bytes]:
 def _outcome(answer: Path, log: Path, status: int, folder: str) -> Outcome:
     """What the child said; the folder it read from is nobody's business and is taken out of every text."""
     try:
-        report = json.loads(answer.read_text("utf-8").replace(folder, ""))
-        error = report.get("error")
-        return Outcome(tuple(report.get("runs", ())), str(error["message"]) if error else None)
+        report = loaded(answer.read_text("utf-8").replace(folder, ""))
+        return Outcome(tuple(report.get("runs", ())), report["said"] if "error" in report else None)
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         plain = [line for line in _tail(log).splitlines() if line.strip() and not line.startswith("{")]
         return Outcome((), plain[-1].replace(folder, "") if plain else f"exit status {status}")

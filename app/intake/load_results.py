@@ -10,7 +10,7 @@ import streamlit as st
 from npulens.app.context import Context
 from npulens.app.intake.load_queue import Outcome
 from npulens.app.text import i18n, wording
-from npulens.app.text.translate import said
+from npulens.ingest.messages import render
 
 _MOST_LINES = 12
 
@@ -26,7 +26,7 @@ def lines(ctx: Context, name: str, outcome: Outcome) -> list[str]:
     name = wording.plain(name)
     told = []
     if outcome.error:
-        told.append(ctx.say("upload.failed", {"name": name, "reason": said(ctx.lang, wording.plain(outcome.error))}))
+        told.append(ctx.say("upload.failed", {"name": name, "reason": wording.plain(render(outcome.error, ctx.lang))}))
     for run in outcome.runs[:_MOST_LINES]:
         called = wording.plain(str(run.get("label") or name))
         if run.get("run_id") is None:
@@ -46,7 +46,7 @@ def _refused(ctx: Context, name: str, run: Mapping[str, Any]) -> list[str]:
     error: Mapping[str, Any] = run.get("error") or {}
     kind = str(error.get("kind") or "")
     what = wording.plain(str(error.get("path") or name))
-    message = said(ctx.lang, wording.plain(str(error.get("message") or run.get("reason") or "")))
+    message = wording.plain(render(run.get("said") or str(error.get("message") or run.get("reason") or ""), ctx.lang))
     if not i18n.known(f"upload.kind_{kind}"):
         return [ctx.say("upload.refused", {"name": name, "reason": message})]
     told = [ctx.say("upload.refused", {"name": what, "reason": ctx.say(f"upload.kind_{kind}")})]

@@ -123,7 +123,9 @@ def read(path: Path) -> Config:
         known = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else Message("commands.no_utf_8_text")
-        raise IngestError("nightly_config", Message("commands.cannot_read_the_configuration", {"why": why}), str(path)) from error
+        raise IngestError(
+            "nightly_config", Message("commands.cannot_read_the_configuration", {"why": why}), str(path)
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise IngestError("nightly_config", Message("commands.this_is_no_toml", {"error": error}), str(path)) from error
     try:

@@ -7,7 +7,7 @@ import streamlit as st
 from npulens.app.context import Context
 from npulens.app.panels import run_list
 from npulens.app.text import i18n
-from npulens.app.text.translate import said
+from npulens.ingest.messages import render
 from npulens.ingest.store.runs import RunInfo
 
 
@@ -27,7 +27,7 @@ def show(ctx: Context, run: RunInfo) -> None:
             st.text(ctx.say("runs.missing_ranks", values))
         if run.status == "partial":
             key = "runs.partial_because" if run.reason else "runs.partial_unsaid"
-            st.text("◐ " + ctx.say(key, {"reason": said(ctx.lang, run.reason)}))
+            st.text("◐ " + ctx.say(key, {"reason": render(run.reason, ctx.lang)}))
 
 
 def what(ctx: Context, run: RunInfo) -> str:

@@ -34,7 +34,9 @@ def write(store: Path, run_id: str, target: Path) -> None:
     try:
         target.write_text(text, "utf-8")
     except OSError as error:
-        raise IngestError("report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)) from error
+        raise IngestError(
+            "report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)
+        ) from error
 
 
 def as_csv(found: look.Bench) -> str:

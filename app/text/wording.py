@@ -15,7 +15,8 @@ from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.quality import Missing
 from npulens.analysis.say import ONCE, duration, number
 from npulens.app.text.i18n import known, ranges, say
-from npulens.app.text.translate import said
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import render
 
 Pair = tuple[str, str]
 _MOST_LACKS = 3  # things a quality line names before it says how many more there are
@@ -116,18 +117,12 @@ def not_looked_for(check: Check, lang: str) -> str | None:
 
 
 def as_dict(check: Check, lang: str) -> dict[str, Any]:
-    """What `npulens check --json` promises; reasons that quote reading, which speaks English only, are translated."""
-    found = check.as_dict(lang)
-    for outcome in found["outcomes"]:
-        if outcome["outcome"] == "not_measured":
-            outcome["reason"] = said(lang, outcome["reason"])
-    for missing in found["quality"]["missing"]:
-        missing["why"] = said(lang, missing["why"])
-    return found
+    """What `npulens check --json` promises."""
+    return check.as_dict(lang)
 
 
 def reason(outcome: Outcome, lang: str) -> str:
-    return said(lang, plain(outcome.reason_zh if lang == "zh" else outcome.reason))
+    return plain(outcome.reason_zh if lang == "zh" else outcome.reason)
 
 
 def unmeasured(outcome: Outcome, lang: str) -> str:
@@ -140,17 +135,17 @@ def remedy(setting: str | None, lang: str) -> str:
     """What would record something that is not there."""
     if setting is None:
         return say(lang, "findings.no_setting")
-    return say(lang, "findings.recorded_by", {"setting": said(lang, plain(setting))})
+    return say(lang, "findings.recorded_by", {"setting": plain(render(setting, lang))})
 
 
 def error(found: Exception, lang: str) -> str:
     """What went wrong, as text."""
-    return said(lang, plain(str(found)))
+    return plain(render(found.said(), lang) if isinstance(found, IngestError) else str(found))
 
 
 def why(entry: Missing, lang: str) -> str:
-    """Why something is missing; analysis quotes reading, which speaks English only."""
-    return said(lang, plain(of(lang, entry.why)))
+    """Why something is missing."""
+    return plain(of(lang, entry.why))
 
 
 def alike(missing: Sequence[Missing], lang: str) -> list[tuple[list[Missing], str, str | None]]:

@@ -48,7 +48,7 @@ def parts(name: str, *, windows: bool = False) -> tuple[str, ...]:
     if windows:
         name = name.replace("\\", "/")
     if len(name) > MOST_PATH:
-        raise Unsafe(Message("archives.its_name_has_characters", {"n": f'{len(name):,}'}))
+        raise Unsafe(Message("archives.its_name_has_characters", {"n": f"{len(name):,}"}))
     if "\0" in name:
         raise Unsafe(Message("archives.its_name_holds_nul"))
     found = tuple(part for part in name.split("/") if part not in ("", "."))

@@ -50,14 +50,12 @@ class Opener:
         """Unpack an archive; the directory its content lies in. Raises IngestError with the archive's path."""
         depth = 1 + max((each.depth for each in self._around(path)), default=0)
         if depth > MOST_DEEP:
-            raise IngestError(
-                "nested_archive", Message("archives.archive_within_archive_within_archive"), str(path)
-            )
+            raise IngestError("nested_archive", Message("archives.archive_within_archive_within_archive"), str(path))
         self._count += 1
         self._packed += path.stat().st_size
         if self._count > self._quota.archives + self._packed // _WEIGHT:
             raise OverQuota(
-                "too_many_files", Message("archives.more_than_archives_next_to", {"n": f'{self._quota.archives:,}'})
+                "too_many_files", Message("archives.more_than_archives_next_to", {"n": f"{self._quota.archives:,}"})
             )
         place = self._scratch / str(self._count)
         place.mkdir(parents=True)
@@ -111,11 +109,19 @@ class Opener:
         for each in self.opened.values():
             within = [root for root in roots if each.root == root or each.root in root.parents]
             if each.found.damage and not within:
-                yield IngestError("bad_archive", Message("archives.nothing_in_it_can_be", {"reason": each.found.damage}), str(each.path))
+                yield IngestError(
+                    "bad_archive",
+                    Message("archives.nothing_in_it_can_be", {"reason": each.found.damage}),
+                    str(each.path),
+                )
             for own, member, why in each.found.lost:
                 whole = self._called(each, own, member)
                 if whole is None or not any(whole.parts[: len(here)] == here for here in told):
-                    yield IngestError("bad_member", Message("archives.in_it_is_not_read", {"member": member, "reason": why}), str(each.path))
+                    yield IngestError(
+                        "bad_member",
+                        Message("archives.in_it_is_not_read", {"member": member, "reason": why}),
+                        str(each.path),
+                    )
 
     def _called(self, each: Opened, own: str, member: str) -> PurePath | None:
         """What a lost member is called outside; None for a name that is no place in the archive."""

@@ -27,7 +27,9 @@ def unpack(data: Bytes, tree: Tree) -> None:
             _member(info, data, tree)
         _end(forward, tree)
     except (*_BAD, Damaged) as error:
-        tree.damage = data.damage or Message("archives.tar_archive_is_damaged_at", {"n": f'{data.position:,}', "error": error})
+        tree.damage = data.damage or Message(
+            "archives.tar_archive_is_damaged_at", {"n": f"{data.position:,}", "error": error}
+        )
 
 
 def _headers(forward: _Forward) -> Iterator[tarfile.TarInfo]:
@@ -58,7 +60,7 @@ def _member(info: tarfile.TarInfo, data: Bytes, tree: Tree) -> None:
     elif info.isreg() and parts:
         tree.write(parts, _content(data, info.size))
     else:
-        tree.skip(info.name, Message("archives.which_is_not_followed", {"what": _LINKS.get(info.type, 'no file')}))
+        tree.skip(info.name, Message("archives.which_is_not_followed", {"what": _LINKS.get(info.type, "no file")}))
 
 
 def _content(data: Bytes, size: int) -> Iterator[bytes]:
@@ -84,7 +86,7 @@ def _end(forward: _Forward, tree: Tree) -> None:
     elif data.damage is not None or len(last) < tarfile.BLOCKSIZE:
         tree.damage = data.damage or Message("archives.tar_archive_is_cut_short")
     else:
-        tree.damage = Message("archives.tar_archive_is_damaged_before", {"n": f'{data.position:,}'})
+        tree.damage = Message("archives.tar_archive_is_damaged_before", {"n": f"{data.position:,}"})
 
 
 class _Forward:

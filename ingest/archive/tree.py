@@ -78,7 +78,7 @@ class Budget:
         count = self.members + self._directories
         if count > self._quota.scraps and self.bytes < count * _SCRAP:
             raise IngestError(
-                "too_many_files", Message("archives.archive_more_than_files_next", {"n": f'{self._quota.scraps:,}'})
+                "too_many_files", Message("archives.archive_more_than_files_next", {"n": f"{self._quota.scraps:,}"})
             )
 
     def spend(self, size: int) -> None:
@@ -98,7 +98,7 @@ class Budget:
 
 def too_many(quota: Quota) -> IngestError:
     """The refusal of an archive with too many members."""
-    return IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f'{quota.members:,}'}))
+    return IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{quota.members:,}"}))
 
 
 class Tree:

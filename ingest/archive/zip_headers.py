@@ -58,7 +58,11 @@ class Entry:
         """What a member is that is no file."""
         if stat.S_ISLNK(self.mode):
             return "a symbolic link"
-        return Message("archives.device_or_pipe") if stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR) else None
+        return (
+            Message("archives.device_or_pipe")
+            if stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
+            else None
+        )
 
     @property
     def is_encrypted(self) -> bool:
@@ -78,11 +82,11 @@ def listed(file: BinaryIO, most: int) -> list[Entry] | None:
     if at >= 20 and tail[at - 20 :].startswith(_LOCATOR64):
         count, length, offset, end = _zip64(file, tail[at - 20 : at], end)
     elif disk or begins:
-        raise IngestError(
-            "multi_volume", Message("archives.one_several_parts_zip_archive")
-        )
+        raise IngestError("multi_volume", Message("archives.one_several_parts_zip_archive"))
     if count > most or length > _MOST_DIRECTORY:
-        raise IngestError("too_many_files", Message("archives.archive_files_more_than_load", {"n": f'{count:,}', "most": f'{most:,}'}))
+        raise IngestError(
+            "too_many_files", Message("archives.archive_files_more_than_load", {"n": f"{count:,}", "most": f"{most:,}"})
+        )
     begin = end - length  # what stands before the archive (a program that unpacks itself) shifts every offset
     shift = begin - offset
     if begin < 0 or shift < 0:
@@ -109,7 +113,7 @@ def walked(file: BinaryIO, most: int) -> Iterator[Entry]:
             size, packed, _ = _sizes(extra, size, packed, 0)
         name = _name(raw, extra, flags)
         yield Entry(name, raw, flags, method, crc, packed, size, offset, file.tell(), 1 << 62)
-    raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f'{most:,}'}))
+    raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{most:,}"}))
 
 
 def skip_descriptor(file: BinaryIO, entry: Entry) -> None:
@@ -171,7 +175,7 @@ def _central(data: bytes, shift: int, most: int) -> Iterator[Entry]:
             break
         number += 1
         if number > most:
-            raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f'{most:,}'}))
+            raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{most:,}"}))
         at += _CENTRAL.size
         raw, extra = data[at : at + name_length], data[at + name_length : at + name_length + extra_length]
         at += name_length + extra_length + comment_length

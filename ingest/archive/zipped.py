@@ -114,13 +114,13 @@ def _content(file: BinaryIO, entry: Entry, walking: bool) -> Iterator[bytes]:
     for block in _unpacked(_METHODS[entry.method], window):
         size += len(block)
         if entry.size is not None and size > entry.size:
-            raise Damaged(Message("archives.it_unpacks_to_more_than_bytes", {"n": f'{entry.size:,}'}))
+            raise Damaged(Message("archives.it_unpacks_to_more_than_bytes", {"n": f"{entry.size:,}"}))
         crc = zlib.crc32(block, crc)
         yield block
         if size == entry.size and entry.method == _LZMA:  # it need not have an end mark
             break
     if entry.size is not None and size != entry.size:
-        raise Damaged(Message("archives.it_unpacks_to_bytes_where", {"n": f'{size:,}', "claimed": f'{entry.size:,}'}))
+        raise Damaged(Message("archives.it_unpacks_to_bytes_where", {"n": f"{size:,}", "claimed": f"{entry.size:,}"}))
     if entry.crc is not None and crc != entry.crc:
         raise Damaged(Message("archives.its_checksum_does_not_fit"))
     if walking:

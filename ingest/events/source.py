@@ -54,7 +54,9 @@ def open_source(path: Path) -> Source:
         magic = file.read(2)
         file.seek(0)
     except OSError as error:
-        raise IngestError("unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(path)) from None
+        raise IngestError(
+            "unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(path)
+        ) from None
     return GzipSource(file) if magic == _MAGIC else FileSource(file)
 
 

@@ -198,9 +198,7 @@ class _Walk:
                 self._refused.append(unreadable(entry, error))
                 continue
             yield entry
-            if is_directory and (self._claims.keys() | self.done).isdisjoint(
-                (entry, *entry.parents)
-            ):
+            if is_directory and (self._claims.keys() | self.done).isdisjoint((entry, *entry.parents)):
                 self._directories += 1
                 self._enter(entry)
 
@@ -212,10 +210,13 @@ class _Walk:
             self._refused.append(unreadable(directory, error))
             return
         if self._seen + len(self._pending) + len(children) > MAX_ENTRIES:
-            raise IngestError("too_many_files", Message("refused.more_than_files_load_part", {"n": MAX_ENTRIES}), str(self._path))
+            raise IngestError(
+                "too_many_files", Message("refused.more_than_files_load_part", {"n": MAX_ENTRIES}), str(self._path)
+            )
         if self._directories > MAX_DIRECTORIES:
             raise IngestError(
-                "too_many_files", Message("refused.more_than_directories_outside_captures", {"n": f'{MAX_DIRECTORIES:,}'}),
+                "too_many_files",
+                Message("refused.more_than_directories_outside_captures", {"n": f"{MAX_DIRECTORIES:,}"}),
                 str(self._path),
             )  # fmt: skip
         kept = [child for child in children if not child.is_symlink()]

@@ -74,7 +74,7 @@ def write(
         captured = any(place in (root, *root.parents) for root in book.roots)
         for number, file in enumerate(_files(place)):
             if number >= MOST_LISTED:
-                text = Message("archives.more_than_files_rest_is", {"n": f'{MOST_LISTED:,}'})
+                text = Message("archives.more_than_files_rest_is", {"n": f"{MOST_LISTED:,}"})
                 fates.append(Fate(_called(place, opener), BESIDE, text))
                 break
             fates.append(book.fate(file, captured, _called(file, opener)))
@@ -108,11 +108,15 @@ def rows(
             found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
     for (parent, fate, run_id, reason), count in alike.items():
         if count > MOST_ALIKE:
-            more = Message("refused.more_files_this_directory", {"count": f'{count - MOST_ALIKE:,}'}) + (f": {reason}" if reason else "")
+            more = Message("refused.more_files_this_directory", {"count": f"{count - MOST_ALIKE:,}"}) + (
+                f": {reason}" if reason else ""
+            )
             found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     for (fate, run_id, reason), parent in farther.items():
         count = everywhere[fate, run_id, reason] - MOST_ANYWHERE
-        more = Message("refused.more_files_in_these_directories", {"count": f'{count:,}'}) + (f": {reason}" if reason else "")
+        more = Message("refused.more_files_in_these_directories", {"count": f"{count:,}"}) + (
+            f": {reason}" if reason else ""
+        )
         found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     return found
 
@@ -131,7 +135,9 @@ def plain(path: PurePath) -> str:
 
 def beside(path: str) -> str:
     """Why a file that stands beside a capture is not read."""
-    return next((text for pattern, text in _PATTERNS if pattern.search(path)), Message("archives.no_format_that_npulens_reads"))
+    return next(
+        (text for pattern, text in _PATTERNS if pattern.search(path)), Message("archives.no_format_that_npulens_reads")
+    )
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,9 @@ class _Book:
         if file in self.passed:
             return Fate(called, BESIDE, self.passed[file])
         if (archive := self.opened.get(file)) is not None:
-            return Fate(called, READ, Message("archives.archive_members_listed_one_by", {"n": f'{archive.found.members:,}'}))
+            return Fate(
+                called, READ, Message("archives.archive_members_listed_one_by", {"n": f"{archive.found.members:,}"})
+            )
         if (error := self.errors.get(file)) is not None:
             return Fate(called, REFUSED, error.message)
         if file.parent not in self.around:

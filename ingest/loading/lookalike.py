@@ -101,10 +101,12 @@ SIGNS = (
     Sign("chakra", Message("archives.chakra_execution_trace_protobuf", {"reason": _NO_TIMES}), name=r"\.et$"),
     Sign("rocprofiler", _unread("json_of_rocprofv3"),
          inside=rb'"rocprofiler-sdk(?:-json)?-tool"'),
-    Sign("old_ascend", Message("archives.json_ascend_tool_2020_status"), inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
+    Sign("old_ascend", Message("archives.json_ascend_tool_2020_status"),
+         inside=rb'^\s*\{\s*"status"\s*:.{0,300}"info"\s*:.{0,600}"data"\s*:'),
     Sign("memory_snapshot", Message("archives.snapshot_pytorch_s_memory_allocator"),
          inside=rb'^\s*\{.{0,2000}"(?:device_traces|allocator_settings|segments)"\s*:\s*[\[{]'),
-    Sign("speedscope", joined([Message("archives.speedscope_profile_cpu_sampler"), _RECORD]), inside=rb"www\.speedscope\.app"),
+    Sign("speedscope", joined([Message("archives.speedscope_profile_cpu_sampler"), _RECORD]),
+         inside=rb"www\.speedscope\.app"),
     Sign("cpu_profile", joined([Message("archives.cpu_profile_javascript_engine"), _RECORD]),
          inside=rb'^\s*\{\s*"nodes"\s*:\s*\[.{0,600}"callFrame"'),
     Sign("perfetto", _unread("a_perfetto_trace"),
@@ -140,9 +142,7 @@ def named(entry: Path, head: bytes) -> IngestError:
             return IngestError(sign.kind, sign.text, where)
     if not head.strip(b"\0"):
         return IngestError("zeros", Message("archives.nothing_but_zeros_copy_that"), where)
-    return IngestError(
-        "unknown_format", Message("refused.no_capture_that_npulens_knows"), where
-    )
+    return IngestError("unknown_format", Message("refused.no_capture_that_npulens_knows"), where)
 
 
 def _database(entry: Path) -> IngestError:

@@ -60,7 +60,7 @@ def parse_seconds(text: str) -> float:
 def _number(text: str, units: Mapping[str, int], wanted: str, suffix: str) -> float:
     match = re.fullmatch(rf"(\d{{1,18}}(?:\.\d{{1,6}})?)\s*([{''.join(units)}]?){suffix}", text.strip().lower())
     if match is None or not float(match[1]):
-        raise IngestError("bad_limit", Message("archives.is_not", {"text": f'{text!r}', "wanted": wanted}))
+        raise IngestError("bad_limit", Message("archives.is_not", {"text": f"{text!r}", "wanted": wanted}))
     return float(match[1]) * units[match[2]]
 
 
@@ -89,9 +89,7 @@ class Watch:
         """Raises when time, the disk or the load's share of it is used up; at most once a second."""
         now = time.monotonic()
         if now - self._begun > self.quota.time_s:
-            raise OverQuota(
-                "too_slow", Message("archives.load_took_longer_than_s", {"n": f'{self.quota.time_s:g}'})
-            )
+            raise OverQuota("too_slow", Message("archives.load_took_longer_than_s", {"n": f"{self.quota.time_s:g}"}))
         if now - self._looked >= self._pause:
             self.measure()
             self._looked = time.monotonic()

@@ -46,7 +46,9 @@ def name_all(
     found = states + [name_file(entry) for entry in files[:_LISTED]]
     if len(files) > _LISTED:
         found.append(
-            IngestError("unknown_format", Message("refused.more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path))
+            IngestError(
+                "unknown_format", Message("refused.more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path)
+            )
         )
     if nothing_else and not found and not said:
         found.append(IngestError("empty", Message("refused.nothing_to_load_here_no"), str(path)))

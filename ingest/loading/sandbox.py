@@ -58,9 +58,7 @@ class Answer:
 Task = Callable[[Callable[[int], None]], dict[str, Any]]
 
 
-def run(
-    tasks: Sequence[tuple[Task, Limits]], at_once: int, look: Callable[[], None] | None = None
-) -> Iterator[Answer]:
+def run(tasks: Sequence[tuple[Task, Limits]], at_once: int, look: Callable[[], None] | None = None) -> Iterator[Answer]:
     """Run tasks in children, ``at_once`` of them side by side, and pass on what they say.
 
     ``look`` is called again and again meanwhile; what it raises ends them all.
@@ -132,18 +130,20 @@ class _Child:
 
     def _death(self, status: int) -> IngestError:
         if self.late:
-            return IngestError("too_slow", Message("refused.reading_it_took_longer_than", {"n": f'{self.limits.wall_s:.0f}'}))
+            return IngestError(
+                "too_slow", Message("refused.reading_it_took_longer_than", {"n": f"{self.limits.wall_s:.0f}"})
+            )
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
-                return IngestError(
-                    "too_slow", Message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s})
-                )
+                return IngestError("too_slow", Message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s}))
             return IngestError(
                 "crashed",
                 Message("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
             )
-        return IngestError("crashed", Message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)}))
+        return IngestError(
+            "crashed", Message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)})
+        )
 
     def keep_deadline(self) -> None:
         if time.monotonic() > self.deadline and not self.late:

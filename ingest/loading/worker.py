@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
 from typing import Any
@@ -27,7 +27,7 @@ from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
 from npulens.ingest.loading.quota import Quota, Watch, amount
 from npulens.ingest.loading.sessions import Member, sessions
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, dumped
 from npulens.ingest.store import history_run
 from npulens.ingest.store import runs as store
 from npulens.ingest.store.redact_run import marker, redacted
@@ -136,9 +136,7 @@ def _load(job: _Job) -> Done:
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
     if total > request.quota.disk_bytes:  # perhaps one hole of a terabyte: hashing it alone would take hours
-        raise IngestError(
-            "too_large", Message("archives.captures_load_part_it_or", {"size": amount(total)})
-        )
+        raise IngestError("too_large", Message("archives.captures_load_part_it_or", {"size": amount(total)}))
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
     upload = _upload_id(job, found.sources, hashes)
@@ -189,14 +187,18 @@ def _member(key: int, parsed: Parsed) -> Member:
     begin, end = window if None not in window else (None, None)
     steps, groups = part.facts.get("steps"), frozenset([*facts.groups, *part.facts.get("groups", ())])
     return Member(
-        key, facts.rank, groups, begin, end, str(part.facts.get("clock", "unix")), facts.world_size,
+        key,
+        facts.rank,
+        groups,
+        begin,
+        end,
+        str(part.facts.get("clock", "unix")),
+        facts.world_size,
         (steps[0], steps[1]) if steps else None,
     )
 
 
-def _commit(
-    group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job
-) -> dict[str, Any]:
+def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate], job: _Job) -> dict[str, Any]:
     """Put ranks together and make the run visible."""
     begun = time.monotonic()
     where, scratch, joined = job.where, job.scratch, job.joined
@@ -206,12 +208,16 @@ def _commit(
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         if joined.schema_version != schema.version():
-            return _refusal(IngestError("old_run", Message("archives.run_is_older_version_load", {"run": joined.run_id})))
+            return _refusal(
+                IngestError("old_run", Message("archives.run_is_older_version_load", {"run": joined.run_id}))
+            )
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             return job.refusal(
                 IngestError(
-                    "repeated_rank", Message("refused.run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}), str(group[0].source.root)
+                    "repeated_rank",
+                    Message("refused.run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}),
+                    str(group[0].source.root),
                 )
             )
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
@@ -233,7 +239,7 @@ def _commit(
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:
     """Add to the manifest of a run that is not yet visible."""
     staged.manifest.update(more)
-    (directory / "manifest.json").write_text(json.dumps(staged.manifest, indent=1), "utf-8")
+    (directory / "manifest.json").write_text(dumped(staged.manifest, indent=1), "utf-8")
 
 
 def _common_root(group: list[Parsed], job: _Job) -> str | None:
@@ -294,7 +300,7 @@ def _entry(staged: Assembled, stored: str, seconds: float) -> dict[str, Any]:
 def _refusal(error: IngestError) -> dict[str, Any]:
     return {
         "run_id": None, "stored": None, "label": None, "formats": [], "ranks": [], "status": "refused",
-        "reason": str(error), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False, "warnings": [],
+        "reason": error.said(), "events": 0, "seconds": 0.0, "coverage": [], "redacted": False, "warnings": [],
         "error": error.as_dict(),
     }  # fmt: skip
 
@@ -314,7 +320,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints goes to standard error
 
     def say(message: dict[str, Any]) -> None:
-        answer.write(json.dumps(message) + "\n")
+        answer.write(dumped(message) + "\n")
 
     asked = json.load(sys.stdin)
     request = Request(
@@ -326,7 +332,7 @@ def main() -> None:
         done = load(request, say)
         say({"result": done.runs, "files": done.files})
     except (IngestError, OSError, MemoryError, duckdb.Error) as error:
-        say({"error": asdict(_whole_refusal(error, request.store))})
+        say({"error": vars(_whole_refusal(error, request.store))})
 
 
 def _whole_refusal(error: Exception, where: Path) -> IngestError:
@@ -336,7 +342,9 @@ def _whole_refusal(error: Exception, where: Path) -> IngestError:
     if isinstance(error, IngestError):
         return error
     if isinstance(error, OSError):
-        return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}), str(error.filename or ""))
+        return IngestError(
+            "system", Message("refused.system_refused", {"error": error.strerror or error}), str(error.filename or "")
+        )
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
         return IngestError("memory", Message("archives.there_is_not_enough_memory_to"), str(where))
     return IngestError("failed", Message("archives.run_cannot_be_put_together", {"error": error}), str(where))

@@ -149,7 +149,7 @@ class Database:
                     return
                 as_bytes = True
             except apsw.InterruptError:
-                result.damage = Message("reading.no_rows_for_seconds", {"table": table, "n": f'{self._patience:g}'})
+                result.damage = Message("reading.no_rows_for_seconds", {"table": table, "n": f"{self._patience:g}"})
                 return
             except apsw.Error as error:
                 result.damage = Message("reading.of", {"name": table, "said": error})
@@ -243,7 +243,10 @@ def _lost_pages(path: Path) -> _Loss | None:
     pages = struct.unpack(">I", head[28:32])[0] if head[24:28] == head[92:96] else 0
     if page < 512 or pages <= size // page:
         return None
-    return _Loss(Message("reading.is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}), pages * page)
+    return _Loss(
+        Message("reading.is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}),
+        pages * page,
+    )
 
 
 def _settled_copy(path: Path, scratch: Path, loss: _Loss | None) -> Path:
@@ -265,7 +268,9 @@ def _settled_copy(path: Path, scratch: Path, loss: _Loss | None) -> Path:
         finally:
             con.close()
     except (apsw.Error, UnicodeDecodeError, OSError) as error:
-        raise IngestError("bad_sqlite", Message("refused.its_log_cannot_be_applied", {"error": error}), str(path)) from error
+        raise IngestError(
+            "bad_sqlite", Message("refused.its_log_cannot_be_applied", {"error": error}), str(path)
+        ) from error
     return copy
 
 

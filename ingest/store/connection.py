@@ -7,7 +7,6 @@ directory and nothing more, and that cannot be undone.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import Any
 import duckdb
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, loaded, restored
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
 
@@ -51,7 +50,7 @@ class CoverageRow:
 def manifest_of(directory: Path) -> dict[str, Any]:
     """What the manifest of a run says; refused in a sentence where it is damaged."""
     try:
-        found = json.loads((directory / "manifest.json").read_text("utf-8"))
+        found = loaded((directory / "manifest.json").read_text("utf-8"))
     except (ValueError, RecursionError, PermissionError, IsADirectoryError) as error:
         raise IngestError("damaged_run", DAMAGED, str(directory)) from error
     if not isinstance(found, dict) or not isinstance(found.get("schema_version"), int):
@@ -123,6 +122,11 @@ def coverage(con: duckdb.DuckDBPyConnection) -> list[CoverageRow]:
     """What each rank recorded, in the order of the contract."""
     order = {name: i for i, name in enumerate(schema.tables())}
     rows = con.execute(
-        "SELECT rank, table_name, status, rows, expected, dropped, reason, collect_with FROM coverage"
+        "SELECT rank, table_name, status, rows, expected, dropped, reason, said, collect_with, collect_said "
+        "FROM coverage"
     ).fetchall()
-    return sorted((CoverageRow(*row) for row in rows), key=lambda r: (r.rank, order[r.table]))
+    found = (
+        CoverageRow(rank, table, status, kept, expected, lost, restored(reason, said), restored(setting, phrase))
+        for rank, table, status, kept, expected, lost, reason, said, setting, phrase in rows
+    )
+    return sorted(found, key=lambda r: (r.rank, order[r.table]))

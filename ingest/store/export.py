@@ -27,7 +27,7 @@ def export(store: Path, run_id: str, target: Path, table: str, kind: str, views:
     """Write a run to ``target``; the files written. ``views``: our own statements that make a database's views."""
     open_run(store, run_id).close()  # refuses an unknown or old run by name
     if table not in schema.tables():
-        raise IngestError("unknown_table", Message("refused.there_is_no_table_docs", {"table": f'{table!r}'}))
+        raise IngestError("unknown_table", Message("refused.there_is_no_table_docs", {"table": f"{table!r}"}))
     try:
         if target.suffix == ".duckdb":
             return [_database(store / run_id, target, views)]

@@ -115,7 +115,9 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IngestError("store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
+        raise IngestError(
+            "store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)
+        ) from error
     try:
         with closing(wal.connect(path)) as con:
             _prepare(con, path)
@@ -178,11 +180,19 @@ def _checked(point: Point, key: str) -> Point:
     """A point that can be kept, its texts on one line and of a readable length; refused if it is no measurement."""
     name = line(point.metric)
     if point.identity not in ("", key):
-        raise IngestError("history_point", Message("refused.point_belongs_to_identity", {"name": name, "one": point.identity, "other": key}))
+        raise IngestError(
+            "history_point",
+            Message("refused.point_belongs_to_identity", {"name": name, "one": point.identity, "other": key}),
+        )
     if isinstance(point.value, bool) or not math.isfinite(point.value) or not name:
-        raise IngestError("history_point", Message("refused.is_not_a_measurement", {"name": name or "?", "value": point.value}))
+        raise IngestError(
+            "history_point", Message("refused.is_not_a_measurement", {"name": name or "?", "value": point.value})
+        )
     if point.better not in ("lower", "higher") or not -(1 << 63) <= point.at_ns < 1 << 63:
-        raise IngestError("history_point", Message("refused.point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns}))
+        raise IngestError(
+            "history_point",
+            Message("refused.point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns}),
+        )
     covariates = {_short(name): _short(value) for name, value in point.covariates.items()}
     night, reason = (None if text is None else _short(text) for text in (point.night, point.reason))
     return Point(

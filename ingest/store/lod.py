@@ -80,7 +80,9 @@ def build(store: Path, run_id: str) -> Path:
                 sweep(target.parent, store)
                 _write(run, target)
     except (OSError, duckdb.Error) as error:
-        raise IngestError("write", Message("refused.cannot_arrange_run_for_timeline", {"error": error}), str(target)) from error
+        raise IngestError(
+            "write", Message("refused.cannot_arrange_run_for_timeline", {"error": error}), str(target)
+        ) from error
     return target
 
 

@@ -60,7 +60,7 @@ def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[
     except duckdb.Error as error:
         raise IngestError("sql", verbatim(str(error).strip())) from error
     if len(rows) > MAX_ROWS:
-        raise IngestError("too_many_rows", Message("refused.more_than_rows_add_limit", {"n": f'{MAX_ROWS:,}'}))
+        raise IngestError("too_many_rows", Message("refused.more_than_rows_add_limit", {"n": f"{MAX_ROWS:,}"}))
     return {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}
 
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from blake3 import blake3
 
+from npulens.ingest.messages import Message, dumped, loaded
 from npulens.ingest.store import notes
 from npulens.ingest.store.connection import open_run
 from npulens.ingest.store.redact import Redactor
@@ -62,6 +63,8 @@ _PLAIN = frozenset(
 _WORK = ("kernel", "memset", "memcpy", "comm_op", "comm_task", "unknown", "runtime")
 #: Four numbers with dots are a version here.
 _VERSIONS = "versions"
+#: Messages as data.
+_MESSAGES = ("said", "collect_said")
 
 
 def marker(wanted: bool) -> dict[str, str]:
@@ -93,14 +96,14 @@ def outgoing(store: Path, runs: Iterable[RunInfo], wanted: bool) -> Iterator[Pat
 
 def _write(source: Path, target: Path, seen: Iterable[str]) -> tuple[dict[str, Any], Redactor]:
     target.mkdir(parents=True, exist_ok=True)
-    manifest: dict[str, Any] = json.loads((source / "manifest.json").read_text("utf-8"))
+    manifest: dict[str, Any] = loaded((source / "manifest.json").read_text("utf-8"))
     with connect(target, 2, AMPLE_MEMORY) as con:
         redactor = Redactor(*_names(con, source, [*seen, json.dumps(manifest, ensure_ascii=False)]))
     shutil.rmtree(target / "spill", ignore_errors=True)
     for table in schema.tables():
         _table(source / f"{table}.parquet", target / f"{table}.parquet", redactor)
     said = _manifest(manifest, redactor)
-    (target / "manifest.json").write_text(json.dumps(said, indent=1), "utf-8")
+    (target / "manifest.json").write_text(dumped(said, indent=1), "utf-8")
     return said, redactor
 
 
@@ -120,6 +123,10 @@ def _said(value: Any, redactor: Redactor) -> Any:
     """The manifest's own structure with what is inside its texts redacted."""
     if isinstance(value, list):
         return [_said(inner, redactor) for inner in value]
+    if isinstance(value, Message):
+        return Message(value.key, {name: _said(inner, redactor) for name, inner in value.values.items()})
+    if isinstance(value, tuple):
+        return tuple(_said(inner, redactor) for inner in value)
     if not isinstance(value, dict):
         return redactor.value(value)
     return {
@@ -236,6 +243,8 @@ class _Columns:
     def _asked(self, name: str, text: str) -> str:
         if name == "host":
             return self._redactor.host(text)
+        if name in _MESSAGES:
+            return dumped(_said(loaded(text), self._redactor))
         if name == _VERSIONS:
             return self._redactor.text(re.sub(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", _held, text)).replace("\x00", ".")
         return self._redactor.text(text)
@@ -244,5 +253,3 @@ class _Columns:
 def _held(found: re.Match[str]) -> str:
     """A version with its dots put by."""
     return found[0].replace(".", "\x00")
-
-

@@ -12,7 +12,6 @@ STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); th
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import uuid
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, dumped, loaded
 from npulens.ingest.store import notes, trash
 from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
 from npulens.ingest.store.notes import set_label
@@ -74,7 +73,9 @@ def open_store(store: Path) -> Path:
         try:
             (store / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise IngestError("store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)) from error
+            raise IngestError(
+                "store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)
+            ) from error
     return store
 
 
@@ -132,9 +133,11 @@ def resolve(store: Path, name: str) -> RunInfo:
     matches = [r for r in known if r.run_id == name] or [r for r in known if r.label and r.label == notes.line(name)]
     matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
     if not matches:
-        raise IngestError("unknown_run", Message("refused.no_run_is_called_npulens", {"name": f'{name!r}'}))
+        raise IngestError("unknown_run", Message("refused.no_run_is_called_npulens", {"name": f"{name!r}"}))
     if len(matches) > 1:
-        raise IngestError("ambiguous_run", Message("refused.begins_run_ids_give_more", {"name": f'{name!r}', "n": len(matches)}))
+        raise IngestError(
+            "ambiguous_run", Message("refused.begins_run_ids_give_more", {"name": f"{name!r}", "n": len(matches)})
+        )
     return matches[0]
 
 
@@ -239,7 +242,7 @@ def remember_upload(store: Path, upload_id: str, entries: list[dict[str, Any]]) 
     """Write what became of an upload, in one rename."""
     target = store / ".uploads" / f"{upload_id}.json"
     aside = target.with_suffix(f".{uuid.uuid4().hex}")
-    aside.write_text(json.dumps(entries), "utf-8")
+    aside.write_text(dumped(entries), "utf-8")
     _fsync(aside)
     os.replace(aside, target)
 
@@ -249,7 +252,7 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
     path = store / ".uploads" / f"{upload_id}.json"
     if not path.is_file():
         return None
-    entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+    entries: list[dict[str, Any]] = loaded(path.read_text("utf-8"))
     for entry in entries:
         if entry["run_id"] is not None and _version(store, entry["run_id"]) != schema.version():
             return None
@@ -288,7 +291,7 @@ def deleted(store: Path) -> list[Deleted]:
     labels = notes.labels(store)
     for entry in trash.listed(store):
         with suppress(OSError, ValueError, KeyError):  # collected while we look
-            row = json.loads((entry / "manifest.json").read_text("utf-8"))
+            row = loaded((entry / "manifest.json").read_text("utf-8"))
             found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
     return sorted(found, key=lambda each: each.until, reverse=True)
 
@@ -299,7 +302,7 @@ def restore(store: Path, run_id: str) -> str:
     matches = [name for name in names if name.startswith(run_id)] if run_id else []
     matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
     if len(matches) != 1:
-        raise IngestError("unknown_run", Message("refused.no_deleted_run_is_called", {"name": f'{run_id!r}'}))
+        raise IngestError("unknown_run", Message("refused.no_deleted_run_is_called", {"name": f"{run_id!r}"}))
     try:
         trash.bring_back(store, matches[0])
     except OSError as error:

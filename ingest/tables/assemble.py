@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from npulens.ingest.loading.capture import HIGHEST_RANK
+from npulens.ingest.messages import Message, dumped, joined, stored
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.concatenate import arrow, concatenate
 from npulens.ingest.tables.finish import Part
@@ -60,19 +61,24 @@ def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, st
         for name in tables:
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:
-        parts = [
-            (source.directory, 0 if source.origin_ns is None else source.origin_ns - origin) for source in sources
-        ]
+        parts = [(source.directory, 0 if source.origin_ns is None else source.origin_ns - origin) for source in sources]
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda name: concatenate(name, parts, staged / f"{name}.parquet"), tables))
     coverage = [dict(row, rank=piece.part.rank) for piece in pieces for row in piece.part.coverage]
-    _write(staged, "coverage", [dict(row, table_name=row["table"]) for row in coverage])
+    _write(
+        staged,
+        "coverage",
+        [
+            dict(row, table_name=row["table"], said=stored(row["reason"]), collect_said=_phrase(row["collect_with"]))
+            for row in coverage
+        ],
+    )
     ranks = [_rank_row(piece, origin) for piece in pieces]
-    _write(staged, "rank", ranks)
+    _write(staged, "rank", [dict(row, said=stored(row["reason"])) for row in ranks])
     run = _run_row(pieces, run_id, origin, ranks)
-    _write(staged, "run", [run])
+    _write(staged, "run", [dict(run, said=stored(run["reason"]))])
     manifest = _manifest(pieces, run, ranks, coverage)
-    (staged / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
+    (staged / "manifest.json").write_text(dumped(manifest, indent=1), "utf-8")
     return Assembled(run_id, manifest, coverage)
 
 
@@ -83,7 +89,7 @@ def _rank_row(piece: Piece, origin: int) -> dict[str, Any]:
     stamped = rows and part.stamped
     return {
         "rank": part.rank, "rank_source": piece.rank_source, "path": piece.path, "formats": list(piece.formats),
-        "status": "partial" if reasons else "complete", "reason": "; ".join(reasons) or None,
+        "status": "partial" if reasons else "complete", "reason": joined(reasons) if reasons else None,
         "first_ns": part.origin_ns - origin if stamped else None, "last_ns": part.end_ns - origin if stamped else None,
         "events": rows, "dropped": sum(row["dropped"] for row in part.coverage),
         **{
@@ -98,12 +104,19 @@ def _as_json(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _by_reason(said: Iterable[tuple[int, str]]) -> list[str]:
+def _phrase(setting: str | None) -> str | None:
+    return stored(setting) if isinstance(setting, Message) else None
+
+
+def _by_reason(said: Iterable[tuple[int, str]]) -> list[Message]:
     """Each reason once, with the ranks it holds for: hundreds may lack the same thing."""
     ranks: dict[str, list[int]] = {}
     for rank, reason in sorted(said):
         ranks.setdefault(reason, []).append(rank)
-    return [f"rank{'s' * (len(of) > 1)} {_ranges(of)}: {reason}" for reason, of in ranks.items()]
+    return [
+        Message("reading.of_ranks" if len(of) > 1 else "reading.of_rank", {"ranks": _ranges(of), "reason": reason})
+        for reason, of in ranks.items()
+    ]
 
 
 def _ranges(ranks: Sequence[int]) -> str:
@@ -123,7 +136,7 @@ def _run_row(pieces: Sequence[Piece], run_id: str, origin: int, ranks: list[dict
         "run_id": run_id, "schema_version": schema.version(), "origin_ns": origin,
         "clock": str(next((p for p in pieces if p.part.stamped), pieces[0]).part.facts.get("clock", "unix")),
         "status": "partial" if partial else "complete",
-        "reason": ("; ".join(partial) if len(ranks) > 1 else ranks[0]["reason"]) or None,
+        "reason": (joined(partial) if len(ranks) > 1 else ranks[0]["reason"]) if partial else None,
         "formats": sorted({name for piece in pieces for name in piece.formats}),
         "world_size": world,
         "missing_ranks": None if world is None else sorted(set(range(world)) - set(captured)),

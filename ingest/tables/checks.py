@@ -154,8 +154,12 @@ def _sentence(one: Check) -> Message:
     step = "" if one.said.step is None else Message("reading.at_step", {"n": one.said.step})
     source, file, ours = one.said.source, f"{one.said.ns / 1e6:.3f}", f"{one.ours_ns / 1e6:.3f}"
     text = {
-        COMPUTING: Message("reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}),
-        COMMUNICATION: Message("reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}),
+        COMPUTING: Message(
+            "reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}
+        ),
+        COMMUNICATION: Message(
+            "reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}
+        ),
         KERNELS: Message("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
         OPERATORS: Message("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
     }[one.said.quantity]

@@ -123,7 +123,13 @@ class _Fill:
                 "SELECT span_id FROM twin",
                 "SELECT DISTINCT kind FROM other_span",
             ),
-            (Message("reading.text"), "other_span", "span_id", "SELECT other_id FROM twin", f"SELECT DISTINCT kind FROM ({ours})"),
+            (
+                Message("reading.text"),
+                "other_span",
+                "span_id",
+                "SELECT other_id FROM twin",
+                f"SELECT DISTINCT kind FROM ({ours})",
+            ),
         ):
             alone = con.execute(
                 f"SELECT kind, count(*) FROM {source} WHERE kind IN ({kinds}) AND {id_} NOT IN ({twin}) "
@@ -194,7 +200,7 @@ class _Fill:
         found = self.con.execute(f"SELECT {counts} FROM ({ours}) a JOIN ({theirs}) b USING (span_id)").fetchall()[0]
         differ = [f"{count} of {name}" for name, count in zip(columns, found, strict=True) if count]
         if differ:
-            self.kept.note(table, Message("reading.text_and_database_differ_in", {"listed": ', '.join(differ)}))
+            self.kept.note(table, Message("reading.text_and_database_differ_in", {"listed": ", ".join(differ)}))
 
     def _compare_counts(self, table: str) -> None:
         mine = self.con.execute(f"SELECT count(*) FROM ({union(self.kept.selects[table])})").fetchall()[0][0]

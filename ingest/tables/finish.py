@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from npulens.ingest.messages import Message, one_line
+from npulens.ingest.messages import Message, joined
 from npulens.ingest.tables import checks, schema
 from npulens.ingest.tables.concatenate import arrow, concatenate
 from npulens.ingest.tables.device_time import device_time, untold
@@ -105,7 +105,7 @@ def finish(draft: Draft, out: Path) -> Part:
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
-        draft.partial(None, Message("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ', '.join(lost)}))
+        draft.partial(None, Message("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ", ".join(lost)}))
     hidden = _untold(work)
     warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
@@ -173,8 +173,10 @@ def _untold(work: _Writing) -> bool:
     """Whether the device's work is all there and none of it was told to be communication, which may have run."""
     draft, world = work.draft, work.draft.facts.get("world_size")
     ranks = world if isinstance(world, int) else 1
-    if "comm" not in draft.selects or draft.covers["comm"].absent or not untold(
-        draft.con, _sources(work), draft.rank, ranks
+    if (
+        "comm" not in draft.selects
+        or draft.covers["comm"].absent
+        or not untold(draft.con, _sources(work), draft.rank, ranks)
     ):
         return False
     if ranks > 1:
@@ -338,7 +340,7 @@ def _with_latency(source: str) -> str:
 def _coverage(work: _Writing, table: str) -> dict[str, Any]:
     cover, rows = work.draft.covers[table], work.rows.get(table, 0)
     dropped = sum(cover.dropped.values())
-    reasons = [f"{count} dropped: {reason}" for reason, count in cover.dropped.items()]
+    reasons = [Message("reading.dropped", {"n": count, "reason": reason}) for reason, count in cover.dropped.items()]
     reasons = [*cover.partial, *reasons, *cover.notes]
     if cover.absent is not None:
         reasons.insert(0, cover.absent)
@@ -351,5 +353,5 @@ def _coverage(work: _Writing, table: str) -> dict[str, Any]:
         reasons.append(Message("reading.this_format_does_not_carry"))
     return {
         "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
-        "reason": "; ".join(dict.fromkeys(map(one_line, reasons))) or None, "collect_with": cover.collect_with,
+        "reason": joined(dict.fromkeys(reasons)) if reasons else None, "collect_with": cover.collect_with,
     }  # fmt: skip

@@ -16,7 +16,10 @@ TEXT: dict[str, tuple[str, str]] = {
     "this_format_does_not_carry": ("this format does not carry it", "该格式不包含此项"),
     "events_are_lost": ("{n} events are lost: {reasons}", "丢失 {n} 个事件：{reasons}"),
     "one_its_formats_could_not": ("one of its formats could not be read: {reason}", "其中一种格式无法读取：{reason}"),
-    "spans_share_last_lane_crowded": ("{n} spans share the last lane of a crowded track", "泳道过于拥挤，{n} 个区间共用最后一层"),
+    "spans_share_last_lane_crowded": (
+        "{n} spans share the last lane of a crowded track",
+        "泳道过于拥挤，{n} 个区间共用最后一层",
+    ),
     # Text and database of the same rank.
     "database": ("the database", "db"),
     "text": ("the text", "text"),
@@ -47,12 +50,21 @@ TEXT: dict[str, tuple[str, str]] = {
     "holds_no_number": ("{file} holds no number", "{file} 中没有数值"),
     "rows_have_too_few_or": ("{n} rows of {file} have too few or too many cells", "{file} 有 {n} 行的列数不符"),
     "rows_that_lack_what_names": ("rows of {file} that lack what names or times them", "{file} 中缺少名称或时间的行"),
-    "is_another_slice_or_device": ("{file} is another slice or device and is not read", "{file} 属于另一个切片或设备，未读取"),
-    "is_truncated_pages_are_left": ("{file} is truncated: {left} of {all} pages are left", "{file} 被截断：{all} 页中只剩 {left} 页"),
+    "is_another_slice_or_device": (
+        "{file} is another slice or device and is not read",
+        "{file} 属于另一个切片或设备，未读取",
+    ),
+    "is_truncated_pages_are_left": (
+        "{file} is truncated: {left} of {all} pages are left",
+        "{file} 被截断：{all} 页中只剩 {left} 页",
+    ),
     "no_rows_for_seconds": ("{table}: no rows for {n} seconds", "{table}：{n} 秒内没有读到数据"),
     "text_cannot_be_decoded": ("{table}: a text cannot be decoded", "{table}：有文本无法解码"),
     "holds_more_than_mb_texts": ("{table} holds more than {n} MB of texts", "{table} 中的文本超过 {n} MB"),
-    "texts_are_cut_after_letters": ("{n} texts of {table} are cut after {letters} letters", "{table} 中有 {n} 条文本在 {letters} 个字符处截断"),
+    "texts_are_cut_after_letters": (
+        "{n} texts of {table} are cut after {letters} letters",
+        "{table} 中有 {n} 条文本在 {letters} 个字符处截断",
+    ),
     "long_texts_that_are_used": (
         "long texts of {table} that are used often are cut after {letters} letters",
         "{table} 中频繁引用的长文本在 {letters} 个字符处截断",
@@ -62,8 +74,14 @@ TEXT: dict[str, tuple[str, str]] = {
     "file_ends_before_its_event": ("the file ends before its event array is closed", "文件在事件数组结束之前中断"),
     "file_ends_before_its_root": ("the file ends before its root object is closed", "文件在最外层对象结束之前中断"),
     "file_is_utf_16_or": ("the file is UTF-16 or binary, not UTF-8 text", "文件是 UTF-16 或二进制，不是 UTF-8 文本"),
-    "file_is_neither_json_array": ("the file is neither a JSON array nor a JSON object", "文件既不是 JSON 数组也不是 JSON 对象"),
-    "json_object_has_no_event": ("the JSON object has no event array 'traceEvents'", "JSON 对象中没有事件数组 traceEvents"),
+    "file_is_neither_json_array": (
+        "the file is neither a JSON array nor a JSON object",
+        "文件既不是 JSON 数组也不是 JSON 对象",
+    ),
+    "json_object_has_no_event": (
+        "the JSON object has no event array 'traceEvents'",
+        "JSON 对象中没有事件数组 traceEvents",
+    ),
     "no_event_array_found": ("no event array found: {error}", "没有找到事件数组：{error}"),
     "file_cannot_be_read_on": ("the file cannot be read on: {error}", "文件读到一半失败：{error}"),
     "gzip_stream_is_damaged": ("the gzip stream is damaged: {error}", "gzip 数据损坏：{error}"),
@@ -76,6 +94,8 @@ TEXT: dict[str, tuple[str, str]] = {
     "no_stamp_or_one_no": ("no stamp, or one of no time near ours", "没有时间戳，或时间戳明显不合理"),
     "no_duration": ("no duration", "没有时长"),
     "negative_duration": ("negative duration", "时长为负"),
+    "of_rank": ("rank {ranks}: {reason}", "rank {ranks}：{reason}"),
+    "of_ranks": ("ranks {ranks}: {reason}", "rank {ranks}：{reason}"),
     "at_step": (" (step {n})", "（step {n}）"),
     "time_out_range": ("time out of range", "时间超出范围"),
     "duration_out_range": ("duration out of range", "时长超出范围"),
@@ -92,7 +112,10 @@ TEXT: dict[str, tuple[str, str]] = {
     "no_counters_were_recorded": ("no counters were recorded", "未采集计数器"),
     "no_memory_was_recorded": ("no memory was recorded", "未采集内存"),
     "no_l2_cache_rates_were": ("no L2 cache rates were recorded", "未采集 L2 Cache 命中率"),
-    "no_bandwidth_between_ranks_was_at": ("no bandwidth between ranks was recorded at {level}", "{level} 下未采集 rank 间带宽"),
+    "no_bandwidth_between_ranks_was_at": (
+        "no bandwidth between ranks was recorded at {level}",
+        "{level} 下未采集 rank 间带宽",
+    ),
     "no_bandwidth_between_ranks_was": ("no bandwidth between ranks was recorded", "未采集 rank 间带宽"),
     "no_step_trace_time_csv": ("no step_trace_time.csv", "没有 step_trace_time.csv"),
     "no_statistics_were_exported_at": ("no statistics were exported at {level}", "{level} 下未导出统计数据"),
@@ -102,7 +125,10 @@ TEXT: dict[str, tuple[str, str]] = {
     "no_steps_were_marked": ("no steps were marked", "没有 step 标记"),
     "nothing_marks_steps": ("nothing marks steps", "没有 step 标记"),
     "profiler_info_says_nothing_about": ("profiler_info says nothing about clocks", "profiler_info 中没有时钟信息"),
-    "export_lacks_its_analysis_did": ("the export lacks {files}: its analysis did not finish", "导出缺少 {files}：解析没有完成"),
+    "export_lacks_its_analysis_did": (
+        "the export lacks {files}: its analysis did not finish",
+        "导出缺少 {files}：解析没有完成",
+    ),
     "arguments_that_repeat_span_s": (
         "{n} arguments that repeat a span's thread, name or nesting are not kept",
         "{n} 个与区间的线程、名称或嵌套重复的参数未保留",
@@ -111,13 +137,19 @@ TEXT: dict[str, tuple[str, str]] = {
         "the trace names no process for pid {pids}: its spans are taken for what they look like",
         "trace 没有给出 pid {pids} 的进程名，按其形态归类",
     ),
-    "profiler_metadata_json_names_no": ("profiler_metadata.json names no parallel_group_info", "profiler_metadata.json 中没有 parallel_group_info"),
+    "profiler_metadata_json_names_no": (
+        "profiler_metadata.json names no parallel_group_info",
+        "profiler_metadata.json 中没有 parallel_group_info",
+    ),
     "profiler_info_has_no_end": (
         "profiler_info has no end_info: the profiler did not stop in order",
         "profiler_info 没有 end_info：profiler 未正常结束",
     ),
     "profiler_s_log_has_errors": ("the profiler's log has errors: {errors}", "profiler 日志中有错误：{errors}"),
-    "profiler_logged_errors_first": ("the profiler logged {n} errors, first: {error}", "profiler 记录了 {n} 个错误，第一个是：{error}"),
+    "profiler_logged_errors_first": (
+        "the profiler logged {n} errors, first: {error}",
+        "profiler 记录了 {n} 个错误，第一个是：{error}",
+    ),
     "no_profilerstep_marks_steps_are": (
         "no ProfilerStep marks: steps are the device windows of kernel_details",
         "没有 ProfilerStep 标记：step 取自 kernel_details 的设备时间窗",
@@ -161,7 +193,10 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "no_rule_in_use_reproduces": ("no rule in use reproduces the file", "现有规则均不能复现该文件"),
     "file_counts_union_their_tasks": ("the file counts the union of their tasks", "该文件取通信任务的并集"),
-    "file_counts_communication_operators_as": ("the file counts communication operators as well", "该文件把通信算子也计入"),
+    "file_counts_communication_operators_as": (
+        "the file counts communication operators as well",
+        "该文件把通信算子也计入",
+    ),
     "file_counts_no_kernels_ai": ("the file counts no kernels of the AI CPU", "该文件不计 AI CPU 上的 kernel"),
     "tasks_come_from_kernel_details": (
         "{n} tasks come from kernel_details alone: the trace does not show them",
@@ -174,31 +209,58 @@ TEXT: dict[str, tuple[str, str]] = {
     "row_without_name_start_or": ("row without a name, start or duration", "缺少名称、开始时间或时长的行"),
     "ends_flows_at_no_span": ("ends of flows at no span", "连线端点不在任何区间上"),
     "flows_that_end_and_never": ("flows that end and never start", "只有终点没有起点的连线"),
-    "analysis_operator_that_is_not": ("analysis of an operator that is not in the trace", "通信解析中的算子不在 trace 中"),
+    "analysis_operator_that_is_not": (
+        "analysis of an operator that is not in the trace",
+        "通信解析中的算子不在 trace 中",
+    ),
     "ranks_group_are_listed_nowhere": (
         "the ranks of a group are listed nowhere: the numbers of its tasks are taken for ranks of the job, because "
         "this rank goes by its own",
         "没有文件列出通信域成员：本 rank 在任务中使用全局编号，因此任务中的编号按全局 rank 处理",
     ),
-    "operator_communication_json_that_is": ("operator of communication.json that is not understood", "communication.json 中无法识别的算子"),
-    "entry_communication_matrix_json_that": ("entry of communication_matrix.json that is not understood", "communication_matrix.json 中无法识别的条目"),
+    "operator_communication_json_that_is": (
+        "operator of communication.json that is not understood",
+        "communication.json 中无法识别的算子",
+    ),
+    "entry_communication_matrix_json_that": (
+        "entry of communication_matrix.json that is not understood",
+        "communication_matrix.json 中无法识别的条目",
+    ),
     "part_that_is_not_understood": ("part of {file} that is not understood", "{file} 中无法识别的部分"),
     # torch_npu and msprof, db.
     "db_export_does_not_hold": ("the db export does not hold it", "db 导出不包含此项"),
-    "db_export_does_not_hold_it": ("the db export does not hold it; it follows from the spans", "db 导出不包含此项，可由区间推出"),
-    "analysis_db_is_missing_or_at": ("{source} of analysis.db is missing or empty at {level}", "{level} 下 analysis.db 的 {source} 不存在或为空"),
-    "analysis_db_is_missing_or": ("{source} of analysis.db is missing or empty", "analysis.db 的 {source} 不存在或为空"),
+    "db_export_does_not_hold_it": (
+        "the db export does not hold it; it follows from the spans",
+        "db 导出不包含此项，可由区间推出",
+    ),
+    "analysis_db_is_missing_or_at": (
+        "{source} of analysis.db is missing or empty at {level}",
+        "{level} 下 analysis.db 的 {source} 不存在或为空",
+    ),
+    "analysis_db_is_missing_or": (
+        "{source} of analysis.db is missing or empty",
+        "analysis.db 的 {source} 不存在或为空",
+    ),
     "communication_tasks_without_plane_peer_at": (
         "{n} communication tasks without plane, peer and size at {level}",
         "{level} 下 {n} 个通信任务没有 plane、对端与大小",
     ),
-    "communication_tasks_without_plane_peer": ("{n} communication tasks without plane, peer and size", "{n} 个通信任务没有 plane、对端与大小"),
+    "communication_tasks_without_plane_peer": (
+        "{n} communication tasks without plane, peer and size",
+        "{n} 个通信任务没有 plane、对端与大小",
+    ),
     "types_shapes_and_block_counts_at": (
         "types, shapes and block counts of operators are not recorded at {level}",
         "{level} 下不采集算子的类型、shape 与 block 数",
     ),
-    "types_shapes_and_block_counts": ("types, shapes and block counts of operators are not recorded", "未采集算子的类型、shape 与 block 数"),
-    "this_version_does_not_record": ("this version does not record bytes and direction of copies in a db", "该版本的 db 不包含拷贝的字节数与方向"),
+    "types_shapes_and_block_counts": (
+        "types, shapes and block counts of operators are not recorded",
+        "未采集算子的类型、shape 与 block 数",
+    ),
+    "this_version_does_not_record": (
+        "this version does not record bytes and direction of copies in a db",
+        "该版本的 db 不包含拷贝的字节数与方向",
+    ),
     "input_shapes_and_types_were": ("input shapes and types were not recorded", "未采集输入的 shape 与数据类型"),
     "no_metadata_lists_ranks_group": (
         "no metadata lists the ranks of a group: the numbers of its tasks are taken for global ranks because this rank "
@@ -210,10 +272,19 @@ TEXT: dict[str, tuple[str, str]] = {
         "输入的 shape 与数据类型写反了列，已纠正",
     ),
     "counters_task_that_is_not": ("counters of a task that is not in TASK", "计数器所属任务不在 TASK 表中"),
-    "analyses_operators_that_communication_op": ("analyses of operators that COMMUNICATION_OP does not hold", "通信解析中的算子不在 COMMUNICATION_OP 表中"),
+    "analyses_operators_that_communication_op": (
+        "analyses of operators that COMMUNICATION_OP does not hold",
+        "通信解析中的算子不在 COMMUNICATION_OP 表中",
+    ),
     "values_that_are_no_numbers": ("values of {column} that are no numbers", "{column} 中不是数值的值"),
-    "rows_table_which_has_no": ("rows of the table {table}, which has no place here", "{table} 表的行，这里没有对应的表"),
-    "rows_npu_op_mem_repeat": ("{n} rows of NPU_OP_MEM repeat what OP_MEMORY says", "NPU_OP_MEM 有 {n} 行与 OP_MEMORY 重复"),
+    "rows_table_which_has_no": (
+        "rows of the table {table}, which has no place here",
+        "{table} 表的行，这里没有对应的表",
+    ),
+    "rows_npu_op_mem_repeat": (
+        "{n} rows of NPU_OP_MEM repeat what OP_MEMORY says",
+        "NPU_OP_MEM 有 {n} 行与 OP_MEMORY 重复",
+    ),
     "rows_without_start_and_end": ("rows without a start and an end", "没有开始与结束时间的行"),
     "rows_that_end_before_they": ("rows that end before they start", "结束早于开始的行"),
     "rows": ("rows {reason}", "行：{reason}"),
@@ -257,17 +328,29 @@ TEXT: dict[str, tuple[str, str]] = {
     "totals_pools_were_not_recorded": ("the totals of the pools were not recorded", "未采集内存池总量"),
     "python_frames_are_spans_kind": ("Python frames are spans of kind python", "Python 帧以 python 类型的区间保存"),
     "python_frames_were_not_recorded": ("Python frames were not recorded", "未采集 Python 帧"),
-    "sizes_and_groups_collectives_were": ("sizes and groups of collectives were not recorded", "未采集集合通信的大小与通信域"),
+    "sizes_and_groups_collectives_were": (
+        "sizes and groups of collectives were not recorded",
+        "未采集集合通信的大小与通信域",
+    ),
     "of": ("{name}: {said}", "{name}：{said}"),
     "listed_and_more": ("{files} and {n} more", "{files} 等，另有 {n} 个"),
     "in_path": ("{said} ({path})", "{said}（{path}）"),
     "in_path_at_byte": ("{said} ({path} at byte {offset})", "{said}（{path}，第 {offset} 字节）"),
     "rows_without_name_or_duration": ("rows of {file} without a name or a duration", "{file} 中缺少名称或时长的行"),
-    "rows_of_another_time": ("rows of {file}, which is of another time than the trace", "{file} 的行，其时间与 trace 不符"),
+    "rows_of_another_time": (
+        "rows of {file}, which is of another time than the trace",
+        "{file} 的行，其时间与 trace 不符",
+    ),
     # What records it, where that is no code.
     "pytorch_or_later": ("PyTorch {version} or later", "PyTorch {version} 或更高版本"),
     "distributed_job": ("a distributed job", "分布式任务"),
-    "torch_distributed_initialised_before_profiling": ("torch.distributed, initialised before profiling", "在采集之前初始化 torch.distributed"),
+    "torch_distributed_initialised_before_profiling": (
+        "torch.distributed, initialised before profiling",
+        "在采集之前初始化 torch.distributed",
+    ),
     "after_each_step": ("{setting} after each step", "每个 step 之后调用 {setting}"),
-    "and_prof_step_after_every": ("{setting}, and prof.step() after every iteration", "{setting}，并在每次迭代后调用 prof.step()"),
+    "and_prof_step_after_every": (
+        "{setting}, and prof.step() after every iteration",
+        "{setting}，并在每次迭代后调用 prof.step()",
+    ),
 }

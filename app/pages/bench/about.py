@@ -11,7 +11,7 @@ from npulens.app.context import Context
 from npulens.app.pages.bench import sentences, versus
 from npulens.app.panels import cells, run_list
 from npulens.app.text import wording
-from npulens.app.text.translate import said
+from npulens.ingest.messages import render
 
 _COMMAND = "npulens bench conv_bn_relu"
 
@@ -27,7 +27,7 @@ def answer(ctx: Context, found: look.Bench) -> None:
             "evidence": ctx.say(f"bench.evidence_{found.about.get('evidence')}"),
         })))  # fmt: skip
         if ctx.run is not None and ctx.run.status == "partial":
-            st.text(wording.plain(ctx.say("bench.partial", {"why": said(ctx.lang, ctx.run.reason)})))
+            st.text(wording.plain(ctx.say("bench.partial", {"why": render(ctx.run.reason, ctx.lang)})))
 
 
 def brief(ctx: Context) -> None:

@@ -209,25 +209,3 @@ TEXT = {
     "about_method": ("Method", "方法"),
     "about_command": ("Command", "命令"),
 }  # fmt: skip
-
-MESSAGES = (
-    ("the benchmark was ended before it had a figure", "基准测试在得到任何指标之前就已结束"),
-    ("the benchmark's figure of {name} is not to be trusted: {why}", "基准测试中 {name} 的指标不可信：{why}"),
-    ("its ratio is not that of its pairs", "比值与各对不符"),
-    ("samples.json does not hold its samples", "samples.json 中没有其样本"),
-    ("samples.json holds other samples", "samples.json 中的样本与指标不符"),
-    ("its P{level} is not that of its samples", "P{level} 与样本不符"),
-    ("the benchmark did not come to its end", "基准测试未完整结束"),
-    ("a benchmark holds figures and samples, no trace", "基准测试只有指标与样本，没有 trace"),
-    ("the manifest of a benchmark cannot be read: {error}", "基准测试的清单无法读取：{error}"),
-    ("samples.json is missing: its figures cannot be made again", "缺少 samples.json：无法由样本重算指标"),
-    ("figures of a benchmark that cannot be read", "基准测试中无法读取的指标"),
-    ("{n} figures of the benchmark cannot be read", "基准测试中有 {n} 个指标无法读取"),
-    ("no sample of the benchmark has its time of day", "基准测试的样本都没有时间"),
-    (
-        "{n} samples of warm-ups and pairs have no time of day; they are in samples.json",
-        "预热与配对的 {n} 个样本没有时间，保存在 samples.json 中",
-    ),
-    ("it was cut short during {what}", "在 {what} 期间中断"),
-    ("interrupted during {what}, after {n} s", "{n} 秒后在 {what} 期间被中断"),
-)

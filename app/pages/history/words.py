@@ -137,15 +137,3 @@ TEXT = {
     "metric_copy_count": ("Copies a step", "每步拷贝数"),
     "metric_memory_reserved_peak_bytes": ("Peak of reserved memory", "预留内存峰值"),
 }  # fmt: skip
-
-MESSAGES = (
-    ("it holds no events", "没有任何事件"),
-    ("cannot read or write the history: {error}", "无法读写历史：{error}"),
-    ("move it away, and a new one is filled from the runs of the store", "请将其移走，新的历史会由 store 中的运行重建"),
-    (
-        "the history is of version {found}, this program knows {known}: update npulens",
-        "历史的版本为 {found}，本程序支持 {known}：请更新 npulens",
-    ),
-    ("{name}: the point belongs to identity {one}, not to {other}", "{name}：该点属于 {one}，而不是 {other}"),
-    ("{name}: better={better} at {at} ns cannot be kept", "{name}：better={better}、{at} ns 无法保存"),
-)

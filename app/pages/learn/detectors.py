@@ -20,8 +20,8 @@ from npulens.app.context import Context
 from npulens.app.pages.learn.words import LIMITS
 from npulens.app.panels import cells
 from npulens.app.text import wording
-from npulens.app.text.translate import said
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import render
 
 
 def show(ctx: Context) -> None:
@@ -103,8 +103,8 @@ def _needs(ctx: Context, detector: Detector) -> None:
         return
     held = [BY_NAME[need] for need in detector.needs]
     frame = pd.DataFrame([{
-        "need": wording.of(ctx.lang, each.means), "npu": said(ctx.lang, each.npu),
-        "torch": said(ctx.lang, each.torch) or ctx.say("learn.no_setting"),
+        "need": wording.of(ctx.lang, each.means), "npu": render(each.npu, ctx.lang),
+        "torch": render(each.torch, ctx.lang) or ctx.say("learn.no_setting"),
     } for each in held])  # fmt: skip
     heads = {name: ctx.say(f"learn.col_{name}") for name in ("need", "npu", "torch")}
     cells.show(frame, heads, f"learn_needs_{ctx.lang}", ctx.say("learn.needs"))

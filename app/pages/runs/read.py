@@ -9,7 +9,7 @@ from npulens.app.charts import recorded
 from npulens.app.context import Context
 from npulens.app.panels import cells
 from npulens.app.text import i18n, wording
-from npulens.app.text.translate import said
+from npulens.ingest.messages import joined, render
 from npulens.ingest.store.account import Account, RankRead, account
 from npulens.ingest.store.runs import RunInfo
 
@@ -21,7 +21,7 @@ def show(ctx: Context, run: RunInfo) -> None:
     held = account(ctx.store, run.run_id)
     with st.expander(ctx.say("read.title"), expanded=run.status == "partial"):
         if run.status == "partial":
-            st.text("◐ " + ctx.say("read.partial", {"reason": said(ctx.lang, run.reason)}))
+            st.text("◐ " + ctx.say("read.partial", {"reason": render(run.reason, ctx.lang)}))
         st.text(ctx.say("read.baseline" if run.baseline else "read.no_baseline"))
         if run.redacted:
             st.text(ctx.say("read.redacted"))
@@ -47,7 +47,7 @@ def _row(ctx: Context, each: RankRead) -> dict[str, object]:
         "files": len(each.files), "size": i18n.size(each.bytes), "seconds": f"{each.seconds:.1f} s",
         "kept": f"{each.kept:,}", "dropped": f"{each.dropped:,}",
         "versions": ", ".join(f"{name} {value}" for name, value in each.versions.items()),
-        "reason": said(ctx.lang, "; ".join(each.reasons)),
+        "reason": render(joined(each.reasons), ctx.lang),
     }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def _tables(ctx: Context, run: RunInfo, held: Account) -> None:
         "rank": row.rank, "table": recorded.title(row.table, ctx.say), "kept": f"{row.rows:,}",
         "state": f"{recorded.GLYPH.get(row.status, '')} {ctx.say(f'recorded.state_{row.status}')}",
         "dropped": f"{row.dropped:,}", "expected": "" if row.expected is None else f"{row.expected:,}",
-        "reason": said(ctx.lang, row.reason), "remedy": said(ctx.lang, row.collect_with),
+        "reason": render(row.reason, ctx.lang), "remedy": render(row.collect_with, ctx.lang),
     } for row in rows], columns=list(names))  # fmt: skip
     heads = {name: ctx.say(f"read.col_{name}") for name in names}
     st.subheader(ctx.say("read.tables"), anchor=False)

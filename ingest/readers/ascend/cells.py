@@ -124,7 +124,9 @@ def read_csv(path: Path, draft: Draft, name: str) -> Csv | None:
                 _slow(found, spool)
         draft.advance(path.stat().st_size)
     except OSError as error:
-        raise IngestError("unreadable", Message("reading.cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)) from error
+        raise IngestError(
+            "unreadable", Message("reading.cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)
+        ) from error
     return found
 
 
@@ -222,7 +224,10 @@ def _slow(found: Csv, spool: Spool) -> None:
                     rows = []
             found.damage = Message("reading.is_damaged_its_rows_were", {"file": found.path.name})
         except csv.Error as error:
-            found.damage = Message("reading.is_damaged_from_row_on", {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error})
+            found.damage = Message(
+                "reading.is_damaged_from_row_on",
+                {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error},
+            )
     _write(rows, found, spool)
 
 

@@ -289,8 +289,11 @@ def _sort(draft: Draft) -> None:
     known = comm_facts.of(*OWN_KERNELS)
     text = "concat_ws(' ', k.op_type, x.name)"
     talks = f"x.kind = 'kernel' AND {known.known(text)}"
-    draft.keep("talking", f"""SELECT x.row, x.stream, {text} AS name, {known.fused(text)} AS fused
-        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x LEFT JOIN kd k ON k.row = x.kd WHERE {talks}""")
+    draft.keep(
+        "talking",
+        f"""SELECT x.row, x.stream, {text} AS name, {known.fused(text)} AS fused
+        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x LEFT JOIN kd k ON k.row = x.kd WHERE {talks}""",
+    )
     draft.con.execute("""CREATE VIEW dev AS SELECT x.* EXCLUDE (kind),
             CASE WHEN x.row IN (SELECT row FROM talking WHERE NOT fused) THEN 'comm_op' ELSE x.kind END AS kind
         FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x""")

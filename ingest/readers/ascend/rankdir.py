@@ -200,9 +200,7 @@ def _metadata(root: Path) -> Mapping[str, object]:
     return read(path)[0] if path.is_file() else {}
 
 
-def _rank(
-    root: Path, info: Mapping[str, object], metadata: Mapping[str, object]
-) -> tuple[int | None, str | None]:
+def _rank(root: Path, info: Mapping[str, object], metadata: Mapping[str, object]) -> tuple[int | None, str | None]:
     path = info_file(root)
     named = _INFO.match(path.name) if path else None
     if named and named[1]:
@@ -283,7 +281,9 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
     draft.table("rankdir_group", rows, _GROUP)
     draft.provide("parallel_group", "SELECT * FROM rankdir_group")
     if not rows:
-        draft.absent("parallel_group", Message("reading.profiler_metadata_json_names_no"), Message("reading.distributed_job"))
+        draft.absent(
+            "parallel_group", Message("reading.profiler_metadata_json_names_no"), Message("reading.distributed_job")
+        )
 
 
 def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:

@@ -59,7 +59,9 @@ def read(claim: Claim, draft: Draft) -> None:
     try:
         _read(claim.root, found, draft)
     except duckdb.Error as error:
-        raise IngestError("failed", Message("formats.operator_s_files_give_no", {"error": error}), str(claim.root)) from error
+        raise IngestError(
+            "failed", Message("formats.operator_s_files_give_no", {"error": error}), str(claim.root)
+        ) from error
 
 
 def _name(path: Path) -> str | None:
@@ -81,7 +83,9 @@ def _read(root: Path, found: Mapping[str, Path], draft: Draft) -> None:
     _facts(basic, draft)
     _sums(basic, draft, "OPPROF", basic.said("Op Name"), "NULL", _duration(basic))
     if operators == 1:
-        draft.drop("kernel", Message("reading.rows_without_name_or_duration", {"file": "OpBasicInfo.csv"}), basic.rows - 1)
+        draft.drop(
+            "kernel", Message("reading.rows_without_name_or_duration", {"file": "OpBasicInfo.csv"}), basic.rows - 1
+        )
         _operator(basic, draft, timed)
     else:
         draft.partial(None, Message("formats.opbasicinfo_csv_names_operators_without", {"n": operators}))

@@ -68,7 +68,9 @@ def read(claim: Claim, draft: Draft) -> None:
             raw.keep_device(draft, MAIN, claim.device)
         _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
     except duckdb.Error as error:
-        raise IngestError("failed", Message("refused.its_tables_cannot_be_put", {"error": error}), str(main or analysis)) from error
+        raise IngestError(
+            "failed", Message("refused.its_tables_cannot_be_put", {"error": error}), str(main or analysis)
+        ) from error
 
 
 def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dict[str, int]]:

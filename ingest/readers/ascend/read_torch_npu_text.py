@@ -93,12 +93,18 @@ def read(claim: Claim, draft: Draft) -> None:
     try:
         _read(claim, draft)
     except duckdb.Error as error:
-        raise IngestError("failed", Message("refused.text_export_gives_no_tables", {"error": error}), str(claim.root)) from error
+        raise IngestError(
+            "failed", Message("refused.text_export_gives_no_tables", {"error": error}), str(claim.root)
+        ) from error
 
 
 def _read(claim: Claim, draft: Draft) -> None:
     if not any(path.stat().st_size for path in claim.files if _is_ours(path.name)):
-        raise IngestError("empty", joined([Message("formats.its_files_hold_no_bytes"), completeness.again(claim.root)]), str(claim.root))
+        raise IngestError(
+            "empty",
+            joined([Message("formats.its_files_hold_no_bytes"), completeness.again(claim.root)]),
+            str(claim.root),
+        )
     one = claim.device
     if one is not None and not claim.shared:
         raise IngestError("shared", Message("formats.text_does_not_say_which"), str(claim.root))
@@ -162,8 +168,13 @@ def _find(claim: Claim, name: str) -> Path | None:
 def _said(draft: Draft) -> None:
     """Sums that follow from whole files and that no table keeps."""
     for source, quantity, table, query in (
-        ("kernel_details.csv", checks.KERNELS, "kernel", "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task "
-         "AND row NOT IN (SELECT kd FROM dev WHERE kind = 'device_other' AND kd IS NOT NULL)"),
+        (
+            "kernel_details.csv",
+            checks.KERNELS,
+            "kernel",
+            "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task "
+            "AND row NOT IN (SELECT kd FROM dev WHERE kind = 'device_other' AND kd IS NOT NULL)",
+        ),
         ("communication.json", checks.OPERATORS, "comm", "SELECT sum(elapsed_ns) FROM op_analysed"),
     ):
         total = draft.con.execute(f"SELECT ({query})::BIGINT").fetchall()[0][0]

@@ -53,14 +53,16 @@ def _log_said(root: Path) -> list[Message]:
 def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
     if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
         return _raw_msprof(directory, directory, shown)
-    return IngestError(
-        "aborted", Message("formats.prof_directory_without_data_msprof"), str(directory)
-    )
+    return IngestError("aborted", Message("formats.prof_directory_without_data_msprof"), str(directory))
 
 
 def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
     cut = prof_dir.interrupted(prof)
-    what = Message("formats.raw_msprof_data_interrupted_collection") if cut else Message("refused.raw_msprof_data_not_exported")
+    what = (
+        Message("formats.raw_msprof_data_interrupted_collection")
+        if cut
+        else Message("refused.raw_msprof_data_not_exported")
+    )
     return IngestError("raw_msprof", joined([what, _on_host(commands.export(*shown, interrupted=cut))]), str(entry))
 
 

@@ -224,7 +224,9 @@ def contradiction(figure: Figure, samples: dict[str, Samples]) -> Message | None
     if isinstance(figure, Versus):
         mean = math.exp(sum(math.log(ratio) for ratio in figure.ratios) / max(1, len(figure.ratios)))
         fits = len(figure.ratios) == figure.pairs and math.isclose(mean, figure.ratio, rel_tol=1e-9)
-        return None if fits and figure.low <= figure.ratio <= figure.high else Message("formats.benchmark_ratio_differs")
+        return (
+            None if fits and figure.low <= figure.ratio <= figure.high else Message("formats.benchmark_ratio_differs")
+        )
     if not isinstance(figure, Latency) or not samples:
         return None
     if figure.series not in samples:

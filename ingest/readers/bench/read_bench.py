@@ -35,9 +35,7 @@ _SUMMARY = pa.schema(
     [("source", pa.string()), ("name", pa.string()), ("category", pa.string()), ("count", pa.int64()),
      ("min_ns", pa.int64()), ("max_ns", pa.int64()), ("args", pa.string())]
 )  # fmt: skip
-_SAMPLE = pa.schema(
-    [("counter", pa.string()), ("series", pa.string()), ("ts_ns", pa.int64()), ("value", pa.float64())]
-)
+_SAMPLE = pa.schema([("counter", pa.string()), ("series", pa.string()), ("ts_ns", pa.int64()), ("value", pa.float64())])
 #: What is told of the device while it was measured -> its unit.
 _TELEMETRY = {"clock_mhz": "MHz", "busy_share": "share", "temperature_c": "C", "power_w": "W"}
 
@@ -65,8 +63,8 @@ def read(claim: Claim, draft: Draft) -> None:
     for figure in figures:
         if wrong := contradiction(figure, samples):
             name = f"{figure.variant} {figure.dtype}"
-            raise IngestError("contradiction", Message("formats.benchmark_figure_not_trusted", {"name": name, "why": wrong}),
-                              str(claim.root))  # fmt: skip
+            text = Message("formats.benchmark_figure_not_trusted", {"name": name, "why": wrong})
+            raise IngestError("contradiction", text, str(claim.root))
     if manifest.status != "complete":
         draft.partial(None, verbatim(manifest.reason) if manifest.reason else Message("formats.benchmark_did_not_end"))
     _write(figures, samples, manifest, draft)
@@ -78,7 +76,11 @@ def read(claim: Claim, draft: Draft) -> None:
 
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST[path.name]:
-        raise IngestError("too_large", Message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path))
+        raise IngestError(
+            "too_large",
+            Message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}),
+            str(path),
+        )
     return path.read_bytes()
 
 
@@ -86,7 +88,9 @@ def _manifest(path: Path) -> Manifest:
     try:
         return msgspec.json.decode(_bytes(path), type=Manifest)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise IngestError("damaged", Message("formats.benchmark_manifest_cannot_be_read", {"error": error}), str(path)) from error
+        raise IngestError(
+            "damaged", Message("formats.benchmark_manifest_cannot_be_read", {"error": error}), str(path)
+        ) from error
 
 
 def _samples(path: Path | None, draft: Draft) -> dict[str, Samples]:

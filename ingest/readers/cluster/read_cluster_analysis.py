@@ -54,7 +54,9 @@ def read(claim: Claim, draft: Draft) -> None:
     tables.provide()
     if not any((tables.steps, tables.sums, tables.links)):
         why = [reason for cover in draft.covers.values() for reason in cover.partial]
-        raise IngestError("empty", joined(why or [Message("formats.cluster_analysis_without_row_that")]), str(claim.root))
+        raise IngestError(
+            "empty", joined(why or [Message("formats.cluster_analysis_without_row_that")]), str(claim.root)
+        )
     _tell(draft, tables)
 
 
@@ -75,4 +77,6 @@ def _tell(draft: Draft, tables: Tables) -> None:
     else:
         draft.absent("profiler_step", Message("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
     if not tables.links:
-        draft.absent("comm_link", Message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")
+        draft.absent(
+            "comm_link", Message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all"
+        )

@@ -71,7 +71,9 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
     if isinstance(errors, list) and errors:
-        draft.note("span", Message("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
+        draft.note(
+            "span", Message("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])})
+        )
     _groups(draft, job)
     return backend
 
@@ -121,7 +123,9 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
     draft.provide("parallel_group", "FROM groups")
     if not told and not met:
         draft.absent(
-            "parallel_group", Message("reading.file_names_no_process_groups"), Message("reading.torch_distributed_initialised_before_profiling")
+            "parallel_group",
+            Message("reading.file_names_no_process_groups"),
+            Message("reading.torch_distributed_initialised_before_profiling"),
         )
 
 

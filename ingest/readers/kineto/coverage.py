@@ -55,7 +55,10 @@ def _graphs(draft: Draft) -> None:
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
-        yield from ((table, Message("reading.no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm"))
+        yield from (
+            (table, Message("reading.no_device_activity_in_file"), activities)
+            for table in ("kernel", "transfer", "comm")
+        )
         if not spools.rows["flow_raw"]:
             yield "link", Message("reading.no_device_activity_in_file"), activities
     elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
@@ -64,7 +67,9 @@ def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterato
     elif "Collective name" not in spools.seen and not (
         npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
     ):
-        setting = _ASCEND.format("profiler_level=Level1") if npu else Message("reading.pytorch_or_later", {"version": "2.4"})
+        setting = (
+            _ASCEND.format("profiler_level=Level1") if npu else Message("reading.pytorch_or_later", {"version": "2.4"})
+        )
         yield "comm", Message("reading.sizes_and_groups_collectives_were"), setting
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
         yield "sample", Message("reading.file_has_no_counters"), None
@@ -80,11 +85,19 @@ def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
         for table in ("memory_event", "memory_sample"):
             yield table, Message("reading.memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
     elif "Total Allocated" not in spools.seen:
-        yield "memory_sample", Message("reading.totals_pools_were_not_recorded"), Message("reading.pytorch_or_later", {"version": "1.10"})
+        yield (
+            "memory_sample",
+            Message("reading.totals_pools_were_not_recorded"),
+            Message("reading.pytorch_or_later", {"version": "1.10"}),
+        )
     if "Call stack" not in spools.seen:
         if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
             yield "stack", Message("reading.python_frames_are_spans_kind"), None
         else:
             yield "stack", Message("reading.python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
     if not count(draft, "SELECT count(*) FROM steps"):
-        yield "step", Message("reading.no_step_was_marked"), Message("reading.and_prof_step_after_every", {"setting": f"{_PROFILE}(schedule=...)"})
+        yield (
+            "step",
+            Message("reading.no_step_was_marked"),
+            Message("reading.and_prof_step_after_every", {"setting": f"{_PROFILE}(schedule=...)"}),
+        )

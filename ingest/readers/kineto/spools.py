@@ -172,7 +172,11 @@ class _Parting:
         batch, lost = self._batch, self._to.lost
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
-            lost[Message("reading.event_kind_unknown_here_ph", {"code": chr(code)}) if code else Message("reading.event_without_ph")] += int(counts[code])
+            lost[
+                Message("reading.event_kind_unknown_here_ph", {"code": chr(code)})
+                if code
+                else Message("reading.event_without_ph")
+            ] += int(counts[code])
         for reason, mask in (
             (Message("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
             (Message("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),

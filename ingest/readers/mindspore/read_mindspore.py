@@ -48,7 +48,9 @@ def read(claim: Claim, draft: Draft) -> None:
     try:
         _read(found, draft)
     except duckdb.Error as error:
-        raise IngestError("failed", Message("formats.mindspore_s_files_give_no", {"error": error}), str(claim.root)) from error
+        raise IngestError(
+            "failed", Message("formats.mindspore_s_files_give_no", {"error": error}), str(claim.root)
+        ) from error
 
 
 def _read(found: dict[str, Path], draft: Draft) -> None:

@@ -152,7 +152,9 @@ def _framework(draft: Draft, path: Path | None) -> None:
     )
     unmet = count(draft, "SELECT count(*) FROM named ANTI JOIN placed USING (fullname)")
     if unmet:
-        draft.note("kernel", Message("formats.operators_that_names_did_not", {"n": unmet, "all": rows, "file": path.name}))
+        draft.note(
+            "kernel", Message("formats.operators_that_names_did_not", {"n": unmet, "all": rows, "file": path.name})
+        )
 
 
 def _arguments() -> str:

@@ -68,7 +68,11 @@ def _table(path: Path, role: str, name: str, source: str, draft: Draft) -> None:
     times = file.whole("execution_frequency")
     taken = (name, *(("total_time", "execution_frequency") if role == "types" else ("execution_frequency",)))
     lost = f"SELECT count(*) FROM {file.name} WHERE {file.said(name)} IS NULL"
-    draft.drop("summary", Message("formats.rows_without_name", {"file": path.name}), int(draft.con.execute(lost).fetchall()[0][0]))
+    draft.drop(
+        "summary",
+        Message("formats.rows_without_name", {"file": path.name}),
+        int(draft.con.execute(lost).fetchall()[0][0]),
+    )
     draft.provide("summary", _sums(file, source, name, times, total, taken))
 
 

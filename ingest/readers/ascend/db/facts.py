@@ -145,9 +145,19 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
         ("kernel", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         ("host_op", ("PYTORCH_API",), Message("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
         ("link", ("CANN_API",), at_level(level, "reading.no_cann_calls_were_recorded"), level1),
-        ("pmu", ("TASK_PMU_INFO",), at_level(level, "reading.no_ai_core_counters_were"), f"{level1}, aic_metrics=PipeUtilization"),
+        (
+            "pmu",
+            ("TASK_PMU_INFO",),
+            at_level(level, "reading.no_ai_core_counters_were"),
+            f"{level1}, aic_metrics=PipeUtilization",
+        ),
         ("stack", ("PYTORCH_CALLCHAINS",), Message("reading.no_call_stacks_were_recorded"), "with_stack=True"),
-        ("memory_sample", ("MEMORY_RECORD", "NPU_MODULE_MEM"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        (
+            "memory_sample",
+            ("MEMORY_RECORD", "NPU_MODULE_MEM"),
+            Message("reading.no_memory_was_recorded"),
+            "profile_memory=True",
+        ),
         ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
         ("transfer", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         (
@@ -156,7 +166,12 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
             Message("reading.no_device_tasks_were_recorded"),
             "activities=[CPU, NPU]",
         ),
-        ("step", ("STEP_TIME", "PYTORCH_API"), Message("reading.no_steps_were_marked"), Message("reading.after_each_step", {"setting": "schedule=..., prof.step()"})),
+        (
+            "step",
+            ("STEP_TIME", "PYTORCH_API"),
+            Message("reading.no_steps_were_marked"),
+            Message("reading.after_each_step", {"setting": "schedule=..., prof.step()"}),
+        ),
     ):
         if not any(rows[source] for source in sources):
             draft.absent(table, reason, setting)
@@ -181,9 +196,7 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> No
     without_plane, copies, operators, shapes, kernels, types = counts
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]
-        draft.partial(
-            "comm", Message("formats.communication_op_is_empty_beside", {"n": tasks})
-        )
+        draft.partial("comm", Message("formats.communication_op_is_empty_beside", {"n": tasks}))
     if without_plane:
         reason = at_level(level, "reading.communication_tasks_without_plane_peer", {"n": without_plane})
         _lacks(draft, "comm", reason, "profiler_level=Level1")

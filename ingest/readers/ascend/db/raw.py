@@ -64,10 +64,14 @@ class Texts:
                 texts.append(pc.utf8_slice_codeunits(batch[column], 0, LONGEST))
                 size += texts[-1].nbytes
                 if size > _MAX_BYTES:
-                    self.damage[Message("reading.holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})] = None
+                    self.damage[
+                        Message("reading.holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})
+                    ] = None
                     break
         if cut:
-            self.damage[Message("reading.texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})] = None
+            self.damage[
+                Message("reading.texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})
+            ] = None
         if result.damage:
             self.damage[result.damage] = None
         if table == "ENUM_API_TYPE":

@@ -39,8 +39,10 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
     columns = "span_id, source, x, y, kind, name, ts_ns, end_ns - ts_ns AS dur_ns"
     everything = " UNION ALL ".join(f"SELECT {columns} FROM {view}" for view in views)
     draft.con.execute(f"CREATE VIEW db_span AS SELECT * FROM ({everything}) WHERE kind <> 'container'")
-    for reason, lost in ((Message("reading.rows_without_start_and_end"), "IS NULL"),
-                         (Message("reading.rows_that_end_before_they"), "< 0")):
+    for reason, lost in (
+        (Message("reading.rows_without_start_and_end"), "IS NULL"),
+        (Message("reading.rows_that_end_before_they"), "< 0"),
+    ):
         draft.drop("span", reason, count(draft, f"SELECT count(*) FROM db_span WHERE dur_ns {lost}"))
     _tracks(draft)
     draft.provide(

@@ -114,7 +114,9 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            return draft.partial(table, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20}))
+            return draft.partial(
+                table, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
+            )
         steps = msgspec.json.decode(path.read_bytes(), type=_Raws)
         draft.advance(size)
     except (*_UNREADABLE, OSError) as error:

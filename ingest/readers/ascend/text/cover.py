@@ -76,7 +76,9 @@ def _absent(claim: Claim, draft: Draft) -> None:
     level = rankdir.level(claim.root)
     has_trace = any(_TRACE.match(path.name) for path in claim.files)
     no_trace = None if has_trace else Message("reading.there_is_no_trace_view")
-    framework = Message("formats.msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None
+    framework = (
+        Message("formats.msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None
+    )
     for table, rows, reason, setting in (
         ("kernel", "dev WHERE kind IN ('kernel', 'memset')", Message("reading.no_device_tasks_were_recorded"), _DEVICE),
         ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
@@ -94,14 +96,31 @@ def _absent(claim: Claim, draft: Draft) -> None:
         draft.absent("transfer", Message("reading.and_no_other_file_names", {"reason": no_trace}), None)
     names = {named.base for path in claim.files if (named := exports.name(path.name))}
     for table, wanted, reason, setting in (
-        ("memory_sample", ("memory_record.csv", "npu_module_mem.csv"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
+        (
+            "memory_sample",
+            ("memory_record.csv", "npu_module_mem.csv"),
+            Message("reading.no_memory_was_recorded"),
+            "profile_memory=True",
+        ),
         ("memory_event", ("operator_memory.csv",), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
         ("l2_cache", ("l2_cache.csv",), Message("reading.no_l2_cache_rates_were"), "l2_cache=True"),
-        ("comm_link", ("communication_matrix.json",), at_level(level, "reading.no_bandwidth_between_ranks_was"), _LEVEL1),
-        ("profiler_step", ("step_trace_time.csv",), Message("reading.no_step_trace_time_csv"), "schedule(...) and prof.step()"),
+        (
+            "comm_link",
+            ("communication_matrix.json",),
+            at_level(level, "reading.no_bandwidth_between_ranks_was"),
+            _LEVEL1,
+        ),
+        (
+            "profiler_step",
+            ("step_trace_time.csv",),
+            Message("reading.no_step_trace_time_csv"),
+            "schedule(...) and prof.step()",
+        ),
         ("summary", _STATISTICS, at_level(level, "reading.no_statistics_were_exported"), _LEVEL1),
     ):
         if names.isdisjoint(wanted):
             draft.absent(table, reason, setting)
     if "pmu" not in draft.selects:
-        draft.absent("pmu", at_level(level, "reading.no_ai_core_counters_were"), f"{_LEVEL1}, aic_metrics=PipeUtilization")
+        draft.absent(
+            "pmu", at_level(level, "reading.no_ai_core_counters_were"), f"{_LEVEL1}, aic_metrics=PipeUtilization"
+        )

@@ -236,7 +236,7 @@ class _Split:
         batch, lost = self.batch, self.done.lost
         known = self.shaped | np.isin(batch.ph, [_COUNTER, _META, *_FLOWS])
         for letter, count in zip(*np.unique(batch.ph[~known], return_counts=True), strict=True):
-            lost[Message("reading.event_phase", {"code": f'{chr(letter)!r}'})] += int(count)
+            lost[Message("reading.event_phase", {"code": f"{chr(letter)!r}"})] += int(count)
         for reason, mask in (
             (Message("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
             (Message("reading.no_duration"), self.shaped & self.stamped & (self.dur == NULL)),

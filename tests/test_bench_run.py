@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
 
 from npulens import ingest
 from npulens.analysis.look import bench as look
+from npulens.collectors.bench.result import REASONS, Reason
+from npulens.ingest.messages import Message, render
 from npulens.ingest.store import runs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +107,13 @@ def test_a_result_that_was_killed_outright_loads_as_partial(tmp_path: Path) -> N
         run.kill()
     (loaded,) = ingest.load(tmp_path / "out", tmp_path / "store").runs
     assert loaded.status == "partial" and "cut short during" in str(loaded.reason)
+    assert "期间中断" in render(loaded.reason, "zh")
+
+
+def test_every_reason_is_a_message_with_the_same_text() -> None:
+    for name, text in REASONS.items():
+        values = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(text) if name}
+        assert Message(f"formats.benchmark_{name}", values) == str(Reason(name, values))
 
 
 def test_numerics_by_hand() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npulens import ingest
-from npulens.app.text.translate import said
+from npulens.ingest.messages import render
 from npulens.ingest.store import runs
 from tests.text_export import OVERLAP, ROOT, comm_lanes, comm_op, named, processes, span, task, write
 
@@ -56,7 +56,7 @@ def test_more_than_a_hundredth_off_is_said(tmp_path: Path, computing_us: float, 
     row = next(row for row in run.coverage if row["table"] == "profiler_step")
     assert (row["status"], row["reason"] is not None) == (("partial", True) if warns else ("recorded", False))
     if warns:
-        chinese = said("zh", row["reason"])
+        chinese = render(row["reason"], "zh")
         assert chinese.startswith("step_trace_time.csv 中的计算时间为") and chinese.endswith("现有规则均不能复现该文件")
 
 

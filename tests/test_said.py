@@ -1,27 +1,42 @@
-"""Every sentence that reading can say has its Chinese, so that no page is half English."""
+"""Every sentence of reading is a message of the catalogue, in both languages and with the values its text has."""
 
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from npulens.app.text.translate import messages as pairs
-from npulens.app.text.translate import said, translated
+from npulens.ingest.errors import IngestError
+from npulens.ingest.events.model import lost_by
+from npulens.ingest.messages import (
+    Message,
+    catalogue,
+    dumped,
+    joined,
+    listed,
+    loaded,
+    render,
+    restored,
+    stored,
+    verbatim,
+)
 from npulens.ingest.tables.assemble import _by_reason
 
-INGEST = Path(__file__).resolve().parents[1] / "ingest"
-#: Where the message stands among the arguments of what says one.
-SAYS = {"absent": 1, "partial": 1, "drop": 1, "note": 1, "IngestError": 1}
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("ingest", "analysis", "app")
 #: Sentences in reading's code that nobody but a programmer or a terminal sees: the beginning is enough.
 QUIET = (
-    "import sys; ", "columns need distinct keys", "schema.sql", "{} is not in schema.sql", "bad header value",
-    "not an object", "looking for captures", "not needed here", "float ", "double ", "byte ", "registers per thread",
-    "torch_npu text export", "torch_npu and msprof database", "schedule=", "`{} && python", "msprof-analyze cluster",
+    "import sys; ", "columns need distinct keys", "schema.sql", "{} is not in schema.sql", "looking for captures",
+    "not needed here", "bad header value", "wrong type: ", "out of range: ", "not an object",
+    "float ", "double ", "byte ", "registers per thread", "torch_npu text export",
+    "torch_npu and msprof database", "schedule=", "`{} && python", "msprof-analyze cluster",
     "msprof op operator profile", "sub block id", "benchmark of npulens", "failed to map segment",
     "annot allocate memory",
 )  # fmt: skip
@@ -31,41 +46,135 @@ SQL = re.compile(
 WORDS = re.compile(r"(?<![\w.(])[a-z]{2,}(?=[ ;:]|$)")
 
 
+def names(text: str) -> set[str]:
+    """The values that a text is filled with."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def trees(*rooms: str) -> Iterator[tuple[Path, ast.Module]]:
+    for room in rooms:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if "words" not in path.parts:
+                yield path, ast.parse(path.read_text("utf-8"))
+
+
+def called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def keys_of(node: ast.expr) -> Iterator[str]:
+    """The keys that an expression can be."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from keys_of(node.body)
+        yield from keys_of(node.orelse)
+
+
+def values_of(node: ast.expr | None) -> set[str] | None:
+    """The names of the values given; None where they are not written there."""
+    if node is None:
+        return set()
+    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+        return {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
+    return None
+
+
+def said_in(tree: ast.AST) -> Iterator[tuple[int, str, set[str] | None]]:
+    """(line, key, names of values) of every message a file says by its name."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        given = {"Message": 0, "at_level": 1}.get(called(node))
+        if given is None:
+            continue
+        values = values_of(node.args[given + 1] if len(node.args) > given + 1 else None)
+        for key in keys_of(node.args[given]):
+            yield node.lineno, key, values
+            if given:
+                yield node.lineno, f"{key}_at", None if values is None else values | {"level"}
+
+
+def wrong(tree: ast.AST) -> list[tuple[int, str]]:
+    """Messages that the catalogue does not have, or whose text has other values."""
+    known = catalogue()
+    return [
+        (line, key) for line, key, values in said_in(tree)
+        if key not in known or (values is not None and values != names(known[key][0]))
+    ]  # fmt: skip
+
+
+def test_every_message_is_in_the_catalogue_with_its_values() -> None:
+    """To satisfy it: a text for the key in ingest/words, English and Chinese, with {names} of the values given."""
+    found = [f"{path.relative_to(ROOT)}:{line}: {key}" for path, tree in trees(*ROOMS) for line, key in wrong(tree)]
+    assert not found, "\n".join(found)
+
+
+def test_a_message_that_is_not_there_or_has_other_values_is_found() -> None:
+    for source in (
+        'Message("reading.zork")', 'Message("reading.negative_duration", {"n": 1})', 'Message("reading.dropped")',
+        'at_level(level, "reading.no_statistics_were_exported", {"n": 1})', 'at_level(level, "reading.dropped")',
+        'Message("reading.negative_duration" if x else "reading.zork")',
+    ):  # fmt: skip
+        assert wrong(ast.parse(source)), source
+    assert not wrong(ast.parse('Message("reading.dropped", {"n": 1, "reason": x})'))
+
+
+def test_every_text_of_the_catalogue_is_said() -> None:
+    texts = "\n".join(path.read_text("utf-8") for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    said = {key for _, tree in trees(*ROOMS) for _, key, _ in said_in(tree)}
+    made = re.compile(r"lost\.|refused\.more_files_|formats\.benchmark_")  # of parts
+    silent = [
+        key for key in catalogue().keys() - said - {"verbatim", "joined"}
+        if not made.match(key) and f'"{key}"' not in texts and texts.count(f'"{key.partition(".")[2]}"') < 2
+    ]  # fmt: skip
+    assert not silent
+
+
+@pytest.mark.parametrize("key", catalogue())
+def test_a_text_has_its_chinese_with_the_same_values(key: str) -> None:
+    english, chinese = catalogue()[key]
+    assert names(english) == names(chinese)
+    if re.search("[a-z]{3}", re.sub(r"\{\w+\}", "", english)):
+        assert english != chinese
+
+
+def test_no_text_is_there_twice() -> None:
+    every = [english for english, _ in catalogue().values()]
+    twice = {english for english in every if every.count(english) > 1} - {"{text}"}
+    assert not twice
+
+
+def test_scanners_words_are_all_messages() -> None:
+    source = (ROOT / "ingest/events/_scan.c").read_text("utf-8")
+    listed_there = re.search(r"REASON\[REASONS\] = \{(.*?)\};", source, re.DOTALL)
+    assert listed_there
+    reasons = [reason for reason in re.findall(r'"([^"]*)"', listed_there[1]) if reason]
+    assert len(reasons) > 15
+    reasons += ["trailing data", "second traceEvents", "bad header value"]
+    for reason in reasons:
+        assert lost_by(reason) == reason
+        assert render(lost_by(reason), "zh") != reason
+
+
 def literal(node: ast.expr) -> Iterator[str]:
-    """The texts an expression can be, {} for what is filled in; nothing where it is no text of this place."""
+    """The texts an expression can be, {} for what is filled in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
         yield "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        for left in list(literal(node.left)) or ["{}"]:
-            for right in list(literal(node.right)) or ["{}"]:
-                yield left + right
-    elif isinstance(node, ast.IfExp):
-        yield from literal(node.body)
-        yield from literal(node.orelse)
-    elif isinstance(node, ast.BoolOp):
-        for value in node.values:
-            yield from literal(value)
 
 
-def messages(source: str) -> Iterator[tuple[int, str]]:
-    """(line, text) of everything that is said, and of whatever else reads like a sentence: it may be said later."""
+def sentences(source: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of whatever reads like a sentence and is no documentation, no SQL and no programmer's error."""
     tree = ast.parse(source)
     silent: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
-            silent.add(id(node.value))  # documentation
+            silent.add(id(node.value))
         thrown = node.exc if isinstance(node, ast.Raise) else None
-        if isinstance(thrown, ast.Call) and "IngestError" not in ast.dump(thrown.func):
+        if isinstance(thrown, ast.Call) and called(thrown) in ("ValueError", "TypeError", "RuntimeError"):
             silent.update(id(inner) for inner in ast.walk(thrown))
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in SAYS and len(node.args) > SAYS[name]:
-                told = node.args[SAYS[name]]
-                for text in literal(told):
-                    yield told.lineno, text
-                silent.update(id(inner) for inner in ast.walk(told))
         if isinstance(node, ast.JoinedStr):
             silent.update(id(value) for value in node.values)
     for node in ast.walk(tree):
@@ -76,96 +185,79 @@ def messages(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
-def known(text: str) -> bool:
-    """Whether a sentence has its Chinese; what is filled in at its end may be nothing or a clause of its own."""
-    parts = [part for part in text.split("; ") if re.search("[a-z]", part.replace("{}", ""))]
-    text = "; ".join(parts).rstrip(" ;")
-    text = f"x1{text}" if text.startswith(",") else text.strip()
-    ends = (text, re.sub(r"(?<=\w)\{\}$", " at {}", text), re.sub(r"(?<=\w)(?:\{\})+$", "", text))
-    return any(translated(end.replace("{}", "x1")) for end in ends)
+def test_reading_says_nothing_but_messages() -> None:
+    """To satisfy it: Message("room.key", values) with its text in ingest/words; what nobody reads goes to QUIET."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted((ROOT / "ingest").rglob("*.py")) if "words" not in path.parts
+        for line, text in sentences(path.read_text("utf-8")) if not text.startswith(QUIET)
+    ]  # fmt: skip
+    assert not found, "\n".join(found)
 
 
-def missing() -> list[str]:
-    found = []
-    for path in sorted(INGEST.rglob("*.py")):
-        for line, text in messages(path.read_text("utf-8")):
-            if not re.search("[a-z]{2}", text.replace("{}", "")) or text.startswith(QUIET):
-                continue
-            if not known(text):
-                found.append(f"{path.relative_to(INGEST.parent)}:{line}: {text}")
-    return found
-
-
-def test_every_message_of_reading_has_its_chinese() -> None:
-    """To satisfy it: add ("your sentence with {names}", "中文") to MESSAGES of a file in app/text/words."""
-    lacking = missing()
-    assert not lacking, (
-        "These have no Chinese. Add a pair to MESSAGES in app/text/words/ingest.py (coverage) or refused.py beside it "
-        "(refusals); what nobody reads goes to QUIET in tests/test_said.py:\n" + "\n".join(lacking)
-    )
-
-
-def test_the_look_through_the_code_finds_what_is_said() -> None:
+def test_the_look_through_the_code_finds_sentences() -> None:
     source = (
+        '"""A file of many words and sentences."""\n'
         'draft.absent("t", "zork was never recorded", "a=1")\n'
         "reason = f'the {name} of it is gone'\n"
-        'raise IngestError("kind", f"{path.name} is not what it says")\n'
         'raise ValueError("a programmer sees this only")\n'
         'con.execute("SELECT the one from here")\n'
     )
-    assert [text for _, text in messages(source)] == [
-        "zork was never recorded", "{} is not what it says", "the {} of it is gone"
-    ]  # fmt: skip
-    assert not translated("zork was never recorded")
+    assert [text for _, text in sorted(sentences(source))] == ["zork was never recorded", "the {} of it is gone"]
 
 
-@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair[0][:40])
-def test_a_pair_fills_the_same_names(pair: tuple[str, str]) -> None:
-    names = [sorted(name for _, name, _, _ in Formatter().parse(text) if name) for text in pair]
-    assert names[0] == names[1]
-    assert pair[0] != pair[1] or pair[1].startswith("未采集")
-
-
-def test_no_sentence_is_there_twice() -> None:
-    every = [english for english, _ in pairs()]
-    assert len(set(every)) == len(every)
-
-
+LOST = Message("reading.file_ends_before_its_event")
 SAID = [
-    ("rank 2: trace_view.json: the file ends before its event array is closed, 250 bytes lost",
+    (Message("reading.of_rank", {"ranks": "2", "reason": Message("reading.of", {
+        "name": "trace_view.json", "said": Message("reading.bytes_lost", {"reason": LOST, "n": 250})})}),
+     "rank 2: trace_view.json: the file ends before its event array is closed, 250 bytes lost",
      "rank 2：trace_view.json：文件在事件数组结束之前中断，丢失 250 字节"),
-    ("no CANN calls were recorded at Level0", "Level0 下未采集 CANN 调用"),
-    ("no CANN calls were recorded", "未采集 CANN 调用"),
-    ("rank 3: profiler_info has no end_info: the profiler did not stop in order",
-     "rank 3：profiler_info 没有 end_info：profiler 未正常结束"),
-    ("12 dropped: no time stamp; 3 of 15 expected", "丢弃 12 条：没有时间戳；应有 15 条，实有 3 条"),
-    ("the db export does not hold it; it follows from the spans", "db 导出不包含此项，可由区间推出"),
-    ("spans only the database has: 3 kernel; this format does not carry it",
-     "仅 db 含有的区间：3 kernel；该格式不包含此项"),
-    ("one of its formats could not be read: the file is empty (a/b.json at byte 7)",
+    (Message("reading.no_cann_calls_were_recorded_at", {"level": "Level0"}), "no CANN calls were recorded at Level0",
+     "Level0 下未采集 CANN 调用"),
+    (joined([Message("reading.dropped", {"n": 12, "reason": Message("reading.no_time_stamp")}),
+             Message("reading.expected", {"rows": 3, "expected": 15})]),
+     "12 dropped: no time stamp; 3 of 15 expected", "丢弃 12 条：没有时间戳；应有 15 条，实有 3 条"),
+    (Message("reading.one_its_formats_could_not", {
+        "reason": IngestError("empty", Message("refused.file_is_empty"), "a/b.json", 7).said()}),
+     "one of its formats could not be read: the file is empty (a/b.json at byte 7)",
      "其中一种格式无法读取：文件为空（a/b.json，第 7 字节）"),
-    ("未采集（no device tasks were recorded）", "未采集（未采集设备任务）"),
-    ("somebody's own words; no memory was recorded", "somebody's own words；未采集内存"),
-    ("kernel_details.csv is damaged from row 12 on: odd; very odd",
-     "kernel_details.csv 从第 12 行起损坏：odd；very odd"),
-    ("", ""),
+    (joined(["somebody's own words", Message("reading.no_memory_was_recorded")]),
+     "somebody's own words; no memory was recorded", "somebody's own words；未采集内存"),
+    (listed(["a", "b", "c"], 2), "a, b and 1 more", "a, b 等，另有 1 个"),
+    (verbatim("{0.__class__} {run}"), "{0.__class__} {run}", "{0.__class__} {run}"),
+    (Message("reading.of", {"name": "two\nlines \u202e", "said": None}), "two\\nlines \\u202e: ",
+     "two\\nlines \\u202e："),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("english", "chinese"), SAID)
-def test_sentences_in_chinese(english: str, chinese: str) -> None:
-    assert said("zh", english) == chinese
-    assert said("en", english) == english
+@pytest.mark.parametrize(("message", "english", "chinese"), SAID)
+def test_messages_in_both_languages(message: Message, english: str, chinese: str) -> None:
+    assert (message, render(message, "en"), render(message, "zh")) == (english, english, chinese)
+    for again in (pickle.loads(pickle.dumps(message)), loaded(dumped({"x": [message]}))["x"][0]):
+        assert isinstance(again, Message)
+        assert (again, render(again, "zh")) == (english, chinese)
+    assert render(restored(str(message), stored(message)), "zh") == chinese
 
 
-def test_a_strangers_text_is_no_format_and_takes_no_time() -> None:
-    assert said("zh", "run {run} is called {0.__class__} already; give it another name first") == (
-        "运行 {run} 已使用标签 {0.__class__}，请先给它改名"
-    )
-    assert said("zh", "; ".join(["x: y"] * 400)).count("x") == 400
+@given(st.dictionaries(st.sampled_from(["n", "reason"]), st.text() | st.integers() | st.none(), min_size=2))
+def test_any_value_comes_back_from_json(values: dict[str, object]) -> None:
+    message = Message("reading.dropped", values)
+    again = loaded(dumped(message))
+    assert (again, again.values) == (message, message.values)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("data", [
+    None, "", "{", "[]", '"text"', '{"said": "zork.zork", "values": {}}', '{"said": 1, "values": 2}',
+    '{"said": "reading.dropped", "values": {"n": 1}}', dumped(Message("reading.no_time_stamp")), "[" * 100_000,
+])  # fmt: skip
+def test_data_that_does_not_say_the_text_leaves_it_as_it_is(data: str | None) -> None:
+    assert restored("what the table says", data) == "what the table says"
+    assert restored(None, data) is None
 
 
 def test_ranks_that_lack_the_same_are_told_together() -> None:
-    lack = "the export lacks step_trace_time.csv"
+    lack = Message("reading.export_lacks_its_analysis_did", {"files": "step_trace_time.csv"})
     told = _by_reason([(0, lack), (1, lack), (2, "no time stamp"), (3, lack), (9, lack)])
     assert told == [f"ranks 0-1, 3, 9: {lack}", "rank 2: no time stamp"]
+    assert render(told[0], "zh").startswith("rank 0-1, 3, 9：导出缺少 step_trace_time.csv")

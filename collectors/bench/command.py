@@ -89,8 +89,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     print(text.head({**about, "backend": choice.actual, "device": device}), flush=True)
     status, reason = run(Session(asked, under, backend, result, Watch(backend)))
     answer = {
-        "directory": str(arguments.output), "backend": choice.actual, "status": status, "reason": reason,
-        "workload": under.name, "shape": under.shape_name, "figures": result.figures,
+        "directory": str(arguments.output), "backend": choice.actual, "status": status,
+        "reason": None if reason is None else str(reason), "workload": under.name,
+        "shape": under.shape_name, "figures": result.figures,
     }  # fmt: skip
     print("\n" + json.dumps(answer), flush=True)
     return 1 if status == "failed" else 0

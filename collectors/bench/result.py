@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,28 @@ from npulens.collectors.harness.latency import Series
 
 WHAT = "bench"
 SAMPLES = "samples.json"
+#: Why a benchmark is not whole; ingest/words/formats.py has the same under benchmark_<name>, in Chinese too.
+REASONS = {
+    "interrupted": "interrupted during {what}, after {n} s",
+    "cut_short": "it was cut short during {what}",
+    "failed": "{what} failed: {error}",
+    "runs_nothing": "no variant runs here",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a benchmark is not whole: the name of a text and its values."""
+
+    name: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return REASONS[self.name].format_map(self.values)
+
+    def as_data(self) -> dict[str, Any]:
+        """The same as ingest/messages.py reads it."""
+        return {"said": f"formats.benchmark_{self.name}", "values": dict(self.values)}
 
 
 class Result:
@@ -43,13 +66,14 @@ class Result:
         self._series[name] = {"clock": "host", "ns": [ns for block in blocks for ns in block], "at_ns": None}
         return name
 
-    def save(self, status: str, reason: str | None, telemetry: Sequence[Mapping[str, Any]] = ()) -> None:
+    def save(self, status: str, reason: Reason | None, telemetry: Sequence[Mapping[str, Any]] = ()) -> None:
         """Writes what there is."""
         half = self.directory / f".{SAMPLES}.half"
         half.write_text(json.dumps(self._series, separators=(",", ":")), encoding="utf-8")
         half.replace(self.directory / SAMPLES)
         told = {
-            "status": status, "reason": reason, **self._about, "samples": SAMPLES, "telemetry": list(telemetry),
-            "figures": self.figures,
+            "status": status, "reason": None if reason is None else str(reason),
+            "said": None if reason is None else reason.as_data(), **self._about, "samples": SAMPLES,
+            "telemetry": list(telemetry), "figures": self.figures,
         }  # fmt: skip
         manifest.write(self.directory, WHAT, self._command, self._choice, told)

@@ -10,25 +10,29 @@ import signal
 import time
 
 from npulens.collectors.bench import besides, checks, pairs, text, times
+from npulens.collectors.bench.result import Reason
 from npulens.collectors.bench.session import Session
 
 
-def run(session: Session) -> tuple[str, str | None]:
+def run(session: Session) -> tuple[str, Reason | None]:
     """Every part in its order; how it ended, and why where it did not end well."""
     begun = time.monotonic()
     before = signal.signal(signal.SIGTERM, _interrupt)
-    status, reason = "complete", None
+    status: str = "complete"
+    reason: Reason | None = None
     try:
         checks.run(session)
         if not any(session.ran.values()):
-            status, reason = "failed", "no variant runs here"
+            status, reason = "failed", Reason("runs_nothing")
         else:
             for part in (times.run, pairs.run, besides.run):
                 part(session)
     except KeyboardInterrupt:
-        status, reason = "partial", f"interrupted during {session.doing}, after {time.monotonic() - begun:.0f} s"
+        status, reason = "partial", Reason("interrupted", {
+            "what": session.doing, "n": f"{time.monotonic() - begun:.0f}",
+        })  # fmt: skip
     except (RuntimeError, MemoryError) as error:
-        status, reason = "partial", f"{session.doing} failed: {text.first_line(error)}"
+        status, reason = "partial", Reason("failed", {"what": session.doing, "error": text.first_line(error)})
     finally:
         signal.signal(signal.SIGTERM, before)
     session.result.save(status, reason, session.watch.told())

@@ -8,7 +8,7 @@ from typing import Any
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.bench.options import Options, Shares, shares
-from npulens.collectors.bench.result import Result
+from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.bench.subject import BASELINE, Subject
 from npulens.collectors.harness.latency import clocks
 from npulens.collectors.harness.watch import Watch
@@ -37,7 +37,7 @@ class Session:
     def add(self, part: str, figure: Mapping[str, Any]) -> dict[str, Any]:
         """A figure, saved at once."""
         added = self.result.add(part, figure)
-        self.result.save("partial", f"it was cut short during {self.doing}", self.watch.told())
+        self.result.save("partial", Reason("cut_short", {"what": self.doing}), self.watch.told())
         return added
 
     def timed(self) -> Iterator[tuple[str, str]]:

@@ -108,17 +108,20 @@ def rows(
             found.append({"path": plain(each.path), "fate": fate, "run_id": run_id, "reason": reason})
     for (parent, fate, run_id, reason), count in alike.items():
         if count > MOST_ALIKE:
-            more = Message("refused.more_files_this_directory", {"count": f"{count - MOST_ALIKE:,}"}) + (
-                f": {reason}" if reason else ""
-            )
+            more = _more("this_directory", count - MOST_ALIKE, reason)
             found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     for (fate, run_id, reason), parent in farther.items():
         count = everywhere[fate, run_id, reason] - MOST_ANYWHERE
-        more = Message("refused.more_files_in_these_directories", {"count": f"{count:,}"}) + (
-            f": {reason}" if reason else ""
-        )
+        more = _more("in_these_directories", count, reason)
         found.append({"path": plain(parent / "\u2026"), "fate": fate, "run_id": run_id, "reason": more})
     return found
+
+
+def _more(where: str, count: int, reason: str | None) -> Message:
+    """What is said of files with one fate that are counted and not listed."""
+    values = {"count": f"{count:,}"}
+    key = f"refused.more_files_{where}"
+    return Message(f"{key}_for_reason", {**values, "reason": reason}) if reason else Message(key, values)
 
 
 def passed_over(fates: Sequence[Fate], roots: Collection[Path]) -> dict[str, Any]:

@@ -1,12 +1,10 @@
-"""What unpacking, look-alikes, quotas and the ledger of an upload say; as in app/text/words/ingest.py."""
+"""What unpacking, look-alikes, quotas and the ledger of an upload say; English, then Chinese."""
 
 from __future__ import annotations
 
 TEXT: dict[str, tuple[str, str]] = {
     # Archives.
     "file_nothing": ("a {kind} file of nothing", "空的 {kind} 文件"),
-    "is_cut_short": ("{what} is cut short", "{what} 不完整"),
-    "is_cut_short_2": ("is cut short", "不完整"),
     "packed_data_is_cut_short": ("the packed data is cut short", "压缩数据不完整"),
     "packed_data_is_damaged": ("the packed data is damaged: {error}", "压缩数据已损坏：{error}"),
     "archive_could_not_be_unpacked": ("the archive could not be unpacked", "压缩包无法解开"),
@@ -169,10 +167,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "the quota of the disk where the store lies is used up; free some and load again",
         "存储所在磁盘的配额已用完，请清理后重新加载",
     ),
-    "file_made_from_it_would": (
-        "a file made from it would be larger than the limit on files allows",
-        "生成的文件会超过单文件大小限制",
-    ),
     "load_took_longer_than_s": (
         "the load took longer than {n} s and was stopped; --max-time allows more",
         "加载超过 {n} 秒，已停止；可用 --max-time 放宽",
@@ -194,7 +188,6 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "there_is_not_enough_memory_to": ("there is not enough memory to put the run together", "内存不足，无法拼合该运行"),
     "run_cannot_be_put_together": ("the run cannot be put together: {error}", "该运行无法拼合：{error}"),
-    "run_was_deleted_while_it": ("the run was deleted while it was opened", "打开时该运行已被删除"),
     "run_is_older_version_load": (
         "run {run} is of an older version: load it again",
         "运行 {run} 由旧版本存储，请重新加载",
@@ -308,7 +301,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "a file of MindStudio Insight's own; load the profiler's output that it was made from",
         "MindStudio Insight 自己的文件，请加载生成它的 profiler 输出",
     ),
-    "without_any_table": ("{what}, without any table", "{what}，没有任何表"),
     "table_csv_that_no_profiler": (
         "a table (CSV) that no profiler exports under this name, or a report made from a capture; load the "
         "capture itself",

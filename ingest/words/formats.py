@@ -1,4 +1,4 @@
-"""What further formats and states of Ascend directories say; English, then Chinese, as in app/text/words/ingest.py."""
+"""What further formats and states of Ascend directories say; English, then Chinese."""
 
 from __future__ import annotations
 
@@ -18,20 +18,10 @@ TEXT: dict[str, tuple[str, str]] = {
         "raw msprof data of an interrupted collection",
         "采集中断的 msprof 原始数据",
     ),
-    "raw_mindspore_data_not_analysed": ("raw MindSpore data, not analysed yet", "MindSpore 原始数据，尚未解析"),
     "raw_data_not_analysed_yet": ("raw {tool} data, not analysed yet", "{tool} 原始数据，尚未解析"),
-    "collection_that_did_not_stop": ("{what}, of a collection that did not stop in order", "{what}，采集未正常结束"),
-    "without_prof_directory_nothing_device": (
-        "{what}, without a PROF directory: nothing of the device is in it",
-        "{what}，没有 PROF 目录，不含设备数据",
-    ),
     "raw_device_data_without_framework": (
         "raw device data without the framework's part (FRAMEWORK), so only the device can be exported",
         "只有设备侧原始数据，没有框架侧（FRAMEWORK），只能导出设备部分",
-    ),
-    "only_device_s_export_is": (
-        "only the device's export is here, what the framework recorded is raw",
-        "只有设备侧的导出，框架侧仍是原始数据",
     ),
     "prof_directory_without_data_msprof": (
         "a PROF directory without data: msprof was stopped before it recorded anything",
@@ -53,7 +43,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} holds nothing to load: the analysis failed",
         "{file} 中没有可加载的内容：解析失败",
     ),
-    "analyse_done_is_written_also": ("(analyse.done is written also when it fails)", "（失败时也会写 analyse.done）"),
     "log_s_last_errors": ("the log's last errors: {errors}", "日志中最后的错误：{errors}"),
     "is_older_export_same": ("{file} is an older export of the same", "{file} 是同一内容较早的导出"),
     "task_time_csv_lists_tasks": (
@@ -87,10 +76,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "COMMUNICATION_OP 为空，而通信任务有 {n} 个：通信算子已丢失",
     ),
     # Cluster analyses.
-    "is_passed_over_rank_directories": (
-        "{path} is passed over: the rank directories beside it say more",
-        "跳过 {path}：旁边的 rank 目录信息更全",
-    ),
     "cluster_analysis_rank_directories_it": (
         "a cluster analysis: the rank directories it was made from say more",
         "集群分析：生成它的 rank 目录信息更全",
@@ -206,7 +191,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "只有 step 及其通信：{reason}",
     ),
     "only_sums_and_averages": ("only sums and averages: {reason}", "只有汇总与均值：{reason}"),
-    "spans_were_not_recorded_or": ("spans were not recorded, or their files are missing", "未采集区间，或其文件缺失"),
     "mindspore_profiler_then_load_its": (
         "mindspore.Profiler, then load its ascend_ms directory or keep the derived files together",
         "用 mindspore.Profiler 采集，再加载其 ascend_ms 目录，或保持解析结果在同一目录",
@@ -250,7 +234,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "an operator measured alone: msprof op records nothing around it",
         "单算子采集：msprof op 不采集其前后内容",
     ),
-    "operator_measured_alone": ("an operator measured alone", "单算子采集"),
     "no_file_counters_is_here": ("no file of counters is here", "没有计数器文件"),
     "operator_stands_at_zero_its": (
         "the operator stands at zero: its length was recorded, its time of day was not",
@@ -261,10 +244,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "means_over_blocks_every_block": (
         "{metric}: means over {n} blocks; every block's values are in summary",
         "{metric}：{n} 个 block 的均值，各 block 的值见 summary",
-    ),
-    "msprof_op_for_one_operator": (
-        "msprof op, for one operator: it records nothing around it",
-        "msprof op 只采集单个算子，不采集其前后内容",
     ),
     "torch_npu_profiler_profile_around": (
         "torch_npu.profiler.profile(...) around the job that runs it",
@@ -296,6 +275,10 @@ TEXT: dict[str, tuple[str, str]] = {
     "benchmark_lacks_samples": ("samples.json does not hold its samples", "samples.json 中没有其样本"),
     "benchmark_other_samples": ("samples.json holds other samples", "samples.json 中的样本与指标不符"),
     "benchmark_quantile_differs": ("its P{level} is not that of its samples", "P{level} 与样本不符"),
+    "benchmark_interrupted": ("interrupted during {what}, after {n} s", "{n} 秒后在 {what} 期间被中断"),
+    "benchmark_cut_short": ("it was cut short during {what}", "在 {what} 期间中断"),
+    "benchmark_failed": ("{what} failed: {error}", "{what} 失败：{error}"),
+    "benchmark_runs_nothing": ("no variant runs here", "此处没有可运行的实现"),
     "benchmark_did_not_end": ("the benchmark did not come to its end", "基准测试未完整结束"),
     "benchmark_holds_no_trace": (
         "a benchmark holds figures and samples, no trace",

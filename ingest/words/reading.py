@@ -1,7 +1,6 @@
 """What reading says of a capture: why something is absent, partial, dropped or worth a note; English, then Chinese.
 
-Reading knows no languages: it says English sentences, and app/text/translate.py finds their Chinese here. {names}
-stand for what differs from file to file; the Chinese has the same ones, and what they hold is looked up as well.
+{names} stand for what differs from file to file; both languages have the same ones.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 TEXT: dict[str, tuple[str, str]] = {
     # How sentences are put together.
     "dropped": ("{n} dropped: {reason}", "丢弃 {n} 条：{reason}"),
-    "rank": ("rank {rank}: {reason}", "rank {rank}：{reason}"),
     "expected": ("{rows} of {expected} expected", "应有 {expected} 条，实有 {rows} 条"),
-    "x": ("未采集（{reason}）", "未采集（{reason}）"),
     "bytes_lost": ("{reason}, {n} bytes lost", "{reason}，丢失 {n} 字节"),
     "this_format_does_not_carry": ("this format does not carry it", "该格式不包含此项"),
     "events_are_lost": ("{n} events are lost: {reasons}", "丢失 {n} 个事件：{reasons}"),
@@ -50,10 +47,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "holds_no_number": ("{file} holds no number", "{file} 中没有数值"),
     "rows_have_too_few_or": ("{n} rows of {file} have too few or too many cells", "{file} 有 {n} 行的列数不符"),
     "rows_that_lack_what_names": ("rows of {file} that lack what names or times them", "{file} 中缺少名称或时间的行"),
-    "is_another_slice_or_device": (
-        "{file} is another slice or device and is not read",
-        "{file} 属于另一个切片或设备，未读取",
-    ),
     "is_truncated_pages_are_left": (
         "{file} is truncated: {left} of {all} pages are left",
         "{file} 被截断：{all} 页中只剩 {left} 页",
@@ -288,8 +281,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "rows_without_start_and_end": ("rows without a start and an end", "没有开始与结束时间的行"),
     "rows_that_end_before_they": ("rows that end before they start", "结束早于开始的行"),
     "rows": ("rows {reason}", "行：{reason}"),
-    "without_start_and_end": ("without a start and an end", "没有开始与结束时间"),
-    "that_end_before_they_start": ("that end before they start", "结束早于开始"),
     "ffts_tasks_are_shown_by": ("{n} FFTS+ tasks are shown by their sub-tasks only", "{n} 个 FFTS+ 任务只显示其子任务"),
     # torch.profiler.
     "torch_profiler_does_not_write": ("torch.profiler does not write it", "torch.profiler 不输出此项"),

@@ -1,17 +1,15 @@
-"""What reading and the store say when something cannot be done; English, then Chinese, as in
-app/text/words/ingest.py.
-"""
+"""What reading and the store say when something cannot be done; English, then Chinese."""
 
 from __future__ import annotations
 
 TEXT: dict[str, tuple[str, str]] = {
     "more_files_in_these_directories": ("{count} more files in these directories", "这些目录还有 {count} 个文件"),
-    "more_files_in_these_directories_2": (
+    "more_files_in_these_directories_for_reason": (
         "{count} more files in these directories: {reason}",
         "这些目录还有 {count} 个文件：{reason}",
     ),
     "more_files_this_directory": ("{count} more files of this directory", "该目录还有 {count} 个文件"),
-    "more_files_this_directory_2": (
+    "more_files_this_directory_for_reason": (
         "{count} more files of this directory: {reason}",
         "该目录还有 {count} 个文件：{reason}",
     ),
@@ -41,12 +39,7 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "more_than_files_load_part": ("more than {n} files; load a part of it", "超过 {n} 个文件，请只加载其中一部分"),
     "raw_msprof_data_not_exported": ("raw msprof data, not exported yet", "msprof 原始数据，尚未导出"),
-    "raw_torch_npu_data_not": ("raw torch_npu data, not analysed yet", "torch_npu 原始数据，尚未解析"),
     "on_npu_host_run": ("on the NPU host run {command}", "请在 NPU 主机上运行 {command}"),
-    "profiler_left_nothing_here_but": (
-        "the profiler left nothing here but its directory: the run was aborted",
-        "profiler 只留下了目录：采集被中止",
-    ),
     "utf_16_text_profilers_write": (
         "UTF-16 text; profilers write UTF-8, convert it with {command}",
         "UTF-16 文本；profiler 输出 UTF-8，请用 {command} 转换",
@@ -55,8 +48,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "JSON, but no trace of torch_npu, msprof or torch.profiler",
         "是 JSON，但不是 torch_npu、msprof 或 torch.profiler 的 trace",
     ),
-    "zip_archive_unpack_it_and": ("a zip archive; unpack it and load the directory", "zip 压缩包，请解压后加载目录"),
-    "tar_archive_unpack_it_and": ("a tar archive; unpack it and load the directory", "tar 归档，请解包后加载目录"),
     "nsight_systems_report": ("an Nsight Systems report", "Nsight Systems 报告"),
     "sqlite_database_without_any_table": (
         "an SQLite database without profiler tables that npulens knows, without any table",
@@ -69,10 +60,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "python_pickle_memory_snapshot_which": (
         "a Python pickle (a memory snapshot?), which is never opened: loading one can run code",
         "Python pickle（可能是内存快照），加载它可能执行代码，因此从不打开",
-    ),
-    "python_pickle_which_is_never": (
-        "a Python pickle, which is never opened: loading one can run code",
-        "Python pickle，加载它可能执行代码，因此从不打开",
     ),
     "not_trace": ("not a trace: {reason}", "不是 trace：{reason}"),
     "nothing_to_show_in_this": ("nothing to show in this trace: {reason}", "该 trace 没有可显示的内容：{reason}"),
@@ -91,7 +78,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "cannot be read as an SQLite database: {error}",
         "无法作为 SQLite 数据库读取：{error}",
     ),
-    "cannot_be_read_as_sqlite_database": ("cannot be read as an SQLite database", "无法作为 SQLite 数据库读取"),
     "its_log_cannot_be_applied": ("its log cannot be applied: {error}", "其日志（WAL）无法应用：{error}"),
     # The process that reads.
     "its_reader_ended_with_status": (
@@ -199,4 +185,5 @@ TEXT: dict[str, tuple[str, str]] = {
         "{name}: better={better} at {at} ns cannot be kept",
         "{name}：better={better}、{at} ns 无法保存",
     ),
+    "it_holds_no_events": ("it holds no events", "没有任何事件"),
 }

@@ -34,7 +34,8 @@ class Torch:
         path = os.pathsep.join([*([str(self.bin)] if self.bin else []), str(PYTHON.parent), os.environ["PATH"]])
         return {
             **kept, "PATH": path, "LD_LIBRARY_PATH": str(self.libraries),
-            "PYTHONPATH": os.pathsep.join(map(str, PATHS)), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", **(more or {}),
+            "PYTHONPATH": os.pathsep.join(map(str, PATHS)),
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONDONTWRITEBYTECODE": "1", **(more or {}),
         }  # fmt: skip
 
     def run(self, *arguments: str, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> str:

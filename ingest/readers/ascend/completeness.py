@@ -34,7 +34,7 @@ def missing(config: Mapping[str, object], root: Path, output: Path) -> Message |
     ]
     if not lacking:
         return None
-    return joined([Message("formats.export_lacks_its_analysis_did", {"files": ", ".join(lacking)}), again(root)])
+    return joined([Message("reading.export_lacks_its_analysis_did", {"files": ", ".join(lacking)}), again(root)])
 
 
 def again(root: Path) -> Message:

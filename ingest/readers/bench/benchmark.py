@@ -209,6 +209,7 @@ class Manifest(Struct):
     sizes: Sizes
     figures: list[msgspec.Raw]
     reason: Why = None
+    said: dict[str, Any] | None = None  # the reason as a message
     made_at: Name | None = None
     samples: Name | None = None
     telemetry: list[dict[str, Any]] = []

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message, verbatim
+from npulens.ingest.messages import Message, restored, stored, verbatim
 from npulens.ingest.readers import Claim
 from npulens.ingest.readers.bench.benchmark import Figure, Latency, Manifest, Samples, Versus, contradiction
 from npulens.ingest.tables import schema
@@ -66,7 +66,8 @@ def read(claim: Claim, draft: Draft) -> None:
             text = Message("formats.benchmark_figure_not_trusted", {"name": name, "why": wrong})
             raise IngestError("contradiction", text, str(claim.root))
     if manifest.status != "complete":
-        draft.partial(None, verbatim(manifest.reason) if manifest.reason else Message("formats.benchmark_did_not_end"))
+        why = restored(manifest.reason, stored(manifest.said))
+        draft.partial(None, verbatim(why) if why else Message("formats.benchmark_did_not_end"))
     _write(figures, samples, manifest, draft)
     _facts(manifest, draft)
     for table in schema.tables():

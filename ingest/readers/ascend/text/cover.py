@@ -68,7 +68,7 @@ def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
         if path.suffix in (".csv", ".json") and path not in claim.files
     }
     if others:
-        draft.note("arg", Message("reading.not_read_no_table_holds", {"files": listed(sorted(others), _LISTED)}))
+        draft.note("arg", Message("formats.not_read_no_table_holds", {"files": listed(sorted(others), _LISTED)}))
 
 
 def _absent(claim: Claim, draft: Draft) -> None:

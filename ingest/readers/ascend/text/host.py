@@ -136,7 +136,8 @@ def _steps(draft: Draft) -> None:
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")
         draft.note("step", Message("reading.no_profilerstep_marks_steps_are"))
     else:
-        draft.absent("step", Message("reading.nothing_marks_steps"), "prof.step() after each step")
+        setting = Message("reading.after_each_step", {"setting": "prof.step()"})
+        draft.absent("step", Message("reading.nothing_marks_steps"), setting)
 
 
 def _iterations(draft: Draft) -> None:

@@ -54,7 +54,7 @@ class Scan:
             raise ValueError(f"columns need distinct keys and a type of {', '.join(_VALUES)}")
         self.truncated: Message | None = None
         self.bytes_lost = 0
-        self._bad: Counter[str] = Counter()  # over all batches so far
+        self.bad: Counter[str] = Counter()  # over all batches so far
         self._closed = False
         self._columns = tuple(columns)
         self._source = open_source(path)
@@ -135,7 +135,7 @@ class Scan:
 
     def lost(self) -> Counter[Message]:
         """What was met so far and could not be kept, by reason."""
-        return Counter({lost_by(reason): times for reason, times in self._bad.items()})
+        return Counter({lost_by(reason): times for reason, times in self.bad.items()})
 
     def _stop(self, reason: Message) -> None:
         """Nothing can be read from here on: say why, and how much that is."""
@@ -145,7 +145,7 @@ class Scan:
     def _batch(self, parts: Parts, bad: dict[str, int]) -> Batch:
         row = self._row
         self._row += parts.elements
-        self._bad.update(bad)
+        self.bad.update(bad)
         args = {
             column.key: (_array(rows, np.int32), _array(values, _VALUES[column.type]))
             for column, (rows, values) in zip(self._columns, parts.args, strict=True)

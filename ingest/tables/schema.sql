@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 3
+-- schema-version: 4
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -16,6 +16,7 @@ CREATE TABLE run (
     clock           VARCHAR NOT NULL,  -- 'unix' if stamps are wall clock, 'monotonic' if their zero is unknown, 'none' if there is not one
     status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
     reason          VARCHAR,           -- why it is partial, in one sentence
+    said            VARCHAR,           -- JSON: the reason as the name of a message and its values
     formats         VARCHAR[] NOT NULL,-- readers that contributed
     world_size      INTEGER,           -- ranks the job had, as its metadata says, or else at least as many as its communication names
     missing_ranks   INTEGER[]          -- ranks the job had and this run does not hold; NULL when the world is unknown
@@ -29,6 +30,7 @@ CREATE TABLE rank (
     formats         VARCHAR[] NOT NULL,-- readers that contributed to this rank
     status          VARCHAR NOT NULL,  -- 'complete' or 'partial'
     reason          VARCHAR,           -- why it is partial
+    said            VARCHAR,           -- JSON: the reason as the name of a message and its values
     backend         VARCHAR,           -- 'npu', 'cuda', 'rocm', 'mtia', 'cpu'
     device_id       INTEGER,           -- device the rank ran on
     device_name     VARCHAR,           -- as the profiler names it, e.g. Ascend910B
@@ -53,7 +55,9 @@ CREATE TABLE coverage (
     expected        BIGINT,            -- rows there would be if nothing were missing (for link: device spans a host call must have launched)
     dropped         BIGINT NOT NULL,   -- rows or events met but not kept
     reason          VARCHAR,           -- what is missing or was dropped, and why
-    collect_with    VARCHAR            -- the collector setting that records it
+    said            VARCHAR,           -- JSON: the reason as the name of a message and its values
+    collect_with    VARCHAR,           -- the collector setting that records it
+    collect_said    VARCHAR            -- JSON: the same as a message, where it is more than a setting
 );
 
 -- One lane of the timeline.

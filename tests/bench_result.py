@@ -8,7 +8,7 @@ from pathlib import Path
 
 from npulens.collectors.backends.probe import Capability, Choice
 from npulens.collectors.bench import figures
-from npulens.collectors.bench.result import Result
+from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.harness import batch_curve
 from npulens.collectors.harness.batch_curve import Point
 from npulens.collectors.harness.interference import Together
@@ -33,7 +33,7 @@ def series(level: int, calls: int, seed: int, slow: float = 0.02) -> Series:
     return Series("host", ns, [BEGAN_NS + sum(ns[:place]) for place in range(calls)], events)
 
 
-def write(directory: Path, calls: int = 1000, status: str = "complete", reason: str | None = None) -> Path:
+def write(directory: Path, calls: int = 1000, status: str = "complete", reason: Reason | None = None) -> Path:
     """The whole of a result: three variants, one wrong one, a control, a batch curve, several at once, shapes."""
     result = Result(directory, ["npulens", "bench", "conv_bn_relu"], CPU, ABOUT)
     for place, (variant, level) in enumerate(LEVELS_NS.items()):

@@ -18,7 +18,9 @@ from npulens import ingest
 from npulens.analysis.look import bench as look
 from npulens.app.pages.bench import sentences
 from npulens.app.report import bench_file
+from npulens.collectors.bench.result import Reason
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import render
 from npulens.ingest.readers.bench import read_bench
 from npulens.ingest.store import history
 from npulens.ingest.store import runs as store
@@ -181,9 +183,11 @@ def test_a_damaged_figure_is_lost_alone_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_that_was_cut_short_says_so(tmp_path: Path) -> None:
-    made = bench_result.write(tmp_path / "made", status="partial", reason="interrupted during cold calls, after 3 s")
+    why = Reason("interrupted", {"what": "cold calls", "n": "3"})
+    made = bench_result.write(tmp_path / "made", status="partial", reason=why)
     run = load(made, tmp_path / "store")
     assert run.status == "partial" and run.reason == "interrupted during cold calls, after 3 s"
+    assert render(run.reason, "zh") == "3 秒后在 cold calls 期间被中断"
 
 
 def test_its_numbers_are_in_the_history(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from npulens.ingest.messages import loaded
 from tests.hostile.planted import Kind, Planted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +113,7 @@ def _judge_answer(here: Path, planted: Planted, outcome: Outcome) -> None:
         wrong.append(f"it complained: {complaint.strip()[-600:]}")
     raw = (here / "answer").read_bytes()
     lines = raw.splitlines()
-    answer = json.loads(lines[-1]) if lines else {}
+    answer = loaded(lines[-1]) if lines else {}
     if len(raw) > MOST_ANSWER:
         wrong.append(f"an answer of {len(raw)} bytes")
     if "error" in answer:

@@ -174,7 +174,7 @@ def _filled(table: str, column: str, where: str = "") -> str:
     return _FILLED.format(table=table, column=column, where=where and f"WHERE {where}", and_=where and f"AND {where}")
 
 
-_DISTRIBUTED = Message("reading.torch_distributed_initialised_before_profiling")
+_DISTRIBUTED = Message("torch_distributed_initialised_before_profiling")
 
 CAPABILITIES: tuple[Capability, ...] = (
     Capability("steps", ("the steps of the job", "训练步"), "step", None,

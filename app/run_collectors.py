@@ -42,7 +42,7 @@ def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None
     if "error" in answer:
         raise IngestError(answer["error"]["kind"], verbatim(answer["error"]["message"]))
     if "status" not in answer:
-        raise IngestError("failed", Message("commands.collector_ended_with_status", {"status": child.returncode}))
+        raise IngestError("failed", Message("collector_ended_with_status", {"status": child.returncode}))
     return answer
 
 

@@ -62,7 +62,7 @@ def halves(
         if not whole and any(chosen is not None for chosen in steps):
             break
     lost = next(half.name for half in found if not all(one.side.windows for one in half.runs))
-    raise IngestError("nothing_to_compare", Message("commands.has_no_time_to_compare", {"name": repr(lost)}))
+    raise IngestError("nothing_to_compare", Message("has_no_time_to_compare", {"name": repr(lost)}))
 
 
 def _half(store: Path, name: str, runs: Sequence[RunInfo], ranks: Numbers, steps: Numbers, warm: bool,

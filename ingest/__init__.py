@@ -131,10 +131,9 @@ def _ask_worker(request: dict[str, Any], progress: Callable[[Progress], None] | 
         raise IngestError(**answer["error"])
     if "result" not in answer:
         if any(sign in complaint for sign in _NO_MEMORY):
-            raise IngestError("memory", Message("archives.there_is_not_enough_memory"))
+            raise IngestError("memory", Message("there_is_not_enough_memory"))
         text = Message(
-            "refused.loading_process_ended_with_status",
-            {"status": worker.returncode, "error": complaint.strip()[-400:]},
+            "loading_process_ended_with_status", {"status": worker.returncode, "error": complaint.strip()[-400:]}
         )
         raise IngestError("crashed", text)
     return answer
@@ -145,7 +144,7 @@ def _temporary() -> IO[str]:
     try:
         return tempfile.TemporaryFile("w+")
     except OSError as error:  # no directory for one: full, or a limit on files
-        raise IngestError("system", Message("refused.system_refused", {"error": error.strerror or error})) from error
+        raise IngestError("system", Message("system_refused", {"error": error.strerror or error})) from error
 
 
 def _loaded(row: dict[str, Any]) -> LoadedRun:

@@ -30,8 +30,8 @@ class IngestError(Exception):
             return self.message
         where = {"said": self.message, "path": self.path}
         if self.offset is None:
-            return Message("reading.in_path", where)
-        return Message("reading.in_path_at_byte", {**where, "offset": self.offset})
+            return Message("in_path", where)
+        return Message("in_path_at_byte", {**where, "offset": self.offset})
 
     def as_dict(self) -> dict[str, str | int | None]:
         return {"kind": self.kind, "message": self.said(), "path": self.path, "offset": self.offset}
@@ -39,9 +39,9 @@ class IngestError(Exception):
 
 #: What the system says where a file cannot grow any more -> what that is called and what to do.
 _NO_ROOM = {
-    errno.ENOSPC: ("disk_full", Message("archives.there_is_no_space_left")),
-    errno.EDQUOT: ("disk_full", Message("archives.quota_disk_where_store_lies")),
-    errno.EFBIG: ("system", Message("refused.system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
+    errno.ENOSPC: ("disk_full", Message("there_is_no_space_left")),
+    errno.EDQUOT: ("disk_full", Message("quota_disk_where_store_lies")),
+    errno.EFBIG: ("system", Message("system_refused_limit_on_files", {"error": os.strerror(errno.EFBIG)})),
 }
 
 

@@ -70,12 +70,12 @@ def listed(names: Sequence[str], most: int) -> Message:
     """The first of some names, and how many more there are."""
     first = ", ".join(names[:most])
     more = len(names) - most
-    return Message("reading.listed_and_more", {"files": first, "n": more}) if more > 0 else verbatim(first)
+    return Message("listed_and_more", {"files": first, "n": more}) if more > 0 else verbatim(first)
 
 
 def of_file(path: Path, said: Message) -> Message:
     """What is said of a file, its name before it."""
-    return Message("reading.of", {"name": path.name, "said": said})
+    return Message("of", {"name": path.name, "said": said})
 
 
 def at_level(level: str | None, key: str, values: Values = _NOTHING) -> Message:
@@ -114,11 +114,11 @@ def render(said: str | None, lang: str) -> str:
 
 @cache
 def catalogue() -> dict[str, tuple[str, str]]:
-    """Every text of ingest/words by part and name, English and Chinese."""
+    """Every text of ingest/words by its name, English and Chinese."""
     found = {_VERBATIM: ("{text}", "{text}"), _JOINED: ("{several}", "{several}")}
     for module in pkgutil.iter_modules(words.__path__):
         pairs: dict[str, tuple[str, str]] = importlib.import_module(f"{words.__name__}.{module.name}").TEXT
-        found.update({f"{module.name}.{key}": pair for key, pair in pairs.items()})
+        found.update(pairs)
     return found
 
 

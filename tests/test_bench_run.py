@@ -113,7 +113,7 @@ def test_a_result_that_was_killed_outright_loads_as_partial(tmp_path: Path) -> N
 def test_every_reason_is_a_message_with_the_same_text() -> None:
     for name, text in REASONS.items():
         values = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(text) if name}
-        assert Message(f"formats.benchmark_{name}", values) == str(Reason(name, values))
+        assert Message(f"benchmark_{name}", values) == str(Reason(name, values))
 
 
 def test_numerics_by_hand() -> None:

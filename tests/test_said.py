@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import pickle
 import re
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from npulens.ingest.messages import (
 from npulens.ingest.tables.assemble import _by_reason
 
 ROOT = Path(__file__).resolve().parents[1]
+WORD_FILES = [path for path in sorted((ROOT / "ingest/words").glob("*.py")) if path.stem != "__init__"]
 ROOMS = ("ingest", "analysis", "app")
 #: Sentences in reading's code that nobody but a programmer or a terminal sees: the beginning is enough.
 QUIET = (
@@ -112,21 +114,21 @@ def test_every_message_is_in_the_catalogue_with_its_values() -> None:
 
 def test_a_message_that_is_not_there_or_has_other_values_is_found() -> None:
     for source in (
-        'Message("reading.zork")', 'Message("reading.negative_duration", {"n": 1})', 'Message("reading.dropped")',
-        'at_level(level, "reading.no_statistics_were_exported", {"n": 1})', 'at_level(level, "reading.dropped")',
-        'Message("reading.negative_duration" if x else "reading.zork")',
+        'Message("zork")', 'Message("negative_duration", {"n": 1})', 'Message("dropped")',
+        'at_level(level, "no_statistics_were_exported", {"n": 1})', 'at_level(level, "dropped")',
+        'Message("negative_duration" if x else "zork")',
     ):  # fmt: skip
         assert wrong(ast.parse(source)), source
-    assert not wrong(ast.parse('Message("reading.dropped", {"n": 1, "reason": x})'))
+    assert not wrong(ast.parse('Message("dropped", {"n": 1, "reason": x})'))
 
 
 def test_every_text_of_the_catalogue_is_said() -> None:
     texts = "\n".join(path.read_text("utf-8") for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     said = {key for _, tree in trees(*ROOMS) for _, key, _ in said_in(tree)}
-    made = re.compile(r"lost\.|refused\.more_files_|formats\.benchmark_")  # of parts
+    made = re.compile("lost_|more_files_|benchmark_")  # of parts
     silent = [
         key for key in catalogue().keys() - said - {"verbatim", "joined"}
-        if not made.match(key) and f'"{key}"' not in texts and texts.count(f'"{key.partition(".")[2]}"') < 2
+        if not made.match(key) and texts.count(f'"{key}"') < 2
     ]  # fmt: skip
     assert not silent
 
@@ -140,6 +142,8 @@ def test_a_text_has_its_chinese_with_the_same_values(key: str) -> None:
 
 
 def test_no_text_is_there_twice() -> None:
+    parts = [importlib.import_module(f"npulens.ingest.words.{path.stem}").TEXT for path in WORD_FILES]
+    assert sum(map(len, parts)) + 2 == len(catalogue()), "a name is in two files"
     every = [english for english, _ in catalogue().values()]
     twice = {english for english in every if every.count(english) > 1} - {"{text}"}
     assert not twice
@@ -206,26 +210,26 @@ def test_the_look_through_the_code_finds_sentences() -> None:
     assert [text for _, text in sorted(sentences(source))] == ["zork was never recorded", "the {} of it is gone"]
 
 
-LOST = Message("reading.file_ends_before_its_event")
+LOST = Message("file_ends_before_its_event")
 SAID = [
-    (Message("reading.of_rank", {"ranks": "2", "reason": Message("reading.of", {
-        "name": "trace_view.json", "said": Message("reading.bytes_lost", {"reason": LOST, "n": 250})})}),
+    (Message("of_rank", {"ranks": "2", "reason": Message("of", {
+        "name": "trace_view.json", "said": Message("bytes_lost", {"reason": LOST, "n": 250})})}),
      "rank 2: trace_view.json: the file ends before its event array is closed, 250 bytes lost",
      "rank 2：trace_view.json：文件在事件数组结束之前中断，丢失 250 字节"),
-    (Message("reading.no_cann_calls_were_recorded_at", {"level": "Level0"}), "no CANN calls were recorded at Level0",
+    (Message("no_cann_calls_were_recorded_at", {"level": "Level0"}), "no CANN calls were recorded at Level0",
      "Level0 下未采集 CANN 调用"),
-    (joined([Message("reading.dropped", {"n": 12, "reason": Message("reading.no_time_stamp")}),
-             Message("reading.expected", {"rows": 3, "expected": 15})]),
+    (joined([Message("dropped", {"n": 12, "reason": Message("no_time_stamp")}),
+             Message("expected", {"rows": 3, "expected": 15})]),
      "12 dropped: no time stamp; 3 of 15 expected", "丢弃 12 条：没有时间戳；应有 15 条，实有 3 条"),
-    (Message("reading.one_its_formats_could_not", {
-        "reason": IngestError("empty", Message("refused.file_is_empty"), "a/b.json", 7).said()}),
+    (Message("one_its_formats_could_not", {
+        "reason": IngestError("empty", Message("file_is_empty"), "a/b.json", 7).said()}),
      "one of its formats could not be read: the file is empty (a/b.json at byte 7)",
      "其中一种格式无法读取：文件为空（a/b.json，第 7 字节）"),
-    (joined(["somebody's own words", Message("reading.no_memory_was_recorded")]),
+    (joined(["somebody's own words", Message("no_memory_was_recorded")]),
      "somebody's own words; no memory was recorded", "somebody's own words；未采集内存"),
     (listed(["a", "b", "c"], 2), "a, b and 1 more", "a, b 等，另有 1 个"),
     (verbatim("{0.__class__} {run}"), "{0.__class__} {run}", "{0.__class__} {run}"),
-    (Message("reading.of", {"name": "two\nlines \u202e", "said": None}), "two\\nlines \\u202e: ",
+    (Message("of", {"name": "two\nlines \u202e", "said": None}), "two\\nlines \\u202e: ",
      "two\\nlines \\u202e："),
 ]  # fmt: skip
 
@@ -241,7 +245,7 @@ def test_messages_in_both_languages(message: Message, english: str, chinese: str
 
 @given(st.dictionaries(st.sampled_from(["n", "reason"]), st.text() | st.integers() | st.none(), min_size=2))
 def test_any_value_comes_back_from_json(values: dict[str, object]) -> None:
-    message = Message("reading.dropped", values)
+    message = Message("dropped", values)
     again = loaded(dumped(message))
     assert (again, again.values) == (message, message.values)
     assert "\n" not in message
@@ -249,7 +253,7 @@ def test_any_value_comes_back_from_json(values: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("data", [
     None, "", "{", "[]", '"text"', '{"said": "zork.zork", "values": {}}', '{"said": 1, "values": 2}',
-    '{"said": "reading.dropped", "values": {"n": 1}}', dumped(Message("reading.no_time_stamp")), "[" * 100_000,
+    '{"said": "dropped", "values": {"n": 1}}', dumped(Message("no_time_stamp")), "[" * 100_000,
 ])  # fmt: skip
 def test_data_that_does_not_say_the_text_leaves_it_as_it_is(data: str | None) -> None:
     assert restored("what the table says", data) == "what the table says"
@@ -257,7 +261,7 @@ def test_data_that_does_not_say_the_text_leaves_it_as_it_is(data: str | None) ->
 
 
 def test_ranks_that_lack_the_same_are_told_together() -> None:
-    lack = Message("reading.export_lacks_its_analysis_did", {"files": "step_trace_time.csv"})
+    lack = Message("export_lacks_its_analysis_did", {"files": "step_trace_time.csv"})
     told = _by_reason([(0, lack), (1, lack), (2, "no time stamp"), (3, lack), (9, lack)])
     assert told == [f"ranks 0-1, 3, 9: {lack}", "rank 2: no time stamp"]
     assert render(told[0], "zh").startswith("rank 0-1, 3, 9：导出缺少 step_trace_time.csv")

@@ -82,7 +82,7 @@ def command(
     report = ingest.load(home, store, label=home.name) if loads else None
     run_id = next((run.run_id for run in report.runs if run.run_id), None) if report else None
     if files and run_id is None:
-        raise IngestError("failed", Message("commands.result_could_not_be_loaded"))
+        raise IngestError("failed", Message("result_could_not_be_loaded"))
     for path in files:
         bench_file.write(store, str(run_id), path)
     if as_json:

@@ -33,9 +33,7 @@ def command(identity: str | None, metric: str | None, store: Path, as_json: bool
     key = None if identity is None else _key(store, identity)
     found = judged(store, key, metric)
     if key is not None and metric is not None and not found:
-        text = Message(
-            "commands.was_never_measured", {"metric": repr(metric), "known": ", ".join(history.metrics(store, key))}
-        )
+        text = Message("was_never_measured", {"metric": repr(metric), "known": ", ".join(history.metrics(store, key))})
         raise IngestError("unknown_metric", text)
     if as_json:
         print_json({"series": [row(each, metric is not None) for each in found]})
@@ -51,7 +49,7 @@ def _key(store: Path, wanted: str) -> str:
     """The key of an identity from its beginning."""
     matches = [key for key in history.keyed(store) if wanted and key.startswith(wanted)]
     if len(matches) != 1:
-        text = Message("commands.identities_begin_with", {"n": len(matches), "wanted": repr(wanted)})
+        text = Message("identities_begin_with", {"n": len(matches), "wanted": repr(wanted)})
         raise IngestError("unknown_identity", text)
     return matches[0]
 

@@ -66,7 +66,7 @@ def command(
             night = _finished(work, shown, redact or config.night.redact)
     except OSError as error:
         raise IngestError(
-            "nightly", Message("commands.night_cannot_go_on", {"error": error.strerror or error}), error.filename
+            "nightly", Message("night_cannot_go_on", {"error": error.strerror or error}), error.filename
         ) from error
     spoken = "zh" if shown == "zh" else "en"
     said = notify.tell(config.notify, night, spoken, work.folder / leave.HTML) if tells else []
@@ -111,7 +111,7 @@ def _before(folder: Path, label: str, as_json: bool) -> None:
     """Says again what a night said that is done, and ends."""
     night = nights.read(folder)
     if night is None:
-        raise IngestError("night", Message("commands.night_is_done", {"label": label}))
+        raise IngestError("night", Message("night_is_done", {"label": label}))
     if as_json:
         print_json(nights.as_dict(night))
     else:

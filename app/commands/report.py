@@ -42,7 +42,7 @@ def command(
     if writer is None:
         raise IngestError(
             "report",
-            Message("commands.file_must_end_in", {"known": ", ".join(WRITERS), "suffix": repr(target.suffix)}),
+            Message("file_must_end_in", {"known": ", ".join(WRITERS), "suffix": repr(target.suffix)}),
             str(target),
         )
     from npulens.app.report.subject import subject
@@ -57,7 +57,7 @@ def command(
         target.write_text(text, "utf-8")
     except OSError as error:
         raise IngestError(
-            "report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)
+            "report", Message("cannot_write_the_report", {"error": error.strerror}), str(target)
         ) from error
     if as_json:
         print_json({"files": [str(target)], "runs": [one.check.run_id for one in subjects]})

@@ -34,7 +34,7 @@ def command(dirs: tuple[Path, ...], jobs: int, as_json: bool) -> None:
     """
     found = [case for directory in dirs for case in cases_under(directory)]
     if not found:
-        raise IngestError("no_truth", Message("commands.no_truth_here", {"file": TRUTH}), str(dirs[0]))
+        raise IngestError("no_truth", Message("no_truth_here", {"file": TRUTH}), str(dirs[0]))
     with ProcessPoolExecutor(max(1, min(jobs, len(found)))) as pool:
         cases = list(pool.map(scored_case, found))
     if as_json:
@@ -70,14 +70,14 @@ def scored_case(directory: Path) -> Case:
         truth = json.loads((directory / TRUTH).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise IngestError(
-            "bad_truth", Message("reading.cannot_be_read", {"file": TRUTH, "error": error}), str(directory)
+            "bad_truth", Message("file_cannot_be_read", {"file": TRUTH, "error": error}), str(directory)
         ) from error
     captures = [path for path in sorted(directory.iterdir()) if path.name != TRUTH]
     with tempfile.TemporaryDirectory(prefix="npulens-score-") as store:
         report = ingest.load(captures, Path(store))
         runs = [run for run in report.runs if run.run_id is not None]
         if len(runs) != 1:
-            raise IngestError("bad_case", Message("commands.runs_were_loaded", {"n": len(runs)}), str(directory))
+            raise IngestError("bad_case", Message("runs_were_loaded", {"n": len(runs)}), str(directory))
         said = check(stores.open_run(Path(store), str(runs[0].run_id))).as_dict()
     return scored(directory.name, truth, said)
 

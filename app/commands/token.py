@@ -35,9 +35,7 @@ def command(size: int, files: int, hours: float, url: str, revoke: bool, store: 
         token, given = invitations.mint(store, files, files, min(size, drop_folders.MAX_BYTES), hours)
     except signed_tokens.Refused as refused:
         limits = f"{drop_folders.MAX_FILES:,} files, {drop_folders.MAX_BYTES:,} bytes and {invitations.MAX_HOURS} hours"
-        raise IngestError(
-            "bad_ticket", Message("commands.more_than_a_token_may_allow", {"limits": limits})
-        ) from refused
+        raise IngestError("bad_ticket", Message("more_than_a_token_may_allow", {"limits": limits})) from refused
     if as_json:
         said = {"token": token, "curl": invitations.curl(url, token), "link": invitations.link(url, token)}
         print_json(said | asdict(given))

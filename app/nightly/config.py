@@ -122,12 +122,12 @@ def read(path: Path) -> Config:
         text = path.read_text("utf-8")
         known = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else Message("commands.no_utf_8_text")
+        why = error.strerror if isinstance(error, OSError) else Message("no_utf_8_text")
         raise IngestError(
-            "nightly_config", Message("commands.cannot_read_the_configuration", {"why": why}), str(path)
+            "nightly_config", Message("cannot_read_the_configuration", {"why": why}), str(path)
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise IngestError("nightly_config", Message("commands.this_is_no_toml", {"error": error}), str(path)) from error
+        raise IngestError("nightly_config", Message("this_is_no_toml", {"error": error}), str(path)) from error
     try:
         config = msgspec.convert(known, Config)
     except msgspec.ValidationError as error:
@@ -143,10 +143,10 @@ def alone(config: Config, name: str, base: Sequence[str], head: Sequence[str]) -
     task = next((task for task in config.tasks if task.title == name), None)
     if task is None:
         known = ", ".join(task.title for task in config.tasks)
-        raise IngestError("nightly_config", Message("commands.there_is_no_task", {"name": repr(name), "known": known}))
+        raise IngestError("nightly_config", Message("there_is_no_task", {"name": repr(name), "known": known}))
     if base or head:
         if isinstance(task, Watch):
-            raise IngestError("nightly_config", Message("commands.is_a_watched_folder", {"name": name}))
+            raise IngestError("nightly_config", Message("is_a_watched_folder", {"name": name}))
         task = replace(task, base=_side(base), head=_side(head))
     kind = type(task).__name__.lower()
     tasks: dict[str, Any] = {"workload": (), "job": (), "watch": (), kind: (task,)}
@@ -158,7 +158,7 @@ def _side(words: Sequence[str]) -> Side:
     """commit=..., python=... or NAME=VALUE for the environment."""
     known = {name: value for name, _, value in (word.partition("=") for word in words)}
     if lost := [word for word in words if "=" not in word]:
-        raise IngestError("nightly_config", Message("commands.is_no_name_value", {"word": repr(lost[0])}))
+        raise IngestError("nightly_config", Message("is_no_name_value", {"word": repr(lost[0])}))
     return Side(known.pop("python", ""), known.pop("commit", ""), known)
 
 
@@ -175,7 +175,7 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise IngestError("night", Message("commands.is_no_date", {"text": repr(text)})) from error
+        raise IngestError("night", Message("is_no_date", {"text": repr(text)})) from error
 
 
 def _mistakes(config: Config) -> Iterator[tuple[str, str]]:
@@ -234,8 +234,8 @@ def _wrong(path: Path, text: str, where: str, message: str) -> IngestError:
     place = where or whole or path.name
     values = {"place": place, "message": message}
     if not whole:
-        return IngestError("nightly_config", Message("reading.of", {"name": place, "said": message}), str(path))
-    return IngestError("nightly_config", Message("commands.on_line", {**values, "line": lines[whole]}), str(path))
+        return IngestError("nightly_config", Message("of", {"name": place, "said": message}), str(path))
+    return IngestError("nightly_config", Message("on_line", {**values, "line": lines[whole]}), str(path))
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

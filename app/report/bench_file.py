@@ -22,7 +22,7 @@ def write(store: Path, run_id: str, target: Path) -> None:
     with con:
         found = look.bench(con)
         if found is None:
-            raise IngestError("not_bench", Message("commands.run_is_a_trace", {"run": run_id}))
+            raise IngestError("not_bench", Message("run_is_a_trace", {"run": run_id}))
         suffix = target.suffix.lower()
         if suffix == ".json":
             text = json.dumps({"about": found.about, "device": found.device, "versions": found.versions,
@@ -35,7 +35,7 @@ def write(store: Path, run_id: str, target: Path) -> None:
         target.write_text(text, "utf-8")
     except OSError as error:
         raise IngestError(
-            "report", Message("commands.cannot_write_the_report", {"error": error.strerror}), str(target)
+            "report", Message("cannot_write_the_report", {"error": error.strerror}), str(target)
         ) from error
 
 

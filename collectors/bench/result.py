@@ -39,7 +39,7 @@ class Reason:
 
     def as_data(self) -> dict[str, Any]:
         """The same as ingest/messages.py reads it."""
-        return {"said": f"formats.benchmark_{self.name}", "values": dict(self.values)}
+        return {"said": f"benchmark_{self.name}", "values": dict(self.values)}
 
 
 class Result:

@@ -40,5 +40,5 @@ def unpack(path: Path, kind: Kind, into: Path, quota: Quota, name: str) -> Unpac
         elif data.damage is not None:
             tree.damage = data.damage
         else:
-            raise IngestError("empty", Message("archives.file_nothing", {"kind": kind.value}))
+            raise IngestError("empty", Message("file_nothing", {"kind": kind.value}))
     return tree.outcome()

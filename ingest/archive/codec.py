@@ -76,7 +76,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
         try:
             block = decoder.decompress(raw, _BLOCK)
         except (lzma.LZMAError, OSError, ValueError) as error:
-            raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message("packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         raw = b""
@@ -88,7 +88,7 @@ def series(read: Read, make: Callable[[], Any]) -> Iterator[bytes]:
                 return
             decoder = make()
         elif decoder.needs_input and not (raw := read(_INPUT)):
-            raise Damaged(Message("archives.packed_data_is_cut_short"))
+            raise Damaged(Message("packed_data_is_cut_short"))
 
 
 def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Iterator[bytes]:
@@ -99,11 +99,11 @@ def deflate(read: Read, give_back: Callable[[int], None] | None = None) -> Itera
         try:
             block = decoder.decompress(raw, _BLOCK)
         except zlib.error as error:
-            raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message("packed_data_is_damaged", {"error": error})) from None
         if block:
             yield block
         elif not raw and not decoder.eof:
-            raise Damaged(Message("archives.packed_data_is_cut_short"))
+            raise Damaged(Message("packed_data_is_cut_short"))
     if give_back is not None:
         give_back(len(decoder.unused_data))
 
@@ -136,8 +136,8 @@ def _zstd(read: Read) -> Iterator[bytes]:
                 yield block
     except (OSError, pa.ArrowInvalid) as error:
         if "runcated" in str(error):
-            raise Damaged(Message("archives.packed_data_is_cut_short")) from None
-        raise Damaged(Message("archives.packed_data_is_damaged", {"error": error})) from None
+            raise Damaged(Message("packed_data_is_cut_short")) from None
+        raise Damaged(Message("packed_data_is_damaged", {"error": error})) from None
 
 
 class Bytes:

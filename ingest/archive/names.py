@@ -48,14 +48,14 @@ def parts(name: str, *, windows: bool = False) -> tuple[str, ...]:
     if windows:
         name = name.replace("\\", "/")
     if len(name) > MOST_PATH:
-        raise Unsafe(Message("archives.its_name_has_characters", {"n": f"{len(name):,}"}))
+        raise Unsafe(Message("its_name_has_characters", {"n": f"{len(name):,}"}))
     if "\0" in name:
-        raise Unsafe(Message("archives.its_name_holds_nul"))
+        raise Unsafe(Message("its_name_holds_nul"))
     found = tuple(part for part in name.split("/") if part not in ("", "."))
     if ".." in found:
-        raise Unsafe(Message("archives.its_name_leads_out_archive"))
+        raise Unsafe(Message("its_name_leads_out_archive"))
     if len(found) > MOST_PARTS:
-        raise Unsafe(Message("archives.it_lies_directories_deep", {"n": len(found)}))
+        raise Unsafe(Message("it_lies_directories_deep", {"n": len(found)}))
     return found
 
 

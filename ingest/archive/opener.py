@@ -50,13 +50,11 @@ class Opener:
         """Unpack an archive; the directory its content lies in. Raises IngestError with the archive's path."""
         depth = 1 + max((each.depth for each in self._around(path)), default=0)
         if depth > MOST_DEEP:
-            raise IngestError("nested_archive", Message("archives.archive_within_archive_within_archive"), str(path))
+            raise IngestError("nested_archive", Message("archive_within_archive_within_archive"), str(path))
         self._count += 1
         self._packed += path.stat().st_size
         if self._count > self._quota.archives + self._packed // _WEIGHT:
-            raise OverQuota(
-                "too_many_files", Message("archives.more_than_archives_next_to", {"n": f"{self._quota.archives:,}"})
-            )
+            raise OverQuota("too_many_files", Message("more_than_archives_next_to", {"n": f"{self._quota.archives:,}"}))
         place = self._scratch / str(self._count)
         place.mkdir(parents=True)
         called = self.origin(path).name
@@ -91,11 +89,11 @@ class Opener:
         for each in self._around(root):
             name, here = self.origin(each.path).name, self.origin(root).parts
             if each.found.damage:
-                said.append(Message("archives.archive_is_incomplete", {"name": name, "reason": each.found.damage}))
+                said.append(Message("archive_is_incomplete", {"name": name, "reason": each.found.damage}))
             for own, member, why in each.found.lost:
                 whole = self._called(each, own, member)
                 if whole is not None and whole.parts[: len(here)] == here:
-                    said.append(Message("archives.in_archive", {"member": member, "name": name, "reason": why}))
+                    said.append(Message("in_archive", {"member": member, "name": name, "reason": why}))
         return tuple(said)
 
     def lost_since(self, count: int) -> bool:
@@ -110,17 +108,13 @@ class Opener:
             within = [root for root in roots if each.root == root or each.root in root.parents]
             if each.found.damage and not within:
                 yield IngestError(
-                    "bad_archive",
-                    Message("archives.nothing_in_it_can_be", {"reason": each.found.damage}),
-                    str(each.path),
+                    "bad_archive", Message("nothing_in_it_can_be", {"reason": each.found.damage}), str(each.path)
                 )
             for own, member, why in each.found.lost:
                 whole = self._called(each, own, member)
                 if whole is None or not any(whole.parts[: len(here)] == here for here in told):
                     yield IngestError(
-                        "bad_member",
-                        Message("archives.in_it_is_not_read", {"member": member, "reason": why}),
-                        str(each.path),
+                        "bad_member", Message("in_it_is_not_read", {"member": member, "reason": why}), str(each.path)
                     )
 
     def _called(self, each: Opened, own: str, member: str) -> PurePath | None:
@@ -160,4 +154,4 @@ class Opener:
                 pairs = [(str(a), str(b)) for a, b in said["skipped"]]
                 lost = [(str(a), str(b), verbatim(c)) for a, b, c in said["lost"]]
                 return Unpacked(said["renamed"], said["members"], said["bytes"], pairs, lost, said["damage"])
-        raise IngestError("crashed", Message("archives.archive_could_not_be_unpacked"))
+        raise IngestError("crashed", Message("archive_could_not_be_unpacked"))

@@ -27,9 +27,7 @@ def unpack(data: Bytes, tree: Tree) -> None:
             _member(info, data, tree)
         _end(forward, tree)
     except (*_BAD, Damaged) as error:
-        tree.damage = data.damage or Message(
-            "archives.tar_archive_is_damaged_at", {"n": f"{data.position:,}", "error": error}
-        )
+        tree.damage = data.damage or Message("tar_archive_is_damaged_at", {"n": f"{data.position:,}", "error": error})
 
 
 def _headers(forward: _Forward) -> Iterator[tarfile.TarInfo]:
@@ -47,29 +45,29 @@ def _member(info: tarfile.TarInfo, data: Bytes, tree: Tree) -> None:
     except names.Unsafe as why:
         return tree.lose(info.name, why.said)
     if info.sparse is not None:
-        tree.lose(info.name, Message("archives.sparse_file_which_is_not"))
+        tree.lose(info.name, Message("sparse_file_which_is_not"))
     elif info.isdir():
         if tree.directory(parts) is None:
-            tree.lose(info.name, Message("archives.file_and_directory_have_same"))
+            tree.lose(info.name, Message("file_and_directory_have_same"))
     elif info.islnk():
         original = tree.file(target)
         if original is None or not parts:
-            tree.lose(info.name, Message("archives.hard_link_to_file_that"))
+            tree.lose(info.name, Message("hard_link_to_file_that"))
         elif original != tree.file(parts):
             tree.write(parts, codec.plain(original))
     elif info.isreg() and parts:
         tree.write(parts, _content(data, info.size))
     else:
-        tree.skip(info.name, Message("archives.which_is_not_followed", {"what": _LINKS.get(info.type, "no file")}))
+        tree.skip(info.name, Message("which_is_not_followed", {"what": _LINKS.get(info.type, "no file")}))
 
 
 def _content(data: Bytes, size: int) -> Iterator[bytes]:
     if size < 0:
-        raise Damaged(Message("archives.it_has_negative_size"))
+        raise Damaged(Message("it_has_negative_size"))
     left = size
     while left:
         if not (block := data.some(min(left, 1 << 20))):
-            raise Damaged(data.damage or Message("archives.archive_is_cut_short"))
+            raise Damaged(data.damage or Message("archive_is_cut_short"))
         left -= len(block)
         yield block
 
@@ -81,12 +79,12 @@ def _end(forward: _Forward, tree: Tree) -> None:
         for block in data.rest():
             tree.budget.spend(len(block))
             if block.strip(b"\0"):
-                tree.damage = Message("archives.more_data_follows_end_mark")
+                tree.damage = Message("more_data_follows_end_mark")
                 return
     elif data.damage is not None or len(last) < tarfile.BLOCKSIZE:
-        tree.damage = data.damage or Message("archives.tar_archive_is_cut_short")
+        tree.damage = data.damage or Message("tar_archive_is_cut_short")
     else:
-        tree.damage = Message("archives.tar_archive_is_damaged_before", {"n": f"{data.position:,}"})
+        tree.damage = Message("tar_archive_is_damaged_before", {"n": f"{data.position:,}"})
 
 
 class _Forward:
@@ -97,7 +95,7 @@ class _Forward:
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= _MOST_HEADER:
-            raise Damaged(Message("archives.header_of_bytes", {"n": f"{size:,}"}))
+            raise Damaged(Message("header_of_bytes", {"n": f"{size:,}"}))
         self.last = self.data.read(size)
         return self.last
 
@@ -106,5 +104,5 @@ class _Forward:
 
     def seek(self, position: int) -> None:
         if position < self.data.position:
-            raise Damaged(Message("archives.member_negative_size"))
+            raise Damaged(Message("member_negative_size"))
         self._tree.budget.spend(self.data.skip(position - self.data.position))

@@ -78,7 +78,7 @@ class Budget:
         count = self.members + self._directories
         if count > self._quota.scraps and self.bytes < count * _SCRAP:
             raise IngestError(
-                "too_many_files", Message("archives.archive_more_than_files_next", {"n": f"{self._quota.scraps:,}"})
+                "too_many_files", Message("archive_more_than_files_next", {"n": f"{self._quota.scraps:,}"})
             )
 
     def spend(self, size: int) -> None:
@@ -87,7 +87,7 @@ class Budget:
         quota = self._quota
         if self.bytes > quota.unpacked_bytes:
             raise IngestError(
-                "archive_bomb", Message("archives.it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
+                "archive_bomb", Message("it_unpacks_to_more_than", {"size": amount(quota.unpacked_bytes)})
             )
         if self.bytes > quota.ratio_from_bytes and self.bytes > quota.unpacked_ratio * self._packed:
             raise swollen(self._packed, quota.unpacked_ratio)
@@ -98,7 +98,7 @@ class Budget:
 
 def too_many(quota: Quota) -> IngestError:
     """The refusal of an archive with too many members."""
-    return IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{quota.members:,}"}))
+    return IngestError("too_many_files", Message("archive_more_than_files_load", {"n": f"{quota.members:,}"}))
 
 
 class Tree:
@@ -149,7 +149,7 @@ class Tree:
         name, parent = "/".join(parts), self.directory(parts[:-1])
         target = None if parent is None else self._child(parent, parts[-1])
         if target is None or target in self._directories:
-            return self.lose(name, Message("archives.file_and_directory_have_same"))
+            return self.lose(name, Message("file_and_directory_have_same"))
         again = target in self._files
         into = self._aside if again else target
         cut = self._receive(data, into)
@@ -158,10 +158,10 @@ class Tree:
             return self.lose(name, cut, target if again else None)
         if again:
             os.replace(into, target)
-            self.skip(name, Message("archives.it_is_in_archive_more"))
+            self.skip(name, Message("it_is_in_archive_more"))
         self._files.add(target)
         if cut is not None:
-            self.lose(name, joined([cut, Message("archives.what_there_is_it_is")]), target)
+            self.lose(name, joined([cut, Message("what_there_is_it_is")]), target)
 
     def outcome(self) -> Unpacked:
         """What there is to say when it is done."""
@@ -202,7 +202,7 @@ def _is_salvaged(path: Path) -> bool:
 
 def _disk(error: OSError) -> IngestError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IngestError("disk_full", Message("archives.store_s_disk_is_full"))
+        return IngestError("disk_full", Message("store_s_disk_is_full"))
     if error.errno == errno.EFBIG:
-        return IngestError("archive_bomb", Message("archives.one_its_files_is_larger"))
-    return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("archive_bomb", Message("one_its_files_is_larger"))
+    return IngestError("system", Message("system_refused", {"error": error.strerror or error}))

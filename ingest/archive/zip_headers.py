@@ -58,11 +58,7 @@ class Entry:
         """What a member is that is no file."""
         if stat.S_ISLNK(self.mode):
             return "a symbolic link"
-        return (
-            Message("archives.device_or_pipe")
-            if stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
-            else None
-        )
+        return (Message("device_or_pipe") if stat.S_IFMT(self.mode) not in (0, stat.S_IFREG, stat.S_IFDIR) else None)
 
     @property
     def is_encrypted(self) -> bool:
@@ -82,15 +78,15 @@ def listed(file: BinaryIO, most: int) -> list[Entry] | None:
     if at >= 20 and tail[at - 20 :].startswith(_LOCATOR64):
         count, length, offset, end = _zip64(file, tail[at - 20 : at], end)
     elif disk or begins:
-        raise IngestError("multi_volume", Message("archives.one_several_parts_zip_archive"))
+        raise IngestError("multi_volume", Message("one_several_parts_zip_archive"))
     if count > most or length > _MOST_DIRECTORY:
         raise IngestError(
-            "too_many_files", Message("archives.archive_files_more_than_load", {"n": f"{count:,}", "most": f"{most:,}"})
+            "too_many_files", Message("archive_files_more_than_load", {"n": f"{count:,}", "most": f"{most:,}"})
         )
     begin = end - length  # what stands before the archive (a program that unpacks itself) shifts every offset
     shift = begin - offset
     if begin < 0 or shift < 0:
-        raise Damaged(Message("archives.directory_zip_archive_lies_outside"))
+        raise Damaged(Message("directory_zip_archive_lies_outside"))
     file.seek(begin)
     return _bounded(list(_central(file.read(length), shift, most)), begin)
 
@@ -113,7 +109,7 @@ def walked(file: BinaryIO, most: int) -> Iterator[Entry]:
             size, packed, _ = _sizes(extra, size, packed, 0)
         name = _name(raw, extra, flags)
         yield Entry(name, raw, flags, method, crc, packed, size, offset, file.tell(), 1 << 62)
-    raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{most:,}"}))
+    raise IngestError("too_many_files", Message("archive_more_than_files_load", {"n": f"{most:,}"}))
 
 
 def skip_descriptor(file: BinaryIO, entry: Entry) -> None:
@@ -134,10 +130,10 @@ def begin(file: BinaryIO, entry: Entry) -> tuple[int, int]:
     file.seek(entry.offset)
     head = file.read(_LOCAL.size)
     if not head.startswith(b"PK\x03\x04") or len(head) < _LOCAL.size:
-        raise Damaged(Message("archives.its_header_is_not_where"))
+        raise Damaged(Message("its_header_is_not_where"))
     found = _LOCAL.unpack(head)
     if file.read(found[9]) != entry.raw_name:
-        raise Damaged(Message("archives.its_header_names_another_file"))
+        raise Damaged(Message("its_header_names_another_file"))
     data = entry.offset + _LOCAL.size + found[9] + found[10]
     if data + (entry.packed or 0) > entry.end:
         raise overlapping()
@@ -146,7 +142,7 @@ def begin(file: BinaryIO, entry: Entry) -> tuple[int, int]:
 
 def overlapping() -> IngestError:
     """The refusal of members that share bytes."""
-    return IngestError("archive_bomb", Message("archives.members_archive_share_their_bytes"))
+    return IngestError("archive_bomb", Message("members_archive_share_their_bytes"))
 
 
 def _zip64(file: BinaryIO, locator: bytes, end: int) -> tuple[int, int, int, int]:
@@ -160,7 +156,7 @@ def _zip64(file: BinaryIO, locator: bytes, end: int) -> tuple[int, int, int, int
         if record.startswith(_END64):
             count, length, offset = struct.unpack("<3Q", record[32:56])
             return count, length, offset, place
-    raise Damaged(Message("archives.64_bit_directory_zip_archive"))
+    raise Damaged(Message("64_bit_directory_zip_archive"))
 
 
 def _central(data: bytes, shift: int, most: int) -> Iterator[Entry]:
@@ -175,7 +171,7 @@ def _central(data: bytes, shift: int, most: int) -> Iterator[Entry]:
             break
         number += 1
         if number > most:
-            raise IngestError("too_many_files", Message("archives.archive_more_than_files_load", {"n": f"{most:,}"}))
+            raise IngestError("too_many_files", Message("archive_more_than_files_load", {"n": f"{most:,}"}))
         at += _CENTRAL.size
         raw, extra = data[at : at + name_length], data[at + name_length : at + name_length + extra_length]
         at += name_length + extra_length + comment_length
@@ -184,7 +180,7 @@ def _central(data: bytes, shift: int, most: int) -> Iterator[Entry]:
         name = _name(raw, extra, flags)
         yield Entry(name, raw, flags, method, crc, packed, size, offset + shift, 0, 0, system, mode)
     if at != len(data):
-        raise Damaged(Message("archives.directory_zip_archive_is_damaged"))
+        raise Damaged(Message("directory_zip_archive_is_damaged"))
 
 
 def _sizes(extra: bytes, size: int, packed: int, offset: int) -> tuple[int, int, int]:
@@ -224,7 +220,7 @@ def _bounded(entries: list[Entry], directory: int) -> list[Entry]:
         end = ends.get(entry.offset, directory)
         least = entry.offset + _LOCAL.size + len(entry.raw_name) + (entry.packed or 0)
         if least > directory:
-            raise Damaged(Message("archives.member_zip_archive_lies_outside"))
+            raise Damaged(Message("member_zip_archive_lies_outside"))
         if least > end:
             raise overlapping()
         found.append(replace(entry, end=end))

@@ -19,9 +19,9 @@ _METHODS = {0: "stored", 8: "deflate", 12: "bzip2", 14: "lzma", 93: "zstd", 95: 
 _DEFLATE64, _LZMA = 9, 14
 #: Files that are zip archives inside and something else to everybody.
 _OTHERS = (
-    ("[Content_Types].xml", "unknown_format", Message("archives.office_document_load_trace_itself")),
-    ("META-INF/MANIFEST.MF", "unknown_format", Message("archives.java_archive_no_capture")),
-    ("AndroidManifest.xml", "unknown_format", Message("archives.android_package_no_capture")),
+    ("[Content_Types].xml", "unknown_format", Message("office_document_load_trace_itself")),
+    ("META-INF/MANIFEST.MF", "unknown_format", Message("java_archive_no_capture")),
+    ("AndroidManifest.xml", "unknown_format", Message("android_package_no_capture")),
 )
 
 
@@ -38,7 +38,7 @@ def unpack(path: Path, tree: Tree) -> None:
             for entry in entries:
                 _member(file, entry, tree, walking=False)
             return
-        tree.damage = tree.damage or Message("archives.end_zip_archive_is_missing")
+        tree.damage = tree.damage or Message("end_zip_archive_is_missing")
         file.seek(0)
         for entry in zip_headers.walked(file, most):
             if not _member(file, entry, tree, walking=True):
@@ -50,7 +50,7 @@ def _refuse_others(present: set[str]) -> None:
         if name in present:
             raise IngestError(kind, text)
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in present):
-        text = Message("archives.pytorch_checkpoint_torch_save_which")
+        text = Message("pytorch_checkpoint_torch_save_which")
         raise IngestError("pickle", text)
 
 
@@ -63,11 +63,11 @@ def _member(file: BinaryIO, entry: Entry, tree: Tree, *, walking: bool) -> bool:
         tree.lose(entry.name, why.said)
         return _skip(file, entry)
     if entry.special:
-        tree.skip(entry.name, Message("archives.which_is_not_followed", {"what": entry.special}))
+        tree.skip(entry.name, Message("which_is_not_followed", {"what": entry.special}))
         return _skip(file, entry)
     if entry.is_directory or not parts:
         if tree.directory(parts) is None:
-            tree.lose(entry.name, Message("archives.file_and_directory_have_same"))
+            tree.lose(entry.name, Message("file_and_directory_have_same"))
         return _skip(file, entry)
     if why_not := _unreadable(entry):
         tree.lose(entry.name, why_not)
@@ -83,13 +83,13 @@ def _member(file: BinaryIO, entry: Entry, tree: Tree, *, walking: bool) -> bool:
 
 def _unreadable(entry: Entry) -> Message | None:
     if entry.is_encrypted:
-        return Message("archives.it_is_encrypted_unpack_it")
+        return Message("it_is_encrypted_unpack_it")
     if entry.method == _DEFLATE64:
-        return Message("archives.it_is_packed_with_deflate64")
+        return Message("it_is_packed_with_deflate64")
     if entry.method not in _METHODS:
-        return Message("archives.it_is_packed_with_method", {"method": entry.method})
+        return Message("it_is_packed_with_method", {"method": entry.method})
     if entry.packed is None and _METHODS[entry.method] != "deflate":
-        return Message("archives.its_length_stands_only_in")
+        return Message("its_length_stands_only_in")
     return None
 
 
@@ -114,15 +114,15 @@ def _content(file: BinaryIO, entry: Entry, walking: bool) -> Iterator[bytes]:
     for block in _unpacked(_METHODS[entry.method], window):
         size += len(block)
         if entry.size is not None and size > entry.size:
-            raise Damaged(Message("archives.it_unpacks_to_more_than_bytes", {"n": f"{entry.size:,}"}))
+            raise Damaged(Message("it_unpacks_to_more_than_bytes", {"n": f"{entry.size:,}"}))
         crc = zlib.crc32(block, crc)
         yield block
         if size == entry.size and entry.method == _LZMA:  # it need not have an end mark
             break
     if entry.size is not None and size != entry.size:
-        raise Damaged(Message("archives.it_unpacks_to_bytes_where", {"n": f"{size:,}", "claimed": f"{entry.size:,}"}))
+        raise Damaged(Message("it_unpacks_to_bytes_where", {"n": f"{size:,}", "claimed": f"{entry.size:,}"}))
     if entry.crc is not None and crc != entry.crc:
-        raise Damaged(Message("archives.its_checksum_does_not_fit"))
+        raise Damaged(Message("its_checksum_does_not_fit"))
     if walking:
         file.seek(window.position if end is None else end)
 
@@ -140,17 +140,17 @@ def _lzma_of(window: _Window) -> lzma.LZMADecompressor:
     head = window.read(4)
     properties = window.read(int.from_bytes(head[2:4], "little")) if len(head) == 4 else b""
     if len(properties) != 5:
-        raise Damaged(Message("archives.its_lzma_header_is_damaged"))
+        raise Damaged(Message("its_lzma_header_is_damaged"))
     small, dictionary = properties[0], int.from_bytes(properties[1:5], "little")
     if dictionary > codec.XZ_MEMORY or small >= 9 * 5 * 5:
-        raise Damaged(Message("archives.its_lzma_header_asks_for"))
+        raise Damaged(Message("its_lzma_header_asks_for"))
     filters = {
         "id": lzma.FILTER_LZMA1, "dict_size": dictionary, "lc": small % 9, "lp": small // 9 % 5, "pb": small // 45,
     }  # fmt: skip
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[filters])
     except lzma.LZMAError as error:  # more literal bits than there can be, say
-        raise Damaged(Message("archives.its_lzma_header_is_damaged")) from error
+        raise Damaged(Message("its_lzma_header_is_damaged")) from error
 
 
 class _Window:

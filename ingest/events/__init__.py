@@ -122,9 +122,9 @@ class Scan:
             if parts.n or parts.bad:
                 yield self._batch(parts, parts.bad)
             if met == DAMAGED:
-                return self._stop(Message("reading.damaged_at_byte", {"offset": window.offset}))
+                return self._stop(Message("damaged_at_byte", {"offset": window.offset}))
             if met == MORE and not window.more():
-                return self._stop(Message("reading.file_ends_before_its_event"))
+                return self._stop(Message("file_ends_before_its_event"))
         try:
             self._frame.leave()
         except Broken as broken:

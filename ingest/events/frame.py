@@ -147,23 +147,23 @@ class Frame:
         while window.end < 4 and window.more():
             pass
         if _NOT_UTF8.match(window.data, 0, window.end):
-            raise self._not_a_trace(Message("reading.file_is_utf_16_or"))
+            raise self._not_a_trace(Message("file_is_utf_16_or"))
         if window.data.startswith(b"\xef\xbb\xbf", 0, window.end):
             window.start = 3
         first = window.peek()
         if first == -1:
-            raise self._not_a_trace(Message("refused.file_is_empty"))
+            raise self._not_a_trace(Message("file_is_empty"))
         if first not in b"[{":
-            raise self._not_a_trace(Message("reading.file_is_neither_json_array"))
+            raise self._not_a_trace(Message("file_is_neither_json_array"))
         window.start += 1
         self._is_object = first == 0x7B
         if not self._is_object:
             return
         try:
             if not self._members():
-                raise self._not_a_trace(Message("reading.json_object_has_no_event"))
+                raise self._not_a_trace(Message("json_object_has_no_event"))
         except Broken as error:
-            raise self._not_a_trace(Message("reading.no_event_array_found", {"error": error})) from None
+            raise self._not_a_trace(Message("no_event_array_found", {"error": error})) from None
 
     def leave(self) -> None:
         """Consume what follows the event array, to the end of the file; raises Broken."""
@@ -205,7 +205,7 @@ class Frame:
                 window.start, oversized = window.end, True
             seen = window.end - window.start
             if not window.more():
-                raise Broken(Message("reading.file_ends_before_its_root"))
+                raise Broken(Message("file_ends_before_its_root"))
             at = window.start + seen
         if stop == window.start and not oversized:
             raise self._damaged()
@@ -218,11 +218,11 @@ class Frame:
         """The next byte that is not white space; there must be one."""
         mark = self._window.peek()
         if mark == -1:
-            raise Broken(Message("reading.file_ends_before_its_root"))
+            raise Broken(Message("file_ends_before_its_root"))
         return mark
 
     def _damaged(self) -> Broken:
-        return Broken(Message("reading.damaged_at_byte", {"offset": self._window.offset}))
+        return Broken(Message("damaged_at_byte", {"offset": self._window.offset}))
 
     def _keep(self, key: object, raw: bytes | None) -> None:
         """File a member of the root; what cannot be read is counted."""
@@ -237,7 +237,7 @@ class Frame:
         self.bad[reason] = self.bad.get(reason, 0) + 1
 
     def _not_a_trace(self, message: str) -> IngestError:
-        return IngestError("not_a_trace", Message("refused.not_trace", {"reason": message}), self._path)
+        return IngestError("not_a_trace", Message("not_trace", {"reason": message}), self._path)
 
 
 _UNREADABLE = object()

@@ -106,4 +106,4 @@ class Scanner(Protocol):
 def lost_by(reason: str) -> Message:
     """What a scanner's word for an element that it lost says."""
     what, _, column = reason.partition(": ")
-    return Message(f"lost.{re.sub('[ -]', '_', what)}", {"column": column} if column else {})
+    return Message(f"lost_{re.sub('[ -]', '_', what)}", {"column": column} if column else {})

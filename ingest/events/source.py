@@ -54,9 +54,7 @@ def open_source(path: Path) -> Source:
         magic = file.read(2)
         file.seek(0)
     except OSError as error:
-        raise IngestError(
-            "unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(path)
-        ) from None
+        raise IngestError("unreadable", Message("cannot_be_read", {"error": error.strerror}), str(path)) from None
     return GzipSource(file) if magic == _MAGIC else FileSource(file)
 
 
@@ -73,7 +71,7 @@ class FileSource:
         try:
             got: int = self._file.readinto(into)  # type: ignore[attr-defined]
         except OSError as error:
-            self.damage = Message("reading.file_cannot_be_read_on", {"error": error.strerror})
+            self.damage = Message("file_cannot_be_read_on", {"error": error.strerror})
             return 0
         self.file_bytes += got
         return got
@@ -124,7 +122,7 @@ class GzipSource:
         try:
             self._members()
         except OSError as error:
-            self.damage = Message("reading.file_cannot_be_read_on", {"error": error.strerror})
+            self.damage = Message("file_cannot_be_read_on", {"error": error.strerror})
         except IngestError as error:
             self._refusal = error
         finally:
@@ -166,7 +164,7 @@ class GzipSource:
                 block = decoder.decompress(raw, _BLOCK)
             except (_inflate.error, zlib.error) as error:
                 self._salvage(member, delivered)
-                self.damage = Message("reading.gzip_stream_is_damaged", {"error": error})
+                self.damage = Message("gzip_stream_is_damaged", {"error": error})
                 return None
             if block:
                 self._put(block)
@@ -176,7 +174,7 @@ class GzipSource:
             if not raw and len(block) < _BLOCK and not decoder.eof:
                 raw = self._read()
                 if not raw:
-                    self.damage = Message("reading.gzip_stream_is_cut_short")
+                    self.damage = Message("gzip_stream_is_cut_short")
                     return None
         behind: bytes = decoder.unused_data
         return behind

@@ -96,7 +96,7 @@ def find(paths: list[Path], opener: Opener | None = None) -> Found:
         before, named, opened = len(claims), len(refused), len(opener.opened) if opener else 0
         unclaimed: list[Path] = []
         if not path.exists():
-            refused.append(IngestError("not_found", Message("refused.there_is_no_such_file"), str(path)))
+            refused.append(IngestError("not_found", Message("there_is_no_such_file"), str(path)))
             continue
         walk = _Walk(path, claims, refused)
         for entry in walk:
@@ -172,7 +172,7 @@ def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:
 
 def unreadable(entry: Path, error: OSError) -> IngestError:
     """The refusal of what the system does not give."""
-    return IngestError("unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(entry))
+    return IngestError("unreadable", Message("cannot_be_read", {"error": error.strerror}), str(entry))
 
 
 class _Walk:
@@ -211,12 +211,12 @@ class _Walk:
             return
         if self._seen + len(self._pending) + len(children) > MAX_ENTRIES:
             raise IngestError(
-                "too_many_files", Message("refused.more_than_files_load_part", {"n": MAX_ENTRIES}), str(self._path)
+                "too_many_files", Message("more_than_files_load_part", {"n": MAX_ENTRIES}), str(self._path)
             )
         if self._directories > MAX_DIRECTORIES:
             raise IngestError(
                 "too_many_files",
-                Message("refused.more_than_directories_outside_captures", {"n": f"{MAX_DIRECTORIES:,}"}),
+                Message("more_than_directories_outside_captures", {"n": f"{MAX_DIRECTORIES:,}"}),
                 str(self._path),
             )  # fmt: skip
         kept = [child for child in children if not child.is_symlink()]

@@ -33,19 +33,19 @@ _SUMS = ("empty", "unknown_format", "not_found")
 
 #: Files beside a capture: pattern over the path, and what they are.
 _KNOWN = (
-    (r"(^|/)(\.DS_Store|\._[^/]*|__MACOSX/.*|Thumbs\.db|desktop\.ini)$", Message("archives.note_file_manager_s_own")),
+    (r"(^|/)(\.DS_Store|\._[^/]*|__MACOSX/.*|Thumbs\.db|desktop\.ini)$", Message("note_file_manager_s_own")),
     (r"(^|/)logs?/|\.log(\.\d+)?$|(^|/)host_start\.log", "a log"),
-    (r"\.done$|(^|/)(all_file\.complete|end_info[^/]*)$", Message("archives.mark_that_profiler_leaves_when")),
-    (r"(^|/)FRAMEWORK/", Message("archives.raw_data_framework_read_by")),
-    (r"(^|/)(host|device_\d+)/|\.slice_\d+$", Message("archives.raw_data_device_read_by")),
-    (r"(^|/)(manifest|truth)\.json$", Message("archives.description_capture")),
+    (r"\.done$|(^|/)(all_file\.complete|end_info[^/]*)$", Message("mark_that_profiler_leaves_when")),
+    (r"(^|/)FRAMEWORK/", Message("raw_data_framework_read_by")),
+    (r"(^|/)(host|device_\d+)/|\.slice_\d+$", Message("raw_data_device_read_by")),
+    (r"(^|/)(manifest|truth)\.json$", Message("description_capture")),
     (r"(^|/)(README|LICENSE|NOTICE|CHANGELOG)[^/]*$|\.(md|txt|rst)$", "a note"),
-    (r"\.(html?|xlsx?|pdf|png|svg|docx?)$", Message("archives.report_made_from_capture")),
-    (r"\.(py|sh|ya?ml|toml|cfg|ini)$", Message("archives.script_or_settings")),
-    (r"\.db-(wal|journal|shm)$|-(wal|journal|shm)$", Message("archives.part_database_beside_it_that")),
-    (r"\.(gz|zip|tar|tgz|xz|zst|bz2)$", Message("archives.packed_beside_what_was_read")),
-    (r"\.csv$", Message("archives.table_that_npulens_does_not")),
-    (r"\.json$", Message("archives.json_that_npulens_does_not")),
+    (r"\.(html?|xlsx?|pdf|png|svg|docx?)$", Message("report_made_from_capture")),
+    (r"\.(py|sh|ya?ml|toml|cfg|ini)$", Message("script_or_settings")),
+    (r"\.db-(wal|journal|shm)$|-(wal|journal|shm)$", Message("part_database_beside_it_that")),
+    (r"\.(gz|zip|tar|tgz|xz|zst|bz2)$", Message("packed_beside_what_was_read")),
+    (r"\.csv$", Message("table_that_npulens_does_not")),
+    (r"\.json$", Message("json_that_npulens_does_not")),
 )  # fmt: skip
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), text) for pattern, text in _KNOWN)
 
@@ -74,7 +74,7 @@ def write(
         captured = any(place in (root, *root.parents) for root in book.roots)
         for number, file in enumerate(_files(place)):
             if number >= MOST_LISTED:
-                text = Message("archives.more_than_files_rest_is", {"n": f"{MOST_LISTED:,}"})
+                text = Message("more_than_files_rest_is", {"n": f"{MOST_LISTED:,}"})
                 fates.append(Fate(_called(place, opener), BESIDE, text))
                 break
             fates.append(book.fate(file, captured, _called(file, opener)))
@@ -96,7 +96,7 @@ def rows(
         run_id = runs.get(root) if root else None
         fate, reason = each.fate, each.reason
         if each.fate == READ and root is not None and run_id is None:
-            fate, reason = REFUSED, errors.get(root, Message("archives.its_rank_was_not_loaded"))
+            fate, reason = REFUSED, errors.get(root, Message("its_rank_was_not_loaded"))
         parent, same = each.path.parent, (fate, run_id, reason)
         everywhere[same] += 1
         if everywhere[same] > MOST_ANYWHERE and fate != READ:
@@ -120,7 +120,7 @@ def rows(
 def _more(where: str, count: int, reason: str | None) -> Message:
     """What is said of files with one fate that are counted and not listed."""
     values = {"count": f"{count:,}"}
-    key = f"refused.more_files_{where}"
+    key = f"more_files_{where}"
     return Message(f"{key}_for_reason", {**values, "reason": reason}) if reason else Message(key, values)
 
 
@@ -138,9 +138,7 @@ def plain(path: PurePath) -> str:
 
 def beside(path: str) -> str:
     """Why a file that stands beside a capture is not read."""
-    return next(
-        (text for pattern, text in _PATTERNS if pattern.search(path)), Message("archives.no_format_that_npulens_reads")
-    )
+    return next((text for pattern, text in _PATTERNS if pattern.search(path)), Message("no_format_that_npulens_reads"))
 
 
 @dataclass(frozen=True)
@@ -161,9 +159,7 @@ class _Book:
         if file in self.passed:
             return Fate(called, BESIDE, self.passed[file])
         if (archive := self.opened.get(file)) is not None:
-            return Fate(
-                called, READ, Message("archives.archive_members_listed_one_by", {"n": f"{archive.found.members:,}"})
-            )
+            return Fate(called, READ, Message("archive_members_listed_one_by", {"n": f"{archive.found.members:,}"}))
         if (error := self.errors.get(file)) is not None:
             return Fate(called, REFUSED, error.message)
         if file.parent not in self.around:
@@ -174,9 +170,9 @@ class _Book:
         if why is not None:
             return Fate(called, REFUSED, why)
         if file.is_symlink():
-            return Fate(called, BESIDE, Message("archives.link_which_is_not_followed"))
+            return Fate(called, BESIDE, Message("link_which_is_not_followed"))
         if not file.is_file():
-            return Fate(called, BESIDE, Message("archives.device_or_pipe"))
+            return Fate(called, BESIDE, Message("device_or_pipe"))
         if captured and not refuse.looks(file):
             return Fate(called, BESIDE, beside(file.as_posix()))
         return Fate(called, REFUSED, refuse.name_file(file).message)

@@ -129,7 +129,7 @@ def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) ->
             raise failures[0]
         draft = fill(drafts)
         for failure in failures:
-            draft.partial(None, Message("reading.one_its_formats_could_not", {"reason": failure.said()}))
+            draft.partial(None, Message("one_its_formats_could_not", {"reason": failure.said()}))
         for lost in source.damage:
             draft.partial(None, lost)
         return finish(draft, scratch / "tables")

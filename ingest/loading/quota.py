@@ -49,18 +49,18 @@ class Quota:
 
 def parse_bytes(text: str) -> int:
     """A size as people write it: 500M, 20G, 2.5T, or plain bytes."""
-    return int(_number(text, _UNITS, Message("archives.size_such_as_500m_20g"), r"(?:i?b)?"))
+    return int(_number(text, _UNITS, Message("size_such_as_500m_20g"), r"(?:i?b)?"))
 
 
 def parse_seconds(text: str) -> float:
     """A time as people write it: 90, 90s, 30m, 2h."""
-    return _number(text, _TIMES, Message("archives.time_such_as_90s_30m"), "")
+    return _number(text, _TIMES, Message("time_such_as_90s_30m"), "")
 
 
 def _number(text: str, units: Mapping[str, int], wanted: str, suffix: str) -> float:
     match = re.fullmatch(rf"(\d{{1,18}}(?:\.\d{{1,6}})?)\s*([{''.join(units)}]?){suffix}", text.strip().lower())
     if match is None or not float(match[1]):
-        raise IngestError("bad_limit", Message("archives.is_not", {"text": f"{text!r}", "wanted": wanted}))
+        raise IngestError("bad_limit", Message("is_not", {"text": f"{text!r}", "wanted": wanted}))
     return float(match[1]) * units[match[2]]
 
 
@@ -89,7 +89,7 @@ class Watch:
         """Raises when time, the disk or the load's share of it is used up; at most once a second."""
         now = time.monotonic()
         if now - self._begun > self.quota.time_s:
-            raise OverQuota("too_slow", Message("archives.load_took_longer_than_s", {"n": f"{self.quota.time_s:g}"}))
+            raise OverQuota("too_slow", Message("load_took_longer_than_s", {"n": f"{self.quota.time_s:g}"}))
         if now - self._looked >= self._pause:
             self.measure()
             self._looked = time.monotonic()
@@ -100,18 +100,12 @@ class Watch:
         check_free(self._staging, self.quota)
         used = size_of(self._staging)
         if used > self.quota.disk_bytes:
-            raise OverQuota(
-                "disk_quota",
-                Message("archives.load_needs_more_than_disk", {"size": amount(self.quota.disk_bytes)}),
-            )
+            raise OverQuota("disk_quota", Message("load_needs_more_than_disk", {"size": amount(self.quota.disk_bytes)}))
 
 
 def swollen(packed: int, times: int) -> IngestError:
     """The refusal of packed bytes that come to more than they honestly can."""
-    return IngestError(
-        "archive_bomb",
-        Message("archives.that_unpack_to_more_than", {"size": amount(packed), "n": times}),
-    )
+    return IngestError("archive_bomb", Message("that_unpack_to_more_than", {"size": amount(packed), "n": times}))
 
 
 def check_free(place: Path, quota: Quota, needed: int = 0) -> None:
@@ -119,10 +113,7 @@ def check_free(place: Path, quota: Quota, needed: int = 0) -> None:
     disk = shutil.disk_usage(place)
     keep = min(quota.keep_free_bytes, disk.total // 50)
     if disk.free - needed < keep:
-        raise IngestError(
-            "disk_full",
-            Message("archives.store_s_disk_has_free", {"free": amount(disk.free)}),
-        )
+        raise IngestError("disk_full", Message("store_s_disk_has_free", {"free": amount(disk.free)}))
 
 
 def size_of(place: Path) -> int:

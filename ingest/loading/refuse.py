@@ -46,12 +46,10 @@ def name_all(
     found = states + [name_file(entry) for entry in files[:_LISTED]]
     if len(files) > _LISTED:
         found.append(
-            IngestError(
-                "unknown_format", Message("refused.more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path)
-            )
+            IngestError("unknown_format", Message("more_files_are_no_capture", {"n": len(files) - _LISTED}), str(path))
         )
     if nothing_else and not found and not said:
-        found.append(IngestError("empty", Message("refused.nothing_to_load_here_no"), str(path)))
+        found.append(IngestError("empty", Message("nothing_to_load_here_no"), str(path)))
     return found
 
 
@@ -69,5 +67,5 @@ def name_file(entry: Path) -> IngestError:
     try:
         head = peek.at(entry).head
     except OSError as error:
-        return IngestError("unreadable", Message("refused.cannot_be_read", {"error": error.strerror}), str(entry))
+        return IngestError("unreadable", Message("cannot_be_read", {"error": error.strerror}), str(entry))
     return mindspore_raw.file(entry) or lookalike.named(entry, head)

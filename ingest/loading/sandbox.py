@@ -130,19 +130,14 @@ class _Child:
 
     def _death(self, status: int) -> IngestError:
         if self.late:
-            return IngestError(
-                "too_slow", Message("refused.reading_it_took_longer_than", {"n": f"{self.limits.wall_s:.0f}"})
-            )
+            return IngestError("too_slow", Message("reading_it_took_longer_than", {"n": f"{self.limits.wall_s:.0f}"}))
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
-                return IngestError("too_slow", Message("refused.reading_it_used_more_than", {"n": self.limits.cpu_s}))
-            return IngestError(
-                "crashed",
-                Message("refused.its_reader_was_stopped_by", {"signal": signal.Signals(number).name}),
-            )
+                return IngestError("too_slow", Message("reading_it_used_more_than", {"n": self.limits.cpu_s}))
+            return IngestError("crashed", Message("its_reader_was_stopped_by", {"signal": signal.Signals(number).name}))
         return IngestError(
-            "crashed", Message("refused.its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)})
+            "crashed", Message("its_reader_ended_with_status", {"status": os.waitstatus_to_exitcode(status)})
         )
 
     def keep_deadline(self) -> None:
@@ -180,7 +175,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
             say({"error": vars(no_room(error) or error)})
         except (MemoryError, duckdb.OutOfMemoryException):
             many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
-            say({"error": {"kind": "too_large", "message": Message("refused.reading_it_needs_more_than", {"n": many})}})
+            say({"error": {"kind": "too_large", "message": Message("reading_it_needs_more_than", {"n": many})}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             say({"error": vars(no_room(error) or _refusal(error))})
         code = 0
@@ -191,10 +186,10 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
 def _refusal(error: Exception) -> IngestError:
     """What the system would not do, or a defect of ours and where it is."""
     if isinstance(error, OSError):
-        return IngestError("system", Message("refused.system_refused", {"error": error.strerror or error}))
+        return IngestError("system", Message("system_refused", {"error": error.strerror or error}))
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return IngestError("defect", Message("refused.npulens_failed_on_it_please", {"what": what}))
+    return IngestError("defect", Message("npulens_failed_on_it_please", {"what": what}))
 
 
 def _die_with_parent() -> None:

@@ -136,7 +136,7 @@ def _load(job: _Job) -> Done:
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
     if total > request.quota.disk_bytes:  # perhaps one hole of a terabyte: hashing it alone would take hours
-        raise IngestError("too_large", Message("archives.captures_load_part_it_or", {"size": amount(total)}))
+        raise IngestError("too_large", Message("captures_load_part_it_or", {"size": amount(total)}))
     job.say({"stage": "hash", "total_bytes": total, "text": f"{len(found.sources)} ranks found"})
     hashes = capture.hash_files(files)
     upload = _upload_id(job, found.sources, hashes)
@@ -208,15 +208,13 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         if joined.schema_version != schema.version():
-            return _refusal(
-                IngestError("old_run", Message("archives.run_is_older_version_load", {"run": joined.run_id}))
-            )
+            return _refusal(IngestError("old_run", Message("run_is_older_version_load", {"run": joined.run_id})))
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             return job.refusal(
                 IngestError(
                     "repeated_rank",
-                    Message("refused.run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}),
+                    Message("run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}),
                     str(group[0].source.root),
                 )
             )
@@ -343,11 +341,11 @@ def _whole_refusal(error: Exception, where: Path) -> IngestError:
         return error
     if isinstance(error, OSError):
         return IngestError(
-            "system", Message("refused.system_refused", {"error": error.strerror or error}), str(error.filename or "")
+            "system", Message("system_refused", {"error": error.strerror or error}), str(error.filename or "")
         )
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
-        return IngestError("memory", Message("archives.there_is_not_enough_memory_to"), str(where))
-    return IngestError("failed", Message("archives.run_cannot_be_put_together", {"error": error}), str(where))
+        return IngestError("memory", Message("there_is_not_enough_memory_to"), str(where))
+    return IngestError("failed", Message("run_cannot_be_put_together", {"error": error}), str(where))
 
 
 if __name__ == "__main__":

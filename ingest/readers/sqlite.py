@@ -100,9 +100,9 @@ class Database:
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
             self._remove_copy()
             if self.damage:
-                said = Message("reading.of", {"name": self.damage, "said": error})
+                said = Message("of", {"name": self.damage, "said": error})
             else:
-                said = Message("refused.cannot_be_read_as_sqlite", {"error": error})
+                said = Message("cannot_be_read_as_sqlite", {"error": error})
             raise IngestError("bad_sqlite", said, str(path)) from error
         self._con.authorizer = self._authorize
 
@@ -145,14 +145,14 @@ class Database:
                     yield _batch(rows, columns, schema, result)
             except UnicodeDecodeError:
                 if as_bytes:
-                    result.damage = Message("reading.text_cannot_be_decoded", {"table": table})
+                    result.damage = Message("text_cannot_be_decoded", {"table": table})
                     return
                 as_bytes = True
             except apsw.InterruptError:
-                result.damage = Message("reading.no_rows_for_seconds", {"table": table, "n": f"{self._patience:g}"})
+                result.damage = Message("no_rows_for_seconds", {"table": table, "n": f"{self._patience:g}"})
                 return
             except apsw.Error as error:
-                result.damage = Message("reading.of", {"name": table, "said": error})
+                result.damage = Message("of", {"name": table, "said": error})
                 return
 
     def rows(
@@ -235,17 +235,16 @@ def _lost_pages(path: Path) -> _Loss | None:
             head = file.read(100)
         size = path.stat().st_size
     except OSError as error:
-        raise IngestError("bad_sqlite", Message("refused.cannot_be_opened", {"error": error}), str(path)) from error
+        raise IngestError("bad_sqlite", Message("cannot_be_opened", {"error": error}), str(path)) from error
     if len(head) < 100 or not head.startswith(MAGIC):
-        raise IngestError("bad_sqlite", Message("refused.is_not_sqlite_database"), str(path))
+        raise IngestError("bad_sqlite", Message("is_not_sqlite_database"), str(path))
     page = struct.unpack(">H", head[16:18])[0]
     page = 65536 if page == 1 else page
     pages = struct.unpack(">I", head[28:32])[0] if head[24:28] == head[92:96] else 0
     if page < 512 or pages <= size // page:
         return None
     return _Loss(
-        Message("reading.is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}),
-        pages * page,
+        Message("is_truncated_pages_are_left", {"file": path.name, "left": size // page, "all": pages}), pages * page
     )
 
 
@@ -268,9 +267,7 @@ def _settled_copy(path: Path, scratch: Path, loss: _Loss | None) -> Path:
         finally:
             con.close()
     except (apsw.Error, UnicodeDecodeError, OSError) as error:
-        raise IngestError(
-            "bad_sqlite", Message("refused.its_log_cannot_be_applied", {"error": error}), str(path)
-        ) from error
+        raise IngestError("bad_sqlite", Message("its_log_cannot_be_applied", {"error": error}), str(path)) from error
     return copy
 
 

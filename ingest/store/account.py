@@ -45,7 +45,7 @@ def account(store: Path, run_id: str) -> Account:
     try:
         said = manifest(store, run_id)
     except OSError as error:
-        raise IngestError("unknown_run", Message("refused.there_is_no_such_run"), str(store / run_id)) from error
+        raise IngestError("unknown_run", Message("there_is_no_such_run"), str(store / run_id)) from error
     order = {name: i for i, name in enumerate(schema.tables())}
     tables = sorted((_table(row) for row in said["coverage"]), key=lambda row: (row.rank, order.get(row.table, 99)))
     return Account(tuple(_rank(piece) for piece in said["pieces"]), tuple(tables))

@@ -30,7 +30,7 @@ _PAUSE_S = 0.02
 
 
 #: What is said of a run whose manifest cannot be read.
-DAMAGED = Message("refused.manifest_run_cannot_be_read")
+DAMAGED = Message("manifest_run_cannot_be_read")
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ def _check_version(directory: Path) -> None:
     try:
         found = manifest_of(directory)["schema_version"]
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise IngestError("unknown_run", Message("refused.there_is_no_such_run"), str(directory)) from error
+        raise IngestError("unknown_run", Message("there_is_no_such_run"), str(directory)) from error
     if found != schema.version():
         raise IngestError(
             "old_run",
-            Message("refused.stored_in_schema_version_this", {"found": found, "known": schema.version()}),
+            Message("stored_in_schema_version_this", {"found": found, "known": schema.version()}),
             str(directory),
         )
 
@@ -106,7 +106,7 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
         except duckdb.IOException as error:  # deleted meanwhile, and perhaps had back: then it opens now
             con.close()
             if again == _ATTEMPTS - 1:
-                text = Message("refused.file_run_is_missing_it")
+                text = Message("file_run_is_missing_it")
                 raise IngestError("unknown_run", text, str(directory)) from error
             time.sleep(_PAUSE_S)
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.

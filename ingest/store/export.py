@@ -27,18 +27,18 @@ def export(store: Path, run_id: str, target: Path, table: str, kind: str, views:
     """Write a run to ``target``; the files written. ``views``: our own statements that make a database's views."""
     open_run(store, run_id).close()  # refuses an unknown or old run by name
     if table not in schema.tables():
-        raise IngestError("unknown_table", Message("refused.there_is_no_table_docs", {"table": f"{table!r}"}))
+        raise IngestError("unknown_table", Message("there_is_no_table_docs", {"table": f"{table!r}"}))
     try:
         if target.suffix == ".duckdb":
             return [_database(store / run_id, target, views)]
         if target.suffix in (".parquet", ".csv"):
             return [_table(store / run_id, table, target)]
         if target.suffix:
-            raise IngestError("unknown_export", Message("refused.name_duckdb_parquet_or_csv"), str(target))
+            raise IngestError("unknown_export", Message("name_duckdb_parquet_or_csv"), str(target))
         target.mkdir(parents=True, exist_ok=True)
         return [_table(store / run_id, name, target / f"{name}.{kind}") for name in schema.tables()]
     except (OSError, duckdb.IOException) as error:
-        raise IngestError("write", Message("refused.cannot_write", {"error": error}), str(target)) from error
+        raise IngestError("write", Message("cannot_write", {"error": error}), str(target)) from error
 
 
 def _table(run: Path, table: str, target: Path) -> Path:
@@ -60,7 +60,7 @@ def _table(run: Path, table: str, target: Path) -> Path:
 
 def _database(run: Path, target: Path, views: Iterable[str]) -> Path:
     if target.exists():
-        raise IngestError("exists", Message("refused.there_is_such_file_already"), str(target))
+        raise IngestError("exists", Message("there_is_such_file_already"), str(target))
     with duckdb.connect(str(target)) as con:
         for name, table in schema.tables().items():
             con.execute(f"CREATE TABLE {quoted(name)} AS FROM read_parquet({literal(str(run / f'{name}.parquet'))})")

@@ -115,18 +115,16 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IngestError(
-            "store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)
-        ) from error
+        raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
         with closing(wal.connect(path)) as con:
             _prepare(con, path)
             with con:
                 yield con
     except sqlite3.Error as error:
-        text = Message("refused.cannot_read_or_write_history", {"error": error})
+        text = Message("cannot_read_or_write_history", {"error": error})
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            text = joined([text, Message("refused.move_the_history_away")])
+            text = joined([text, Message("move_the_history_away")])
         raise IngestError("history", text, str(path)) from error
 
 
@@ -134,7 +132,7 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
     """Make the tables of a new file; refuse a file that a newer program wrote."""
     found = int(con.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:
-        text = Message("refused.history_is_of_version", {"found": found, "known": VERSION})
+        text = Message("history_is_of_version", {"found": found, "known": VERSION})
         raise IngestError("history_newer", text, str(path))
     if found < VERSION:
         con.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
@@ -181,17 +179,13 @@ def _checked(point: Point, key: str) -> Point:
     name = line(point.metric)
     if point.identity not in ("", key):
         raise IngestError(
-            "history_point",
-            Message("refused.point_belongs_to_identity", {"name": name, "one": point.identity, "other": key}),
+            "history_point", Message("point_belongs_to_identity", {"name": name, "one": point.identity, "other": key})
         )
     if isinstance(point.value, bool) or not math.isfinite(point.value) or not name:
-        raise IngestError(
-            "history_point", Message("refused.is_not_a_measurement", {"name": name or "?", "value": point.value})
-        )
+        raise IngestError("history_point", Message("is_not_a_measurement", {"name": name or "?", "value": point.value}))
     if point.better not in ("lower", "higher") or not -(1 << 63) <= point.at_ns < 1 << 63:
         raise IngestError(
-            "history_point",
-            Message("refused.point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns}),
+            "history_point", Message("point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns})
         )
     covariates = {_short(name): _short(value) for name, value in point.covariates.items()}
     night, reason = (None if text is None else _short(text) for text in (point.night, point.reason))

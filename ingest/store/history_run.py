@@ -112,7 +112,7 @@ def numbers(
         said = _covariates(con, ranks, told) | dict(covariates or {})
         at_ns = _at(con, run)
         night = night or datetime.fromtimestamp(at_ns / 1e9, UTC).date().isoformat()
-        reason = None if run.baseline else run.reason or Message("refused.it_holds_no_events")
+        reason = None if run.baseline else run.reason or Message("it_holds_no_events")
         points = [
             Point(identity.key, name, unit, "lower", value, at_ns, night, run.run_id, run.baseline, said, reason)
             for name, unit, value in _metrics(con)

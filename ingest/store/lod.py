@@ -72,7 +72,7 @@ def build(store: Path, run_id: str) -> Path:
     """Arrange a run; where the file is. Several processes may ask at once: one builds, the others find it built."""
     run = (store / run_id).resolve()
     if run != store.resolve() / run_id or not (run / "manifest.json").is_file():
-        raise IngestError("unknown_run", Message("refused.there_is_no_such_run"), str(run))
+        raise IngestError("unknown_run", Message("there_is_no_such_run"), str(run))
     target = place(_home(store), run_id)
     try:
         with _alone(target.with_suffix(".lock")):
@@ -80,9 +80,7 @@ def build(store: Path, run_id: str) -> Path:
                 sweep(target.parent, store)
                 _write(run, target)
     except (OSError, duckdb.Error) as error:
-        raise IngestError(
-            "write", Message("refused.cannot_arrange_run_for_timeline", {"error": error}), str(target)
-        ) from error
+        raise IngestError("write", Message("cannot_arrange_run_for_timeline", {"error": error}), str(target)) from error
     return target
 
 

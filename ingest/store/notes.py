@@ -57,9 +57,7 @@ def state(store: Path) -> Iterator[sqlite3.Connection]:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IngestError(
-            "store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)
-        ) from error
+        raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
         with closing(wal.connect(store / "state.sqlite")) as con:
             for table in _TABLES:
@@ -67,9 +65,7 @@ def state(store: Path) -> Iterator[sqlite3.Connection]:
             with con:
                 yield con
     except sqlite3.Error as error:
-        raise IngestError(
-            "store", Message("archives.cannot_read_or_write_labels", {"error": error}), str(store)
-        ) from error
+        raise IngestError("store", Message("cannot_read_or_write_labels", {"error": error}), str(store)) from error
 
 
 def labels(store: Path) -> dict[str, str]:
@@ -94,14 +90,14 @@ def rename(store: Path, run_id: str, label: str) -> None:
     label = line(label)
     if len(label) > MOST_LABEL:
         raise IngestError(
-            "label_long", Message("refused.label_may_have_characters_this", {"most": MOST_LABEL, "n": len(label)})
+            "label_long", Message("label_may_have_characters_this", {"most": MOST_LABEL, "n": len(label)})
         )
     with state(store) as con:
         con.execute("BEGIN IMMEDIATE")
         held = con.execute("SELECT run_id FROM label WHERE label = ? AND run_id <> ?", [label, run_id]).fetchone()
         if label and held:
             raise IngestError(
-                "label_taken", Message("refused.run_is_called_already_give", {"run": held[0], "label": f"{label!r}"})
+                "label_taken", Message("run_is_called_already_give", {"run": held[0], "label": f"{label!r}"})
             )
         con.execute("DELETE FROM label WHERE run_id = ?", [run_id])
         if label:
@@ -140,8 +136,7 @@ def set_note(store: Path, run_id: str, note: str) -> None:
     note = _clean(note).strip()
     if len(note) > MOST_NOTE:
         raise IngestError(
-            "note_long",
-            Message("refused.note_may_have_characters_this", {"most": f"{MOST_NOTE:,}", "n": f"{len(note):,}"}),
+            "note_long", Message("note_may_have_characters_this", {"most": f"{MOST_NOTE:,}", "n": f"{len(note):,}"})
         )
     with state(store) as con:
         con.execute("DELETE FROM note WHERE run_id = ?", [run_id])
@@ -153,9 +148,7 @@ def set_tags(store: Path, run_id: str, tags: Iterable[str]) -> None:
     """Replace the tags of a run."""
     wanted = {line(tag) for tag in tags} - {""}
     if len(wanted) > MOST_TAGS or any(len(tag) > MOST_TAG for tag in wanted):
-        raise IngestError(
-            "tag_long", Message("refused.run_may_have_tags_characters", {"n": MOST_TAGS, "most": MOST_TAG})
-        )
+        raise IngestError("tag_long", Message("run_may_have_tags_characters", {"n": MOST_TAGS, "most": MOST_TAG}))
     with state(store) as con:
         con.execute("DELETE FROM tag WHERE run_id = ?", [run_id])
         con.executemany("INSERT INTO tag VALUES (?, ?)", [(run_id, tag) for tag in sorted(wanted)])

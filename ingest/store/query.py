@@ -43,7 +43,7 @@ def ask(store: Path, run_id: str, query: str, views: Iterable[str] = ()) -> Answ
             raise message.error
         if message.result is not None:
             return Answer(message.result["columns"], message.result["rows"])
-    raise IngestError("crashed", Message("refused.query_ended_without_answer"))
+    raise IngestError("crashed", Message("query_ended_without_answer"))
 
 
 def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[str, Any]:
@@ -53,14 +53,14 @@ def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[
     try:
         statements = con.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise IngestError("not_a_select", Message("refused.only_one_select_is_run"))
+            raise IngestError("not_a_select", Message("only_one_select_is_run"))
         cursor = con.execute(statements[0])
         columns = [column[0] for column in cursor.description or []]
         rows = cursor.fetchmany(MAX_ROWS + 1)
     except duckdb.Error as error:
         raise IngestError("sql", verbatim(str(error).strip())) from error
     if len(rows) > MAX_ROWS:
-        raise IngestError("too_many_rows", Message("refused.more_than_rows_add_limit", {"n": f"{MAX_ROWS:,}"}))
+        raise IngestError("too_many_rows", Message("more_than_rows_add_limit", {"n": f"{MAX_ROWS:,}"}))
     return {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}
 
 

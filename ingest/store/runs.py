@@ -73,9 +73,7 @@ def open_store(store: Path) -> Path:
         try:
             (store / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise IngestError(
-                "store", Message("refused.cannot_make_store", {"error": error.strerror}), str(store)
-            ) from error
+            raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     return store
 
 
@@ -133,10 +131,10 @@ def resolve(store: Path, name: str) -> RunInfo:
     matches = [r for r in known if r.run_id == name] or [r for r in known if r.label and r.label == notes.line(name)]
     matches = matches[:1] or [r for r in known if name and r.run_id.startswith(name)]
     if not matches:
-        raise IngestError("unknown_run", Message("refused.no_run_is_called_npulens", {"name": f"{name!r}"}))
+        raise IngestError("unknown_run", Message("no_run_is_called_npulens", {"name": f"{name!r}"}))
     if len(matches) > 1:
         raise IngestError(
-            "ambiguous_run", Message("refused.begins_run_ids_give_more", {"name": f"{name!r}", "n": len(matches)})
+            "ambiguous_run", Message("begins_run_ids_give_more", {"name": f"{name!r}", "n": len(matches)})
         )
     return matches[0]
 
@@ -274,7 +272,7 @@ def remove(store: Path, run_id: str) -> None:
     try:
         trash.discard(store, run_id)
     except FileNotFoundError as error:  # somebody else was faster
-        raise IngestError("unknown_run", Message("refused.run_is_not_in_store", {"run": run_id})) from error
+        raise IngestError("unknown_run", Message("run_is_not_in_store", {"run": run_id})) from error
 
 
 @dataclass(frozen=True)
@@ -302,9 +300,9 @@ def restore(store: Path, run_id: str) -> str:
     matches = [name for name in names if name.startswith(run_id)] if run_id else []
     matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
     if len(matches) != 1:
-        raise IngestError("unknown_run", Message("refused.no_deleted_run_is_called", {"name": f"{run_id!r}"}))
+        raise IngestError("unknown_run", Message("no_deleted_run_is_called", {"name": f"{run_id!r}"}))
     try:
         trash.bring_back(store, matches[0])
     except OSError as error:
-        raise IngestError("unknown_run", Message("refused.run_was_collected_meanwhile", {"run": matches[0]})) from error
+        raise IngestError("unknown_run", Message("run_was_collected_meanwhile", {"run": matches[0]})) from error
     return matches[0]

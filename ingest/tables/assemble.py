@@ -114,7 +114,7 @@ def _by_reason(said: Iterable[tuple[int, str]]) -> list[Message]:
     for rank, reason in sorted(said):
         ranks.setdefault(reason, []).append(rank)
     return [
-        Message("reading.of_ranks" if len(of) > 1 else "reading.of_rank", {"ranks": _ranges(of), "reason": reason})
+        Message("of_ranks" if len(of) > 1 else "of_rank", {"ranks": _ranges(of), "reason": reason})
         for reason, of in ranks.items()
     ]
 

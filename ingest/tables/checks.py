@@ -151,27 +151,27 @@ def rows(checks: Iterable[Check], rank: int, shape: pa.Schema) -> pa.Table:
 
 def _sentence(one: Check) -> Message:
     """What is off, and the rule by which the file counts."""
-    step = "" if one.said.step is None else Message("reading.at_step", {"n": one.said.step})
+    step = "" if one.said.step is None else Message("at_step", {"n": one.said.step})
     source, file, ours = one.said.source, f"{one.said.ns / 1e6:.3f}", f"{one.ours_ns / 1e6:.3f}"
     text = {
         COMPUTING: Message(
-            "reading.says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}
+            "says_ms_computing_kernels_read", {"source": source, "file": file, "step": step, "ours": ours}
         ),
         COMMUNICATION: Message(
-            "reading.says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}
+            "says_ms_communication_operators_read", {"source": source, "file": file, "step": step, "ours": ours}
         ),
-        KERNELS: Message("reading.lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
-        OPERATORS: Message("reading.lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        KERNELS: Message("lists_kernels_ms_together_those", {"source": source, "file": file, "ours": ours}),
+        OPERATORS: Message("lists_operators_ms_together_those", {"source": source, "file": file, "ours": ours}),
     }[one.said.quantity]
     return joined([text, _COUNTS[one.rule]])
 
 
 #: What a file counts that our own rule does not reproduce.
 _COUNTS = {
-    None: Message("reading.no_rule_in_use_reproduces"),
-    "tasks": Message("reading.file_counts_union_their_tasks"),
-    "kernels+operators": Message("reading.file_counts_communication_operators_as"),
-    "kernels-AI CPU": Message("reading.file_counts_no_kernels_ai"),
+    None: Message("no_rule_in_use_reproduces"),
+    "tasks": Message("file_counts_union_their_tasks"),
+    "kernels+operators": Message("file_counts_communication_operators_as"),
+    "kernels-AI CPU": Message("file_counts_no_kernels_ai"),
 }
 
 

@@ -117,14 +117,14 @@ class _Fill:
         ours = union(self.kept.selects["span"])
         for label, source, id_, twin, kinds in (
             (
-                Message("reading.database"),
+                Message("database"),
                 f"({ours})",
                 "span_id",
                 "SELECT span_id FROM twin",
                 "SELECT DISTINCT kind FROM other_span",
             ),
             (
-                Message("reading.text"),
+                Message("text"),
                 "other_span",
                 "span_id",
                 "SELECT other_id FROM twin",
@@ -137,10 +137,10 @@ class _Fill:
             ).fetchall()
             if alone:
                 listed = ", ".join(f"{count} {kind}" for kind, count in alone)
-                self.kept.note("span", Message("reading.spans_only_has", {"which": label, "listed": listed}))
+                self.kept.note("span", Message("spans_only_has", {"which": label, "listed": listed}))
         differ = con.execute("SELECT count(*) FROM twin WHERE kind <> other_kind").fetchall()[0][0]
         if differ:
-            self.kept.note("span", Message("reading.spans_are_another_kind_in", {"n": differ}))
+            self.kept.note("span", Message("spans_are_another_kind_in", {"n": differ}))
         self.kept.provide(
             "span",
             f"SELECT span_id + {SPAN_OFFSET} AS span_id, track + {TRACK_OFFSET} AS track, kind, name, ts_ns, dur_ns "
@@ -200,10 +200,10 @@ class _Fill:
         found = self.con.execute(f"SELECT {counts} FROM ({ours}) a JOIN ({theirs}) b USING (span_id)").fetchall()[0]
         differ = [f"{count} of {name}" for name, count in zip(columns, found, strict=True) if count]
         if differ:
-            self.kept.note(table, Message("reading.text_and_database_differ_in", {"listed": ", ".join(differ)}))
+            self.kept.note(table, Message("text_and_database_differ_in", {"listed": ", ".join(differ)}))
 
     def _compare_counts(self, table: str) -> None:
         mine = self.con.execute(f"SELECT count(*) FROM ({union(self.kept.selects[table])})").fetchall()[0][0]
         theirs = self.con.execute(f"SELECT count(*) FROM other_{table}").fetchall()[0][0]
         if mine != theirs:
-            self.kept.note(table, Message("reading.database_has_rows_text_database", {"mine": mine, "theirs": theirs}))
+            self.kept.note(table, Message("database_has_rows_text_database", {"mine": mine, "theirs": theirs}))

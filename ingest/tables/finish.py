@@ -105,7 +105,7 @@ def finish(draft: Draft, out: Path) -> Part:
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
     if lost:  # events that were met and are not there: nobody should take the rest for the whole
-        draft.partial(None, Message("reading.events_are_lost", {"n": sum(lost.values()), "reasons": ", ".join(lost)}))
+        draft.partial(None, Message("events_are_lost", {"n": sum(lost.values()), "reasons": ", ".join(lost)}))
     hidden = _untold(work)
     warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
@@ -180,9 +180,9 @@ def _untold(work: _Writing) -> bool:
     ):
         return False
     if ranks > 1:
-        draft.absent("comm", Message("reading.job_has_ranks_and_none", {"ranks": ranks}))
+        draft.absent("comm", Message("job_has_ranks_and_none", {"ranks": ranks}))
     else:
-        draft.absent("comm", Message("reading.some_device_s_work_speaks"))
+        draft.absent("comm", Message("some_device_s_work_speaks"))
     return True
 
 
@@ -251,7 +251,7 @@ def _write_spans(work: _Writing) -> None:
     if len(work.parts) > 1:
         give_back()
     if nest.crowded:
-        work.draft.note("span", Message("reading.spans_share_last_lane_crowded", {"n": nest.crowded}))
+        work.draft.note("span", Message("spans_share_last_lane_crowded", {"n": nest.crowded}))
 
 
 def _write_table(work: _Writing, table: str) -> None:
@@ -340,17 +340,17 @@ def _with_latency(source: str) -> str:
 def _coverage(work: _Writing, table: str) -> dict[str, Any]:
     cover, rows = work.draft.covers[table], work.rows.get(table, 0)
     dropped = sum(cover.dropped.values())
-    reasons = [Message("reading.dropped", {"n": count, "reason": reason}) for reason, count in cover.dropped.items()]
+    reasons = [Message("dropped", {"n": count, "reason": reason}) for reason, count in cover.dropped.items()]
     reasons = [*cover.partial, *reasons, *cover.notes]
     if cover.absent is not None:
         reasons.insert(0, cover.absent)
     lacking = cover.expected is not None and rows < cover.expected
     if lacking:
-        reasons.append(Message("reading.expected", {"rows": rows, "expected": cover.expected}))
+        reasons.append(Message("expected", {"rows": rows, "expected": cover.expected}))
     recorded = rows > 0 or (table in work.draft.selects and cover.absent is None)
     status = "absent" if not recorded else "partial" if cover.partial or dropped or lacking else "recorded"
     if status == "absent" and not reasons:
-        reasons.append(Message("reading.this_format_does_not_carry"))
+        reasons.append(Message("this_format_does_not_carry"))
     return {
         "table": table, "status": status, "rows": rows, "expected": cover.expected, "dropped": dropped,
         "reason": joined(dict.fromkeys(reasons)) if reasons else None, "collect_with": cover.collect_with,

@@ -16,7 +16,7 @@ def of_run(store: Path, run_id: str) -> Result:
     info = stores.resolve(store, run_id)
     found = history_run.numbers(store, info)
     if found is None:
-        raise IngestError("unknown_run", Message("commands.run_was_deleted_meanwhile", {"run": run_id}))
+        raise IngestError("unknown_run", Message("run_was_deleted_meanwhile", {"run": run_id}))
     identity, points = found
     return Result(
         {point.metric: Value(point.value, point.unit, point.better) for point in points}, identity.hardware,

@@ -125,7 +125,7 @@ def read_csv(path: Path, draft: Draft, name: str) -> Csv | None:
         draft.advance(path.stat().st_size)
     except OSError as error:
         raise IngestError(
-            "unreadable", Message("reading.cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)
+            "unreadable", Message("file_cannot_be_read", {"file": path.name, "error": error.strerror}), str(path)
         ) from error
     return found
 
@@ -183,9 +183,9 @@ def _fast(found: Csv, path: Path, spool: Spool) -> None:
         found.rows += batch.num_rows
     if odd and not complete and _end(path, len(odd[-1].encode())) == odd[-1].encode():
         odd.pop()
-        found.damage = Message("reading.is_cut_off_in_its", {"file": found.path.name})
+        found.damage = Message("is_cut_off_in_its", {"file": found.path.name})
     elif _quotes(path) % 2:
-        found.damage = Message("reading.opens_quote_that_it_never", {"file": found.path.name})
+        found.damage = Message("opens_quote_that_it_never", {"file": found.path.name})
     fitted = [_fit(next(csv.reader([text]), []), found) for text in odd if text.strip()]
     _write(fitted, found, spool)
 
@@ -222,11 +222,10 @@ def _slow(found: Csv, spool: Spool) -> None:
                 if len(rows) >= _ROWS:
                     _write(rows, found, spool)
                     rows = []
-            found.damage = Message("reading.is_damaged_its_rows_were", {"file": found.path.name})
+            found.damage = Message("is_damaged_its_rows_were", {"file": found.path.name})
         except csv.Error as error:
             found.damage = Message(
-                "reading.is_damaged_from_row_on",
-                {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error},
+                "is_damaged_from_row_on", {"file": found.path.name, "row": found.rows + len(rows) + 1, "error": error}
             )
     _write(rows, found, spool)
 

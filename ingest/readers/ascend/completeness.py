@@ -34,17 +34,17 @@ def missing(config: Mapping[str, object], root: Path, output: Path) -> Message |
     ]
     if not lacking:
         return None
-    return joined([Message("reading.export_lacks_its_analysis_did", {"files": ", ".join(lacking)}), again(root)])
+    return joined([Message("export_lacks_its_analysis_did", {"files": ", ".join(lacking)}), again(root)])
 
 
 def again(root: Path) -> Message:
     """How to bring back what an export lacks."""
     if (root / commands.FRAMEWORK).is_dir():
-        return Message("formats.analyse_it_again_on_npu", {"command": commands.analyse(root)})
+        return Message("analyse_it_again_on_npu", {"command": commands.analyse(root)})
     raw = [prof for prof in sorted(root.glob("PROF_*")) if prof_dir.NAME.match(prof.name) and prof_dir.has_raw(prof)]
     if raw:
-        return Message("formats.device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
-    return Message("formats.its_raw_data_is_not")
+        return Message("device_part_can_be_exported", {"command": commands.export(root.name, raw[0].name)})
+    return Message("its_raw_data_is_not")
 
 
 def _expected(config: Mapping[str, object], root: Path, there: set[str]) -> list[tuple[str, re.Pattern[str]]]:

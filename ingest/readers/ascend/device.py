@@ -301,14 +301,14 @@ def _sort(draft: Draft) -> None:
 
 def _say(draft: Draft) -> None:
     if polling := count(draft, "SELECT count(*) FROM dev WHERE row IN (SELECT row FROM scheduler)"):
-        draft.note("kernel", Message("reading.tasks_ai_cpu_only_schedule", {"n": polling}))
+        draft.note("kernel", Message("tasks_ai_cpu_only_schedule", {"n": polling}))
     if merged := count(draft, "SELECT count(*) FROM merged"):
-        draft.note("span", Message("reading.tasks_that_are_shown_on", {"n": merged}))
+        draft.note("span", Message("tasks_that_are_shown_on", {"n": merged}))
     only_csv = count(draft, "SELECT (SELECT count(*) FROM dev_csv) + (SELECT count(*) FROM op_csv)")
     if only_csv and count(draft, "SELECT count(*) FROM hw"):
-        draft.note("span", Message("reading.tasks_come_from_kernel_details", {"n": only_csv}))
+        draft.note("span", Message("tasks_come_from_kernel_details", {"n": only_csv}))
     if only_json := count(draft, "SELECT count(*) FROM op_json"):
-        draft.note("comm", Message("reading.operators_come_from_communication_json", {"n": only_json}))
+        draft.note("comm", Message("operators_come_from_communication_json", {"n": only_json}))
     alone = count(draft, "SELECT count(*) FROM dev WHERE kind = 'kernel' AND kd IS NULL")
     if alone and count(draft, "SELECT count(*) FROM kd"):
-        draft.note("kernel", Message("reading.kernels_trace_are_not_in", {"n": alone}))
+        draft.note("kernel", Message("kernels_trace_are_not_in", {"n": alone}))

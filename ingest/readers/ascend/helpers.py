@@ -64,7 +64,4 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
         SELECT row, op FROM begun QUALIFY avg(inside::INTEGER) OVER (PARTITION BY stream) >= {_HELPS}""",
     )
     if found := count(draft, "SELECT count(*) FROM helped"):
-        draft.note(
-            "comm",
-            Message("reading.tasks_that_nothing_launches_run", {"n": found}),
-        )
+        draft.note("comm", Message("tasks_that_nothing_launches_run", {"n": found}))

@@ -281,9 +281,7 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
     draft.table("rankdir_group", rows, _GROUP)
     draft.provide("parallel_group", "SELECT * FROM rankdir_group")
     if not rows:
-        draft.absent(
-            "parallel_group", Message("reading.profiler_metadata_json_names_no"), Message("reading.distributed_job")
-        )
+        draft.absent("parallel_group", Message("profiler_metadata_json_names_no"), Message("distributed_job"))
 
 
 def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
@@ -291,14 +289,14 @@ def _say_damage(root: Path, info: Mapping[str, object], draft: Draft) -> None:
         if reason := read(path)[1]:
             draft.partial(None, reason)
     if (root / commands.FRAMEWORK).is_dir() and not (root / OUTPUT).is_dir():
-        again = Message("formats.analyse_it_on_npu_host", {"command": commands.analyse(root)})
-        draft.partial(None, joined([Message("formats.only_the_device_s_export_is_here"), again]))
+        again = Message("analyse_it_on_npu_host", {"command": commands.analyse(root)})
+        draft.partial(None, joined([Message("only_the_device_s_export_is_here"), again]))
     if not stopped(root):
-        draft.partial(None, Message("reading.profiler_info_has_no_end"))
+        draft.partial(None, Message("profiler_info_has_no_end"))
     if lacking := completeness.missing(mapping(info.get("config")), root, output_dir(root)):
         draft.partial(None, lacking)
     if errors := last_errors(root):
-        draft.partial(None, Message("reading.profiler_s_log_has_errors", {"errors": " | ".join(errors)}))
+        draft.partial(None, Message("profiler_s_log_has_errors", {"errors": " | ".join(errors)}))
 
 
 def _text(value: Mapping[str, object]) -> str | None:

@@ -36,7 +36,7 @@ _BLOCK = ("block_id", "sub_block_id", "block id", "sub block id", "core id", "co
 _NO_COUNTERS = "SELECT 1 AS span_id, '' AS metric, 0.0 AS value WHERE false"
 #: Lengths beyond this are damage.
 _LONGEST_NS = 2**60
-_JOB = Message("formats.torch_npu_profiler_profile_around")
+_JOB = Message("torch_npu_profiler_profile_around")
 
 
 def sniff(path: Path) -> Claim | None:
@@ -59,9 +59,7 @@ def read(claim: Claim, draft: Draft) -> None:
     try:
         _read(claim.root, found, draft)
     except duckdb.Error as error:
-        raise IngestError(
-            "failed", Message("formats.operator_s_files_give_no", {"error": error}), str(claim.root)
-        ) from error
+        raise IngestError("failed", Message("operator_s_files_give_no", {"error": error}), str(claim.root)) from error
 
 
 def _name(path: Path) -> str | None:
@@ -73,22 +71,20 @@ def _read(root: Path, found: Mapping[str, Path], draft: Draft) -> None:
     cells.macros(draft.con)
     basic = read_csv(found[_BASIC], draft, "basic") if _BASIC in found else None
     if basic is None:
-        raise IngestError("empty", Message("formats.no_opbasicinfo_csv_which_names"), str(root))
+        raise IngestError("empty", Message("no_opbasicinfo_csv_which_names"), str(root))
     if basic.damage:
         draft.partial("kernel", basic.damage)
     timed = f"{basic.said('Op Name')} IS NOT NULL AND {_duration(basic)} BETWEEN 0 AND {_LONGEST_NS}"
     operators = count(draft, f"SELECT count(*) FROM basic WHERE {timed}")
     if not basic.rows or not operators:
-        raise IngestError("empty", Message("formats.opbasicinfo_csv_holds_no_operator"), str(root))
+        raise IngestError("empty", Message("opbasicinfo_csv_holds_no_operator"), str(root))
     _facts(basic, draft)
     _sums(basic, draft, "OPPROF", basic.said("Op Name"), "NULL", _duration(basic))
     if operators == 1:
-        draft.drop(
-            "kernel", Message("reading.rows_without_name_or_duration", {"file": "OpBasicInfo.csv"}), basic.rows - 1
-        )
+        draft.drop("kernel", Message("rows_without_name_or_duration", {"file": "OpBasicInfo.csv"}), basic.rows - 1)
         _operator(basic, draft, timed)
     else:
-        draft.partial(None, Message("formats.opbasicinfo_csv_names_operators_without", {"n": operators}))
+        draft.partial(None, Message("opbasicinfo_csv_names_operators_without", {"n": operators}))
     _counters(found, draft, attach=operators == 1)
     _tell(root, draft, operators)
 
@@ -140,7 +136,7 @@ def _counters(found: Mapping[str, Path], draft: Draft, *, attach: bool) -> None:
             continue
         file = read_csv(path, draft, f"counters_{name}")
         if file is None:
-            draft.partial("pmu", Message("reading.is_empty", {"file": path.name}))
+            draft.partial("pmu", Message("is_empty", {"file": path.name}))
             continue
         if file.damage:
             draft.partial("pmu", file.damage)
@@ -151,7 +147,7 @@ def _counters(found: Mapping[str, Path], draft: Draft, *, attach: bool) -> None:
             known.update(fresh)
             means = " UNION ALL ".join(_mean(file, column) for column in fresh)
             draft.provide("pmu", f"SELECT * FROM ({means}) WHERE value IS NOT NULL" if fresh else _NO_COUNTERS)
-            draft.note("pmu", Message("formats.means_over_blocks_every_block", {"metric": name, "n": file.rows}))
+            draft.note("pmu", Message("means_over_blocks_every_block", {"metric": name, "n": file.rows}))
 
 
 def _mean(file: Csv, column: str) -> str:
@@ -171,13 +167,13 @@ def _sums(file: Csv, draft: Draft, source: str, name: str, category: str, total:
 def _tell(root: Path, draft: Draft, operators: int) -> None:
     unread = sorted(path.name for path in root.iterdir() if not _name(path)) if root.is_dir() else []
     if unread:
-        draft.note("summary", Message("formats.not_read", {"reason": listed(unread, 20)}))
+        draft.note("summary", Message("not_read", {"reason": listed(unread, 20)}))
     for table in ("comm", "transfer", "host_op", "link", "step", "stack", "memory_sample", "memory_event"):
-        draft.absent(table, Message("formats.operator_measured_alone_msprof_op"), _JOB)
+        draft.absent(table, Message("operator_measured_alone_msprof_op"), _JOB)
     if "pmu" not in draft.selects:
-        draft.absent("pmu", Message("formats.no_file_counters_is_here"), "msprof op --aic-metrics=...")
+        draft.absent("pmu", Message("no_file_counters_is_here"), "msprof op --aic-metrics=...")
     if operators == 1:
-        draft.note("span", Message("formats.operator_stands_at_zero_its"))
+        draft.note("span", Message("operator_stands_at_zero_its"))
     else:
-        draft.absent("span", Message("formats.operators_without_time_day"), _JOB)
-        draft.absent("kernel", Message("formats.operators_without_time_day"), _JOB)
+        draft.absent("span", Message("operators_without_time_day"), _JOB)
+        draft.absent("kernel", Message("operators_without_time_day"), _JOB)

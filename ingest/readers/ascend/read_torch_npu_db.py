@@ -61,7 +61,7 @@ def read(claim: Claim, draft: Draft) -> None:
     analysis = next((path for path in databases if path.name == _ANALYSIS), None)
     main = next((path for path in databases if path.name != _ANALYSIS), None)
     if main is None and analysis is None:
-        raise IngestError("empty", Message("refused.no_database_to_read"), str(claim.root))
+        raise IngestError("empty", Message("no_database_to_read"), str(claim.root))
     try:
         told, rows = _spool_main(draft, main)
         if claim.device is not None:
@@ -69,7 +69,7 @@ def read(claim: Claim, draft: Draft) -> None:
         _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
     except duckdb.Error as error:
         raise IngestError(
-            "failed", Message("refused.its_tables_cannot_be_put", {"error": error}), str(main or analysis)
+            "failed", Message("its_tables_cannot_be_put", {"error": error}), str(main or analysis)
         ) from error
 
 
@@ -78,14 +78,14 @@ def _spool_main(draft: Draft, path: Path | None) -> tuple[dict[str, object], dic
         return {}, raw.spool(None, MAIN, draft, 0)
     with Database(path, draft.dir) as database:
         if not database.tables:
-            raise IngestError("empty", Message("refused.database_holds_no_tables_they"), str(path))
+            raise IngestError("empty", Message("database_holds_no_tables_they"), str(path))
         if database.damage:
             draft.partial(None, database.damage)
         rows = raw.spool(database, MAIN, draft, path.stat().st_size)
         raw.count_unread(database, MAIN, draft)
         if not any(rows.values()):
             damage = [reason for cover in draft.covers.values() for reason in cover.partial]
-            raise IngestError("empty", joined(damage or [Message("refused.none_its_tables_holds_row")]), str(path))
+            raise IngestError("empty", joined(damage or [Message("none_its_tables_holds_row")]), str(path))
         return db_facts.metadata(database), rows
 
 

@@ -68,9 +68,9 @@ def settle(draft: Draft, files: int, device: int | None) -> None:
 def say_shared(draft: Draft, device: int, beside: Sequence[int], root: Path) -> None:
     """What a rank that shares its export says of it; a device of which the export has nothing is no rank."""
     if not count(draft, "SELECT (SELECT count(*) FROM x_hardware) + (SELECT count(*) FROM x_comm) + count(*) FROM kd"):
-        raise IngestError("empty", Message("formats.export_holds_nothing_device", {"device": device}), str(root))
+        raise IngestError("empty", Message("export_holds_nothing_device", {"device": device}), str(root))
     listed = ", ".join(map(str, beside))
-    draft.note("span", Message("formats.one_process_drove_devices_its", {"devices": listed}))
+    draft.note("span", Message("one_process_drove_devices_its", {"devices": listed}))
     draft.fact("device_id", device)
 
 
@@ -94,20 +94,18 @@ def read(claim: Claim, draft: Draft) -> None:
         _read(claim, draft)
     except duckdb.Error as error:
         raise IngestError(
-            "failed", Message("refused.text_export_gives_no_tables", {"error": error}), str(claim.root)
+            "failed", Message("text_export_gives_no_tables", {"error": error}), str(claim.root)
         ) from error
 
 
 def _read(claim: Claim, draft: Draft) -> None:
     if not any(path.stat().st_size for path in claim.files if _is_ours(path.name)):
         raise IngestError(
-            "empty",
-            joined([Message("formats.its_files_hold_no_bytes"), completeness.again(claim.root)]),
-            str(claim.root),
+            "empty", joined([Message("its_files_hold_no_bytes"), completeness.again(claim.root)]), str(claim.root)
         )
     one = claim.device
     if one is not None and not claim.shared:
-        raise IngestError("shared", Message("formats.text_does_not_say_which"), str(claim.root))
+        raise IngestError("shared", Message("text_does_not_say_which"), str(claim.root))
     chosen = exports.choose(claim.files, one)
     rankdir.describe(claim.root, draft, one)
     known = rankdir.groups_of(claim.root)

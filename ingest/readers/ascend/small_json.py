@@ -19,14 +19,14 @@ def read(path: Path) -> tuple[Mapping[str, object], Message | None]:
     """A JSON object of a file, and why it could not be read."""
     try:
         if not path.is_file():  # reading a pipe would never end
-            return {}, Message("reading.is_no_file", {"file": path.name})
+            return {}, Message("is_no_file", {"file": path.name})
         if path.stat().st_size > _MAX_BYTES:
-            return {}, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
+            return {}, Message("is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
         found = msgspec.json.decode(path.read_bytes())
     except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
-        return {}, Message("reading.cannot_be_read", {"file": path.name, "error": error})
+        return {}, Message("file_cannot_be_read", {"file": path.name, "error": error})
     if not isinstance(found, dict):
-        return {}, Message("reading.holds_no_json_object", {"file": path.name})
+        return {}, Message("holds_no_json_object", {"file": path.name})
     return found, None
 
 

@@ -47,22 +47,18 @@ def outermost(found: Iterable[IngestError]) -> list[IngestError]:
 def _log_said(root: Path) -> list[Message]:
     """The last errors of the profiler's log; nothing without any."""
     errors = last_errors(root)
-    return [Message("formats.log_s_last_errors", {"errors": " | ".join(errors)})] if errors else []
+    return [Message("log_s_last_errors", {"errors": " | ".join(errors)})] if errors else []
 
 
 def _prof(directory: Path, shown: tuple[str, ...]) -> IngestError:
     if prof_dir.has_raw(directory) or (directory / "host").is_dir() or prof_dir.devices(directory):
         return _raw_msprof(directory, directory, shown)
-    return IngestError("aborted", Message("formats.prof_directory_without_data_msprof"), str(directory))
+    return IngestError("aborted", Message("prof_directory_without_data_msprof"), str(directory))
 
 
 def _raw_msprof(entry: Path, prof: Path, shown: tuple[str, ...]) -> IngestError:
     cut = prof_dir.interrupted(prof)
-    what = (
-        Message("formats.raw_msprof_data_interrupted_collection")
-        if cut
-        else Message("refused.raw_msprof_data_not_exported")
-    )
+    what = (Message("raw_msprof_data_interrupted_collection") if cut else Message("raw_msprof_data_not_exported"))
     return IngestError("raw_msprof", joined([what, _on_host(commands.export(*shown, interrupted=cut))]), str(entry))
 
 
@@ -70,11 +66,11 @@ def _raw_framework(directory: Path) -> IngestError:
     mindspore = directory.name.endswith("_ascend_ms")
     profs = _profs(directory)
     if not profs:
-        name = "formats.raw_data_without_prof_directory"
+        name = "raw_data_without_prof_directory"
     elif any(map(prof_dir.interrupted, profs)) or not rankdir.stopped(directory):
-        name = "formats.raw_data_that_did_not_stop"
+        name = "raw_data_that_did_not_stop"
     else:
-        name = "formats.raw_data_not_analysed_yet"
+        name = "raw_data_not_analysed_yet"
     text = Message(name, {"tool": "MindSpore" if mindspore else "torch_npu"})
     told = [text, _on_host(commands.analyse(directory)), *_log_said(directory)]
     kind = "raw_mindspore" if mindspore else "raw_torch_npu"
@@ -87,24 +83,24 @@ def _without_framework(directory: Path) -> IngestError:
     if profs:
         cut = prof_dir.interrupted(profs[0])
         command = commands.export(directory.name, profs[0].name, interrupted=cut)
-        text = Message("formats.raw_device_data_without_framework")
+        text = Message("raw_device_data_without_framework")
         return IngestError("raw_msprof", joined([text, _on_host(command)]), str(directory))
     if rankdir.info_file(directory):
-        text = Message("formats.profiler_left_its_settings_profiler")
+        text = Message("profiler_left_its_settings_profiler")
     else:
-        text = Message("formats.profiler_left_no_data_in")
+        text = Message("profiler_left_no_data_in")
     return IngestError("aborted", joined([text, *_log_said(directory)]), str(directory))
 
 
 def _failed(root: Path) -> IngestError:
     done = (root / rankdir.OUTPUT / "analyse.done").exists()
-    name = "formats.holds_nothing_analysis_failed_done" if done else "formats.holds_nothing_to_load_analysis"
+    name = "holds_nothing_analysis_failed_done" if done else "holds_nothing_to_load_analysis"
     text = Message(name, {"file": rankdir.OUTPUT})
     return IngestError("failed_analysis", joined([text, completeness.again(root), *_log_said(root)]), str(root))
 
 
 def _on_host(command: str) -> Message:
-    return Message("refused.on_npu_host_run", {"command": command})
+    return Message("on_npu_host_run", {"command": command})
 
 
 def _profs(root: Path) -> list[Path]:

@@ -225,18 +225,16 @@ def contradiction(figure: Figure, samples: dict[str, Samples]) -> Message | None
     if isinstance(figure, Versus):
         mean = math.exp(sum(math.log(ratio) for ratio in figure.ratios) / max(1, len(figure.ratios)))
         fits = len(figure.ratios) == figure.pairs and math.isclose(mean, figure.ratio, rel_tol=1e-9)
-        return (
-            None if fits and figure.low <= figure.ratio <= figure.high else Message("formats.benchmark_ratio_differs")
-        )
+        return (None if fits and figure.low <= figure.ratio <= figure.high else Message("benchmark_ratio_differs"))
     if not isinstance(figure, Latency) or not samples:
         return None
     if figure.series not in samples:
-        return Message("formats.benchmark_lacks_samples")
+        return Message("benchmark_lacks_samples")
     counted = sorted(samples[figure.series].ns[figure.steadiness.kept_from :])
     if len(counted) != figure.samples or not counted or [counted[0], counted[-1]] != [figure.min, figure.max]:
-        return Message("formats.benchmark_other_samples")
+        return Message("benchmark_other_samples")
     for each in figure.quantiles:
         place = max(1, min(len(counted), math.ceil(each.level * len(counted) - 1e-9)))
         if counted[place - 1] != each.value:
-            return Message("formats.benchmark_quantile_differs", {"level": f"{100 * each.level:g}"})
+            return Message("benchmark_quantile_differs", {"level": f"{100 * each.level:g}"})
     return None

@@ -59,28 +59,26 @@ def read(claim: Claim, draft: Draft) -> None:
     samples = _samples(next((path for path in claim.files if path.name == SAMPLES), None), draft)
     figures = list(_figures(manifest, draft))
     if not figures:
-        raise IngestError("empty", Message("formats.benchmark_ended_before_figure"), str(claim.root))
+        raise IngestError("empty", Message("benchmark_ended_before_figure"), str(claim.root))
     for figure in figures:
         if wrong := contradiction(figure, samples):
             name = f"{figure.variant} {figure.dtype}"
-            text = Message("formats.benchmark_figure_not_trusted", {"name": name, "why": wrong})
+            text = Message("benchmark_figure_not_trusted", {"name": name, "why": wrong})
             raise IngestError("contradiction", text, str(claim.root))
     if manifest.status != "complete":
         why = restored(manifest.reason, stored(manifest.said))
-        draft.partial(None, verbatim(why) if why else Message("formats.benchmark_did_not_end"))
+        draft.partial(None, verbatim(why) if why else Message("benchmark_did_not_end"))
     _write(figures, samples, manifest, draft)
     _facts(manifest, draft)
     for table in schema.tables():
         if table not in ("run", "rank", "coverage", "device_time", "checked", "summary", "sample"):
-            draft.absent(table, Message("formats.benchmark_holds_no_trace"), f"{_TRACE} {manifest.workload}")
+            draft.absent(table, Message("benchmark_holds_no_trace"), f"{_TRACE} {manifest.workload}")
 
 
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST[path.name]:
         raise IngestError(
-            "too_large",
-            Message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}),
-            str(path),
+            "too_large", Message("is_larger_than_mb", {"file": path.name, "n": _LARGEST[path.name] >> 20}), str(path)
         )
     return path.read_bytes()
 
@@ -90,19 +88,19 @@ def _manifest(path: Path) -> Manifest:
         return msgspec.json.decode(_bytes(path), type=Manifest)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise IngestError(
-            "damaged", Message("formats.benchmark_manifest_cannot_be_read", {"error": error}), str(path)
+            "damaged", Message("benchmark_manifest_cannot_be_read", {"error": error}), str(path)
         ) from error
 
 
 def _samples(path: Path | None, draft: Draft) -> dict[str, Samples]:
     """Every series by name; without the file the figures stand alone, and the run is partial."""
     if path is None:
-        draft.partial(None, Message("formats.benchmark_samples_missing"))
+        draft.partial(None, Message("benchmark_samples_missing"))
         return {}
     try:
         return msgspec.json.decode(_bytes(path), type=dict[str, Samples])
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        draft.partial(None, Message("reading.cannot_be_read", {"file": "samples.json", "error": error}))
+        draft.partial(None, Message("file_cannot_be_read", {"file": "samples.json", "error": error}))
         return {}
 
 
@@ -114,8 +112,8 @@ def _figures(manifest: Manifest, draft: Draft) -> Iterator[Figure]:
         except (msgspec.MsgspecError, RecursionError, ValueError):
             lost += 1
     if lost:
-        draft.drop("summary", Message("formats.benchmark_figures_that_cannot"), lost)
-        draft.partial(None, Message("formats.benchmark_figures_cannot_be_read", {"n": lost}))
+        draft.drop("summary", Message("benchmark_figures_that_cannot"), lost)
+        draft.partial(None, Message("benchmark_figures_cannot_be_read", {"n": lost}))
 
 
 def _write(figures: list[Figure], samples: dict[str, Samples], manifest: Manifest, draft: Draft) -> None:
@@ -123,13 +121,13 @@ def _write(figures: list[Figure], samples: dict[str, Samples], manifest: Manifes
     draft.provide("summary", "SELECT * FROM bench_figures")
     rows = pa.Table.from_batches([*_stamped(samples), *_told(manifest)], _SAMPLE)
     if not rows.num_rows:
-        draft.absent("sample", Message("formats.benchmark_samples_without_time"))
+        draft.absent("sample", Message("benchmark_samples_without_time"))
         return
     draft.table("bench_samples", rows)
     draft.provide("sample", "SELECT * FROM bench_samples")
     without = sum(len(each.ns) for each in samples.values() if not _timed(each))
     if without:
-        draft.note("sample", Message("formats.benchmark_warm_ups_without_time", {"n": without}))
+        draft.note("sample", Message("benchmark_warm_ups_without_time", {"n": without}))
 
 
 def _row(figure: Figure) -> dict[str, object]:

@@ -23,4 +23,4 @@ def part(claims: Mapping[Path, dict[str, Claim]]) -> tuple[_Claims, dict[Path, s
     beside = {root for root, of in claims.items() if set(of) == {_FORMAT}}
     files = sorted({path for root in beside for path in claims[root][_FORMAT].files})
     kept = {root: of for root, of in claims.items() if root not in beside}
-    return kept, dict.fromkeys(files, Message("formats.cluster_analysis_rank_directories_it"))
+    return kept, dict.fromkeys(files, Message("cluster_analysis_rank_directories_it"))

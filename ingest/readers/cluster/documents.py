@@ -96,12 +96,12 @@ def read(path: Path) -> object:
     try:
         if path.stat().st_size > _LARGEST:
             raise IngestError(
-                "too_large", Message("reading.is_larger_than_mb", {"file": path.name, "n": _LARGEST >> 20}), str(path)
+                "too_large", Message("is_larger_than_mb", {"file": path.name, "n": _LARGEST >> 20}), str(path)
             )
         return msgspec.json.Decoder(float_hook=Decimal).decode(path.read_bytes())
     except (msgspec.MsgspecError, RecursionError, InvalidOperation, OSError) as error:
         raise IngestError(
-            "damaged", Message("reading.cannot_be_read", {"file": path.name, "error": error}), str(path)
+            "damaged", Message("file_cannot_be_read", {"file": path.name, "error": error}), str(path)
         ) from error
 
 

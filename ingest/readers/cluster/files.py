@@ -53,7 +53,7 @@ def ranks(found: dict[str, Path]) -> tuple[int, ...]:
         known = _ranks(told, path, stat.st_mtime_ns, stat.st_size)
         if len(known) > _MOST_RANKS:
             raise IngestError(
-                "too_many_ranks", Message("formats.cluster_analysis_more_than_ranks", {"n": _MOST_RANKS}), str(path)
+                "too_many_ranks", Message("cluster_analysis_more_than_ranks", {"n": _MOST_RANKS}), str(path)
             )
         if known:
             return known
@@ -98,7 +98,5 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
             for cells in reader:
                 yield {name: cell for name, cell in zip(header, cells, strict=False) if name}
         except csv.Error as error:
-            message = Message(
-                "formats.is_damaged_from_line_on", {"file": path.name, "n": reader.line_num, "error": error}
-            )
+            message = Message("is_damaged_from_line_on", {"file": path.name, "n": reader.line_num, "error": error})
             raise IngestError("damaged", message, str(path)) from error

@@ -19,7 +19,7 @@ from npulens.ingest.tables.draft import Draft
 
 TITLE = "msprof-analyze cluster sums"
 
-_NO_SPANS = Message("formats.spans_were_not_recorded_here")
+_NO_SPANS = Message("spans_were_not_recorded_here")
 _HAVE = ("profiler_step", "summary", "comm_link", "parallel_group")
 
 
@@ -54,9 +54,7 @@ def read(claim: Claim, draft: Draft) -> None:
     tables.provide()
     if not any((tables.steps, tables.sums, tables.links)):
         why = [reason for cover in draft.covers.values() for reason in cover.partial]
-        raise IngestError(
-            "empty", joined(why or [Message("formats.cluster_analysis_without_row_that")]), str(claim.root)
-        )
+        raise IngestError("empty", joined(why or [Message("cluster_analysis_without_row_that")]), str(claim.root))
     _tell(draft, tables)
 
 
@@ -68,15 +66,13 @@ def _tell(draft: Draft, tables: Tables) -> None:
     """No spans, no stamps; and the unit that was taken."""
     draft.fact("backend", "npu")
     draft.fact("clock", "none")
-    draft.partial(None, joined([Message("formats.only_sums_of_a_cluster_analysis"), _NO_SPANS]))
+    draft.partial(None, joined([Message("only_sums_of_a_cluster_analysis"), _NO_SPANS]))
     for table, cover in draft.covers.items():
         if table not in _HAVE and cover.absent is None:
-            draft.absent(table, _NO_SPANS, Message("formats.rank_directories"))
+            draft.absent(table, _NO_SPANS, Message("rank_directories"))
     if tables.steps:
-        draft.note("profiler_step", Message("formats.times_are_taken_as_us"))
+        draft.note("profiler_step", Message("times_are_taken_as_us"))
     else:
-        draft.absent("profiler_step", Message("formats.analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
+        draft.absent("profiler_step", Message("analysis_holds_no_step_times"), "msprof-analyze cluster -m all")
     if not tables.links:
-        draft.absent(
-            "comm_link", Message("formats.no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all"
-        )
+        draft.absent("comm_link", Message("no_communication_matrix_in_analysis"), "msprof-analyze cluster -m all")

@@ -89,14 +89,12 @@ class Tables:
         if whose != self._rank or (whose is None and "rank" in row):
             if whose is None and self._lowest and any(row.values()):
                 stage = (row.get("type") or "").strip().lower() == "stage"
-                reason = (
-                    Message("formats.rows_whole_stage_which_are") if stage else Message("formats.rows_without_rank")
-                )
+                reason = (Message("rows_whole_stage_which_are") if stage else Message("rows_without_rank"))
                 self._draft.drop("profiler_step", reason)
             return
         times = {name: columns.ns(row.get(name)) for name in columns.TIMES}
         if all(value is None for value in times.values()):
-            self._draft.drop("profiler_step", Message("formats.rows_without_single_time"))
+            self._draft.drop("profiler_step", Message("rows_without_single_time"))
             return
         step = columns.step_of(row)
         if source.startswith(("cluster_time_summary", "ClusterTimeSummary")) and step in self._known:

@@ -71,9 +71,7 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     draft.fact("settings", json.dumps(settings, ensure_ascii=False) if settings else None)
     errors = header.get("ERROR")
     if isinstance(errors, list) and errors:
-        draft.note(
-            "span", Message("reading.profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])})
-        )
+        draft.note("span", Message("profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
     _groups(draft, job)
     return backend
 
@@ -124,8 +122,8 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
     if not told and not met:
         draft.absent(
             "parallel_group",
-            Message("reading.file_names_no_process_groups"),
-            Message("reading.torch_distributed_initialised_before_profiling"),
+            Message("file_names_no_process_groups"),
+            Message("torch_distributed_initialised_before_profiling"),
         )
 
 

@@ -32,14 +32,14 @@ def cover(draft: Draft, spools: Spools, backend: str) -> None:
         draft.absent(table, why, setting)
     _graphs(draft)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
-        draft.absent(table, Message("reading.torch_profiler_does_not_write"))
+        draft.absent(table, Message("torch_profiler_does_not_write"))
     if spools.rows["memory_raw"] and "Addr" not in spools.seen:
-        draft.note("memory_event", Message("reading.file_gives_no_addresses_allocations"))
+        draft.note("memory_event", Message("file_gives_no_addresses_allocations"))
     if spools.unheld:
-        draft.note("arg", Message("reading.memory_and_metadata_events_which", {"n": spools.unheld}))
+        draft.note("arg", Message("memory_and_metadata_events_which", {"n": spools.unheld}))
     suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
     if suspected:
-        draft.note("comm", Message("reading.device_tasks_speak_communication_and", {"suspected": suspected}))
+        draft.note("comm", Message("device_tasks_speak_communication_and", {"suspected": suspected}))
     for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
         cover = draft.covers[table]
         if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
@@ -50,54 +50,49 @@ def _graphs(draft: Draft) -> None:
     """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
     times = count(draft, _CAPTURES)
     if times:
-        draft.note("kernel", Message("formats.host_records_graph_times_what", {"n": times}))
+        draft.note("kernel", Message("host_records_graph_times_what", {"n": times}))
 
 
 def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
         yield from (
-            (table, Message("reading.no_device_activity_in_file"), activities)
-            for table in ("kernel", "transfer", "comm")
+            (table, Message("no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm")
         )
         if not spools.rows["flow_raw"]:
-            yield "link", Message("reading.no_device_activity_in_file"), activities
+            yield "link", Message("no_device_activity_in_file"), activities
     elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
         if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
-            draft.note("comm", Message("reading.no_communication_ran_on_device"))  # recorded, and none
+            draft.note("comm", Message("no_communication_ran_on_device"))  # recorded, and none
     elif "Collective name" not in spools.seen and not (
         npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
     ):
-        setting = (
-            _ASCEND.format("profiler_level=Level1") if npu else Message("reading.pytorch_or_later", {"version": "2.4"})
-        )
-        yield "comm", Message("reading.sizes_and_groups_collectives_were"), setting
+        setting = (_ASCEND.format("profiler_level=Level1") if npu else Message("pytorch_or_later", {"version": "2.4"}))
+        yield "comm", Message("sizes_and_groups_collectives_were"), setting
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
-        yield "sample", Message("reading.file_has_no_counters"), None
+        yield "sample", Message("file_has_no_counters"), None
     if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
         setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _METRICS
-        yield "pmu", Message("reading.no_hardware_metrics_in_file"), setting
+        yield "pmu", Message("no_hardware_metrics_in_file"), setting
 
 
 def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
     if not spools.seen & {"Input Dims", "Input dims"}:
-        yield "host_op", Message("reading.input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
+        yield "host_op", Message("input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
     if not spools.rows["memory_raw"]:
         for table in ("memory_event", "memory_sample"):
-            yield table, Message("reading.memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
+            yield table, Message("memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
     elif "Total Allocated" not in spools.seen:
         yield (
-            "memory_sample",
-            Message("reading.totals_pools_were_not_recorded"),
-            Message("reading.pytorch_or_later", {"version": "1.10"}),
+            "memory_sample", Message("totals_pools_were_not_recorded"), Message("pytorch_or_later", {"version": "1.10"})
         )
     if "Call stack" not in spools.seen:
         if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
-            yield "stack", Message("reading.python_frames_are_spans_kind"), None
+            yield "stack", Message("python_frames_are_spans_kind"), None
         else:
-            yield "stack", Message("reading.python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
+            yield "stack", Message("python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
     if not count(draft, "SELECT count(*) FROM steps"):
         yield (
             "step",
-            Message("reading.no_step_was_marked"),
-            Message("reading.and_prof_step_after_every", {"setting": f"{_PROFILE}(schedule=...)"}),
+            Message("no_step_was_marked"),
+            Message("and_prof_step_after_every", {"setting": f"{_PROFILE}(schedule=...)"}),
         )

@@ -113,7 +113,7 @@ def link(draft: Draft, *, flows: bool) -> int:
     draft.expect("link", tasks)
     lost = tasks - count(draft, "SELECT count(*) FROM linked")
     if lost:
-        draft.note("link", Message("reading.device_spans_have_no_launching", {"lost": lost, "n": tasks}))
+        draft.note("link", Message("device_spans_have_no_launching", {"lost": lost, "n": tasks}))
     if flows:
         draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
         draft.keep("answers", _ANSWERS)

@@ -91,7 +91,7 @@ def _labels(path: Path) -> Iterable[str]:
     finally:
         source.close()
     if len(found) > _MOST:
-        raise IngestError("too_many_files", Message("formats.it_names_more_than_ranks", {"n": _MOST}), str(path))
+        raise IngestError("too_many_files", Message("it_names_more_than_ranks", {"n": _MOST}), str(path))
     return [label.decode("utf-8", "replace") for label in found]
 
 

@@ -57,8 +57,8 @@ def read(claim: Claim, draft: Draft) -> None:
     del batch
     give_back()
     if not spools.rows["span_raw"] + spools.rows["edge_raw"]:
-        why = trace.truncated or Message("refused.it_holds_no_events_with")
-        raise IngestError("empty", Message("refused.nothing_to_show_in_this", {"reason": why}), str(path))
+        why = trace.truncated or Message("it_holds_no_events_with")
+        raise IngestError("empty", Message("nothing_to_show_in_this", {"reason": why}), str(path))
     shift = _shift(draft, trace, spools.typical_ns)
     rows = spools.rows
     shape(draft, paired=rows["edge_raw"] > 0)
@@ -91,7 +91,7 @@ def _losses(draft: Draft, trace: Scan, spools: Spools) -> None:
         draft.drop("span", reason, times)
     if spools.rows["edge_raw"]:
         alone = "SELECT count(*) FROM unpaired ANTI JOIN edge ON edge.end_row = unpaired.row"
-        draft.drop("span", Message("reading.begin_or_end_without_its"), count(draft, alone))
+        draft.drop("span", Message("begin_or_end_without_its"), count(draft, alone))
     if trace.truncated:
         draft.partial(None, trace.truncated)
         draft.partial("span", trace.truncated)

@@ -71,13 +71,13 @@ def read(claim: Claim, draft: Draft) -> None:
                 of = pa.array([name] * len(ts)), pa.array(held[:, number].astype(np.float64))
                 categories.write(pa.record_batch([pa.array(ts), *of], schema=_SERIES))
     if not totals.rows:
-        raise IngestError("empty", Message("formats.memory_timeline_without_entry"), str(path))
+        raise IngestError("empty", Message("memory_timeline_without_entry"), str(path))
     draft.fact("clock", "unix")
     draft.provide("memory_sample", "SELECT 'PyTorch' AS component, * FROM total_raw")
     draft.provide("sample", f"SELECT '{_COUNTER}' AS counter, * FROM category_raw")
-    draft.note("memory_sample", Message("formats.memory_timeline_is_one_device"))
+    draft.note("memory_sample", Message("memory_timeline_is_one_device"))
     for table in ("kernel", "host_op"):
-        draft.absent(table, Message("formats.memory_timeline_holds_no_events"))
+        draft.absent(table, Message("memory_timeline_holds_no_events"))
 
 
 class _Numbers:
@@ -95,7 +95,7 @@ class _Numbers:
         self._done = self._source.file_bytes
         if block.translate(None, _NUMBERS):
             self._source.close()
-            raise IngestError("damaged", Message("formats.memory_timeline_with_something_else"), str(self._path))
+            raise IngestError("damaged", Message("memory_timeline_with_something_else"), str(self._path))
         return block
 
     def _texts(self) -> Iterator[bytes]:
@@ -135,9 +135,7 @@ class _Numbers:
         try:
             return np.array(numbers.split(b",") if numbers else [], dtype=np.int64)
         except (ValueError, OverflowError):
-            raise IngestError(
-                "damaged", Message("formats.memory_timeline_with_something_else"), str(self._path)
-            ) from None
+            raise IngestError("damaged", Message("memory_timeline_with_something_else"), str(self._path)) from None
 
 
 def _changes(numbers: _Numbers) -> Iterator[tuple[Ints, Ints]]:

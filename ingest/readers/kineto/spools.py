@@ -173,16 +173,16 @@ class _Parting:
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
             lost[
-                Message("reading.event_kind_unknown_here_ph", {"code": chr(code)})
+                Message("event_kind_unknown_here_ph", {"code": chr(code)})
                 if code
-                else Message("reading.event_without_ph")
+                else Message("event_without_ph")
             ] += int(counts[code])
         for reason, mask in (
-            (Message("reading.no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
-            (Message("reading.time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
-            (Message("reading.duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
-            (Message("reading.no_duration"), complete & timed & (batch.dur == NULL)),
-            (Message("reading.negative_duration"), complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
+            (Message("no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
+            (Message("time_out_range"), (sort > 0) & (sort < _META) & ~timed & (batch.ts != NULL)),
+            (Message("duration_out_range"), complete & timed & (batch.dur > _LONGEST_NS)),
+            (Message("no_duration"), complete & timed & (batch.dur == NULL)),
+            (Message("negative_duration"), complete & timed & (batch.dur < 0) & (batch.dur != NULL)),
         ):
             if mask.any():
                 lost[reason] += int(mask.sum())

@@ -15,7 +15,7 @@ _RAW = re.compile(
     r"^(?:(?:hwts\.log\.data|training_trace|aicore|DATA_PREPROCESS|Framework|l2_cache|runtime|ts_track|adda|hccl)\..*"
     r"\.slice_\d+(?:\.done)?|host_start\.log(?:\.\d+)?|dev_start\.log(?:\.\d+)?)$"
 )
-_SLICES, _SLICE = "formats.raw_slices_of_mindspore", "formats.raw_slice_of_mindspore"
+_SLICES, _SLICE = "raw_slices_of_mindspore", "raw_slice_of_mindspore"
 
 
 def is_raw(name: str) -> bool:

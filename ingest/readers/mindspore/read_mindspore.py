@@ -20,7 +20,7 @@ from npulens.ingest.tables.draft import Draft
 
 TITLE = "MindSpore derived files"
 
-_RECORD = Message("formats.mindspore_profiler_then_load_its")
+_RECORD = Message("mindspore_profiler_then_load_its")
 
 
 def sniff(path: Path) -> Claim | None:
@@ -42,15 +42,13 @@ def read(claim: Claim, draft: Draft) -> None:
     found = {told[0]: path for path in claim.files if (told := files.role(path.name))}
     if set(found) <= {"points", "counter"}:
         raise IngestError(
-            "empty", Message("formats.mindspore_s_notes_about_capture"),
+            "empty", Message("mindspore_s_notes_about_capture"),
             str(claim.root),
         )  # fmt: skip
     try:
         _read(found, draft)
     except duckdb.Error as error:
-        raise IngestError(
-            "failed", Message("formats.mindspore_s_files_give_no", {"error": error}), str(claim.root)
-        ) from error
+        raise IngestError("failed", Message("mindspore_s_files_give_no", {"error": error}), str(claim.root)) from error
 
 
 def _read(found: dict[str, Path], draft: Draft) -> None:
@@ -73,19 +71,19 @@ def _read(found: dict[str, Path], draft: Draft) -> None:
 def _tell(found: dict[str, Path], draft: Draft) -> None:
     """What these files cannot hold, and what of them is not there."""
     for table in ("host_op", "stack", "link"):
-        draft.absent(table, Message("formats.mindspore_s_derived_files_hold_nothing"), _RECORD)
-    draft.absent("transfer", Message("formats.mindspore_s_derived_files_hold"), _RECORD)
+        draft.absent(table, Message("mindspore_s_derived_files_hold_nothing"), _RECORD)
+    draft.absent("transfer", Message("mindspore_s_derived_files_hold"), _RECORD)
     for table in ("sample", "memory_sample", "memory_event"):
         if table not in draft.selects:
-            draft.absent(table, Message("formats.not_in_mindspore_s_derived"), _RECORD)
+            draft.absent(table, Message("not_in_mindspore_s_derived"), _RECORD)
     if not {"timeline", "calls"} & set(found):
-        missing = Message("formats.neither_timeline_display_nor_output")
+        missing = Message("neither_timeline_display_nor_output")
         draft.absent("kernel", missing, _RECORD)
         if "steps" in found:
-            draft.partial(None, Message("formats.only_steps_and_their_communication", {"reason": missing}))
+            draft.partial(None, Message("only_steps_and_their_communication", {"reason": missing}))
         else:
             draft.absent("span", missing, _RECORD)
-            draft.absent("comm", Message("formats.neither_timeline_nor_step_trace"), _RECORD)
-            draft.partial(None, Message("formats.only_sums_and_averages", {"reason": missing}))
+            draft.absent("comm", Message("neither_timeline_nor_step_trace"), _RECORD)
+            draft.partial(None, Message("only_sums_and_averages", {"reason": missing}))
     if "steps" not in found:
-        draft.absent("step", Message("formats.step_trace_raw_detail_time"), _RECORD)
+        draft.absent("step", Message("step_trace_raw_detail_time"), _RECORD)

@@ -55,11 +55,11 @@ def make(draft: Draft, least_tick_ns: int | None) -> None:
     earliest = draft.con.execute("SELECT min(ts) FROM calls").fetchall()[0][0]
     zero = least_tick_ns if earliest is None else int(earliest)
     if earliest is not None and least_tick_ns not in (None, earliest):
-        draft.note("span", Message("formats.min_cycle_counter_is_not"))
+        draft.note("span", Message("min_cycle_counter_is_not"))
     unplaced = zero is None and count(draft, "SELECT count(*) FROM event_raw") > 0
     if unplaced and count(draft, "SELECT count(*) FROM steps"):
         lost = count(draft, "SELECT count(*) FROM steps")
-        draft.drop("step", Message("formats.steps_without_place_no_min"), lost)
+        draft.drop("step", Message("steps_without_place_no_min"), lost)
         steps.none(draft)
     draft.keep("event", _EVENTS.format(zero=zero or 0))
     draft.keep("op_display", f"SELECT row, ts, dur, name, pid, tid, type, fullname, {_KIND} AS kind FROM event")
@@ -76,7 +76,7 @@ def make(draft: Draft, least_tick_ns: int | None) -> None:
 def provide(draft: Draft, framework: Path | None, kept: Kept) -> None:
     """Provide spans, tracks, kernels, collectives and arguments of the window that is kept."""
     lost = count(draft, f"SELECT count(*) FROM op WHERE NOT ({kept.holds('ts')})")
-    draft.drop("span", Message("formats.operators_and_communication_steps_whose"), lost)
+    draft.drop("span", Message("operators_and_communication_steps_whose"), lost)
     _lanes(draft, kept)
     if count(draft, "SELECT count(*) FROM placed"):
         draft.provide("span", "SELECT span_id, track, kind, name, ts AS ts_ns, dur AS dur_ns FROM placed")
@@ -87,7 +87,7 @@ def provide(draft: Draft, framework: Path | None, kept: Kept) -> None:
     elif count(draft, "SELECT count(*) FROM calls") + count(draft, "SELECT count(*) FROM event") == 0:
         pass  # the reader says which file is missing
     else:
-        draft.absent("kernel", Message("formats.timeline_holds_no_operators"), None)
+        draft.absent("kernel", Message("timeline_holds_no_operators"), None)
     draft.provide(
         "comm",
         "SELECT span_id, span_id AS op_span_id, stream FROM placed WHERE kind = 'comm_op'",
@@ -152,9 +152,7 @@ def _framework(draft: Draft, path: Path | None) -> None:
     )
     unmet = count(draft, "SELECT count(*) FROM named ANTI JOIN placed USING (fullname)")
     if unmet:
-        draft.note(
-            "kernel", Message("formats.operators_that_names_did_not", {"n": unmet, "all": rows, "file": path.name})
-        )
+        draft.note("kernel", Message("operators_that_names_did_not", {"n": unmet, "all": rows, "file": path.name}))
 
 
 def _arguments() -> str:

@@ -51,7 +51,7 @@ def read(path: Path | None, draft: Draft) -> None:
     """Make the views ``steps`` and ``gathers`` (its communication), on the device's clock."""
     file = None if path is None else read_csv(path, draft, "steps_raw")
     if path is not None and file is None:
-        draft.partial("step", Message("reading.is_empty", {"file": path.name}))
+        draft.partial("step", Message("is_empty", {"file": path.name}))
     if file is None:
         return none(draft)
     if file.damage:
@@ -62,7 +62,7 @@ def read(path: Path | None, draft: Draft) -> None:
     draft.keep("steps_made", f"{made} FROM steps_raw")
     good = "step IS NOT NULL AND ts >= 0 AND end_ts >= ts"
     bad = f"SELECT count(*) FROM steps_made WHERE ({good}) IS NOT TRUE AND said IS DISTINCT FROM '-'"
-    draft.drop("step", Message("formats.rows_step_trace_without_number"), count(draft, bad))
+    draft.drop("step", Message("rows_step_trace_without_number"), count(draft, bad))
     draft.con.execute(f"CREATE VIEW steps AS SELECT * FROM steps_made WHERE {good}")
     _gathers(file, draft)
 
@@ -89,7 +89,7 @@ def _gathers(file: Csv, draft: Draft) -> None:
     made = " UNION ALL ".join(selects)
     draft.keep("gathers", f"SELECT * FROM ({made}) SEMI JOIN steps USING (row) WHERE ts >= 0 AND dur >= 0")
     lost = f"SELECT count(*) * {len(selects)} - (SELECT count(*) FROM gathers) FROM steps"
-    draft.drop("span", Message("formats.communication_step_trace_without_beginning"), count(draft, lost))
+    draft.drop("span", Message("communication_step_trace_without_beginning"), count(draft, lost))
 
 
 def _gather(file: Csv, name: str) -> str:
@@ -122,7 +122,7 @@ def provide(draft: Draft, kept: Kept) -> None:
         return
     inside = f"{kept.holds('ts')} AND {'end_ts <= ' + str(kept.end) if kept.end is not None else 'true'}"
     outside = count(draft, f"SELECT count(*) FROM steps WHERE NOT ({inside})")
-    draft.drop("step", Message("formats.steps_whose_operators_files_do"), outside)
+    draft.drop("step", Message("steps_whose_operators_files_do"), outside)
     draft.provide(
         "step",
         f"""SELECT step, ts AS ts_ns, end_ts - ts AS host_dur_ns, ts AS device_ts_ns, end_ts - ts AS device_dur_ns,

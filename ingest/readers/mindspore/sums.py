@@ -32,7 +32,7 @@ def least_tick(path: Path | None, draft: Draft) -> int | None:
     match = re.fullmatch(r"(\d{1,17})(?:\.0+)?", text)
     draft.advance(path.stat().st_size)
     if match is None or int(match[1]) * TICK_NS > LATEST_NS:
-        draft.partial("clock", Message("reading.holds_no_number", {"file": path.name}))
+        draft.partial("clock", Message("holds_no_number", {"file": path.name}))
         return None
     return int(match[1]) * TICK_NS
 
@@ -60,7 +60,7 @@ def _table(path: Path, role: str, name: str, source: str, draft: Draft) -> None:
     """A CSV file whose rows say something of one name each."""
     file = read_csv(path, draft, f"{role}_raw")
     if file is None:
-        draft.partial("summary", Message("reading.is_empty", {"file": path.name}))
+        draft.partial("summary", Message("is_empty", {"file": path.name}))
         return
     if file.damage:
         draft.partial("summary", file.damage)
@@ -69,9 +69,7 @@ def _table(path: Path, role: str, name: str, source: str, draft: Draft) -> None:
     taken = (name, *(("total_time", "execution_frequency") if role == "types" else ("execution_frequency",)))
     lost = f"SELECT count(*) FROM {file.name} WHERE {file.said(name)} IS NULL"
     draft.drop(
-        "summary",
-        Message("formats.rows_without_name", {"file": path.name}),
-        int(draft.con.execute(lost).fetchall()[0][0]),
+        "summary", Message("rows_without_name", {"file": path.name}), int(draft.con.execute(lost).fetchall()[0][0])
     )
     draft.provide("summary", _sums(file, source, name, times, total, taken))
 
@@ -96,7 +94,7 @@ def _lines(path: Path, source: str, draft: Draft) -> Iterator[dict[str, str | No
                     args = dict(zip(header[1:], cells[1:], strict=True))
                     yield {"source": source, "name": cells[0].rstrip(), "args": json.dumps(args)}
                 else:
-                    draft.drop("summary", Message("formats.lines_that_do_not_fit", {"file": path.name}))
+                    draft.drop("summary", Message("lines_that_do_not_fit", {"file": path.name}))
             before = text
     draft.advance(path.stat().st_size)
 
@@ -115,7 +113,7 @@ def _queues(path: Path, draft: Draft) -> Iterator[dict[str, str | None]]:
             args = {**operator, "sampling_interval": told.get("sampling_interval")}
             yield {"source": "pipeline_profiling", "name": str(operator.get("op_type")), "args": json.dumps(args)}
         else:
-            draft.drop("summary", Message("formats.entries_that_are_not_understood", {"file": path.name}))
+            draft.drop("summary", Message("entries_that_are_not_understood", {"file": path.name}))
 
 
 def settings(found: Mapping[str, Path], draft: Draft, least_ns: int | None) -> None:
@@ -131,14 +129,14 @@ def settings(found: Mapping[str, Path], draft: Draft, least_ns: int | None) -> N
 def _json(path: Path, draft: Draft) -> Mapping[str, object]:
     try:
         if path.stat().st_size > _LARGE:
-            draft.partial("summary", Message("reading.is_larger_than_mb_and", {"file": path.name, "n": _LARGE >> 20}))
+            draft.partial("summary", Message("is_larger_than_mb_and", {"file": path.name, "n": _LARGE >> 20}))
             return {}
         told = msgspec.json.decode(path.read_bytes())
     except (msgspec.MsgspecError, RecursionError, OSError) as error:
-        draft.partial("summary", Message("reading.cannot_be_read", {"file": path.name, "error": error}))
+        draft.partial("summary", Message("file_cannot_be_read", {"file": path.name, "error": error}))
         return {}
     draft.advance(path.stat().st_size)
     if not isinstance(told, dict):
-        draft.partial("summary", Message("reading.holds_no_json_object", {"file": path.name}))
+        draft.partial("summary", Message("holds_no_json_object", {"file": path.name}))
         return {}
     return told

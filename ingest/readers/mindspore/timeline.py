@@ -42,7 +42,7 @@ def read_calls(path: Path | None, draft: Draft) -> None:
     file = None if path is None else read_csv(path, draft, "calls_raw")
     if path is None or file is None:
         if path is not None:
-            draft.partial("span", Message("reading.is_empty", {"file": path.name}))
+            draft.partial("span", Message("is_empty", {"file": path.name}))
         draft.con.execute(f"CREATE VIEW calls AS {_NO_CALLS}")
         return
     if file.damage:
@@ -55,7 +55,7 @@ def read_calls(path: Path | None, draft: Draft) -> None:
     )
     good = f"fullname IS NOT NULL AND abs(ts) <= {LATEST_NS} AND dur BETWEEN 0 AND {LATEST_NS}"
     lost = count(draft, f"SELECT count(*) FROM calls_made WHERE ({good}) IS NOT TRUE")
-    draft.drop("span", Message("formats.rows_without_name_time_or", {"file": path.name}), lost)
+    draft.drop("span", Message("rows_without_name_time_or", {"file": path.name}), lost)
     draft.con.execute(f"CREATE VIEW calls AS SELECT * FROM calls_made WHERE {good}")
 
 
@@ -96,9 +96,9 @@ def _parted(batch: Batch, draft: Draft) -> dict[str, pa.Table]:
     flow = np.isin(batch.ph, [ord(letter) for letter in "stf"])
     stamped = (batch.ts >= -LATEST_NS) & (batch.ts <= LATEST_NS)
     good: NDArray[np.bool_] = complete & stamped & (batch.dur >= 0) & (batch.dur <= LATEST_NS)
-    draft.drop("span", Message("formats.events_without_usable_time_and"), int((complete & ~good).sum()))
-    draft.drop("span", Message("formats.events_kind_not_read_here"), int((~complete & ~meta & ~flow).sum()))
-    draft.drop("link", Message("formats.arrows_timeline_which_are_not"), int(flow.sum()))
+    draft.drop("span", Message("events_without_usable_time_and"), int((complete & ~good).sum()))
+    draft.drop("span", Message("events_kind_not_read_here"), int((~complete & ~meta & ~flow).sum()))
+    draft.drop("link", Message("arrows_timeline_which_are_not"), int(flow.sum()))
     row = batch.row + np.arange(batch.n, dtype=np.int64)
 
     def coded(key: str) -> NDArray[np.int32]:

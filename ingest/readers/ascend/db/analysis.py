@@ -75,7 +75,7 @@ def _match(draft: Draft) -> None:
         "SELECT count(*) FROM raw_CommAnalyzerTime WHERE hccl_op_name NOT LIKE 'Total%' "
         "AND row NOT IN (SELECT analysis FROM db_comm_time)"
     )
-    draft.drop("comm", Message("reading.analyses_operators_that_communication_op"), count(draft, unmatched))
+    draft.drop("comm", Message("analyses_operators_that_communication_op"), count(draft, unmatched))
     draft.provide(
         "arg",
         """SELECT a.span_id, json_object('Communication Bandwidth Info', json_group_array(json_object(

@@ -69,7 +69,7 @@ def _kernels(draft: Draft) -> None:
         USING (globalTaskId)""",
     )
     unknown = "SELECT count(*) FROM raw_TASK_PMU_INFO ANTI JOIN db_task USING (globalTaskId)"
-    draft.drop("pmu", Message("reading.counters_task_that_is_not"), count(draft, unknown))
+    draft.drop("pmu", Message("counters_task_that_is_not"), count(draft, unknown))
 
 
 def _peers(draft: Draft) -> None:
@@ -87,10 +87,7 @@ def _peers(draft: Draft) -> None:
             GROUP BY groupId) LEFT JOIN db_group ON group_name = name""",
     )
     if count(draft, "SELECT count(*) FROM db_peers WHERE numbers = 'global' AND ranks IS NULL"):
-        draft.note(
-            "comm",
-            Message("reading.no_metadata_lists_ranks_group"),
-        )
+        draft.note("comm", Message("no_metadata_lists_ranks_group"))
 
 
 def _communication(draft: Draft) -> None:
@@ -191,7 +188,7 @@ def _swapped(draft: Draft) -> bool:
     named = f"SELECT count(*) FILTER (regexp_matches({{0}}, '[a-z][a-z]')) FROM {first}"
     swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
     if swapped:
-        draft.note("host_op", Message("reading.shapes_and_types_inputs_written"))
+        draft.note("host_op", Message("shapes_and_types_inputs_written"))
     return swapped
 
 

@@ -142,45 +142,45 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
     """Say what is absent, and the torch_npu setting that records it."""
     level1, level = "profiler_level=Level1", rankdir.level(root)
     for table, sources, reason, setting in (
-        ("kernel", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
-        ("host_op", ("PYTORCH_API",), Message("reading.no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
-        ("link", ("CANN_API",), at_level(level, "reading.no_cann_calls_were_recorded"), level1),
+        ("kernel", ("TASK",), Message("no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("host_op", ("PYTORCH_API",), Message("no_framework_operators_were_recorded"), "activities=[CPU, NPU]"),
+        ("link", ("CANN_API",), at_level(level, "no_cann_calls_were_recorded"), level1),
         (
             "pmu",
             ("TASK_PMU_INFO",),
-            at_level(level, "reading.no_ai_core_counters_were"),
+            at_level(level, "no_ai_core_counters_were"),
             f"{level1}, aic_metrics=PipeUtilization",
         ),
-        ("stack", ("PYTORCH_CALLCHAINS",), Message("reading.no_call_stacks_were_recorded"), "with_stack=True"),
+        ("stack", ("PYTORCH_CALLCHAINS",), Message("no_call_stacks_were_recorded"), "with_stack=True"),
         (
             "memory_sample",
             ("MEMORY_RECORD", "NPU_MODULE_MEM"),
-            Message("reading.no_memory_was_recorded"),
+            Message("no_memory_was_recorded"),
             "profile_memory=True",
         ),
-        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message("reading.no_memory_was_recorded"), "profile_memory=True"),
-        ("transfer", ("TASK",), Message("reading.no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
+        ("memory_event", ("OP_MEMORY", "NPU_OP_MEM"), Message("no_memory_was_recorded"), "profile_memory=True"),
+        ("transfer", ("TASK",), Message("no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
         (
             "comm",
             ("COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "TASK"),
-            Message("reading.no_device_tasks_were_recorded"),
+            Message("no_device_tasks_were_recorded"),
             "activities=[CPU, NPU]",
         ),
         (
             "step",
             ("STEP_TIME", "PYTORCH_API"),
-            Message("reading.no_steps_were_marked"),
-            Message("reading.after_each_step", {"setting": "schedule=..., prof.step()"}),
+            Message("no_steps_were_marked"),
+            Message("after_each_step", {"setting": "schedule=..., prof.step()"}),
         ),
     ):
         if not any(rows[source] for source in sources):
             draft.absent(table, reason, setting)
     for table, source in (("comm_link", "CommAnalyzerMatrix"), ("profiler_step", "StepTraceTime")):
         if not rows[source]:
-            draft.absent(table, at_level(level, "reading.analysis_db_is_missing_or", {"source": source}), level1)
+            draft.absent(table, at_level(level, "analysis_db_is_missing_or", {"source": source}), level1)
     _cover_parts(draft, rows, level)
-    draft.absent("l2_cache", Message("reading.db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
-    draft.absent("summary", Message("reading.db_export_does_not_hold_it"), "export_type=[Text]")
+    draft.absent("l2_cache", Message("db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
+    draft.absent("summary", Message("db_export_does_not_hold_it"), "export_type=[Text]")
 
 
 def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> None:
@@ -196,18 +196,18 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> No
     without_plane, copies, operators, shapes, kernels, types = counts
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]
-        draft.partial("comm", Message("formats.communication_op_is_empty_beside", {"n": tasks}))
+        draft.partial("comm", Message("communication_op_is_empty_beside", {"n": tasks}))
     if without_plane:
-        reason = at_level(level, "reading.communication_tasks_without_plane_peer", {"n": without_plane})
+        reason = at_level(level, "communication_tasks_without_plane_peer", {"n": without_plane})
         _lacks(draft, "comm", reason, "profiler_level=Level1")
     if kernels and not types:
-        reason = at_level(level, "reading.types_shapes_and_block_counts")
+        reason = at_level(level, "types_shapes_and_block_counts")
         _lacks(draft, "kernel", reason, "profiler_level=Level1")
     if copies and not rows["MEMCPY_INFO"]:
-        reason = Message("reading.this_version_does_not_record")
+        reason = Message("this_version_does_not_record")
         _lacks(draft, "transfer", reason, "profiler_level=Level2, export_type=[Text]")
     if operators and not shapes:
-        _lacks(draft, "host_op", Message("reading.input_shapes_and_types_were"), "record_shapes=True")
+        _lacks(draft, "host_op", Message("input_shapes_and_types_were"), "record_shapes=True")
 
 
 def _lacks(draft: Draft, table: str, reason: Message, setting: str) -> None:

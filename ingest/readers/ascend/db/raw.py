@@ -48,7 +48,7 @@ class Texts:
         found = texts.take(pa.array(at, mask=ids[at] != asked))
         if found.nbytes <= _BATCH_BYTES:
             return found
-        self.damage[Message("reading.long_texts_that_are_used", {"table": table, "letters": _SHORT})] = None
+        self.damage[Message("long_texts_that_are_used", {"table": table, "letters": _SHORT})] = None
         return pc.utf8_slice_codeunits(found, 0, _SHORT)
 
     def _read(self, table: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Array]:
@@ -64,14 +64,10 @@ class Texts:
                 texts.append(pc.utf8_slice_codeunits(batch[column], 0, LONGEST))
                 size += texts[-1].nbytes
                 if size > _MAX_BYTES:
-                    self.damage[
-                        Message("reading.holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})
-                    ] = None
+                    self.damage[Message("holds_more_than_mb_texts", {"table": table, "n": _MAX_BYTES >> 20})] = None
                     break
         if cut:
-            self.damage[
-                Message("reading.texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})
-            ] = None
+            self.damage[Message("texts_are_cut_after_letters", {"n": cut, "table": table, "letters": LONGEST})] = None
         if result.damage:
             self.damage[result.damage] = None
         if table == "ENUM_API_TYPE":
@@ -99,7 +95,7 @@ def spool(database: Database | None, tables: Mapping[str, Raw], draft: Draft, to
                 for table in _gathered(_texted(batch, raw, texts, schema) for batch in batches):
                     spooled.write(table)
         for column, bad in result.bad.items():
-            draft.drop(raw.into, Message("reading.values_that_are_no_numbers", {"column": f"{name}.{column}"}), bad)
+            draft.drop(raw.into, Message("values_that_are_no_numbers", {"column": f"{name}.{column}"}), bad)
         if database and result.damage:
             draft.partial(raw.into, of_file(database.path, result.damage))
         rows[name] = result.rows
@@ -137,7 +133,7 @@ def count_unread(database: Database, tables: Mapping[str, Raw], draft: Draft) ->
     read = {name for raw in tables.values() for name in raw.names} | set(LOOKUPS)
     for table in sorted(set(database.tables) - read):
         if not ADDED.match(table):
-            draft.drop("arg", Message("reading.rows_table_which_has_no", {"table": table}), database.count(table))
+            draft.drop("arg", Message("rows_table_which_has_no", {"table": table}), database.count(table))
 
 
 def keep_device(draft: Draft, tables: Mapping[str, Raw], device: int) -> None:

@@ -90,7 +90,7 @@ def provide(draft: Draft, rows: Mapping[str, int]) -> None:
     _memory_samples(draft)
     _memory_events(draft, operators=rows["OP_MEMORY"] > 0)
     if rows["OP_MEMORY"] and rows["NPU_OP_MEM"]:
-        draft.note("memory_event", Message("reading.rows_npu_op_mem_repeat", {"n": rows["NPU_OP_MEM"]}))
+        draft.note("memory_event", Message("rows_npu_op_mem_repeat", {"n": rows["NPU_OP_MEM"]}))
     _steps(draft, marked=rows["STEP_TIME"] > 0)
 
 

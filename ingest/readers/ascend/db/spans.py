@@ -40,8 +40,8 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
     everything = " UNION ALL ".join(f"SELECT {columns} FROM {view}" for view in views)
     draft.con.execute(f"CREATE VIEW db_span AS SELECT * FROM ({everything}) WHERE kind <> 'container'")
     for reason, lost in (
-        (Message("reading.rows_without_start_and_end"), "IS NULL"),
-        (Message("reading.rows_that_end_before_they"), "< 0"),
+        (Message("rows_without_start_and_end"), "IS NULL"),
+        (Message("rows_that_end_before_they"), "< 0"),
     ):
         draft.drop("span", reason, count(draft, f"SELECT count(*) FROM db_span WHERE dur_ns {lost}"))
     _tracks(draft)

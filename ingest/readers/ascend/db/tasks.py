@@ -64,7 +64,7 @@ def make(draft: Draft, *, without_compute: bool) -> None:
         FROM (SELECT *, kind = 'comm_task' AND plane IS NOT NULL AS on_plane FROM sorted)""",
     )
     if containers := count(draft, "SELECT count(*) FROM db_task WHERE kind = 'container'"):
-        draft.note("span", Message("reading.ffts_tasks_are_shown_by", {"n": containers}))
+        draft.note("span", Message("ffts_tasks_are_shown_by", {"n": containers}))
 
 
 def _helpers(draft: Draft) -> None:

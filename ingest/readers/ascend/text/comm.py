@@ -71,7 +71,7 @@ def _analysis(draft: Draft) -> None:
         WHERE o.ts >= a.start_ns - {_NEAR_NS} ORDER BY o.row, a.step""",
     )
     left = count(draft, "SELECT (SELECT count(*) FROM analysed) - (SELECT count(*) FROM op_analysed)")
-    draft.drop("comm", Message("reading.analysis_operator_that_is_not"), left)
+    draft.drop("comm", Message("analysis_operator_that_is_not"), left)
 
 
 def _op_groups(draft: Draft, groups: Mapping[str, str]) -> None:
@@ -117,10 +117,7 @@ def _peers(draft: Draft, ranks: Mapping[str, tuple[int, ...]]) -> None:
         rows += [{"group_name": name, "local": local, "rank": rank} for local, rank in meaning.items()]
     draft.table("peer", rows, _PEER)
     if guessed:
-        draft.note(
-            "comm",
-            Message("reading.ranks_group_are_listed_nowhere"),
-        )
+        draft.note("comm", Message("ranks_group_are_listed_nowhere"))
 
 
 def _tasks(draft: Draft) -> None:

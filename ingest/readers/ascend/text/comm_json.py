@@ -65,7 +65,7 @@ def read_operators(path: Path | None, draft: Draft) -> None:
         try:
             told = decoder.decode(raw)
         except _UNREADABLE:
-            bad(Message("reading.operator_communication_json_that_is"))
+            bad(Message("operator_communication_json_that_is"))
             continue
         bandwidth = bytes(told.bandwidth).decode("utf-8", "replace")
         rows.append(
@@ -89,7 +89,7 @@ def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> N
         try:
             links = decoder.decode(raw)
         except _UNREADABLE:
-            bad(Message("reading.entry_communication_matrix_json_that"))
+            bad(Message("entry_communication_matrix_json_that"))
             continue
         for pair, told in links.items():
             src, _, dst = pair.partition("-")
@@ -114,13 +114,11 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            return draft.partial(
-                table, Message("reading.is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20})
-            )
+            return draft.partial(table, Message("is_larger_than_mb", {"file": path.name, "n": _MAX_BYTES >> 20}))
         steps = msgspec.json.decode(path.read_bytes(), type=_Raws)
         draft.advance(size)
     except (*_UNREADABLE, OSError) as error:
-        return draft.partial(table, Message("reading.cannot_be_read", {"file": path.name, "error": error}))
+        return draft.partial(table, Message("file_cannot_be_read", {"file": path.name, "error": error}))
     for step, raw_scopes in steps.items():
         try:
             scopes = msgspec.json.decode(raw_scopes, type=_Raws)
@@ -128,7 +126,7 @@ def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator
                 for key, raw in msgspec.json.decode(raw_entries, type=_Raws).items():
                     yield step, scope, key, raw
         except _UNREADABLE:
-            bad(Message("reading.part_that_is_not_understood", {"file": path.name}))
+            bad(Message("part_that_is_not_understood", {"file": path.name}))
 
 
 def _decimal(value: object) -> Decimal | None:

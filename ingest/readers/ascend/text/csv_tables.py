@@ -28,7 +28,7 @@ def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | No
             files.append(file)
             damage += [file.damage] if file.damage else []
         else:
-            damage.append(Message("reading.is_empty", {"file": path.name}))
+            damage.append(Message("is_empty", {"file": path.name}))
     if single or not files:
         return files[0] if files else None
     columns = tuple(dict.fromkeys(column for file in files for column in file.columns))
@@ -181,7 +181,7 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
         table, select, wanted = _FILES[name]
         file = read_slices(slices, draft, name.removesuffix(".csv"), device)
         if file is None:
-            draft.partial(table, Message("reading.is_empty", {"file": slices[0].name}))
+            draft.partial(table, Message("is_empty", {"file": slices[0].name}))
             continue
         _tell(file, table, draft)
         view = f"{file.name}_rows"
@@ -189,7 +189,7 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
         if table in _TIMED and strangers.table(draft, view, table, name):
             continue
         lost = count(draft, f"SELECT count(*) FROM {view} WHERE ({wanted}) IS NOT TRUE")
-        draft.drop(table, Message("reading.rows_that_lack_what_names", {"file": name}), lost)
+        draft.drop(table, Message("rows_that_lack_what_names", {"file": name}), lost)
         if table == "l2_cache":
             _match_l2(draft)
         elif table == "step":
@@ -204,7 +204,7 @@ def _tell(file: Csv, table: str, draft: Draft) -> None:
     if file.damage:
         draft.partial(table, file.damage)
     if file.padded:
-        draft.note(table, Message("reading.rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
+        draft.note(table, Message("rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
 
 
 def _match_l2(draft: Draft) -> None:

@@ -80,7 +80,7 @@ def choose(files: Iterable[Path], device: int | None = None) -> Chosen:
     # Every task again, without what op_summary knows of kernels: needed only where nothing else lists them.
     chosen.kernels = _first(_KERNELS[:2] if chosen.trace else _KERNELS, kept, chosen)
     if chosen.trace and "task_time.csv" in kept:
-        chosen.unread.append(Message("formats.task_time_csv_lists_tasks"))
+        chosen.unread.append(Message("task_time_csv_lists_tasks"))
     chosen.tables = {base: paths for base, paths in kept.items() if base in csv_tables.NAMES}
     return chosen
 
@@ -101,7 +101,7 @@ def _newest(found: list[tuple[Name, Path]], chosen: Chosen) -> list[Path]:
         kept += [whole] if whole else sorted(slices, key=lambda each: each[0].slice or 0)
     paths = [path for _, path in kept]
     older = sorted(path.name for _, path in found if path not in paths)
-    chosen.unread += [Message("formats.is_older_export_same", {"file": name}) for name in older]
+    chosen.unread += [Message("is_older_export_same", {"file": name}) for name in older]
     return paths
 
 
@@ -109,5 +109,5 @@ def _first(bases: Iterable[str], kept: dict[str, list[Path]], chosen: Chosen) ->
     """The first of several files that say the same."""
     there = [base for base in bases if kept.get(base)]
     for base in there[1:]:
-        chosen.unread.append(Message("formats.says_again_what_says", {"file": kept[base][0].name, "other": there[0]}))
+        chosen.unread.append(Message("says_again_what_says", {"file": kept[base][0].name, "other": there[0]}))
     return kept[there[0]] if there else []

@@ -131,13 +131,13 @@ def _steps(draft: Draft) -> None:
         draft.provide("step", "FROM step_engine")
     elif count(draft, "SELECT count(*) FROM step_iteration"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'step_trace' AS source FROM step_iteration")
-        draft.note("step", Message("formats.no_profilerstep_marks_steps_are"))
+        draft.note("step", Message("no_profilerstep_marks_iterations"))
     elif count(draft, "SELECT count(*) FROM step_device"):
         draft.provide("step", "SELECT *, device_ts_ns AS ts_ns, 'kernel_details' AS source FROM step_device")
-        draft.note("step", Message("reading.no_profilerstep_marks_steps_are"))
+        draft.note("step", Message("no_profilerstep_marks_windows"))
     else:
-        setting = Message("reading.after_each_step", {"setting": "prof.step()"})
-        draft.absent("step", Message("reading.nothing_marks_steps"), setting)
+        setting = Message("after_each_step", {"setting": "prof.step()"})
+        draft.absent("step", Message("nothing_marks_steps"), setting)
 
 
 def _iterations(draft: Draft) -> None:

@@ -46,19 +46,19 @@ def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None)
         if found := read_csv(path, draft, f"kernel_csv_{at}"):
             files.append(found)
         else:
-            draft.partial("kernel", Message("reading.is_empty", {"file": path.name}))
+            draft.partial("kernel", Message("is_empty", {"file": path.name}))
     metrics = tuple(dict.fromkeys(name for file in files for name in file.others(*_NOT_PMU)))
     for file in files:
         if file.damage:
             draft.partial("kernel", file.damage)
         if file.padded:
-            draft.note("kernel", Message("reading.rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
+            draft.note("kernel", Message("rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
     draft.keep("kd_all", " UNION ALL BY NAME ".join(selects))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
     ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
     broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")
-    draft.drop("kernel", Message("reading.row_without_name_start_or"), broken)
+    draft.drop("kernel", Message("row_without_name_start_or"), broken)
     draft.con.execute(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
     return metrics
 

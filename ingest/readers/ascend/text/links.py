@@ -35,7 +35,7 @@ def provide(draft: Draft, *, several: bool = False) -> None:
     """Provide ``link``; ``x``, ``lane``, ``merged`` and ``dev`` must be there. ``several``: the trace was in slices."""
     _ends(draft, several=several)
     ends = count(draft, "SELECT count(*) FROM flow_end")
-    draft.drop("link", Message("reading.ends_flows_at_no_span"), ends - _bind(draft, ends))
+    draft.drop("link", Message("ends_flows_at_no_span"), ends - _bind(draft, ends))
     _pair(draft)
     draft.keep("mark", "SELECT x.row FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'steps'")
     draft.provide(
@@ -45,9 +45,9 @@ def provide(draft: Draft, *, several: bool = False) -> None:
         WHERE src <> dst AND src NOT IN (SELECT row FROM mark)""",
     )
     if marks := count(draft, "SELECT count(*) FROM arrow WHERE src IN (SELECT row FROM mark)"):
-        draft.note("link", Message("reading.arrows_between_profiler_s_own", {"n": marks}))
+        draft.note("link", Message("arrows_between_profiler_s_own", {"n": marks}))
     lonely = count(draft, "SELECT count(*) FROM arrow WHERE src IS NULL")
-    draft.drop("link", Message("reading.flows_that_end_and_never"), lonely)
+    draft.drop("link", Message("flows_that_end_and_never"), lonely)
     launched = "SELECT count(*) FROM dev WHERE kind IN ('kernel', 'memset', 'memcpy')"
     draft.expect("link", count(draft, f"SELECT ({launched}) + (SELECT count(*) FROM op)"))
 

@@ -39,8 +39,8 @@ def table(draft: Draft, view: str, into: str, name: str) -> bool:
 
 
 def _say(draft: Draft, into: str, name: str, lost: int) -> None:
-    draft.drop(into, Message("reading.rows_of_another_time", {"file": name}), lost)
-    draft.partial(None, Message("formats.is_another_time_than_trace", {"file": name}))
+    draft.drop(into, Message("rows_of_another_time", {"file": name}), lost)
+    draft.partial(None, Message("is_another_time_than_trace", {"file": name}))
 
 
 def _window(draft: Draft, view: str, begin: str, end: str) -> _Window | None:

@@ -154,7 +154,7 @@ def _read(path: Path, draft: Draft, spools: Mapping[str, Spool], done: Pass) -> 
     if events.truncated:
         cut = events.truncated
         if events.bytes_lost:
-            cut = Message("reading.bytes_lost", {"reason": cut, "n": events.bytes_lost})
+            cut = Message("bytes_lost", {"reason": cut, "n": events.bytes_lost})
         done.damage.append(of_file(path, cut))
 
 
@@ -236,12 +236,12 @@ class _Split:
         batch, lost = self.batch, self.done.lost
         known = self.shaped | np.isin(batch.ph, [_COUNTER, _META, *_FLOWS])
         for letter, count in zip(*np.unique(batch.ph[~known], return_counts=True), strict=True):
-            lost[Message("reading.event_phase", {"code": f"{chr(letter)!r}"})] += int(count)
+            lost[Message("event_phase", {"code": f"{chr(letter)!r}"})] += int(count)
         for reason, mask in (
-            (Message("reading.no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
-            (Message("reading.no_duration"), self.shaped & self.stamped & (self.dur == NULL)),
-            (Message("reading.duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
-            (Message("reading.negative_duration"), self.shaped & self.stamped & (self.dur < 0) & (self.dur != NULL)),
+            (Message("no_stamp_or_one_no"), (self.shaped | (batch.ph == _COUNTER)) & ~self.stamped),
+            (Message("no_duration"), self.shaped & self.stamped & (self.dur == NULL)),
+            (Message("duration_more_than_century"), self.shaped & self.stamped & (self.dur > LATEST)),
+            (Message("negative_duration"), self.shaped & self.stamped & (self.dur < 0) & (self.dur != NULL)),
         ):
             lost[reason] += int(mask.sum())
         self.done.spans += int(self.spans.sum())

@@ -37,9 +37,6 @@ TEXT: dict[str, tuple[str, str]] = {
     "sqlite_database_without_profiler_tables": (
         "an SQLite database without profiler tables that npulens knows ({tables})",
         "SQLite 数据库，但没有 npulens 支持的 profiler 表（{tables}）"),
-    "python_pickle_memory_snapshot_which": (
-        "a Python pickle (a memory snapshot?), which is never opened: loading one can run code",
-        "Python pickle（可能是内存快照），加载它可能执行代码，因此从不打开"),
     "not_trace": ("not a trace: {reason}", "不是 trace：{reason}"),
     "nothing_to_show_in_this": ("nothing to show in this trace: {reason}", "该 trace 没有可显示的内容：{reason}"),
     "it_holds_no_events_with": ("it holds no events with time and duration", "没有带时间与时长的事件"),

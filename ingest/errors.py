@@ -6,7 +6,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, verbatim
 
 
 @dataclass
@@ -26,9 +26,10 @@ class IngestError(Exception):
 
     def said(self) -> Message:
         """What and where."""
+        message = self.message if self.message.isprintable() else verbatim(str(self.message))
         if not self.path:
-            return self.message
-        where = {"said": self.message, "path": self.path}
+            return message
+        where = {"said": message, "path": self.path}
         if self.offset is None:
             return Message("in_path", where)
         return Message("in_path_at_byte", {**where, "offset": self.offset})

@@ -21,7 +21,7 @@ Values = Mapping[str, object]
 JOINT = {"en": "; ", "zh": "；"}
 _NOTHING: Values = {}
 #: Words that are not ours: a name, what another library complains of. Several messages, one after another.
-_VERBATIM, _JOINED = "verbatim", "joined"
+_VERBATIM, _LINES, _JOINED = "verbatim", "lines", "joined"
 #: A message in JSON: an object with these two and nothing else.
 _SAID, _VALUES = "said", "values"
 
@@ -39,14 +39,14 @@ def one_line(text: str, most: int = 400) -> str:
 
 
 class Message(str):
-    """One line of English, with the name and the values it was made of."""
+    """One line of English (but for ``lines``), with the name and the values it was made of."""
 
     key: str
     values: Values
 
     def __new__(cls, key: str, values: Values = _NOTHING) -> Message:
         """A message of the catalogue."""
-        kept = {name: _kept(value) for name, value in values.items()}
+        kept = dict(values) if key == _LINES else {name: _kept(value) for name, value in values.items()}
         said = super().__new__(cls, _filled(key, kept, "en"))
         said.key, said.values = key, kept
         return said
@@ -58,6 +58,11 @@ class Message(str):
 def verbatim(text: object) -> Message:
     """Words that are not ours, said as they are."""
     return text if isinstance(text, Message) else Message(_VERBATIM, {"text": text})
+
+
+def lines(text: str) -> Message:
+    """Words that are not ours, of several lines that belong under each other."""
+    return Message(_LINES, {"text": text})
 
 
 def joined(said: Iterable[str]) -> Message:
@@ -115,7 +120,7 @@ def render(said: str | None, lang: str) -> str:
 @cache
 def catalogue() -> dict[str, tuple[str, str]]:
     """Every text of ingest/words by its name, English and Chinese."""
-    found = {_VERBATIM: ("{text}", "{text}"), _JOINED: ("{several}", "{several}")}
+    found = {_VERBATIM: ("{text}", "{text}"), _LINES: ("{text}", "{text}"), _JOINED: ("{several}", "{several}")}
     for module in pkgutil.iter_modules(words.__path__):
         pairs: dict[str, tuple[str, str]] = importlib.import_module(f"{words.__name__}.{module.name}").TEXT
         found.update(pairs)

@@ -18,7 +18,7 @@ import duckdb
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import sandbox
-from npulens.ingest.messages import Message, verbatim
+from npulens.ingest.messages import Message, lines
 from npulens.ingest.store.connection import open_run
 
 #: Rows one answer may have; more is what export is for.
@@ -58,7 +58,7 @@ def _answer(store: Path, run_id: str, query: str, views: Iterable[str]) -> dict[
         columns = [column[0] for column in cursor.description or []]
         rows = cursor.fetchmany(MAX_ROWS + 1)
     except duckdb.Error as error:
-        raise IngestError("sql", verbatim(str(error).strip())) from error
+        raise IngestError("sql", lines(str(error).strip())) from error
     if len(rows) > MAX_ROWS:
         raise IngestError("too_many_rows", Message("more_than_rows_add_limit", {"n": f"{MAX_ROWS:,}"}))
     return {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}

@@ -46,13 +46,13 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
         notes.name_new(session.store, [run.run_id for run in report.runs if run.run_id], path.name)
         for run in report.runs:
             if run.run_id is None:
-                session.notices.append(Said("lost_capture", {"path": path.name, "reason": run.reason or ""}))
+                session.notices.append(Said("lost_capture", {"path": path.name, "reason": str(run.reason or "")}))
             else:
                 found.append(of_run(session.store, run.run_id))
                 if not found[-1].metrics:
                     session.notices.append(Said("lost_numbers", {"path": path.name}))
                 if not found[-1].usable:
-                    why = {"run": path.name, "reason": found[-1].reason or "-"}
+                    why = {"run": path.name, "reason": str(found[-1].reason or "-")}
                     session.notices.append(Said("lost_partial", why))
     return found, read
 

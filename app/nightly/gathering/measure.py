@@ -97,7 +97,7 @@ def measured(session: Session) -> Result:
     else:
         found = {"profile": _profile, "result": _result, "time": _time}[task.measure](session, task, python, directory)
     if all(name.endswith(AA) for name in found.metrics):  # how noisy it is, and nothing that was measured
-        raise Failed("no_numbers", {"reason": found.reason or "-"})
+        raise Failed("no_numbers", {"reason": str(found.reason or "-")})
     covariates = {**({"commit": commit} if commit else {}), **found.covariates}
     covariates |= {"python": side.python} if side.python else {}
     return _with(found, covariates | dict(side.env))
@@ -161,8 +161,8 @@ def loaded(session: Session, capture: Path) -> Result:
     report = ingest.load(capture, session.store)
     kept = [run.run_id for run in report.runs if run.run_id is not None]
     if not kept:
-        raise Failed("refused", {"reason": report.runs[0].reason if report.runs else "-"})
+        raise Failed("refused", {"reason": str(report.runs[0].reason) if report.runs else "-"})
     found = of_run(session.store, kept[0])
     if not found.usable:
-        session.notices.append(Said("lost_partial", {"run": session.step.name, "reason": found.reason or "-"}))
+        session.notices.append(Said("lost_partial", {"run": session.step.name, "reason": str(found.reason or "-")}))
     return found

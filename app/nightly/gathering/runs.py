@@ -21,5 +21,5 @@ def of_run(store: Path, run_id: str) -> Result:
     return Result(
         {point.metric: Value(point.value, point.unit, point.better) for point in points}, identity.hardware,
         identity.host, identity.shapes, identity.configuration, dict(points[0].covariates) if points else {},
-        info.run_id, info.baseline, info.reason or "",
+        info.run_id, info.baseline, str(info.reason or ""),
     )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Which tests run which functions: a copy of the product whose functions write down the test that called them.
+
+A test that never runs a function notices no defect in it. So each defect is given only to the tests that reach it: the
+whole suite's answer in minutes. Where a fixture reached it, the tests that share the fixture can see it: the whole file.
+What a process does that got another environment from its test is not seen; such a test counts as one that is blind.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutations.change import Mutation
+
+#: They read the sources, and so may notice a defect in what they never run.
+READ_SOURCES = ("tests/test_walls.py", "tests/test_said.py")
+
+_PROBE = '''
+def _reached_(number, known=set()):
+    import os
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    if test and (number, test) not in known:
+        known.add((number, test))
+        try:
+            with open({home!r} + "/" + str(number), "a") as written:
+                written.write(test.replace("\\n", " ") + "\\n")
+        except OSError:
+            pass
+'''
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The tests that run the function of each defect, and how long each file of tests takes."""
+
+    tests: tuple[frozenset[str], ...]  # of each defect: `file::test`, or `file` where a fixture ran it
+    seconds: dict[str, float]  # of each test function
+
+
+def probed(copy: Path, found: Iterable[Mutation], written: Path) -> None:
+    """Puts a probe into the function of every defect in the copy of the product."""
+    written.mkdir(parents=True, exist_ok=True)
+    places: dict[Path, list[tuple[int, int]]] = {}
+    for number, mutation in enumerate(found):
+        places.setdefault(mutation.file, []).append((number, mutation.line))
+    for file, lines in places.items():
+        tree = ast.parse((copy / file).read_text("utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for number, line in lines:
+            inner = max((node for node in functions if _holds(node, line)), key=lambda node: node.lineno)
+            at = int(ast.get_docstring(inner) is not None)
+            inner.body.insert(at, ast.parse(f"_reached_({number})").body[0])
+        future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+        at = tree.body.index(future[-1]) + 1 if future else int(ast.get_docstring(tree) is not None)
+        tree.body[at:at] = ast.parse(_PROBE.format(home=str(written))).body
+        (copy / file).write_text(ast.unparse(ast.fix_missing_locations(tree)), "utf-8")
+
+
+def _holds(function: ast.FunctionDef, line: int) -> bool:
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+    return first <= line <= (function.end_lineno or line)
+
+
+def reach(copy: Path, count: int, written: Path, jobs: str) -> Reach:
+    """Runs the whole suite on the probed copy; its failures do not matter."""
+    report = written / "junit.xml"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", jobs, "-p", "no:cacheprovider", f"--junitxml={report}"],
+        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy / "build" / "tree")}, capture_output=True,
+    )  # fmt: skip
+    return read(count, written)
+
+
+def read(count: int, written: Path) -> Reach:
+    """What the probes wrote."""
+    seconds: Counter[str] = Counter()
+    for case in ElementTree.parse(written / "junit.xml").iter("testcase"):
+        file = case.get("classname", "").replace(".", "/") + ".py"
+        seconds[f"{file}::{case.get('name', '').split('[')[0]}"] += float(case.get("time", 0))
+    tests = []
+    for number in range(count):
+        place = written / str(number)
+        lines = place.read_text("utf-8").splitlines() if place.exists() else []
+        tests.append(frozenset(_selected(line) for line in lines if line.startswith("tests/")))
+    return Reach(tuple(tests), dict(seconds))
+
+
+def _selected(line: str) -> str:
+    """`tests/x.py::test_y[a-b] (call)` -> `tests/x.py::test_y`; the file where a fixture ran it."""
+    test, _, phase = line.rpartition(" (")
+    return test.split("::")[0] if phase == "setup)" else test.split("[")[0]

@@ -47,7 +47,8 @@ def test_a_watched_folder_brings_what_is_new_and_names_what_is_broken(
     assert "garbage.pt.trace.json.gz" in second.stdout and "cut.pt.trace.json.gz" in second.stdout
 
     third = lab.run("--night", "2026-03-03")
-    assert third.exit_code == 0 and lab.night("2026-03-03").rows == (), "nothing of it is read twice"
+    assert lab.night("2026-03-03").rows == (), "nothing of it is read twice"
+    assert third.exit_code == 2 and lab.night("2026-03-03").tasks[0].status == "unmeasured"
     mine = {of: points for of, points in history.everything(lab.store).items() if of[1] == "step_ns"}
     usable = [point for points in mine.values() for point in points if point.usable]
     assert [(point.night, point.run_id) for point in usable] == [("2026-03-01", step.run_id)]

@@ -72,7 +72,9 @@ def test_a_message_says_what_regressed(tmp_path: Path, receiver: Receiver) -> No
 def test_urls_come_from_the_environment_and_the_language_from_the_command(tmp_path: Path, receiver: Receiver) -> None:
     lab = Lab(tmp_path, toml("", job("a")))
     lab.run("--night", "2026-03-01", "--lang", "zh", env={notify.VARIABLE: f"{receiver.url} {receiver.url}"})
-    assert [message["title"] for message in receiver.got] == ["nightly，2026-03-01 夜间结果: 没有变化"] * 2
+    assert [message["title"] for message in receiver.got] == [
+        "nightly，2026-03-01 夜间结果: 仍在学习：尚无指标达到了解其噪声所需的 5 夜"
+    ] * 2
 
 
 @pytest.mark.parametrize(("when", "messages"), [("always", 1), ("changed", 0), ("regressed", 0)])

@@ -57,6 +57,7 @@ TOP_LEVEL = {
 LOOSE_FILES = 22
 LISTS: dict[str, str] = {
     "analysis/detectors": "a file is a detector",
+    "app/commands": "a file is a verb",
     "collectors/scenarios": "a file is a fault that can be planted",
 }
 

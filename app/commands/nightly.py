@@ -131,7 +131,7 @@ def lines(night: Night, lang: str) -> Iterator[str]:
         heads = [say(lang, f"nightly.col_{name}") for name in ("verdict", "task", "metric", "change", "interval",
                                                               "tonight", "before", "since")]  # fmt: skip
         yield table(heads, [[
-            say(lang, f"nightly.verdict_{row.verdict}"), row.task, figures.metric(lang, row.metric),
+            night_text.tagged(row, lang), row.task, figures.metric(lang, row.metric),
             figures.change(row.ratio), figures.interval(row), figures.number(row.value, row.unit),
             figures.number(row.level, row.unit), row.since or "",
         ] for row in moved], left=3)  # fmt: skip

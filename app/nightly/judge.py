@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -15,7 +16,7 @@ from npulens.analysis.regression import verdict as pairs
 from npulens.analysis.regression.baseline import baseline
 from npulens.analysis.regression.change_point import LEAST
 from npulens.analysis.regression.covariates import Suspect, suspects_of
-from npulens.analysis.regression.discoveries import discoveries
+from npulens.analysis.regression.discoveries import Alarm, standing
 from npulens.analysis.regression.floor import Floor, margin, noise_floor
 from npulens.analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
 from npulens.analysis.say import share
@@ -29,6 +30,12 @@ from npulens.ingest.store.history import Identity, Point
 #: Nights of a series that are judged, and those that a report draws.
 _JUDGED, _DRAWN = 240, 90
 _MOVED = ("regressed", "improved")
+#: The metric of a task that its other metrics are parts of.
+_STEP = "step_ns"
+#: Nights for which a change that nobody was told of is news.
+_NEWS = 30
+#: A condition explains a change this much better than another before it is taken instead of it.
+_BETTER = 0.3
 #: Beyond the band by less than this share of the level is not worth a word.
 _BARELY = 0.005
 
@@ -44,6 +51,7 @@ class Court:
     config: str  # the file, for the command that confirms
     history: bool  # whether tonight is in the history
     sided: frozenset[str] = frozenset()  # the tasks that can be given a base and a head
+    accepted: Mapping[tuple[str, str], float] = field(default_factory=dict)  # of an identity and a metric: head / base
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
         confirm=confirm(beside, each.task, court.config) if each.task in court.sided else "",
         base_run=usable[change.index - 1].run_id,
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
-        settles=Said("settles_apart", {}) if verdict == "ambiguous" else None,
+        settles=Said("settles_apart", {}) if verdict == "likely" else None,
     )  # fmt: skip
 
 
@@ -165,23 +173,29 @@ def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
         near = [point.at_ns for point in usable[max(0, min(change.first, change.index - 2)) :
                                                 max(change.last, change.index + 2) + 1]]  # fmt: skip
         told = court.known.told(case.tonight.identity.key, case.tonight.metric, near, change.ratio > 1)
-        if not told and len(usable) - change.index <= LIMITS.fresh:
+        if not told and len(usable) - change.index <= _NEWS:
             return change
     return None
 
 
 def _of_change(change: Change, each: Measured, beside: Sequence[Suspect]) -> Verdict:
-    """Regressed or improved; the machine's if only the machine changed that night; open if both did."""
-    sure = [one for one in beside if one.sure]
-    if any(one.machine for one in sure):
-        return "machine" if all(one.machine for one in sure) else "ambiguous"
+    """Regressed or improved; the machine's where a condition of it fits best; likely where two fit alike."""
+    machine = max((one.tells for one in beside if one.machine and one.sure), default=0.0)
+    others = max((one.tells for one in beside if not one.machine and one.sure), default=0.0)
+    if machine and machine >= others + _BETTER:
+        return "machine"
+    if machine and others < machine + _BETTER:
+        return "likely"
     return "regressed" if (change.ratio > 1) == (each.like.better == "lower") else "improved"
 
 
 def _against_base(court: Court, case: _Case, row: Row) -> Row:
     """The word of the pairs; what the history says of head is the surroundings' if base did the same."""
     each, turns = case.tonight, court.rounds[case.tonight.task]
-    whole, first, second = (pairs.judge(each.logs(*part)) for part in ((0,), (0, turns), (turns,)))
+    accepted = _worse(each, court.accepted.get((each.identity.key, each.metric), 1.0))
+    whole, first, second = (
+        pairs.judge([log - accepted for log in each.logs(*part)]) for part in ((0,), (0, turns), (turns,))
+    )
     said, settles = _word(whole, first, second, noise_floor(case.equal))
     if row.fresh and said not in _MOVED:
         return replace(row, verdict="machine", hints=()) if row.verdict in _MOVED else row
@@ -194,6 +208,11 @@ def _against_base(court: Court, case: _Case, row: Row) -> Row:
         ratio=ratio, low=low, high=high, p=whole.p, n=whole.n, settles=settles, level=median(each.base.values()),
         hints=(), confirm="", base_run=each.base_run,
     )  # fmt: skip
+
+
+def _worse(each: Measured, ratio: float) -> float:
+    """The logarithm of head / base, turned so that more is worse."""
+    return math.log(ratio) * (1 if each.like.better == "lower" else -1)
 
 
 def _word(
@@ -215,15 +234,17 @@ def _word(
 
 
 def _standing(found: list[Row]) -> list[Row]:
-    """The night's alarms that stand when everything that was looked at is counted; the others are open."""
+    """The night's alarms that stand when every task is counted; a dated change that does not stand is likely."""
     moved = [row.verdict in _MOVED and (row.fresh or row.by == "pairs") for row in found]
-    stand = discoveries([row.p if alarm and row.p is not None else 1.0
-                         for row, alarm in zip(found, moved, strict=True)])  # fmt: skip
+    stand = standing([
+        Alarm(row.task, row.metric == _STEP, row.p if alarm and row.p is not None else 1.0)
+        for row, alarm in zip(found, moved, strict=True)
+    ])  # fmt: skip
+    many = {"n": len({row.task for row in found})}
     return [
-        replace(row, verdict="ambiguous", fresh=False, settles=Said("settles_many", {"n": len(found)}))
-        if alarm and not stands else row
+        replace(row, verdict="likely", settles=Said("settles_many", many)) if alarm and not stands else row
         for row, alarm, stands in zip(found, moved, stand, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _streak(court: Court, case: _Case, more: bool) -> Point | None:

@@ -10,12 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 NAME = "night.json"
-Status = Literal["done", "part", "failed", "unreached"]
-Verdict = Literal["regressed", "improved", "machine", "same", "ambiguous", "young"]
+Status = Literal["done", "part", "failed", "unreached", "unmeasured"]
+Verdict = Literal[
+    "regressed", "open", "likely", "machine", "improved", "fixed", "ambiguous", "young", "accepted", "same"
+]
 #: What a reader wants to see first.
-ORDER: tuple[Verdict, ...] = ("regressed", "machine", "improved", "ambiguous", "young", "same")
-
-
+ORDER: tuple[Verdict, ...] = (
+    "regressed", "open", "likely", "machine", "fixed", "improved", "ambiguous", "young", "accepted", "same",
+)  # fmt: skip
+Outcome = Literal["regressed", "open", "broken", "likely", "machine", "improved", "fixed", "learning", "quiet"]
+#: What else a night may be about, where nothing regressed and nothing failed.
+_NO_ALARM: tuple[Literal["likely", "machine", "improved", "fixed"], ...] = ("likely", "machine", "improved", "fixed")
 #: Of a night that lies outside the band of those before it, and may be the first of a new level.
 OUTSIDE = "settles_band"
 
@@ -53,6 +58,40 @@ class Spot(msgspec.Struct, frozen=True):
     usable: bool = True
 
 
+class Regression(msgspec.Struct, frozen=True, kw_only=True):
+    """A regression that was told. It stays in every night until it is measured as fixed, or accepted."""
+
+    number: int  # the metrics of one task that moved in one night share it
+    task: str
+    identity: str
+    metric: str
+    unit: str
+    better: Literal["lower", "higher"]
+    by: Literal["pairs", "history"]
+    level: float  # before it
+    told: float  # the ratio to it when it was told
+    ratio: float  # the ratio to it now
+    since: str  # the first night of the new level
+    since_ns: int
+    opened: str  # the night that told it
+    seen: str  # the last night that measured it
+    state: Literal["open", "accepted", "fixed"] = "open"
+    closed: str = ""  # the night that measured it as fixed, the day on which it was accepted
+    who: str = ""  # who accepted or muted it, why, and until which day
+    why: str = ""
+    until: str = ""
+    owner: str = ""
+    muted: bool = False  # in the table and in no headline, message or exit status
+    hints: tuple[Hint, ...] = ()
+    confirm: str = ""
+    run_id: str | None = None
+    base_run: str | None = None
+    parts: tuple[Share, ...] = ()
+    parts_ns: int | None = None
+    rest_ns: int = 0
+    residual_ns: int | None = None
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one thing: what it was tonight, and what that means."""
 
@@ -87,6 +126,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     base_run: str | None = None
     series: tuple[Spot, ...] = ()
     changes: tuple[str, ...] = ()  # nights at which its level changed
+    number: int | None = None  # of the regression it belongs to
+    owner: str = ""
+    muted: bool = False
+    standing: Verdict | None = None  # what tonight alone says, where an open regression says more
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -119,7 +162,12 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, verdict: Verdict) -> list[Row]:
         """The rows with a verdict that tonight is about: pairs say it every night, history once."""
-        return [row for row in self.rows if row.verdict == verdict and (row.fresh or row.by == "pairs")]
+        stays = verdict in ("open", "likely")
+        pairs = verdict in ("regressed", "improved")
+        return [
+            row for row in self.rows
+            if row.verdict == verdict and not row.muted and (row.fresh or stays or (pairs and row.by == "pairs"))
+        ]  # fmt: skip
 
     @property
     def outside(self) -> list[Row]:
@@ -128,24 +176,29 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> bool:
-        """Whether the night itself failed in part."""
+        """Whether the night itself failed in part, or did not measure a task."""
         return any(task.status != "done" for task in self.tasks) or any(
             said.key.startswith("lost_") for said in self.notices
         )
 
     @property
-    def outcome(self) -> Literal["regressed", "broken", "machine", "improved", "quiet"]:
+    def outcome(self) -> Outcome:
         """One word for the calendar; the gravest counts."""
         if self.of("regressed"):
             return "regressed"
+        if self.of("open"):
+            return "open"
         if self.broken:
             return "broken"
-        return "machine" if self.of("machine") else "improved" if self.of("improved") else "quiet"
+        for verdict in _NO_ALARM:
+            if self.of(verdict):
+                return verdict
+        return "learning" if self.rows and all(row.verdict == "young" for row in self.rows) else "quiet"
 
     @property
     def status(self) -> int:
-        """The exit code: 1 regressed, 2 the night failed in part, 0 neither."""
-        return {"regressed": 1, "broken": 2}.get(self.outcome, 0)
+        """The exit code: 1 a regression is new or open, 2 the night failed in part, 0 neither."""
+        return 1 if self.outcome in ("regressed", "open") else 2 if self.broken else 0
 
 
 def as_dict(night: Night) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def explained(store: Path, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
-    told = row.verdict in ("regressed", "improved", "machine") and (row.fresh or row.by == "pairs")
+    told = row.verdict in ("regressed", "improved", "machine", "likely") and (row.fresh or row.by == "pairs")
     if not told or row.metric != _STEP or row.run_id is None or row.base_run is None:
         return row
     pair = _Pair(row.base_run, row.run_id)

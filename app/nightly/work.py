@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from npulens.app.nightly import judge, knowledge, parts, place, steps, tonight
+from npulens.app.nightly import judge, knowledge, parts, place, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
 from npulens.app.nightly.gathering.gather import Gather
 from npulens.app.nightly.journal import Journal
 from npulens.app.nightly.judge import Court
-from npulens.app.nightly.night import Night, Row, Said
+from npulens.app.nightly.night import Night, Regression, Row, Said
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
@@ -63,6 +63,12 @@ class Work:
     history: bool = True  # whether the night enters the history, and is judged against it
     notices: list[Said] = field(default_factory=list)
     full: bool = False
+    regressions: tuple[Regression, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.history:
+            every = regressions.before(regressions.read(self.home), self.which.label)
+            self.regressions = regressions.expired(every, datetime.now().date())
 
     @property
     def folder(self) -> Path:
@@ -81,7 +87,7 @@ def done(work: Work) -> Night:
     plan = steps.planned(work.config)
     plan = _gathered(work, gathering, plan, machine)
     numbers = tonight.measured(work.config, work.facts, machine)
-    rows = _judged(work, numbers)
+    rows = _with_regressions(work, _judged(work, numbers))
     return Night(
         name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
         ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),
@@ -116,7 +122,19 @@ def _court(work: Work) -> Court:
     turns = {task.title: steps.rounds(task, work.config.night.rounds) for task in work.config.tasks}
     known = knowledge.known(work.home, work.which.label)
     sided = frozenset(task.title for task in work.config.tasks if not isinstance(task, Watch))
-    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided)
+    accepted = {
+        (each.identity, each.metric): each.ratio
+        for each in work.regressions if each.state == "accepted" and each.by == "pairs"
+    }  # fmt: skip
+    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided, accepted)
+
+
+def _with_regressions(work: Work, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with what is known of the regressions of the nights before; a task alone leaves them as they are."""
+    if not work.history or work.full:
+        return rows
+    work.regressions, told = regressions.tonight(work.regressions, rows, work.which.label, work.which.at_ns)
+    return told
 
 
 def _judged(work: Work, numbers: Sequence[tonight.Measured]) -> tuple[Row, ...]:
@@ -151,6 +169,8 @@ def remember(work: Work, night: Night) -> None:
     if work.full:
         return
     knowledge.tell(work.home, knowledge.known(work.home, night.label), night)
+    if work.history:
+        regressions.write(work.home, work.regressions)
     for fact in work.facts.done().values():
         folder.remember(work.home, fact.get("read") or {})
     work.facts.add({"what": "end", "clock_ns": time.time_ns(), "outcome": night.outcome})

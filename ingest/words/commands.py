@@ -20,6 +20,12 @@ TEXT: dict[str, tuple[str, str]] = {
         "超出令牌允许的上限：最多 {limits}"),
     "cannot_read_the_configuration": ("cannot read the configuration: {why}", "无法读取配置：{why}"),
     "this_is_no_toml": ("this is no TOML: {error}", "不是 TOML：{error}"),
+    "no_such_regression": (
+        "there is no regression {number}; there are {known}", "没有编号为 {number} 的变差；已有 {known}",
+    ),
+    "regressions_are_damaged": (
+        "the file of open regressions is damaged: {error}", "记录未解决变差的文件已损坏：{error}",
+    ),
     "there_is_no_task": ("there is no task {name}; there are {known}", "没有任务 {name}；已有 {known}"),
     "is_a_watched_folder": ("{name} is a watched folder: it has no base and head",
         "{name} 是被监视的目录，没有 base 与 head"),

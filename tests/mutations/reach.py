@@ -1,8 +1,8 @@
 """Which tests run which functions: a copy of the product whose functions write down the test that called them.
 
-A test that never runs a function notices no defect in it. So each defect is given only to the tests that reach it: the
-whole suite's answer in minutes. Where a fixture reached it, the tests that share the fixture can see it: the whole file.
-What a process does that got another environment from its test is not seen; such a test counts as one that is blind.
+A test that never runs a function notices no defect in it. So each defect is given only to the tests that reach it,
+which gives the whole suite's answer in minutes. Where a fixture ran the function, that is every test of the file. A
+process that did not inherit the test's environment is not seen, so the share that is printed is a lower bound.
 """
 
 from __future__ import annotations

@@ -147,6 +147,8 @@ def tasks(config: Config, facts: Journal, steps: list[Step], cut: Said | None) -
         status: Status = "done" if done == len(mine) else "part" if done else "failed" if wrong else "unreached"
         spent = sum(float(fact["seconds"]) for fact in facts_of)
         kind = type(task).__name__.lower()
+        if status == "done" and not any(fact["results"] for fact in facts_of):
+            status, wrong = "unmeasured", Said("nothing_new")
         why = None if status == "done" else wrong or cut
         told.append(Task(task.title, kind, status, done, len(mine), round(spent, 3), why))
     return tuple(told)

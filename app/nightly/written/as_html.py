@@ -15,7 +15,7 @@ from npulens.app.text.i18n import say
 #: Rows of the chart of movers, and parts of a change that are drawn.
 _MOVERS, _PARTS = 16, 8
 #: A page of more rows than this leaves out charts of what did not move; the table holds everything.
-_DEFINED = ("regressed", "machine", "same", "ambiguous", "young")
+_DEFINED = ("regressed", "open", "likely", "fixed", "machine", "same", "ambiguous", "young")
 
 
 def write(night: Night, langs: tuple[str, ...]) -> str:
@@ -62,7 +62,7 @@ def _lost(night: Night, tongue: Tongue) -> Iterator[str]:
 def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     name = tongue.of(lambda lang: f"{row.task} · {figures.metric(lang, row.metric)}")
     yield (f'<article><header><b class="t-{row.verdict}">{text(figures.change(row.ratio))}</b>'
-           f'<span class="tag t-{row.verdict}">{tongue.say(f"nightly.verdict_{row.verdict}")}</span>'
+           f'<span class="tag t-{row.verdict}">{tongue.of(lambda lang: night_text.tagged(row, lang))}</span>'
            f'<span class="quiet">{text(figures.interval(row))}</span>'
            f'<span class="quiet">{tongue.of(lambda lang: night_text.judged_by(row, lang))}</span>'
            "</header>")  # fmt: skip
@@ -101,7 +101,7 @@ def _parts(row: Row, tongue: Tongue) -> str:
 
 
 def _signed(ns: int) -> str:
-    return text(("+" if ns > 0 else "") + figures.number(ns, "ns"))
+    return text(figures.signed(ns))
 
 
 def _links(night: Night, row: Row, tongue: Tongue) -> list[str]:
@@ -132,7 +132,7 @@ def _table(night: Night, tongue: Tongue) -> str:
              ("noise", 1), ("by", 0), ("why", 0))  # fmt: skip
     body = "".join(
         f"<tr><td>{text(row.task)}</td><td>{tongue.about(row, lambda r, lang: figures.metric(lang, r.metric))}</td>"
-        f'<td class="t-{row.verdict}">{tongue.say(f"nightly.verdict_{row.verdict}")}</td>'
+        f'<td class="t-{row.verdict}">{tongue.about(row, lambda r, lang: night_text.tagged(r, lang))}</td>'
         f'<td class="n">{text(figures.change(row.ratio))}</td><td class="n">{text(figures.interval(row))}</td>'
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'

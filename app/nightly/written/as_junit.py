@@ -7,7 +7,6 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from npulens.app.nightly.night import Night, Row, Task
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.report.as_junit import xml
-from npulens.app.text.i18n import say
 
 _KINDS = ("tests", "failures", "errors", "skipped")
 
@@ -25,7 +24,7 @@ def write(night: Night, langs: tuple[str, ...]) -> str:
 
 def _suite(root: Element, night: Night, task: Task, lang: str) -> None:
     suite = SubElement(root, "testsuite", name=xml(task.name), time=f"{task.seconds:.3f}")
-    fresh = night.of("regressed")
+    fresh = [*night.of("regressed"), *night.of("open")]
     for row in (row for row in night.rows if row.task == task.name):
         case = SubElement(suite, "testcase", classname=xml(f"npulens.{task.name}"),
                           name=xml(f"{row.metric} {row.where}".strip()), time="0")  # fmt: skip
@@ -39,12 +38,12 @@ def _suite(root: Element, night: Night, task: Task, lang: str) -> None:
 
 
 def _case(case: Element, row: Row, regressed: bool, lang: str) -> None:
-    verdict = say(lang, f"nightly.verdict_{row.verdict}")
+    verdict = night_text.tagged(row, lang)
     message = f"{figures.metric(lang, row.metric)}: {verdict} {figures.change(row.ratio)} {figures.interval(row)}"
     told = "\n".join([night_text.was(row, lang), *night_text.why(row, lang), row.confirm])
     if regressed:
         SubElement(case, "failure", type="regressed", message=xml(message.strip())).text = xml(told)
-    elif row.verdict in ("ambiguous", "young"):
+    elif row.verdict in ("ambiguous", "young", "likely"):
         SubElement(case, "skipped", message=xml(message.strip()))
     else:
         SubElement(case, "system-out").text = xml(f"{message}\n{told}")

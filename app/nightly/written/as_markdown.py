@@ -54,7 +54,7 @@ def _body(night: Night, lang: str) -> Iterator[str]:
 
 def _cells(row: Row, lang: str) -> tuple[str, ...]:
     return (
-        say(lang, f"nightly.verdict_{row.verdict}"), row.task, figures.metric(lang, row.metric),
+        night_text.tagged(row, lang), row.task, figures.metric(lang, row.metric),
         figures.change(row.ratio), figures.interval(row), figures.number(row.value, row.unit),
         figures.number(row.level, row.unit), row.since or "",
     )  # fmt: skip

@@ -19,6 +19,11 @@ def number(value: float | None, unit: str) -> str:
     return f"{plain(value)} {unit}".strip()
 
 
+def signed(ns: int) -> str:
+    """A difference of times: +1.2 ms."""
+    return ("+" if ns > 0 else "") + number(ns, "ns")
+
+
 def plain(value: float) -> str:
     """Four digits, and no powers of ten where people need none."""
     if 1e4 <= abs(value) < 1e12:

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
-from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task
+from npulens.analysis.regression.change_point import LEAST
+from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task, Verdict
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say
 from npulens.app.text.wording import of, plain
+
+#: What a night is about.
+_TOLD: tuple[Verdict, ...] = ("regressed", "open", "likely", "machine", "fixed", "improved")
 
 
 def named(night: Night) -> dict[str, object]:
@@ -18,16 +22,26 @@ def named(night: Night) -> dict[str, object]:
 
 
 def headline(night: Night, lang: str) -> str:
-    """The one sentence to take away."""
-    shown = night.of("regressed" if night.outcome == "regressed" else "improved")
-    told = say(lang, f"nightly.headline_{night.outcome}", {"n": len(shown)})
-    return told + (say(lang, "nightly.headline_outside", {"n": len(night.outside)}) if night.outside else "")
+    """The one sentence to take away: the gravest thing, and whatever else must not be missed."""
+    outcome = night.outcome
+    many: dict[str, int] = {word: len(night.of(word)) for word in _TOLD}
+    lead: dict[str, object] = {"n": many.get(outcome, 0), "least": LEAST}
+    nothing = outcome == "broken" and not night.rows
+    said = [say(lang, f"nightly.headline_{'unmeasured' if nothing else outcome}", lead)]
+    for word in ("open", "likely", "fixed"):
+        if many[word] and word != outcome:
+            said.append(say(lang, f"nightly.headline_and_{word}", {"n": many[word]}))
+    if night.broken and outcome != "broken":
+        said.append(say(lang, "nightly.headline_and_broken"))
+    if night.outside:
+        said.append(say(lang, "nightly.headline_outside", {"n": len(night.outside)}))
+    return "".join(said)
 
 
 def counts(night: Night, lang: str) -> str:
     """How many metrics ended how."""
-    many = {verdict: len(night.of(verdict)) for verdict in ("regressed", "machine", "improved")}
-    for verdict in ("same", "ambiguous", "young"):
+    many: dict[str, int] = {verdict: len(night.of(verdict)) for verdict in _TOLD}
+    for verdict in ("same", "ambiguous", "young", "accepted"):
         many[verdict] = sum(row.verdict == verdict for row in night.rows)
     all_of_them = {"metrics": len(night.rows), "tasks": len(night.tasks), "known": len(night.rows) - sum(many.values())}
     return say(lang, "nightly.counts", many | all_of_them)
@@ -35,10 +49,10 @@ def counts(night: Night, lang: str) -> str:
 
 def moved(night: Night) -> list[Row]:
     """The rows that this night is about, the gravest first."""
-    found = [*(row for verdict in ("regressed", "machine", "improved") for row in night.of(verdict)), *night.outside]
+    found = [*(row for verdict in _TOLD for row in night.of(verdict)), *night.outside]
     # The step first: what it is made of moves with it.
     return sorted(found, key=lambda row: (
-        ORDER.index(row.verdict), not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
+        ORDER.index(row.verdict), row.number or 0, not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
     ))  # fmt: skip
 
 
@@ -72,7 +86,19 @@ def why(row: Row, lang: str) -> list[str]:
         found.append(say(lang, "nightly.hint_machine" if hint.machine else "nightly.hint", values))
     if row.settles is not None:
         found.append(said(row.settles, lang))
+    if row.parts:
+        first = row.parts[0]
+        values = {"what": part(first, lang), "length": figures.signed(first.delta_ns)}
+        found.append(say(lang, "nightly.first_part", values))
+    if row.owner:
+        found.append(say(lang, "nightly.owned", {"owner": plain(row.owner)}))
     return found
+
+
+def tagged(row: Row, lang: str) -> str:
+    """The verdict, with the number to accept or own the regression by."""
+    verdict = say(lang, f"nightly.verdict_{row.verdict}")
+    return f"{verdict} #{row.number}" if row.number else verdict
 
 
 def part(share: Share, lang: str) -> str:

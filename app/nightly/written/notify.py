@@ -23,7 +23,10 @@ from npulens.app.text.i18n import say
 #: More receivers: one URL a line, or with spaces between them.
 VARIABLE = "NPULENS_NOTIFY"
 _NAMED = re.compile(r"\$\{(\w+)\}")
-_TYPES = {"regressed": "failure", "broken": "warning", "machine": "warning", "improved": "success", "quiet": "info"}
+_TYPES = {
+    "regressed": "failure", "open": "failure", "broken": "warning", "likely": "warning", "machine": "warning",
+    "improved": "success", "fixed": "success", "learning": "info", "quiet": "info",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ def wanted(settings: Notify, night: Night) -> bool:
     """Whether this night is one to tell of."""
     if settings.when == "always":
         return True
-    return night.outcome == "regressed" or (settings.when == "changed" and night.outcome != "quiet")
+    quiet = night.outcome in ("quiet", "learning")
+    return night.outcome in ("regressed", "open") or (settings.when == "changed" and not quiet)
 
 
 def tell(settings: Notify, night: Night, lang: str, report: Path) -> list[Delivery]:

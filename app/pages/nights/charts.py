@@ -14,9 +14,13 @@ from npulens.app.nightly.written import figures
 #: Outcome -> colour and sign; the sign says it without the colour.
 MARKS: Mapping[str, tuple[str, str, str]] = {
     "regressed": (style.RESIDUAL, "▲", style.DARK_TEXT),
+    "open": (style.RESIDUAL, "△", style.DARK_TEXT),
     "broken": (style.COMMUNICATION, "!", style.DARK_TEXT),
     "machine": ("#9c6ade", "◆", style.DARK_TEXT),
+    "likely": (style.COMMUNICATION, "~", style.DARK_TEXT),
+    "fixed": ("#009e73", "✓", style.DARK_TEXT),
     "improved": ("#009e73", "▼", style.DARK_TEXT),
+    "learning": ("rgba(128,138,150,0.28)", "…", ""),
     "quiet": ("rgba(128,138,150,0.28)", "", ""),
     "missing": (style.FAINT, "?", ""),
 }

@@ -34,7 +34,7 @@ def show(ctx: Context, night: Night) -> None:
 
 def _moved(ctx: Context, row: Row, place: int) -> None:
     metric = figures.metric(ctx.lang, row.metric)
-    verdict = ctx.say(f"nightly.verdict_{row.verdict}")
+    verdict = night_text.tagged(row, ctx.lang)
     st.text(plain(f"{figures.change(row.ratio)}  {row.task} · {metric}  {verdict}"))
     since = ctx.say("nightly.since", {"night": row.since}) if row.since else ""
     judged = night_text.judged_by(row, ctx.lang)
@@ -84,7 +84,7 @@ def _table(ctx: Context, night: Night) -> None:
 def _cells(ctx: Context, row: Row) -> dict[str, str]:
     return {
         "task": row.task, "metric": figures.metric(ctx.lang, row.metric),
-        "verdict": ctx.say(f"nightly.verdict_{row.verdict}"), "change": _arrow(figures.change(row.ratio)),
+        "verdict": night_text.tagged(row, ctx.lang), "change": _arrow(figures.change(row.ratio)),
         "interval": _arrow(figures.interval(row)), "tonight": figures.number(row.value, row.unit),
         "before": figures.number(row.level, row.unit), "since": row.since or "",
         "by": night_text.judged_by(row, ctx.lang),

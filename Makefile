@@ -92,7 +92,7 @@ power: .venv/.test  ## false alarms and power of the gate beside its rivals', in
 nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly: was everything found, and nothing else
 	$(BIN)/python -m tests.nights
 
-mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice: an hour (MUTATION_ARGS=--whole ...)
+mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice, half an hour; MUTATION_ARGS=--whole: the whole suite too
 	$(BIN)/python -m tests.mutations $(MUTATION_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutations.change import Mutation
 
 #: They read the sources, and so may notice a defect in what they never run.
-READ_SOURCES = ("tests/test_walls.py", "tests/test_said.py")
+READ_SOURCES = frozenset({"tests/test_walls.py", "tests/test_said.py"})
 
 _PROBE = '''
 def _reached_(number, known=set()):
@@ -38,10 +38,21 @@ def _reached_(number, known=set()):
 
 @dataclass(frozen=True)
 class Reach:
-    """The tests that run the function of each defect, and how long each file of tests takes."""
+    """The tests that run the function of each defect, and how long each test takes."""
 
     tests: tuple[frozenset[str], ...]  # of each defect: `file::test`, or `file` where a fixture ran it
     seconds: dict[str, float]  # of each test function
+    failed: frozenset[str]  # they fail without a defect, and so notice none
+
+    def of(self, number: int) -> list[str]:
+        """The tests that may notice a defect, the shortest first."""
+        found = self.tests[number] | READ_SOURCES
+        files = {name for name in found if "::" not in name}
+        tests = [
+            test for test in self.seconds
+            if (test in found or test.split("::")[0] in files) and test not in self.failed
+        ]  # fmt: skip
+        return sorted(tests, key=lambda test: self.seconds[test])
 
 
 def probed(copy: Path, found: Iterable[Mutation], written: Path) -> None:
@@ -68,11 +79,11 @@ def _holds(function: ast.FunctionDef, line: int) -> bool:
     return first <= line <= (function.end_lineno or line)
 
 
-def reach(copy: Path, count: int, written: Path, jobs: str) -> Reach:
-    """Runs the whole suite on the probed copy; its failures do not matter."""
+def reach(copy: Path, count: int, written: Path, jobs: str, tests: Sequence[str]) -> Reach:
+    """Runs the tests on the probed copy."""
     report = written / "junit.xml"
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", jobs, "-p", "no:cacheprovider", f"--junitxml={report}"],
+        [sys.executable, "-m", "pytest", "-q", "-n", jobs, "-p", "no:cacheprovider", f"--junitxml={report}", *tests],
         cwd=copy, env={**os.environ, "PYTHONPATH": str(copy / "build" / "tree")}, capture_output=True,
     )  # fmt: skip
     return read(count, written)
@@ -81,15 +92,19 @@ def reach(copy: Path, count: int, written: Path, jobs: str) -> Reach:
 def read(count: int, written: Path) -> Reach:
     """What the probes wrote."""
     seconds: Counter[str] = Counter()
+    failed = set()
     for case in ElementTree.parse(written / "junit.xml").iter("testcase"):
         file = case.get("classname", "").replace(".", "/") + ".py"
-        seconds[f"{file}::{case.get('name', '').split('[')[0]}"] += float(case.get("time", 0))
+        test = f"{file}::{case.get('name', '').split('[')[0]}"
+        seconds[test] += float(case.get("time", 0))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(test)
     tests = []
     for number in range(count):
         place = written / str(number)
         lines = place.read_text("utf-8").splitlines() if place.exists() else []
         tests.append(frozenset(_selected(line) for line in lines if line.startswith("tests/")))
-    return Reach(tuple(tests), dict(seconds))
+    return Reach(tuple(tests), dict(seconds), frozenset(failed))
 
 
 def _selected(line: str) -> str:

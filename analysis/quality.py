@@ -15,13 +15,211 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from npulens.analysis.capability import BY_NAME, Has, capabilities, on_npu
 from npulens.analysis.collect import Recipe, recipe
 from npulens.analysis.finding import Finding
+from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
-from npulens.analysis.trust import Doubt, doubts, trust
+from npulens.analysis.say import duration, share
+from npulens.ingest.messages import render, restored
+
+# How far a capture can be trusted: which shares of it are there, and what may mislead.
+#
+# A part is a share of something that ought to be whole; a doubt is a sentence. Both are facts of the
+# capture, not of the job: a late rank is a finding, a rank that was not captured is a doubt.
+Overlap = tuple[str, str]
+#: name, what it is, points, share
+Share = tuple[str, Overlap, int, float]
+
+_LAUNCHED = "('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
+#: A first step this many times the median of the others is taken for a warm-up.
+WARM_UP = 1.5
+#: An offset between ranks that is known to less than this share of the step can order their waits.
+CLOCK_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something that may mislead."""
+
+    name: str
+    text: Overlap
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The counts that both the shares and the doubts are made of."""
+
+    events: int
+    dropped: int
+    partial: tuple[tuple[int, str | None], ...]  # ranks whose files are incomplete, and why
+    tasks: int  # device tasks that a host call must have launched
+    linked: int
+    launches: int
+    negative: int  # launches that seem to arrive before they were made
+    earliest_ns: int  # the most negative of their latencies
+    collectives: bool
+
+
+def facts(run: Run) -> Facts:
+    """One pass over each table."""
+    one = run.con.execute
+    ((events, dropped),) = one("SELECT coalesce(sum(events), 0), coalesce(sum(dropped), 0) FROM rank").fetchall()
+    told = one("SELECT rank, reason, said FROM rank WHERE status <> 'complete' ORDER BY rank").fetchall()
+    partial = [(rank, restored(reason, said)) for rank, reason, said in told]
+    ((tasks, linked),) = one(
+        "SELECT count(*), coalesce(sum((s.span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd'))::BIGINT), "
+        f"0) FROM span s WHERE kind IN {_LAUNCHED}"
+    ).fetchall()
+    ((launches, negative, earliest),) = one(
+        "SELECT count(*), coalesce(sum((latency_ns < 0)::BIGINT), 0), coalesce(min(latency_ns), 0) FROM link "
+        "WHERE route NOT IN ('fwdbwd', 'task_queue')"
+    ).fetchall()
+    collectives = bool(one("SELECT 1 FROM span WHERE kind = 'comm_op' LIMIT 1").fetchall())
+    return Facts(
+        int(events), int(dropped), tuple(partial), tasks, int(linked), launches, int(negative), int(earliest),
+        collectives,
+    )  # fmt: skip
+
+
+def trust(run: Run) -> tuple[Share, ...]:
+    """The thirty points: name, what it is, points, share."""
+    return tuple(_shares(run, run.get(facts)))
+
+
+def _shares(run: Run, found: Facts) -> Iterator[Share]:
+    captured = len(run.ranks)
+    if run.world_size is not None:
+        yield "ranks", ("ranks of the job that were captured", "已采集的 rank"), 8, captured / max(1, run.world_size)
+    elif found.collectives:
+        # Neither all nor none of it is known to be missing.
+        yield "ranks", ("ranks captured; the size of the job is not known", "已采集的 rank（任务规模未知）"), 8, 0.5
+    met = found.events + found.dropped
+    yield "events", ("events kept", "保留的事件"), 5, found.events / met if met else 0.0
+    whole = (captured - len(found.partial)) / max(1, captured)
+    yield "whole", ("ranks whose files are complete", "文件完整的 rank"), 3, whole
+    if found.tasks:
+        text = ("device tasks whose launch is known", "能找到下发点的设备任务")
+        yield "linked", text, 5, found.linked / found.tasks
+    if found.launches:
+        text = ("launches that do not arrive before they were made", "到达时间不早于下发时间的任务")
+        yield "launch_clock", text, 2, 1 - found.negative / found.launches
+    if captured > 1:
+        text = ("ranks whose clocks are aligned to 1 % of the step", "时钟对齐误差在步长 1% 以内的 rank")
+        yield "rank_clocks", text, 2, _aligned(run)
+    most = max([0, *(len(steps) for steps in run.steps.values())])
+    if most:
+        text = ("steps, of the five that a mean needs", "训练步数（平均至少需要 5 步）")
+        yield "step_count", text, 5, min(most, 5) / 5
+
+
+def uncertainties(run: Run) -> dict[int, int | None]:
+    """What is known of each rank's clock against the others, in ns; None is "cannot tell"."""
+    return {rank: run.get(clock).uncertainty_ns(rank) for rank in run.ranks}
+
+
+def _aligned(run: Run) -> float:
+    known = [ns for ns in run.get(uncertainties).values() if ns is not None and ns <= run.step_ns * CLOCK_SHARE]
+    return len(known) / max(1, len(run.ranks))
+
+
+def doubts(run: Run) -> tuple[Doubt, ...]:
+    """What may mislead, the worst first."""
+    found = run.get(facts)
+    return tuple([*_files(found), *_launches(found), *_clocks(run), *_steps(run), *_profiler(run)])
+
+
+def _files(found: Facts) -> Iterator[Doubt]:
+    for rank, reason in found.partial:
+        yield Doubt(
+            "partial", (f"rank {rank} is incomplete: {reason}", f"rank {rank} 的数据不完整：{render(reason, 'zh')}")
+        )
+    if found.dropped:
+        dropped = f"{found.dropped:,} of {found.events + found.dropped:,}"
+        yield Doubt("dropped", (
+            f"{dropped} events were not kept, so time shown as idle may be work that is missing",
+            f"有事件未保留（{dropped}），显示为空闲的时间可能是缺失的工作",
+        ))  # fmt: skip
+
+
+def _launches(found: Facts) -> Iterator[Doubt]:
+    if found.tasks and found.linked < found.tasks:
+        lost, lost_share = f"{found.tasks - found.linked:,} of {found.tasks:,}", 1 - found.linked / found.tasks
+        yield Doubt("links", (
+            f"{lost} device tasks ({share(lost_share)}) have no known launch: "
+            "why the device waited before them cannot be told",
+            f"{lost} 个设备任务（{share(lost_share)}）找不到下发点，无法说明设备为何在其之前等待",
+        ))  # fmt: skip
+    if found.negative:
+        by = duration(-found.earliest_ns)
+        yield Doubt("negative_latency", (
+            f"{found.negative:,} of {found.launches:,} tasks seem to start before they were launched, by up to {by}: "
+            "the clocks of host and device differ by at least that much, and launch latencies are that uncertain",
+            f"{found.launches:,} 个任务中有 {found.negative:,} 个看起来早于下发就开始，最多早 {by}："
+            "主机与设备时钟至少相差这么多，下发时延的误差与此相当",
+        ))  # fmt: skip
+
+
+def _clocks(run: Run) -> Iterator[Doubt]:
+    if len(run.ranks) < 2:
+        return
+    known = run.get(uncertainties)
+    unknown = [rank for rank, ns in known.items() if ns is None]
+    if unknown:
+        listed = ", ".join(map(str, unknown[:8])) + (", ..." if len(unknown) > 8 else "")
+        yield Doubt("clock", (
+            f"the clock of rank {listed} could not be aligned with the others: who came late cannot be told by time",
+            f"rank {listed} 的时钟无法与其他 rank 对齐，不能按时间判断谁迟到",
+        ))  # fmt: skip
+    worst = max([0, *(ns for ns in known.values() if ns is not None)])
+    if worst > run.step_ns * CLOCK_SHARE:
+        yield Doubt("clock", (
+            f"the clocks of the ranks are aligned to {duration(worst)} only: smaller differences between ranks mean "
+            "nothing",
+            f"各 rank 的时钟只能对齐到 {duration(worst)}，更小的差异没有意义",
+        ))  # fmt: skip
+
+
+def _steps(run: Run) -> Iterator[Doubt]:
+    if not any(run.steps.values()):
+        yield Doubt("no_steps", (
+            "no steps were marked: the whole capture counts as one step",
+            "没有 step 标记：整个采集按一步计算",
+        ))  # fmt: skip
+    slow = []
+    for rank, steps in run.steps.items():
+        if len(steps) >= 3 and steps[0].dur_ns > WARM_UP * median(step.dur_ns for step in steps[1:]):
+            slow.append(rank)
+    if slow:
+        first = run.steps[slow[0]]
+        ratio = first[0].dur_ns / max(1, median(step.dur_ns for step in first[1:]))
+        yield Doubt("warm_up", (
+            f"the first step takes {ratio:.1f} times as long as the others: if it is a warm-up, what it shows is not "
+            "what the job usually does",
+            f"第一步耗时是其他步的 {ratio:.1f} 倍：如果它是预热，就不代表任务的平常状态",
+        ))  # fmt: skip
+
+
+def _profiler(run: Run) -> Iterator[Doubt]:
+    """Settings that make the host slower than it is without them."""
+    rows: list[Any] = run.con.execute("SELECT settings FROM rank WHERE settings IS NOT NULL LIMIT 1").fetchall()
+    try:
+        settings = json.loads(rows[0][0]) if rows else {}
+    except ValueError:
+        settings = {}
+    common = settings.get("common_config", settings) if isinstance(settings, dict) else {}
+    on = [name for name in ("with_stack", "profile_memory", "with_modules", "with_flops")
+          if isinstance(common, dict) and common.get(name)]  # fmt: skip
+    if on:
+        listed = ", ".join(on)
+        yield Doubt("overhead", (
+            f"{listed} slowed the host while profiling: host time without the profiler is somewhat less",
+            f"采集时开启了 {listed}，会拖慢主机；不采集时主机耗时会少一些",
+        ))  # fmt: skip
+
 
 Pair = tuple[str, str]
 

@@ -20,8 +20,7 @@ import duckdb
 import numpy as np
 
 from npulens.analysis.intervals import EMPTY, Intervals
-from npulens.analysis.profiler_split import Profiler, profiler_split
-from npulens.analysis.profiler_sums import profiler_sums
+from npulens.analysis.profiler_split import Profiler, Splits, profiler_split
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING = ("kernel", "memset")
@@ -162,3 +161,19 @@ def rows(
             rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown,
             gaps, residual, None,
         )
+
+
+# The profiler's split as its file says it, for ranks whose device work is not here (a cluster analysis).
+_ALONE = """
+SELECT p.rank, p.step, p.computing_ns, p.communication_ns, p.communication_not_overlapped_ns, p.overlapped_ns,
+    p.free_ns, p.stage_ns, p.bubble_ns, p.preparing_ns
+FROM profiler_step p JOIN device_time d ON d.rank = p.rank AND d.step IS NULL AND d.computing_ns IS NULL
+WHERE p.computing_ns IS NOT NULL AND p.communication_ns IS NOT NULL
+    AND p.communication_not_overlapped_ns IS NOT NULL AND p.overlapped_ns IS NOT NULL AND p.free_ns IS NOT NULL
+ORDER BY p.rank, p.step
+"""
+
+
+def profiler_sums(con: duckdb.DuckDBPyConnection) -> Splits:
+    """Per rank and step; steps of which the file leaves out a part have none."""
+    return {(row[0], row[1]): Profiler(*(*row[2:], None, None)) for row in con.execute(_ALONE).fetchall()}

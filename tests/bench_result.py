@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from npulens.collectors.backends.probe import Capability, Choice
-from npulens.collectors.bench import figures
+from npulens.collectors.bench import times as figures
 from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.harness import batch_curve
 from npulens.collectors.harness.batch_curve import Point

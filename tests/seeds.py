@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from npulens.collectors.bench.figures import REACH
+from npulens.collectors.bench.times import REACH
 from npulens.collectors.harness.quantiles import needed
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/seeds.md"

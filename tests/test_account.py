@@ -78,7 +78,7 @@ def test_an_unknown_run_has_no_account(tmp_path: Path) -> None:
 
 def panel() -> None:
     from npulens.app import context
-    from npulens.app.pages.runs import read
+    from npulens.app.pages.runs import edit as read
 
     ctx = context.current()
     read.show(ctx, ctx.runs[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npulens.analysis.because import said_once, umbrella
+from npulens.analysis.engine import said_once, umbrella
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 
 

@@ -16,8 +16,8 @@ import bench_result
 
 from npulens import ingest
 from npulens.analysis.look import bench as look
+from npulens.app.commands import bench as bench_file
 from npulens.app.pages.bench import sentences
-from npulens.app.report import bench_file
 from npulens.collectors.bench.result import Reason
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import render

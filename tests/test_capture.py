@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from npulens.ingest.loading import capture, lookalike
+from npulens.ingest.loading import capture
+from npulens.ingest.loading import refuse as lookalike
 from tests.test_store import kineto
 
 

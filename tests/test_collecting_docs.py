@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from npulens.app.commands import collect
-from npulens.app.pages.learn.collect import _WAYS
+from npulens.app.pages.learn.page import _WAYS
 from npulens.collectors.__main__ import _parser
 
 ROOT = Path(__file__).resolve().parent.parent

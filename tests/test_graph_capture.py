@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npulens import ingest
-from npulens.analysis.idle.graph_capture import Capture, captures
+from npulens.analysis.idle.first_use import Capture, captures
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 from npulens.analysis.views import install

@@ -10,7 +10,7 @@ from math import comb
 
 import pytest
 
-from npulens.collectors.bench.figures import outliers
+from npulens.collectors.bench.times import outliers
 from npulens.collectors.harness.quantiles import bounds, needed, quantiles, rank
 from npulens.collectors.harness.steady import steadiness
 from npulens.collectors.harness.versus import judge, order, signed_rank, student, versus

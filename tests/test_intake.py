@@ -18,7 +18,8 @@ from streamlit.testing.v1 import AppTest
 from test_upload import call
 
 from npulens.app.context import Context
-from npulens.app.intake import drop_folders, invitations, load_queue, load_results, signed_tokens
+from npulens.app.intake import drop_folders, invitations, load_queue, signed_tokens
+from npulens.app.intake import drop_zone as load_results
 from npulens.app.intake.load_queue import Outcome
 from npulens.app.intake.signed_tokens import Refused
 from npulens.app.text import i18n

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npulens.analysis.device.fusions import chains, operations, rules, traffic
+from npulens.analysis.detectors.unfused import chains, operations, rules, traffic
 from npulens.analysis.device.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, pace, usual
 from npulens.analysis.device.tail import Bounds, tail
 from npulens.analysis.device.tensors import dtype, tensors

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from npulens import ingest
+from npulens.analysis.detectors.late_rank import orders
 from npulens.analysis.engine import check
 from npulens.analysis.finding import Change
 from npulens.analysis.intervals import Intervals, Ints
-from npulens.analysis.ranks.arrival_order import orders
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives, from_the_end
 from npulens.analysis.ranks.lateness import late_peers, waited_less

@@ -55,7 +55,7 @@ def test_a_watched_folder_brings_what_is_new_and_names_what_is_broken(
 
 
 def test_a_change_says_what_it_is_made_of_to_the_nanosecond(tmp_path: Path, captures: tuple[bytes, bytes]) -> None:
-    from npulens.app.nightly import parts
+    from npulens.app.nightly import work as parts
     from npulens.app.nightly.night import Row
 
     lab = Lab(tmp_path, WATCH)

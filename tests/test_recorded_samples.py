@@ -18,7 +18,7 @@ from npulens import ingest
 from npulens.analysis.look import learned
 from npulens.app import run_check
 from npulens.app.text import wording
-from npulens.collectors import recorded_samples
+from npulens.collectors import samples as recorded_samples
 from npulens.collectors.workloads.workload import workload
 from npulens.ingest.store import runs as stores
 

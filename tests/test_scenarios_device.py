@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from npulens import ingest
+from npulens.collectors.planting.__main__ import replicate
 from npulens.collectors.planting.plant import Case, Options, plan, write
-from npulens.collectors.planting.replicate import replicate
 from npulens.collectors.scenarios.unfused import FAMILIES, WRITTEN_OUT
 from npulens.collectors.simulator.job import Job, Kernel, Span
 from npulens.collectors.simulator.simulate import simulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npulens.ingest.loading.sessions import Member, sessions
+from npulens.ingest.loading.worker import Member, sessions
 
 S = 10**9
 

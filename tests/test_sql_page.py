@@ -17,8 +17,8 @@ from test_pages_data import MARKED, opened, texts
 from npulens import ingest
 from npulens.analysis.look.asked import EXAMPLES, limited, moment
 from npulens.analysis.views import install
-from npulens.app.pages.sql import answer as sql_answer
 from npulens.app.pages.sql import ask_process
+from npulens.app.pages.sql import page as sql_answer
 from npulens.app.pages.sql.ask_process import Answered, Refused
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.query import MAX_ROWS

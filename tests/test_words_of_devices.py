@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from npulens import ingest
+from npulens.analysis.detectors.unfused import rules
 from npulens.analysis.device.family import family
-from npulens.analysis.device.fusions import rules
 from npulens.analysis.discovery import detectors
 from npulens.analysis.engine import check
 from npulens.analysis.finding import Words

@@ -19,9 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change
-from npulens.analysis.intervals import Ints
-from npulens.analysis.replay.draft import MIRROR, PEER
-from npulens.analysis.replay.edit import Edit
+from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.replay.draft import (  # fmt: skip
+    BUSY,
+    COMM,
+    COPY,
+    EVENT,
+    GAP,
+    HOST,
+    KERNEL,
+    LAUNCH,
+    MIRROR,
+    OWN,
+    PEER,
+    QUEUE,
+    SYNC,
+)
 from npulens.analysis.replay.graph import Graph, graph
 from npulens.analysis.run import Run
 
@@ -146,3 +159,265 @@ def _lengths(run: Run) -> _Lengths:
         "ORDER BY span_id"
     )
     return _Lengths(*(np.asarray(rows[name]).astype(np.int64) for name in ("span_id", "rank", "dur_ns")))
+
+
+# A change as edits of a graph's lags and rests.
+_EDGES = """
+WITH queue AS (
+    SELECT DISTINCT coalesce(t.tid, 'track ' || t.track) AS tid FROM span s JOIN track t USING (track)
+    WHERE s.rank = $rank AND s.kind = 'dequeue'
+)
+SELECT s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", coalesce(t.tid, 'track ' || t.track) IN (FROM queue) AS queued
+FROM span s JOIN track t USING (track)
+WHERE s.rank = $rank AND t.kind = 'host_thread' AND s.dur_ns > 0
+    AND (s.ts_ns IN (SELECT unnest($starts)) OR s.ts_ns + s.dur_ns IN (SELECT unnest($ends)))
+"""
+
+
+def of_script(run: Run, rank: int, windows: Intervals, queue: Intervals, backlog: Intervals) -> Intervals:
+    """The windows less those that are the queue's alone. `queue`: when it worked, `backlog`: when all waited for it."""
+    asked = np.flatnonzero(queue.within(windows.starts, windows.ends) == windows.ends - windows.starts)
+    if not len(queue.starts) or not len(asked):
+        return windows
+    votes = _votes(run, rank, windows.starts[asked], windows.ends[asked])
+
+    def those(of: Ints) -> Intervals:
+        return Intervals(windows.starts[of], windows.ends[of])
+
+    return windows - those(asked[votes > 0]) - (those(asked[votes == 0]) & backlog)
+
+
+def _votes(run: Run, rank: int, starts: Ints, ends: Ints) -> Ints:
+    """How many edges of spans say that each window is the queue's, less those that say it is not."""
+    rows = run.con.execute(_EDGES, {"rank": rank, "starts": starts.tolist(), "ends": ends.tolist()}).fetchnumpy()
+    ts, end = (np.ma.getdata(rows[name]).astype(np.int64) for name in ("ts", "end"))
+    vote = np.where(np.ma.getdata(rows["queued"]).astype(np.bool_), 1, -1)
+    votes = np.zeros(len(starts), np.int64)
+    for edges, moments in ((ts, starts), (end, ends)):
+        for says in (1, -1):
+            votes += says * np.isin(moments, edges[vote == says])
+    return votes
+
+
+#: What a call costs that has nothing to wait for: what the fastest ones take.
+CALL_NS = 1_000
+
+
+class Edit:
+    """Lags and rests while they are changed; the graph itself stays."""
+
+    NEVER = -(2**60)  # lag of an edge that holds nothing up
+
+    def __init__(self, run: Run, found: Graph) -> None:
+        self.run, self.graph = run, found
+        self.lag = found.settled.lag.copy()
+        self.rest = found.settled.rest.copy()
+        self.changed = False
+
+    def apply(self, change: Change) -> set[int]:
+        """Makes every edit of a change; returns the ranks it touches."""
+        touched = {rank for rank, windows in change.host.items() if self._host(rank, windows)}
+        touched |= self._tasks(change.tasks, change.task_ns)
+        touched |= self._delays(change.delays, change.delay_ns)
+        touched |= self._syncs(change.syncs)
+        touched |= {rank for rank, lost in change.cut.items() if self._cut(rank, lost)}
+        self._peers(change.peers, change.peer_ns)
+        return touched
+
+    def target(self, edges: Ints) -> Ints:
+        """The nodes that edges lead to."""
+        return np.searchsorted(self.graph.settled.first, edges, "right") - 1
+
+    def in_edges(self, nodes: Ints) -> Ints:
+        """How many edges lead to each node."""
+        return np.diff(self.graph.settled.first)[nodes]
+
+    def edges_to(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """The edges that lead to some nodes, and which of the nodes each leads to."""
+        first = self.graph.settled.first
+        count = first[nodes + 1] - first[nodes]
+        which = np.repeat(np.arange(len(nodes)), count)
+        start = np.cumsum(count) - count
+        return np.arange(int(count.sum())) - start[which] + first[nodes][which], which
+
+    def _shorten(self, edges: Ints, ns: Ints | int) -> None:
+        self.lag[edges] = np.maximum(self.lag[edges] - ns, np.minimum(self.lag[edges], 0))
+        self.changed |= bool(len(edges))
+
+    def _ease(self, nodes: Ints, ns: Ints) -> Ints:
+        """Takes time from what nothing explains; returns what is left to take elsewhere."""
+        taken = np.minimum(self.rest[nodes], ns)
+        self.rest[nodes] -= taken
+        self.changed |= bool(taken.any())
+        return ns - taken
+
+    def _host(self, rank: int, windows: Intervals) -> bool:
+        """Host time that would not be spent; where launches are unknown, gaps that would close by as much."""
+        window = self.run.window(rank) if rank in self.run.ranks else None
+        if window is None:
+            return False
+        windows = windows & Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
+        edges, begin, end = self.run.get(host_edges)[rank]
+        if not len(windows.starts) or not len(edges):
+            return False
+        near = (end > windows.starts[0]) & (begin < windows.ends[-1])
+        edges, begin, end = edges[near], begin[near], end[near]
+        nodes = self.target(edges)
+        rest, lag = self.graph.settled.rest[nodes], self.graph.settled.lag[edges]
+        script = of_script(self.run, rank, windows, self.graph.queued[rank], self.graph.backlog[rank])
+        spent = np.where(
+            self.graph.settled.kind[edges] == BUSY, windows.within(begin, begin + lag),
+            script.within(begin, begin + lag),
+        )  # fmt: skip
+        unexplained = windows.within(end - rest, end)
+        spent[self.graph.settled.kind[edges] == QUEUE] = 0  # nobody works between two things in a queue
+        hit = spent > 0
+        self._shorten(edges[hit], spent[hit])
+        left = np.flatnonzero(unexplained > 0)
+        one = left[np.unique(nodes[left], return_index=True)[1]]
+        self._ease(nodes[one], unexplained[one])
+        return bool(hit.any() or len(one))
+
+    def _cut(self, rank: int, lost: Intervals) -> bool:
+        """A piece of a rank's film is cut out: what its host and its device did then takes so much less."""
+        if rank not in self.graph.ranks or not len(lost.starts):
+            return False
+        settled, index = self.graph.settled, self.graph.ranks.index(rank)
+        lost = Intervals(lost.starts + self.graph.offsets[index], lost.ends + self.graph.offsets[index])
+        began = np.full(len(settled.time), int(min(lost.starts[0], settled.time[0])))
+        after = settled.time - lost.within(began, settled.time)
+        reached = settled.time - settled.rest
+        before = reached - lost.within(np.minimum(began, reached), reached)
+        mine = settled.rank == index
+        target = np.repeat(np.arange(len(mine)), np.diff(settled.first))
+        edges = np.flatnonzero(mine[target] & mine[settled.source])
+        self.lag[edges] = np.minimum(self.lag[edges], before[target[edges]] - after[settled.source[edges]])
+        has = np.flatnonzero(mine & (np.diff(settled.first) > 0))
+        self.rest[has] = np.minimum(self.rest[has], (after - before)[has])
+        self.changed = True
+        return True
+
+    def _nodes_of(self, spans: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Places of spans among the device tasks, and which of them are any."""
+        known = self.graph.task_span
+        if not len(known):
+            return np.zeros(len(spans), np.int64), np.zeros(len(spans), np.bool_)
+        at = np.minimum(np.searchsorted(known, spans), len(known) - 1)
+        return at, known[at] == spans
+
+    def _ranks_of(self, nodes: Ints) -> set[int]:
+        return {self.graph.ranks[index] for index in np.unique(self.graph.settled.rank[nodes]) if index >= 0}
+
+    def _tasks(self, spans: Ints, ns: Ints) -> set[int]:
+        at, known = self._nodes_of(spans)
+        at, ns = at[known], ns[known]
+        touched = self._ranks_of(self.graph.task_end[at])
+        at, ns = self._together(at, ns)
+        edges, which = self.edges_to(self.graph.task_end[at])
+        of = np.isin(self.graph.settled.kind[edges], (KERNEL, COPY, COMM))
+        self._shorten(edges[of], ns[which[of]])
+        return touched
+
+    def _together(self, at: Ints, ns: Ints) -> tuple[Ints, Ints]:
+        """A collective is shorter on all of its members or on none."""
+        instance = self.graph.task_instance
+        more = np.zeros(len(instance), np.int64)
+        np.maximum.at(more, at, ns)
+        shared = at[instance[at] >= 0]
+        if len(shared):
+            best = np.zeros(int(instance.max()) + 1, np.int64)
+            np.maximum.at(best, instance[shared], more[shared])
+            of = np.flatnonzero(instance >= 0)
+            more[of] = np.maximum(more[of], best[instance[of]])
+        changed = np.flatnonzero(more > 0)
+        return changed, more[changed]
+
+    def _delays(self, spans: Ints, ns: Ints) -> set[int]:
+        at, known = self._nodes_of(spans)
+        nodes, ns = self.graph.task_start[at[known]], ns[known]
+        nodes, first = np.unique(nodes, return_index=True)
+        left = self._ease(nodes, ns[first])
+        edges, which = self.edges_to(nodes)
+        of = np.isin(self.graph.settled.kind[edges], (LAUNCH, GAP, EVENT, HOST))
+        self._shorten(edges[of], left[which[of]])
+        return self._ranks_of(nodes)
+
+    def _syncs(self, spans: Ints) -> set[int]:
+        """Calls that would not wait: neither for the device nor for the queue in front of it."""
+        found = self.graph
+        hit = np.isin(found.sync_span, spans)
+        times = found.settled.time
+        for rank, begin, end in self._elsewhere(spans[~np.isin(spans, found.sync_span)]):
+            index = found.ranks.index(rank)
+            low, high = begin + found.offsets[index], end + found.offsets[index]
+            hit |= (found.sync_rank == index) & (times[found.sync_start] >= low) & (times[found.sync_end] <= high)
+        # A window's begin stands still: what was waited for before it is nobody's saving.
+        if hit.any():
+            hit &= times[found.sync_start] >= times[found.begin[found.sync_rank]]
+        if not hit.any():
+            return set()
+        for nodes, kind in ((found.sync_end[hit], SYNC), (found.sync_start[hit], QUEUE)):
+            edges, _ = self.edges_to(nodes)
+            self.lag[edges[found.settled.kind[edges] == kind]] = self.NEVER
+        edges, _ = self.edges_to(found.sync_end[hit])
+        own = edges[found.settled.kind[edges] == OWN]
+        self.lag[own] = np.minimum(self.lag[own], CALL_NS)
+        self.rest[found.sync_end[hit]] = 0
+        self.changed = True
+        return {found.ranks[index] for index in np.unique(found.sync_rank[hit])}
+
+    def _elsewhere(self, spans: Ints) -> list[tuple[int, int, int]]:
+        """Spans that are no waiting calls themselves: operators and functions around them."""
+        if not len(spans):
+            return []
+        return self.run.con.execute(
+            "SELECT rank, ts_ns, ts_ns + dur_ns FROM span WHERE span_id IN (SELECT unnest(?))", [spans.tolist()]
+        ).fetchall()  # fmt: skip
+
+    def _peers(self, spans: Ints, ns: Ints) -> None:
+        """The last to come would come earlier: the uncaptured peer where it was last, else the latest member."""
+        at, known = self._nodes_of(spans)
+        at, ns = self._together(at[known], ns[known])
+        settled = self.graph.settled
+        edges, which = self.edges_to(self.graph.task_end[at])
+        peer = settled.rank[settled.source[edges]] == -1
+        edges, which = edges[peer & (settled.kind[edges] == COMM)], which[peer & (settled.kind[edges] == COMM)]
+        into, of = self.edges_to(settled.source[edges].astype(np.int64))
+        ours = np.isin(settled.kind[into], (PEER, MIRROR))
+        virtual = np.unique(which[of[ours]])
+        self.lag[into[ours]] -= ns[which[of[ours]]]
+        slack = settled.time[self.target(into)] - settled.time[settled.source[into]] - settled.lag[into]
+        last = ~ours & (slack == 0) & ~np.isin(which[of], virtual)
+        self._earlier(into[last], ns[which[of[last]]])
+        self.changed |= bool(len(into))
+
+    def _earlier(self, edges: Ints, ns: Ints) -> None:
+        """The latest members of collectives come earlier: into the meeting, and for their own end."""
+        edges, first = np.unique(edges, return_index=True)
+        ns = ns[first]
+        self.lag[edges] -= ns
+        sources = self.graph.settled.source[edges]
+        order = np.argsort(sources, kind="stable")
+        own, which = self.edges_to(self.graph.task_end)
+        direct = (self.graph.settled.kind[own] == COMM) & np.isin(self.graph.settled.source[own], sources)
+        own = own[direct]
+        self.lag[own] -= ns[order][np.searchsorted(sources[order], self.graph.settled.source[own])]
+
+
+def host_edges(run: Run) -> dict[int, tuple[Ints, Ints, Ints]]:
+    """Per rank the edges that host time is spent on, with their begin and end on the rank's own clock."""
+    found = run.get(graph)
+    settled = found.settled
+    kind = settled.kind
+    target = np.repeat(np.arange(len(settled.rest)), np.diff(settled.first))
+    linked = np.append(found.is_linked, False)[settled.rank[target]]
+    edges = np.flatnonzero(np.where(linked, np.isin(kind, (HOST, BUSY, OWN, QUEUE)), kind == GAP))
+    index = settled.rank[target[edges]]
+    edges = edges[np.argsort(index, kind="stable")]
+    bounds = np.searchsorted(np.sort(index, kind="stable"), np.arange(len(found.ranks) + 1))
+    rows = {}
+    for number, rank in enumerate(found.ranks):
+        mine = edges[bounds[number] : bounds[number + 1]]
+        shift = found.offsets[number]
+        rows[rank] = (mine, settled.time[settled.source[mine]] - shift, settled.time[target[mine]] - shift)
+    return rows

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from npulens import ingest
+from npulens.analysis.look import bench as look
 from npulens.app.commands import load
 from npulens.app.console import json_option, print_json, store_option
-from npulens.app.report import bench_file
 from npulens.app.run_collectors import ask
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
+from npulens.ingest.store import runs as stores
 
 _VALUES = ("shape", "backend", "seed", "pairs", "time_budget", "in_flight", "slo_ms", "concurrency")
 _SWITCHES = ("cold", "throughput", "batch_curve", "sweep", "quick")
@@ -66,7 +71,7 @@ def command(
     all samples, with their intervals. Variants are compared in interleaved pairs, beside a control of
     the baseline against itself. An interrupt keeps what was measured until then.
     """
-    files = [path for path in outputs if path.suffix.lower() in bench_file.WRITERS]
+    files = [path for path in outputs if path.suffix.lower() in WRITERS]
     places = [path for path in outputs if path not in files]
     if len(places) > 1:
         raise click.UsageError(f"one directory, not {len(places)}: {', '.join(map(str, places))}")
@@ -84,7 +89,7 @@ def command(
     if files and run_id is None:
         raise IngestError("failed", Message("result_could_not_be_loaded"))
     for path in files:
-        bench_file.write(store, str(run_id), path)
+        write_bench_file(store, str(run_id), path)
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:
@@ -111,3 +116,59 @@ def _where(answer: dict[str, Any], home: Path, files: list[Path], report: ingest
         click.echo(str(path))
     if report is not None:
         load.show(report)
+
+
+# A loaded benchmark as a file: JSON, CSV or HTML, as its name says.
+WRITERS = (".json", ".csv", ".html", ".htm")
+
+
+def write_bench_file(store: Path, run_id: str, target: Path) -> None:
+    """The benchmark of a run, written to ``target``."""
+    con = stores.open_run(store, run_id)
+    with con:
+        found = look.bench(con)
+        if found is None:
+            raise IngestError("not_bench", Message("run_is_a_trace", {"run": run_id}))
+        suffix = target.suffix.lower()
+        if suffix == ".json":
+            text = json.dumps({"about": found.about, "device": found.device, "versions": found.versions,
+                               "figures": found.figures}, ensure_ascii=False, indent=1)  # fmt: skip
+        elif suffix == ".csv":
+            text = as_csv(found)
+        else:
+            text = import_module("npulens.app.report.bench_as_html").write(found, con)
+    try:
+        target.write_text(text, "utf-8")
+    except OSError as error:
+        raise IngestError(
+            "report", Message("cannot_write_the_report", {"error": error.strerror}), str(target)
+        ) from error
+
+
+def as_csv(found: look.Bench) -> str:
+    """One row a number, so that any program can read it: part, case, name, value."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("part", "variant", "dtype", "shape", "of", "name", "value"))
+    for figure in found.figures:
+        of = " ".join(str(figure[key]) for key in ("cache", "clock", "base", "kind", "workers") if key in figure)
+        for name, value in _numbers(figure):
+            writer.writerow((figure["part"], figure["variant"], figure["dtype"], figure["shape"], of, name, value))
+    return out.getvalue()
+
+
+def _numbers(figure: look.Figure, before: str = "") -> list[tuple[str, object]]:
+    """Every number and verdict of a figure under a name of its own."""
+    rows: list[tuple[str, object]] = []
+    for name, value in figure.items():
+        if isinstance(value, dict):
+            rows += _numbers(value, f"{before}{name}.")
+        elif name == "quantiles" and isinstance(value, list):
+            for each in value:
+                rows += [(f"P{100 * each['level']:g}.{end}", each[end]) for end in ("value", "low", "high")]
+        elif name == "points" and isinstance(value, list):
+            for each in value:
+                rows += _numbers(each, f"batch {each['batch']}.")
+        elif isinstance(value, int | float) or name in ("said", "state", "why", "refused", "withheld", "stopped"):
+            rows.append((before + name, "" if value is None else value))
+    return rows

@@ -13,14 +13,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from npulens.app.nightly import judge, knowledge, parts, place, regressions, steps, tonight
+from msgspec.structs import replace
+
+from npulens.analysis.regression.change import Change, Contribution, change
+from npulens.app import run_compare
+from npulens.app.nightly import judge, knowledge, place, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
 from npulens.app.nightly.gathering.gather import Gather
 from npulens.app.nightly.journal import Journal
 from npulens.app.nightly.judge import Court
-from npulens.app.nightly.night import Night, Regression, Row, Said
+from npulens.app.nightly.night import Night, Regression, Row, Said, Share
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
@@ -145,7 +149,7 @@ def _judged(work: Work, numbers: Sequence[tonight.Measured]) -> tuple[Row, ...]:
         tonight.forget(work.store, work.facts)
         if work.history:
             tonight.keep(work.store, list(numbers), work.which.label, work.which.at_ns)
-        return parts.explained(work.store, judge.rows(_court(work), numbers))
+        return explained(work.store, judge.rows(_court(work), numbers))
     except IngestError as error:
         work.full = place.is_full(error)
         work.notices.append(Said("lost_history", {"reason": str(error)}))
@@ -175,3 +179,57 @@ def remember(work: Work, night: Night) -> None:
         folder.remember(work.home, fact.get("read") or {})
     work.facts.add({"what": "end", "clock_ns": time.time_ns(), "outcome": night.outcome})
     shutil.rmtree(work.folder / "steps", ignore_errors=True)
+
+
+# Where a change of the step comes from: the run before it against tonight's, kernel by kernel and gap by gap.
+#: Parts that are kept; the sum of the others is one more.
+_MOST = 12
+_WIDEST = 160  # characters of a part's name
+#: The metric whose change is made of parts.
+_STEP = "step_ns"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two runs, base first."""
+
+    base: str
+    head: str
+
+
+def explained(store: Path, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows that moved, with what their change is made of where there are runs of both sides to look at."""
+    seen: dict[_Pair, Change | None] = {}
+    return tuple(_explained(store, row, seen) for row in rows)
+
+
+def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
+    told = row.verdict in ("regressed", "improved", "machine", "likely") and (row.fresh or row.by == "pairs")
+    if not told or row.metric != _STEP or row.run_id is None or row.base_run is None:
+        return row
+    pair = _Pair(row.base_run, row.run_id)
+    if pair not in seen:
+        seen[pair] = _change(store, pair)
+    found = seen[pair]
+    if found is None:
+        return row
+    moved = [one for one in found.contributions if one.delta_ns]
+    parts = tuple(Share(one.kind, _what(one), one.delta_ns) for one in moved[:_MOST])
+    rest = sum(one.delta_ns for one in moved[_MOST:])
+    return replace(row, parts=parts, rest_ns=rest, residual_ns=found.residual_ns, parts_ns=found.delta_ns)
+
+
+def _what(one: Contribution) -> str:
+    """A kernel by its short name and its shapes; causes and directions stay the words they are."""
+    if one.kind in ("gap", "copy"):
+        return one.what
+    return f"{run_compare.short(one.what)} {one.shapes}".strip()[:_WIDEST]
+
+
+def _change(store: Path, pair: _Pair) -> Change | None:
+    """The change between two runs; None where one is gone or cannot be split."""
+    try:
+        base, head = run_compare.halves(store, (pair.base, pair.head), (None, None), (None, None), False)
+    except IngestError:
+        return None
+    return change(base.runs, head.runs)

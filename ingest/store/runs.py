@@ -4,7 +4,7 @@ STORE/<run_id>/<table>.parquet   immutable once there
 STORE/<run_id>/manifest.json     what `runs` lists, and the files the id was made from
 STORE/.staging/                  loads under way; what a killed load left is collected by the next
 STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
-STORE/.trash/                    deleted runs, until the next collection (ingest/store/trash.py)
+STORE/.trash/                    deleted runs, until the next collection (below)
 STORE/.timeline/                 level-of-detail files (ingest/store/lod.py), built again when missing
 STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); the only thing here that changes
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from typing import Any
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, dumped, loaded
-from npulens.ingest.store import notes, trash
+from npulens.ingest.store import notes
 from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
 from npulens.ingest.store.notes import set_label
 from npulens.ingest.store.place import default_dir
@@ -187,7 +188,7 @@ def collect(store: Path) -> int:
             shutil.rmtree(guard.with_suffix(""), ignore_errors=True)
             guard.unlink()
             removed += 1
-    gone = trash.empty(store, UNDO_S)
+    gone = empty(store, UNDO_S)
     _remove_uploads(store, set(gone))
     notes.forget(store, [name for name in gone if not (store / name).exists()])
     return removed + len(gone)
@@ -217,7 +218,7 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
     target = store / run_id
     if _version(store, run_id) not in (None, schema.version()):
         with suppress(FileNotFoundError):  # somebody else did it
-            trash.discard(store, run_id)
+            discard(store, run_id)
     try:
         os.rename(staged, target)
     except OSError:
@@ -270,7 +271,7 @@ def _version(store: Path, run_id: str) -> int | None:
 def remove(store: Path, run_id: str) -> None:
     """Delete a run; `restore` has it back until the next collection."""
     try:
-        trash.discard(store, run_id)
+        discard(store, run_id)
     except FileNotFoundError as error:  # somebody else was faster
         raise IngestError("unknown_run", Message("run_is_not_in_store", {"run": run_id})) from error
 
@@ -287,7 +288,7 @@ def deleted(store: Path) -> list[Deleted]:
     """What `restore` can bring back, the last deleted first."""
     found = []
     labels = notes.labels(store)
-    for entry in trash.listed(store):
+    for entry in listed(store):
         with suppress(OSError, ValueError, KeyError):  # collected while we look
             row = loaded((entry / "manifest.json").read_text("utf-8"))
             found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
@@ -296,13 +297,79 @@ def deleted(store: Path) -> list[Deleted]:
 
 def restore(store: Path, run_id: str) -> str:
     """Have a deleted run back, by the beginning of its id or its label; its id."""
-    names = [entry.name for entry in trash.listed(store)]
+    names = [entry.name for entry in listed(store)]
     matches = [name for name in names if name.startswith(run_id)] if run_id else []
     matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
     if len(matches) != 1:
         raise IngestError("unknown_run", Message("no_deleted_run_is_called", {"name": f"{run_id!r}"}))
     try:
-        trash.bring_back(store, matches[0])
+        bring_back(store, matches[0])
     except OSError as error:
         raise IngestError("unknown_run", Message("run_was_collected_meanwhile", {"run": matches[0]})) from error
     return matches[0]
+
+
+# Where deleted runs lie until they are collected: whole, or under a name that nobody takes for a run.
+#
+# STORE/.trash/<run_id>          a deleted run, as it was
+# STORE/.trash/.<run_id>.<word>  one that is being removed, or whose remover was killed
+FOLDER = ".trash"  # below the store
+
+
+def discard(store: Path, run_id: str) -> None:
+    """Put a run there; FileNotFoundError if it is not in the store. Its time begins before it lies there."""
+    target = store / FOLDER / run_id
+    with _alone(store):
+        os.utime(store / run_id)
+        _remove(target)  # the same run, deleted before and loaded again
+        os.rename(store / run_id, target)
+
+
+def bring_back(store: Path, run_id: str) -> None:
+    """Take a run out of it. One that was loaded again meanwhile has the same bytes: then this copy goes."""
+    with _alone(store):
+        try:
+            os.rename(store / FOLDER / run_id, store / run_id)
+        except OSError:
+            if not (store / run_id).exists():
+                raise
+            _remove(store / FOLDER / run_id)
+
+
+def listed(store: Path) -> list[Path]:
+    """Deleted runs that can be had back."""
+    trash = store / FOLDER
+    return [entry for entry in trash.iterdir() if not entry.name.startswith(".")] if trash.is_dir() else []
+
+
+def empty(store: Path, after_s: float) -> list[str]:
+    """Remove what has lain there for longer; the ids of the runs."""
+    gone = []
+    with _alone(store):
+        for entry in (store / FOLDER).glob(".*"):  # whoever was removing it is dead
+            shutil.rmtree(entry, ignore_errors=True)
+        for entry in listed(store):
+            if time.time() - entry.stat().st_mtime > after_s:
+                _remove(entry)
+                gone.append(entry.name)
+    return gone
+
+
+@contextmanager
+def _alone(store: Path) -> Iterator[None]:
+    """One process at a time moves runs in and out; a lock on the folder itself dies with its holder."""
+    (store / FOLDER).mkdir(exist_ok=True)
+    handle = os.open(store / FOLDER, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove(entry: Path) -> None:
+    """Remove a run, under another name first: what a kill leaves of it must not be brought back."""
+    aside = entry.with_name(f".{entry.name}.{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):
+        os.rename(entry, aside)
+        shutil.rmtree(aside, ignore_errors=True)

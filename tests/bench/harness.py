@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from npulens.collectors.bench.figures import outliers
+from npulens.collectors.bench.times import outliers
 from npulens.collectors.harness.quantiles import needed, quantiles, rank
 from npulens.collectors.harness.steady import steadiness
 from npulens.collectors.harness.versus import versus

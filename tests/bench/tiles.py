@@ -22,8 +22,8 @@ from pathlib import Path
 from npulens.analysis.timeline import detail, find, summary
 from npulens.analysis.timeline.view import view
 from npulens.app.timeline import opened, wire
+from npulens.app.timeline.answers import as_tile
 from npulens.app.timeline.opened import Opened
-from npulens.app.timeline.parts import as_tile
 from npulens.ingest.store import lod, runs
 from tests.bench.captures import CACHE, ROOT
 

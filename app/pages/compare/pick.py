@@ -11,10 +11,10 @@ import streamlit as st
 from npulens.analysis import split
 from npulens.app import context
 from npulens.app.context import Context
-from npulens.app.pages.compare import narrow as compare_narrow
 from npulens.app.pages.compare.half import Half, Pair, Part
 from npulens.app.panels import run_list
 from npulens.app.text import i18n, wording
+from npulens.app.text.number_lists import NoNumbers, numbers
 from npulens.ingest.store.runs import RunInfo
 
 WAYS = ("runs", "ranks", "steps")
@@ -41,7 +41,7 @@ def _way(ctx: Context) -> str:
     )  # fmt: skip
     way = chosen or usual
     if wanted is not None and way != wanted:
-        for key in ("base", "head", "turns", *compare_narrow.KEYS):
+        for key in ("base", "head", "turns", *KEYS):
             st.query_params.pop(key, None)
     st.query_params["by"] = way
     return way
@@ -79,7 +79,7 @@ def _sides(
 
 def _swap() -> None:
     """What stands in the address changes sides, and the controls begin anew with it."""
-    for base, head in (("base", "head"), *compare_narrow.SIDES):
+    for base, head in (("base", "head"), *SIDES):
         texts = st.query_params.pop(base, None), st.query_params.pop(head, None)
         for key, text in zip((head, base), texts, strict=True):
             if text is not None:
@@ -97,7 +97,7 @@ def _runs(ctx: Context) -> Pair | None:
         ctx, list(by_id), (other, ctx.run.run_id),
         lambda run_id: wording.plain(run_list.name(ctx, by_id[run_id])), "runs",
     )  # fmt: skip
-    narrow = compare_narrow.show(ctx)
+    narrow = show_narrow(ctx)
     if chosen is None or narrow is None:
         return None
     base, head = (
@@ -197,3 +197,48 @@ def _steps_on_both(pair: Pair) -> Pair:
     if not pair.base.empty and not pair.head.empty:
         return pair
     return replace(pair, base=pair.base.entire(), head=pair.head.entire())
+
+
+# Only some ranks or steps of the runs that are compared, written as `npulens compare` takes them.
+Numbers = tuple[int, ...] | None
+#: What of the address changes places when the sides do.
+SIDES = (("base_ranks", "head_ranks"), ("base_steps", "head_steps"))
+KEYS = tuple(key for keys in SIDES for key in keys)
+_MOST = 10_000  # numbers in one list
+_LONGEST = 400  # letters of one
+
+
+def show_narrow(ctx: Context) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]] | None:
+    """Ranks and steps of base and of head, None for all of them; None while one of the lists cannot be read."""
+    with st.expander(ctx.say("compare.narrow"), expanded=any(key in st.query_params for key in KEYS)):
+        st.caption(ctx.say("compare.narrow_help"))
+        places, found, whole = st.columns(2), dict[str, Numbers](), True
+        for keys in SIDES:
+            for place, key in zip(places, keys, strict=True):
+                with place:
+                    numbers = _numbers(ctx, key)
+                if isinstance(numbers, NoNumbers):
+                    whole = False
+                else:
+                    found[key] = numbers
+    if not whole:
+        return None
+    ranks, steps = ([found[key] for key in keys] for keys in SIDES)
+    return (ranks[0], steps[0]), (ranks[1], steps[1])
+
+
+def _numbers(ctx: Context, key: str) -> Numbers | NoNumbers:
+    turn = st.session_state.get("compare_turn", 0)
+    text = st.text_input(
+        ctx.say(f"compare.{key}"), value=st.query_params.get(key, "")[:_LONGEST], max_chars=_LONGEST,
+        key=f"compare_{key}_{turn}_{ctx.lang}", placeholder=ctx.say("compare.narrow_all"),
+    ).strip()  # fmt: skip
+    if not text:
+        st.query_params.pop(key, None)
+        return None
+    st.query_params[key] = text
+    try:
+        return numbers(text, _MOST)
+    except NoNumbers as error:
+        st.text(ctx.say("compare.no_numbers", {"text": wording.plain(text)}))
+        return error

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import streamlit as st
 
+from npulens.app import context
+from npulens.app.charts import recorded as chart
 from npulens.app.context import Context
 from npulens.app.intake import drop_zone, visitor_drops
 from npulens.app.pages.bench import about
-from npulens.app.pages.overview import breakdown, recorded
+from npulens.app.pages.overview import breakdown
 from npulens.app.panels import findings, sentence, store_empty
+from npulens.app.text import i18n
+from npulens.ingest.store.runs import CoverageRow, RunInfo
 
 TITLE = "shell.overview"
 ICON = ":material/insights:"
@@ -30,10 +37,75 @@ def render(ctx: Context) -> None:
     sentence.show(ctx, ctx.run)
     if "bench" in ctx.run.formats:
         about.brief(ctx)
-        recorded.show(ctx, ctx.run)
+        show_recorded(ctx, ctx.run)
         return
     answer = st.container()  # stands first, and is drawn last: a judgement may take longer than the split
     breakdown.show(ctx)
     cards = st.container()
-    recorded.show(ctx, ctx.run)
+    show_recorded(ctx, ctx.run)
     findings.brief(ctx, answer, cards)
+
+
+# What was recorded: the matrix, and below it what is missing with the setting that records it.
+def show_recorded(ctx: Context, run: RunInfo) -> None:
+    """The panel of the chosen run."""
+    st.subheader(ctx.say("recorded.title"), anchor="recorded")
+    rows = context.coverage(ctx)
+    missing = run.missing_ranks or ()
+    names = chart.tables(rows)
+    states = {name: {row.status for row in rows if row.table == name} for name in names}
+    st.text(ctx.say("recorded.summary", {
+        "n": len(names), "recorded": sum(found == {"recorded"} for found in states.values()),
+        "absent": sum(found == {"absent"} for found in states.values()),
+    }))  # fmt: skip
+    matrix, gaps = st.columns([2, 3], gap="medium")
+    with matrix:
+        st.plotly_chart(chart.figure(rows, missing, ctx.say, context.ink()), key=f"recorded_{run.run_id}_{ctx.lang}",
+                        config={"displayModeBar": False}, alt=ctx.say("recorded.title"))  # fmt: skip
+    with gaps:
+        if missing:
+            values = {"n": len(missing), "ranks": i18n.ranges(missing), "world": run.world_size}
+            st.text(ctx.say("recorded.ranks_missing", values))
+        _gaps(ctx, rows, names)
+
+
+def _gaps(ctx: Context, rows: Sequence[CoverageRow], names: Sequence[str]) -> None:
+    """Everything not fully recorded, then what else the readers had to say of what they did record."""
+    short = [row for row in rows if row.status != "recorded"]
+    st.text(ctx.say("recorded.gaps" if short else "recorded.no_gaps"))
+    _list(ctx, short, names, "gap")
+    noted = [row for row in rows if row.status == "recorded" and row.reason]
+    if noted:
+        st.text(ctx.say("recorded.notes"))
+        _list(ctx, noted, names, "note")
+
+
+def _list(ctx: Context, rows: Sequence[CoverageRow], names: Sequence[str], kind: str) -> None:
+    """Reasons with their remedies: what a setting would record first, equal reasons on one line."""
+    found: dict[tuple[bool, str, str, str], list[CoverageRow]] = {}
+    for row in rows:
+        pattern = re.sub(r"\d+", "#", row.reason or "")  # reasons that differ in numbers only share a line
+        found.setdefault((not row.collect_with, pattern, row.collect_with or "", row.status), []).append(row)
+    for i, ((_, _, setting, status), alike) in enumerate(sorted(found.items(), key=lambda item: _first(item, names))):
+        what = ctx.say("shell.comma").join(dict.fromkeys(chart.title(row.table, ctx.say) for row in alike))
+        ranks = sorted({row.rank for row in alike})
+        where = ctx.say("recorded.rank", {"n": len(ranks), "ranks": i18n.ranges(ranks)})
+        with st.container(key=f"gap_{kind}_{i}", gap=None):
+            st.text(f"{chart.GLYPH.get(status, '')} {what} · {where}")
+            st.text(_reason(ctx, alike))
+            if setting:
+                st.text(ctx.say("recorded.record_with", {"setting": setting}))
+
+
+def _first(item: tuple[tuple[bool, str, str, str], list[CoverageRow]], names: Sequence[str]) -> tuple[bool, int]:
+    """What a setting would record comes first, then in the order of the matrix."""
+    (without, *_), alike = item
+    return without, names.index(alike[0].table)
+
+
+def _reason(ctx: Context, alike: Sequence[CoverageRow]) -> str:
+    """The reason the ranks share; where its numbers differ, that of the first rank as the example."""
+    reasons = {row.reason or ctx.say("recorded.reason_unsaid") for row in alike}
+    if len(reasons) == 1:
+        return reasons.pop()
+    return ctx.say("recorded.for_example", {"rank": alike[0].rank, "reason": alike[0].reason})

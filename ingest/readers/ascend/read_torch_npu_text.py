@@ -6,32 +6,24 @@ analysed its operators. Any of the files may be missing: each gives what it has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
-from npulens.ingest.messages import Message, joined
+from npulens.ingest.messages import Message, at_level, joined, listed
 from npulens.ingest.readers import Claim
-from npulens.ingest.readers.ascend import cells, completeness, device, rankdir, shared
+from npulens.ingest.readers.ascend import cells, completeness, device, prof_dir, rankdir, shared
+from npulens.ingest.readers.ascend.cells import Csv, read_csv
 from npulens.ingest.readers.ascend.stage import count
-from npulens.ingest.readers.ascend.text import (
-    comm,
-    comm_json,
-    cover,
-    csv_tables,
-    exports,
-    host,
-    lanes,
-    links,
-    strangers,
-)
-from npulens.ingest.readers.ascend.text.kernel_csv import pmu, read_kernels
-from npulens.ingest.readers.ascend.text.trace_view import read_trace
+from npulens.ingest.readers.ascend.text import comm, comm_json, csv_tables, exports, host, lanes, links, strangers
+from npulens.ingest.readers.ascend.text.trace_view import LATEST, Pass, read_trace
 from npulens.ingest.tables import checks
 from npulens.ingest.tables.draft import Draft, give_back
+from npulens.ingest.tables.sqltext import literal
 
 _WITH_LANE = ("x_host", "x_hardware", "x_comm", "flow")
 _WITH_PID = ("meta", "counter", "counter_rest")
@@ -133,9 +125,9 @@ def _read(claim: Claim, draft: Draft) -> None:
     if metrics:
         draft.provide("pmu", pmu(metrics, "kernel_span"))
     _said(draft)
-    cover.facts(claim.root, draft)
-    cover.tell(claim, draft, done, lane_rows)
-    cover.unread(claim, chosen.unread, draft)
+    facts(claim.root, draft)
+    tell(claim, draft, done, lane_rows)
+    unread(claim, chosen.unread, draft)
 
 
 def _is_ours(name: str) -> bool:
@@ -195,3 +187,212 @@ def _samples(draft: Draft) -> None:
               FROM counter_rest WHERE json_valid(rest)) s JOIN str n ON n.code = s.name
         WHERE finite(try_cast(s.value AS DOUBLE)) IS NOT NULL""",
     )
+
+
+# kernel_details.csv and op_summary: what each device task was, under every set of columns a version wrote.
+# The names of kernel_details, of op_summary, and of task_time.
+_START = ("Start Time(us)", "Task Start Time(us)", "task_start(us)")
+_DURATION = ("Duration(us)", "Task Duration(us)", "task_time(us)")
+_WAIT = ("Wait Time(us)", "Task Wait Time(us)")
+_NAME = ("Name", "Op Name", "kernel_name")
+_TYPE = ("Type", "OP Type")
+_CORE = ("Accelerator Core", "Task Type", "kernel_type")
+_STREAM, _TASK = ("Stream ID", "stream_id"), ("Task ID", "task_id")
+_BLOCK = ("Block Num", "Block Dim")
+_MIX = ("Mix Block Num", "Mix Block Dim")
+_TENSORS = {
+    f"{side.lower()}_{what}": f"{side} {title}"
+    for side in ("Input", "Output")
+    for what, title in (("shapes", "Shapes"), ("dtypes", "Data Types"), ("formats", "Formats"))
+}
+_PLAIN = ("Step Id", "Device_id", "Model ID", *_STREAM, *_TASK, "OP State", "HF32 Eligible", "Context ID")
+#: Columns that are no measurement of a core.
+_NOT_PMU = (
+    *_START, *_DURATION, *_WAIT, *_NAME, *_TYPE, *_CORE, *_BLOCK, *_MIX, *_PLAIN, *_TENSORS.values(),
+    "Model Name", "Infer ID", "Iteration ID", "Index ID", "Op ID", "Thread ID", "Batch ID",
+    "task_stop(us)",
+)  # fmt: skip
+
+
+def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None) -> tuple[str, ...]:
+    """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``.
+
+    ``device``: of files about several devices the one that is meant.
+    """
+    files: list[Csv] = []
+    for at, path in enumerate(paths):
+        if found := read_csv(path, draft, f"kernel_csv_{at}"):
+            files.append(found)
+        else:
+            draft.partial("kernel", Message("is_empty", {"file": path.name}))
+    metrics = tuple(dict.fromkeys(name for file in files for name in file.others(*_NOT_PMU)))
+    for file in files:
+        if file.damage:
+            draft.partial("kernel", file.damage)
+        if file.padded:
+            draft.note("kernel", Message("rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
+    selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
+    draft.keep("kd_all", " UNION ALL BY NAME ".join(selects))
+    whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
+    ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
+    broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")
+    draft.drop("kernel", Message("row_without_name_start_or"), broken)
+    draft.con.execute(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
+    return metrics
+
+
+def pmu(metrics: Sequence[str], spans: str) -> str:
+    """SQL of the pmu table for rows of ``spans`` (span_id, kd)."""
+    names = ", ".join(literal(name) for name in metrics)
+    values = ", ".join(f"pmu_{at}" for at in range(len(metrics)))
+    return (
+        f"SELECT * FROM (SELECT s.span_id, unnest([{names}]) AS metric, unnest([{values}]) AS value "
+        f"FROM {spans} s JOIN kd k ON k.row = s.kd) WHERE value IS NOT NULL"
+    )
+
+
+def _select(file: Csv, metrics: Sequence[str], at: int) -> str:
+    name, core = file.said(*_NAME), file.said(*_CORE)
+    columns = {
+        "row": f"row + {at << 36}",
+        "ts": file.ns(*_START),
+        "dur": file.ns(*_DURATION),
+        "name": name,
+        "step": file.whole("Step Id"),
+        "device": file.whole("Device_id"),
+        "model": file.whole("Model ID"),
+        "task": file.whole(*_TASK),
+        "stream": file.whole(*_STREAM),
+        "context": file.whole("Context ID"),
+        # task_time lists every task, op_summary and kernel_details operators only
+        "is_task": "true" if file.has("kernel_type") else "false",
+        "op_type": file.said(*_TYPE),
+        "core": core,
+        "comm": f"coalesce(upper({core}) IN ('HCCL', 'COMMUNICATION'), starts_with({name}, 'hcom_'), false)",
+        "op_state": file.said("OP State"),
+        "hf32": file.said("HF32 Eligible"),
+        "block": file.whole(*_BLOCK),
+        "mix": file.whole(*_MIX),
+        "wait": file.ns(*_WAIT),
+        **{ours: f"nullif(trim({file.said(theirs)}, '\"'), '')" for ours, theirs in _TENSORS.items()},
+        **{f"pmu_{n}": f"approx({file.cell(metric)})" for n, metric in enumerate(metrics)},
+    }
+    listed = ", ".join(f"{expression} AS {ours}" for ours, expression in columns.items())
+    return f"SELECT {listed} FROM {file.name}"
+
+
+def _nothing() -> str:
+    """No rows, with every column."""
+    return _select(Csv(Path(), "(SELECT 0::BIGINT AS row WHERE false)", ()), (), 0)
+
+
+# What a text export holds of the rank it is of, what it lost, what it lacks and which setting records that.
+_TRACE = re.compile(r"^(trace_view|msprof).*\.json(\.gz)?$")
+#: Stamps before 2001 are no wall clock.
+_WALL_CLOCK_NS = 10**18
+#: What msprof appends to the names of its files.
+_NUMBERS = re.compile(r"(_slice)?(_\d+)+(?=\.)")
+#: Names of passed over files that are listed.
+_LISTED = 20
+_STATISTICS = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
+_LEVEL1 = "profiler_level=Level1"
+_DEVICE = "activities=[CPU, NPU]"
+
+
+def facts(root: Path, draft: Draft) -> None:
+    """Columns of ``rank`` that only the files themselves can tell."""
+    both = "SELECT min(ts) AS ts FROM x UNION ALL SELECT min(ts) FROM kd UNION ALL SELECT min(ts) FROM op_json"
+    first = draft.con.execute(f"SELECT min(ts) FROM ({both})").fetchall()[0][0]
+    if first is not None:
+        draft.fact("clock", "unix" if first >= _WALL_CLOCK_NS else "monotonic")
+    devices = draft.con.execute("SELECT DISTINCT device FROM kd WHERE device BETWEEN 0 AND 2147483647").fetchall()
+    if len(devices) == 1:
+        draft.fact("device_id", devices[0][0])
+    named = rankdir.worker(root)
+    if named and draft.facts.get("pid") in (None, named[1]):
+        draft.fact("host", named[0])
+
+
+def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, object]]) -> None:
+    """Coverage of everything the files of a claim gave."""
+    for reason, number in done.lost.items():
+        draft.drop("span", reason, number)
+    for reason in done.damage:
+        draft.partial("span", reason)
+        draft.partial(None, reason)
+    if done.repeated:
+        draft.note("arg", Message("arguments_that_repeat_span_s", {"n": done.repeated}))
+    unnamed = sorted({str(lane["pid"]) for lane in lanes if lane["unnamed"]})
+    if unnamed:
+        listed = ", ".join(unnamed[:5])
+        draft.note("track", Message("trace_names_no_process_for", {"pids": listed}))
+    _absent(claim, draft)
+
+
+def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
+    """Files of the export that are passed over, and why."""
+    for reason in reasons:
+        draft.note("arg", Message("not_read", {"reason": reason}))
+    if not claim.root.is_dir():
+        return
+    others = {
+        _NUMBERS.sub("", path.name)
+        for directory in {path.parent for path in claim.files}
+        for path in directory.iterdir()
+        if path.suffix in (".csv", ".json") and path not in claim.files
+    }
+    if others:
+        draft.note("arg", Message("not_read_no_table_holds", {"files": listed(sorted(others), _LISTED)}))
+
+
+def _absent(claim: Claim, draft: Draft) -> None:
+    """Every table that has nothing says why, and what would record it."""
+    level = rankdir.level(claim.root)
+    has_trace = any(_TRACE.match(path.name) for path in claim.files)
+    no_trace = None if has_trace else Message("there_is_no_trace_view")
+    framework = (Message("msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None)
+    for table, rows, reason, setting in (
+        ("kernel", "dev WHERE kind IN ('kernel', 'memset')", Message("no_device_tasks_were_recorded"), _DEVICE),
+        ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
+         framework or no_trace or Message("no_operators_were_recorded"), _DEVICE),
+        ("link", "arrow WHERE src <> dst", no_trace or at_level(level, "no_cann_calls_were_recorded"), _LEVEL1),
+        ("stack", "(SELECT stack FROM x_host UNION ALL SELECT frames FROM detail) s(f) WHERE f IS NOT NULL",
+         framework or no_trace or Message("no_call_stacks_were_recorded"), "with_stack=True"),
+        ("sample", "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
+         no_trace or Message("no_counters_were_recorded"), _DEVICE),
+        ("clock", "rankdir_clock", Message("profiler_info_says_nothing_about"), None),
+    ):  # fmt: skip
+        if not draft.con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchall():
+            draft.absent(table, reason, setting)
+    if no_trace:
+        draft.absent("transfer", Message("and_no_other_file_names", {"reason": no_trace}), None)
+    names = {named.base for path in claim.files if (named := exports.name(path.name))}
+    for table, wanted, reason, setting in (
+        (
+            "memory_sample",
+            ("memory_record.csv", "npu_module_mem.csv"),
+            Message("no_memory_was_recorded"),
+            "profile_memory=True",
+        ),
+        ("memory_event", ("operator_memory.csv",), Message("no_memory_was_recorded"), "profile_memory=True"),
+        ("l2_cache", ("l2_cache.csv",), Message("no_l2_cache_rates_were"), "l2_cache=True"),
+        (
+            "comm_link",
+            ("communication_matrix.json",),
+            at_level(level, "no_bandwidth_between_ranks_was"),
+            _LEVEL1,
+        ),
+        (
+            "profiler_step",
+            ("step_trace_time.csv",),
+            Message("no_step_trace_time_csv"),
+            "schedule(...) and prof.step()",
+        ),
+        ("summary", _STATISTICS, at_level(level, "no_statistics_were_exported"), _LEVEL1),
+    ):
+        if names.isdisjoint(wanted):
+            draft.absent(table, reason, setting)
+    if "pmu" not in draft.selects:
+        draft.absent(
+            "pmu", at_level(level, "no_ai_core_counters_were"), f"{_LEVEL1}, aic_metrics=PipeUtilization"
+        )

@@ -8,6 +8,7 @@ with up to three decimals, since 1970 or, from 2024 on, since ``baseTimeNanoseco
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
@@ -18,15 +19,14 @@ from npulens.ingest.readers import Claim
 from npulens.ingest.readers.kineto import head, merged
 from npulens.ingest.readers.kineto.about import about
 from npulens.ingest.readers.kineto.columns import COLUMNS
-from npulens.ingest.readers.kineto.coverage import cover
 from npulens.ingest.readers.kineto.links import link
 from npulens.ingest.readers.kineto.raw import count
-from npulens.ingest.readers.kineto.series import series
 from npulens.ingest.readers.kineto.shape import shape
 from npulens.ingest.readers.kineto.spools import Spools
 from npulens.ingest.readers.kineto.tables import provide
 from npulens.ingest.readers.kineto.witness import witness
-from npulens.ingest.tables.draft import Draft, give_back
+from npulens.ingest.tables.draft import Draft, give_back, union
+from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, engine_steps
 
 TITLE = "torch.profiler trace (Kineto)"
 
@@ -95,3 +95,186 @@ def _losses(draft: Draft, trace: Scan, spools: Spools) -> None:
     if trace.truncated:
         draft.partial(None, trace.truncated)
         draft.partial("span", trace.truncated)
+
+
+# Steps, memory and counters: what Kineto marks in time rather than as spans.
+#: c10::DeviceType, as "[memory]" events number it.
+_DEVICE_TYPE = """CASE device_type
+    WHEN 0 THEN 'cpu' WHEN 1 THEN 'cuda' WHEN 6 THEN 'hip' WHEN 12 THEN 'xpu' WHEN 13 THEN 'mps'
+    WHEN 15 THEN 'hpu' WHEN 19 THEN 'mtia' WHEN 20 THEN 'npu' ELSE 'device type ' || device_type END"""
+
+#: Marks of one step on several threads: the one of the thread that was in steps longest.
+#: Device annotations of one step lie on several streams: from the first start to the last end.
+_STEPS = f"""
+WITH mark AS (
+    SELECT try_cast(regexp_extract(s.text, '(\\d+)$', 1) AS BIGINT) AS step, e.ts, e.dur, s.device, l.track
+    FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+    WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{PROFILER_STEP}')
+), host AS (
+    SELECT step, ts, dur FROM (SELECT *, sum(dur) OVER (PARTITION BY track) AS total FROM mark WHERE NOT device)
+    QUALIFY row_number() OVER (PARTITION BY step ORDER BY total DESC, dur DESC, ts) = 1
+), device AS (
+    SELECT step, min(ts) AS ts, max(ts + dur) - min(ts) AS dur FROM mark WHERE device GROUP BY step
+)
+SELECT coalesce(h.step, d.step) AS step, coalesce(h.ts, d.ts) + {{shift}} AS ts_ns, h.dur AS host_dur_ns,
+    d.ts + {{shift}} AS device_ts_ns, d.dur AS device_dur_ns,
+    CASE WHEN h.step IS NULL THEN 'device annotation' ELSE 'ProfilerStep' END AS source
+FROM host h FULL JOIN device d ON d.step = h.step WHERE coalesce(h.step, d.step) IS NOT NULL
+"""
+
+#: Annotations of a serving engine; those of the device share the External id of the host's.
+_ENGINE_MARKS = f"""
+SELECT e.row, e.ts + {{shift}} AS ts, e.dur, s.device, l.track, s.text, coalesce(h.external_id, d.external_id) AS id
+FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+    LEFT JOIN host_raw h ON h.row = e.row LEFT JOIN device_raw d ON d.row = e.row
+WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{ENGINE_STEP}')
+"""
+
+#: An allocation ends where the same address of the same device is next released. 2021 traces give no address.
+_BLOCKS = f"""
+WITH m AS (
+    SELECT *, {_DEVICE_TYPE} || CASE WHEN device_id >= 0 THEN ':' || device_id ELSE '' END AS device FROM memory_raw
+), w AS (
+    SELECT *, lead(bytes) OVER t AS next_bytes, lead(ts) OVER t AS next_ts, lead(allocated) OVER t AS next_allocated,
+        lead(reserved) OVER t AS next_reserved, lag(bytes) OVER t AS last_bytes
+    FROM m WINDOW t AS (PARTITION BY device, address ORDER BY ts, row)
+), p AS (
+    SELECT *, address IS NOT NULL AND bytes > 0 AND coalesce(next_bytes = -(bytes::HUGEINT), false) AS closed,
+        address IS NOT NULL AND bytes < 0 AND coalesce(last_bytes = -(bytes::HUGEINT), false) AS closes FROM w
+)
+SELECT ts + {{shift}} AS ts_ns, CASE WHEN closed THEN next_ts - ts END AS dur_ns, bytes, address::VARCHAR AS address,
+    allocated AS allocated_bytes, reserved AS reserved_bytes, device,
+    CASE WHEN closed THEN next_allocated END AS release_allocated_bytes,
+    CASE WHEN closed THEN next_reserved END AS release_reserved_bytes
+FROM p WHERE NOT closes
+"""
+
+_POOLS = f"""
+SELECT 'PyTorch' AS component, ts + {{shift}} AS ts_ns, allocated AS allocated_bytes, reserved AS reserved_bytes,
+    {_DEVICE_TYPE} || CASE WHEN device_id >= 0 THEN ':' || device_id ELSE '' END AS device
+FROM memory_raw WHERE allocated IS NOT NULL OR reserved IS NOT NULL
+"""
+
+_COUNTS = """
+WITH value AS (
+    SELECT ts, name, key, value FROM count_raw
+    UNION ALL
+    SELECT r.ts, r.name, j.key, try_cast(j.value ->> '$' AS DOUBLE) FROM count_rest_raw r, json_each(r.rest) j
+)
+SELECT n.text AS counter, v.key AS series, v.ts + {shift} AS ts_ns, v.value
+FROM value v JOIN strings n ON n.code = v.name WHERE isfinite(v.value)
+"""
+
+#: CUPTI's range profiler writes the metrics of each range as arguments.
+_METRICS = """
+SELECT r.row AS span_id, j.key AS metric, try_cast(j.value ->> '$' AS DOUBLE) AS value
+FROM device_raw d JOIN sort s USING (shape) JOIN device_rest_raw r ON r.row = d.row, json_each(r.rest) j
+WHERE s.cat = 'cuda_profiler_range' AND isfinite(try_cast(j.value ->> '$' AS DOUBLE))
+"""
+
+
+def series(draft: Draft, shift_ns: int, *, memory: bool, counters: bool) -> None:
+    """Provide step, and memory, counters and metrics where there are any."""
+    if count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
+        draft.provide("pmu", _METRICS)
+    if not draft.keep("steps", _STEPS.format(shift=shift_ns)):
+        draft.keep("steps", engine_steps(_ENGINE_MARKS.format(shift=shift_ns)))
+    draft.provide("step", "FROM steps")
+    if memory:
+        draft.keep("blocks", _BLOCKS.format(shift=shift_ns))
+        draft.provide("memory_event", "FROM blocks")
+        if count(draft, "SELECT count(*) FROM memory_raw WHERE allocated IS NOT NULL OR reserved IS NOT NULL"):
+            draft.provide("memory_sample", _POOLS.format(shift=shift_ns))
+    if counters:
+        draft.keep("counted", _COUNTS.format(shift=shift_ns))
+        draft.provide("sample", "FROM counted")
+
+
+# What a file did not record, and the torch.profiler setting that records it.
+_PROFILE = "torch.profiler.profile"
+_ACTIVITY = {"npu": "NPU", "xpu": "XPU", "mtia": "MTIA"}  # CUDA otherwise: ROCm is CUDA to PyTorch
+_COVERAGE_METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profiler_metrics=[...]))"
+
+#: What only torch_npu's own profiler records of an NPU.
+_ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
+_SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
+_SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
+
+#: Calls that begin the capture of a graph, of CUDA, ROCm and CANN.
+_CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
+    AND regexp_matches(s.text, '^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$')"""
+
+Lack = tuple[str, Message, str | None]
+
+
+def cover(draft: Draft, spools: Spools, backend: str) -> None:
+    """Say of each table that is empty, or lacks what it is for, why."""
+    activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
+    for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
+        draft.absent(table, why, setting)
+    _graphs(draft)
+    for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
+        draft.absent(table, Message("torch_profiler_does_not_write"))
+    if spools.rows["memory_raw"] and "Addr" not in spools.seen:
+        draft.note("memory_event", Message("file_gives_no_addresses_allocations"))
+    if spools.unheld:
+        draft.note("arg", Message("memory_and_metadata_events_which", {"n": spools.unheld}))
+    suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
+    if suspected:
+        draft.note("comm", Message("device_tasks_speak_communication_and", {"suspected": suspected}))
+    for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
+        cover = draft.covers[table]
+        if cover.absent and not spools.seen & {key, key.lower().capitalize()}:
+            draft.partial(table, cover.absent)
+
+
+def _graphs(draft: Draft) -> None:
+    """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
+    times = count(draft, _CAPTURES)
+    if times:
+        draft.note("kernel", Message("host_records_graph_times_what", {"n": times}))
+
+
+def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
+    if not spools.rows["device_raw"]:
+        yield from (
+            (table, Message("no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm")
+        )
+        if not spools.rows["flow_raw"]:
+            yield "link", Message("no_device_activity_in_file"), activities
+    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
+        if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
+            draft.note("comm", Message("no_communication_ran_on_device"))  # recorded, and none
+    elif "Collective name" not in spools.seen and not (
+        npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
+    ):
+        setting = (_ASCEND.format("profiler_level=Level1") if npu else Message("pytorch_or_later", {"version": "2.4"}))
+        yield "comm", Message("sizes_and_groups_collectives_were"), setting
+    if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
+        yield "sample", Message("file_has_no_counters"), None
+    if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
+        setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _COVERAGE_METRICS
+        yield "pmu", Message("no_hardware_metrics_in_file"), setting
+
+
+def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
+    if not spools.seen & {"Input Dims", "Input dims"}:
+        yield "host_op", Message("input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
+    if not spools.rows["memory_raw"]:
+        for table in ("memory_event", "memory_sample"):
+            yield table, Message("memory_was_not_recorded"), f"{_PROFILE}(profile_memory=True)"
+    elif "Total Allocated" not in spools.seen:
+        yield (
+            "memory_sample", Message("totals_pools_were_not_recorded"), Message("pytorch_or_later", {"version": "1.10"})
+        )
+    if "Call stack" not in spools.seen:
+        if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
+            yield "stack", Message("python_frames_are_spans_kind"), None
+        else:
+            yield "stack", Message("python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
+    if not count(draft, "SELECT count(*) FROM steps"):
+        yield (
+            "step",
+            Message("no_step_was_marked"),
+            Message("and_prof_step_after_every", {"setting": f"{_PROFILE}(schedule=...)"}),
+        )

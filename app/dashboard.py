@@ -132,8 +132,6 @@ def draw(page: ModuleType) -> None:
         st.text(wording.error(error, context.language()))
 
 
-main()
-
 
 # What is done once, after the first page has been drawn and while nobody waits.
 #
@@ -173,3 +171,6 @@ def _ahead() -> None:
 def _freeze() -> None:
     gc.collect()
     gc.freeze()
+
+
+main()

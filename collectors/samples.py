@@ -154,10 +154,6 @@ def main() -> None:
     (make_recorded if arguments.cpu else make)(arguments.directory)
 
 
-if __name__ == "__main__":
-    main()
-
-
 # The samples of sample_traces/ that were recorded: ``python -m npulens.collectors.samples --cpu sample_traces``.
 #
 # No two recordings are alike, so the command makes new ones, never the same bytes; their manifests say so. Names of the
@@ -255,3 +251,7 @@ def redacted(text: str) -> str:
         text = text.replace(place + "/", "")
     text = re.sub(r'("(?:host_name|hostname)": )"[^"]*"', rf'\1"{HOST}"', text)
     return re.sub(rf"\b{re.escape(getpass.getuser())}\b", "user", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from npulens.collectors.backends.probe import Capability, Choice
-from npulens.collectors.bench import times as figures
+from npulens.collectors.bench import times
 from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.harness import batch_curve
 from npulens.collectors.harness.batch_curve import Point
@@ -57,7 +57,7 @@ def _latency(result: Result, where: dict[str, str], made: Series) -> None:
     result.keep(name, made)
     warm = result.keep(f"{name} warm-up", Series("host", [1_000_000, *made.ns[:49]], []))
     result.add("latency", {
-        **where, "cache": "hot", "series": name, "numerics": True, **figures.of(made, 1000),
+        **where, "cache": "hot", "series": name, "numerics": True, **times.figures_of(made, 1000),
         "warm_up": {"series": warm, "samples": 50, "settled": True, "first_ns": 1_000_000}, "throttled": None,
         "model": {"flops": 10**6, "bytes": 10**5, "flops_per_byte": 10.0, "flops_per_s": 1e10, "bytes_per_s": 1e9},
     })  # fmt: skip

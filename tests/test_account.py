@@ -78,10 +78,10 @@ def test_an_unknown_run_has_no_account(tmp_path: Path) -> None:
 
 def panel() -> None:
     from npulens.app import context
-    from npulens.app.pages.runs import edit as read
+    from npulens.app.pages.runs import edit
 
     ctx = context.current()
-    read.show(ctx, ctx.runs[0])
+    edit.show_read(ctx, ctx.runs[0])
 
 
 @pytest.mark.parametrize(("lang", "whole", "never"), [

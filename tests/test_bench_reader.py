@@ -16,7 +16,7 @@ import bench_result
 
 from npulens import ingest
 from npulens.analysis.look import bench as look
-from npulens.app.commands import bench as bench_file
+from npulens.app.commands import bench
 from npulens.app.pages.bench import sentences
 from npulens.collectors.bench.result import Reason
 from npulens.ingest.errors import IngestError
@@ -207,7 +207,7 @@ def test_its_numbers_are_in_the_history(tmp_path: Path) -> None:
 def test_every_number_is_in_the_csv(tmp_path: Path) -> None:
     run = load(bench_result.write(tmp_path / "made"), tmp_path / "store")
     for suffix in (".csv", ".json", ".html"):
-        bench_file.write(tmp_path / "store", str(run.run_id), tmp_path / f"out{suffix}")
+        bench.write_bench_file(tmp_path / "store", str(run.run_id), tmp_path / f"out{suffix}")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
     (p99,) = [row for row in rows if row["variant"] == "fused" and row["name"] == "P99.value"]
     assert int(p99["value"]) == sorted(bench_result.series(60_000, 1000, 2).ns)[989]

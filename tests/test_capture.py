@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npulens.ingest.loading import capture
-from npulens.ingest.loading import refuse as lookalike
+from npulens.ingest.loading import capture, refuse
 from tests.test_store import kineto
 
 
@@ -76,7 +75,7 @@ def test_a_database_is_named_by_its_tables(tables: tuple[str, ...], kind: str, t
 
 
 def test_every_refusal_says_what_it_is_in_a_sentence() -> None:
-    for sign in lookalike.SIGNS:
+    for sign in refuse.SIGNS:
         assert 20 < len(sign.text) < 300 and not sign.text.endswith("."), sign
         assert sign.magic or sign.inside or sign.name, sign
 

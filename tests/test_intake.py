@@ -18,8 +18,7 @@ from streamlit.testing.v1 import AppTest
 from test_upload import call
 
 from npulens.app.context import Context
-from npulens.app.intake import drop_folders, invitations, load_queue, signed_tokens
-from npulens.app.intake import drop_zone as load_results
+from npulens.app.intake import drop_folders, drop_zone, invitations, load_queue, signed_tokens
 from npulens.app.intake.load_queue import Outcome
 from npulens.app.intake.signed_tokens import Refused
 from npulens.app.text import i18n
@@ -196,7 +195,7 @@ def test_every_refusal_has_what_it_is_and_what_to_do_in_both_languages(tmp_path:
         ctx = Context(lang, tmp_path, (), None, None)
         for kind in kinds:
             run = {"run_id": None, "error": {"kind": kind, "message": "the very words", "path": "x\u202e.zip"}}
-            said = "\n".join(load_results.lines(ctx, "drop", Outcome((run,), None)))
+            said = "\n".join(drop_zone.lines(ctx, "drop", Outcome((run,), None)))
             assert i18n.say(lang, f"upload.remedy_{kind}") in said and "the very words" in said
             assert "\u202e" not in said
 

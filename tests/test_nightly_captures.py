@@ -55,7 +55,7 @@ def test_a_watched_folder_brings_what_is_new_and_names_what_is_broken(
 
 
 def test_a_change_says_what_it_is_made_of_to_the_nanosecond(tmp_path: Path, captures: tuple[bytes, bytes]) -> None:
-    from npulens.app.nightly import work as parts
+    from npulens.app.nightly import work
     from npulens.app.nightly.night import Row
 
     lab = Lab(tmp_path, WATCH)
@@ -66,7 +66,7 @@ def test_a_change_says_what_it_is_made_of_to_the_nanosecond(tmp_path: Path, capt
     before, after = (row for row in rows if row.metric == "step_ns")
     row = Row(task="llama", identity="x", where="", metric="step_ns", unit="ns", better="lower", value=after.value,
               verdict="regressed", by="history", fresh=True, run_id=after.run_id, base_run=before.run_id)  # fmt: skip
-    (told,) = parts.explained(lab.store, [row])
+    (told,) = work.explained(lab.store, [row])
     assert told.parts and told.parts_ns is not None and told.residual_ns is not None
     assert sum(part.delta_ns for part in told.parts) + told.rest_ns + told.residual_ns == told.parts_ns
     assert (told.parts[0].kind, told.parts[0].what) == ("gap", "host_late")

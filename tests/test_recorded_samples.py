@@ -18,12 +18,12 @@ from npulens import ingest
 from npulens.analysis.look import learned
 from npulens.app import run_check
 from npulens.app.text import wording
-from npulens.collectors import samples as recorded_samples
+from npulens.collectors import samples
 from npulens.collectors.workloads.workload import workload
 from npulens.ingest.store import runs as stores
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = [ROOT / "sample_traces" / sample.name for sample in recorded_samples.SAMPLES]
+HOMES = [ROOT / "sample_traces" / sample.name for sample in samples.RECORDED]
 #: What stands in a trace with a slash in front, or after a name: a place on a disk.
 PATHS = re.compile(r'"/\w|[ (]/\w+/|/(?:home|root|tmp|usr|var|opt|Users|site-packages)/')
 
@@ -34,7 +34,7 @@ def described(home: Path) -> tuple[dict[str, object], Path, str]:
     ((name, said),) = manifest["files"].items()
     content = (home / name).read_bytes()
     assert (said["bytes"], said["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
-    assert len(content) <= recorded_samples.LARGEST and {path.name for path in home.iterdir()} == {
+    assert len(content) <= samples.LARGEST and {path.name for path in home.iterdir()} == {
         name,
         "manifest.json",
     }
@@ -45,12 +45,12 @@ def described(home: Path) -> tuple[dict[str, object], Path, str]:
 def test_a_sample_is_what_its_manifest_says(home: Path) -> None:
     manifest, trace, text = described(home)
     assert (manifest["evidence"], manifest["licence"], manifest["status"]) == ("cpu", "Apache-2.0", "complete")
-    assert "never the same bytes" in str(manifest["how"]) and manifest["command"] == recorded_samples.COMMAND
+    assert "never the same bytes" in str(manifest["how"]) and manifest["command"] == samples.RECORDING_COMMAND
     steps = {event["name"] for event in json.loads(text)["traceEvents"] if "ProfilerStep#" in str(event.get("name"))}
     assert len(steps) == manifest["settings"]["active"]  # type: ignore[index]
     assert manifest["variant"] in workload(str(manifest["workload"])).VARIANTS
-    assert not PATHS.search(text) and set(re.findall(r'"host_name": "(.*?)"', text)) == {recorded_samples.HOST}
-    assert trace.name.startswith(recorded_samples.HOST + "_")
+    assert not PATHS.search(text) and set(re.findall(r'"host_name": "(.*?)"', text)) == {samples.HOST}
+    assert trace.name.startswith(samples.HOST + "_")
 
 
 @pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name)
@@ -78,7 +78,7 @@ def test_redaction_leaves_packages_and_numbers(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("getpass.getuser", lambda: "ada")
     packages = Path(pytest.__file__).parent.parent
     text = f'"host_name": "node-7", "name": "{packages}/torch/nn/a.py(3): f", "path": "{Path.home()}/x", "who": "ada 1"'
-    assert recorded_samples.redacted(text) == (
+    assert samples.redacted(text) == (
         '"host_name": "host", "name": "torch/nn/a.py(3): f", "path": "x", "who": "user 1"'
     )
 

@@ -17,8 +17,7 @@ from test_pages_data import MARKED, opened, texts
 from npulens import ingest
 from npulens.analysis.look.asked import EXAMPLES, limited, moment
 from npulens.analysis.views import install
-from npulens.app.pages.sql import ask_process
-from npulens.app.pages.sql import page as sql_answer
+from npulens.app.pages.sql import ask_process, page
 from npulens.app.pages.sql.ask_process import Answered, Refused
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.query import MAX_ROWS
@@ -186,7 +185,7 @@ def test_a_frame_keeps_every_digit_and_every_text_a_text() -> None:
     answer = Answered(("a", "a", "=b", "c", "d"), [
         [1, 2**60, "=1+1", None, True], [None, -1, hostile_capture.MARKUP + "\x1b[31m", "@x", False],
     ], False, 0, 0.1)  # fmt: skip
-    frame = sql_answer.frame(answer.columns, answer.rows)
+    frame = page.frame(answer.columns, answer.rows)
     assert list(frame.columns) == ["a", "a (2)", "'=b", "c", "d"]
     assert str(frame["a"].dtype) == "Int64" and frame["a"].isna().tolist() == [False, True]
     assert frame["a (2)"].tolist() == [str(2**60), "'-1"]
@@ -196,9 +195,9 @@ def test_a_frame_keeps_every_digit_and_every_text_a_text() -> None:
 
 def test_what_is_taken_along_is_no_formula_and_exact() -> None:
     answer = Answered(("=x", "n"), [["=cmd|'/c calc'!A1", 2**60], ["+1", None], ["fine\nline", -1]], True, 0, 0.1)
-    rows = list(csv.reader(io.StringIO(sql_answer.as_csv(answer))))
+    rows = list(csv.reader(io.StringIO(page.as_csv(answer))))
     assert rows == [["'=x", "n"], ["'=cmd|'/c calc'!A1", str(2**60)], ["'+1", ""], ["fine\nline", "-1"]]
-    assert json.loads(sql_answer.as_json(answer)) == {"columns": ["=x", "n"], "rows": answer.rows, "cut": True}
+    assert json.loads(page.as_json(answer)) == {"columns": ["=x", "n"], "rows": answer.rows, "cut": True}
 
 
 def test_a_span_has_a_moment(held: tuple[Path, str]) -> None:

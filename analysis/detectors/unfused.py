@@ -4,7 +4,7 @@
 
 Runs of neighbouring kernels on one stream, each of which reads what one before it wrote: written-out attention,
 norms, activations, rotary embeddings and optimizers that a known operator does in one kernel
-(analysis/device/fusions.toml), and any other chain of three or more kernels that are bound by memory. Two such
+(analysis/detectors/fusions.toml), and any other chain of three or more kernels that are bound by memory. Two such
 neighbours that no rule knows are not a finding: every network has them, between matrix products that are most of its
 time. The fused kernel's cost is that of the tensors that come from outside and leave, at the bandwidth that the chain
 itself reached, plus one kernel's fixed cost; of attention, the arithmetic of its products.
@@ -165,7 +165,7 @@ def _calls(run: Run) -> dict[str, Any]:
 # Finds runs of neighbouring kernels that one kernel could do, and what each would then cost.
 #
 # The kernels of a stream are written as text, one letter per kind of operator, so that rules
-# (analysis/device/fusions.toml) and chains are regular expressions over it: linear, and the position of a
+# (analysis/detectors/fusions.toml) and chains are regular expressions over it: linear, and the position of a
 # match is the row of its first kernel. A chain that no rule takes counts from three kernels on, if
 # each reads what one before it wrote.
 #

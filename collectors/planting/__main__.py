@@ -73,10 +73,6 @@ def _refuse(kind: str, message: str) -> int:
     return 2
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # A case made long: its steps laid end to end, for captures of ten million spans and more.
 #
 # What is one stream of events or rows can be laid end to end: trace_view.json with kernel_details.csv, and Kineto
@@ -101,3 +97,7 @@ def replicate(case: Case, directory: Path, laps: int) -> dict[str, Any]:
             {**window, "ts_ns": window["ts_ns"] + lap * stride} for lap in range(laps) for window in fault["windows"]
         ]
     return say(directory, truth)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

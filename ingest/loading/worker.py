@@ -347,10 +347,6 @@ def _whole_refusal(error: Exception, where: Path) -> IngestError:
     return IngestError("failed", Message("run_cannot_be_put_together", {"error": error}), str(where))
 
 
-if __name__ == "__main__":
-    main()
-
-
 # What a run is: which ranks of an upload belong to one session of the job.
 #
 # Different ranks that share communication groups are one run, also by way of others: stages of a pipeline share groups
@@ -453,3 +449,7 @@ def _joined(parts: list[Session], distance: Callable[[Session, Session], int | N
         found.append(part)
         found.sort(key=lambda session: min((begin for begin, _ in session.windows), default=0))
     return found
+
+
+if __name__ == "__main__":
+    main()

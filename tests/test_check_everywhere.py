@@ -1,7 +1,11 @@
-"""Every sample and every real capture: no detector fails, causes sum to the gaps, savings fit into the step."""
+"""Every sample and every real capture: no detector fails, causes sum to the gaps, savings fit into the step.
+
+What is said in Chinese has no English half-sentence in it: names are all that stays.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,8 @@ from npulens.ingest.store import runs as stores
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTORCH = "Ascend+msinsight/test/data/pytorch"
+#: Three English words in a row are no name of a kernel, a setting or an interface.
+ENGLISH = re.compile(r"(?<![\w./<:-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w./(=:])")
 
 
 def judged_exactly(place: Path, run_id: str) -> None:
@@ -24,6 +30,9 @@ def judged_exactly(place: Path, run_id: str) -> None:
     assert sum(finding.saving_ns for finding in said.findings) <= said.step_ns
     assert 0 <= said.together_ns <= said.step_ns
     assert all(finding.evidence for finding in said.findings)
+    chinese = [text for each in said.findings for text in (each.words["zh"].title, each.words["zh"].advice)]
+    chinese += [outcome.reason_zh for outcome in said.outcomes]
+    assert [text for text in chinese if ENGLISH.search(text)] == []
     run = Run(con)
     pieces = run.get(idle)
     whole = {row.rank: row for row in breakdown(con) if row.step is None}

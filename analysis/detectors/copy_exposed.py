@@ -41,7 +41,7 @@ from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import device
 from npulens.analysis.finding import Candidate, Change, Evidence, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import EMPTY, Ints
 from npulens.analysis.run import Run
 
@@ -72,7 +72,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "rank {ranks}：{way_zh}的 {count} 次拷贝没有被掩盖，每步 {exposed_ns}，来自 {origin}",
+            "rank {ranks}：{way_zh}的 {count} 次拷贝没有被掩盖，每步 {exposed_ns}，来自 {origin_zh}",
             "请使用锁页内存（pin_memory=True）与 non_blocking=True，在独立的流上与计算并行拷贝，并合并小拷贝。"
             "其中 {blocking} 次阻塞主机或来自非锁页内存；最大一次为 {largest_bytes}，速率 {bandwidth_bytes_per_s}"
             "[[（链路 {link_bytes_per_s}）]]。",
@@ -115,7 +115,7 @@ def _candidate(
         {
             "way": WAYS[way][0], "way_zh": WAYS[way][1], "count": len(rows), "ranks": said(ranks),
             "exposed_ns": int(shown[rows].sum()) // run.step_count // len(ranks), "blocking": len(blocking),
-            "origin": str(origin(run, int(found["span_id"][worst]))) or "a call that was not recorded",
+            **origins(run, int(found["span_id"][worst])),
             "largest_bytes": size if size >= 0 else None,
             "bandwidth_bytes_per_s": size / length * 1e9 if size >= 0 and length else None,
             "link_bytes_per_s": here.links.get("pcie") if here else None,

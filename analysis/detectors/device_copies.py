@@ -45,7 +45,7 @@ from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run, steady_ns
@@ -66,7 +66,7 @@ TEXT = {
         "found": Words(
             "rank {ranks}：每步在设备内拷贝 {count} 次，共 {copied_ns}，其中 {exposed_ns}（{exposed_share}）"
             "没有被掩盖；"
-            "有 {origin_share} 来自 {origin}",
+            "有 {origin_share} 来自 {origin_zh}",
             "请把结果直接写到需要的位置（out=、同一缓冲区的切片），多用视图，去掉不必要的 .clone() 与 .contiguous()；"
             "用一次 torch.cat 或 torch._foreach_copy_ 代替多次拷贝。"
             "使用 DistributedDataParallel 时设置 gradient_as_bucket_view=True。",
@@ -176,7 +176,7 @@ def _candidate(run: Run, found: dict[str, Any], shown: Ints, ranks: tuple[int, .
         {
             "ranks": said(ranks), "count": -(-len(rows) // per), "copied_ns": int(found["dur_ns"][rows].sum()) // per,
             "exposed_ns": int(shown[rows].sum()) // per, "exposed_share": of_run(run, worst),
-            "origin": str(origin(run, int(found["span_id"][first[0]]))) or "a call that was not recorded",
+            **origins(run, int(found["span_id"][first[0]])),
             "origin_share": int(spent.max()) / max(1, int(spent.sum())),
         },
         tuple(

@@ -46,7 +46,7 @@ from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
@@ -74,7 +74,7 @@ TEXT = {
             "或用 torch.autocast('cuda', dtype=torch.bfloat16) 转为 bf16。]][[rocm: 改用 bf16："
             "torch.autocast('cuda', dtype=torch.bfloat16)。]][[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、"
             "torch.npu.conv.allow_hf32 = True；或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
-            "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin} 下发。",
+            "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
         )
     },
 }
@@ -173,7 +173,7 @@ def _candidate(
             "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(spent.sum()) // per,
             "kernel_share": of_run(run, worst), "type": most.type, "faster": faster.name,
             "times": round(faster.times, 1),
-            "origin": str(origin(run, int(every.span_id[first[0]]))) or "a call that was not recorded",
+            **origins(run, int(every.span_id[first[0]])),
         },
         tuple(Evidence(int(every.rank[row]), int(every.ts[row]), int(every.dur[row]), int(every.span_id[row]),
                        every.kinds[every.kind[row]].name) for row in first),

@@ -52,7 +52,7 @@ from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.issue import GRAPH_LAUNCH
-from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.origin import origins
 from npulens.analysis.idle.pace import pace
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
@@ -80,7 +80,7 @@ TEXT = {
     "zh": {
         "found": Words(
             "rank {ranks}：每步 {count} 处 {kernels} 是分开的算子，共 {chain_ns}，融合后约 {fused_ns}",
-            "请使用 {operator}。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin} 下发。"
+            "请使用 {operator}。这些算子之间的张量每步白白读写 {between_bytes}。由 {origin_zh} 下发。"
             "收益也包含省掉的下发时间。",
         )
     },
@@ -129,7 +129,7 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
             "between_bytes": between // per,
             "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[worst.rows[0]]),
             "chain_ns": spent // per, "fused_ns": (spent - int(cut.sum())) // per,
-            "origin": str(origin(run, int(every.span_id[worst.rows[0, 0]]))) or "a call that was not recorded",
+            **origins(run, int(every.span_id[worst.rows[0, 0]])),
         },
         tuple(
             Evidence(int(every.rank[first]), int(every.ts[first]), int(every.end[last] - every.ts[first]),

@@ -22,6 +22,16 @@ class Origin:
         return " ".join(part for part in (self.op, self.code) if part)
 
 
+#: Where nothing tells what launched a task.
+_UNRECORDED = ("a call that was not recorded", "没有记录的调用")
+
+
+def origins(run: Run, span_id: int) -> dict[str, str]:
+    """What launched a device task, as the numbers of a finding hold it for both languages."""
+    found = str(origin(run, span_id))
+    return {"origin": found or _UNRECORDED[0], "origin_zh": found or _UNRECORDED[1]}
+
+
 def origin(run: Run, span_id: int) -> Origin:
     """What launched a device task. For a handful of tasks: each is a few look-ups."""
     wanted = [

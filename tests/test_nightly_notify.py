@@ -96,14 +96,32 @@ def test_what_is_refused_is_tried_again(tmp_path: Path, receiver: Receiver) -> N
 @pytest.mark.parametrize("receiver", [9], indirect=True)
 def test_what_cannot_be_delivered_is_said_and_changes_nothing(tmp_path: Path, receiver: Receiver) -> None:
     lab = Lab(tmp_path, toml("tries = 2", job("a")))
-    urls = f"{receiver.url} json://127.0.0.1:1/s3cr3t-w0rd nosuch://t0ken-of-ours ://"
+    urls = f"{receiver.url} json://127.0.0.1:1/s3cr3t-w0rd"
     done = lab.run("--night", "2026-03-01", env={notify.VARIABLE: urls})
     assert done.exit_code == 0 and receiver.asked == 2
     lines = [line for line in done.stderr.splitlines() if line.startswith("could not tell")]
-    assert [line.split(":")[0] for line in lines] == [
-        "could not tell 1 (JSON)", "could not tell 2 (JSON)", "could not tell 3 (nosuch)", "could not tell 4 (?)",
-    ]  # fmt: skip
-    assert "s3cr3t" not in done.output and "t0ken" not in done.output
+    assert [line.split(":")[0] for line in lines] == ["could not tell 1 (JSON)", "could not tell 2 (JSON)"]
+    assert "s3cr3t" not in done.output
+
+
+def test_a_receiver_of_no_known_kind_is_an_error_before_anything_is_measured(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    lab = Lab(tmp_path, toml("", job("a")))
+    urls = f"{receiver.url} nosuch://t0ken-of-ours ://"
+    done = lab.run("--night", "2026-03-01", env={notify.VARIABLE: urls})
+    assert done.exit_code == 2 and lab.sessions() == []
+    assert "2 (nosuch)" in done.stderr and "3 (?)" in done.stderr and "t0ken" not in done.output
+    (message,) = receiver.got
+    assert "did not begin" in message["message"] and message["type"] == "failure", "those who can be told are told"
+
+
+def test_who_cannot_begin_tells_it(tmp_path: Path, receiver: Receiver) -> None:
+    lab = Lab(tmp_path, toml("", job("a")))
+    (lab.store / ".nights").mkdir(parents=True)
+    (lab.store / ".nights" / "nightly").write_text("a file where the nights are to be")
+    done = lab.run("--night", "2026-03-01", env={notify.VARIABLE: receiver.url})
+    assert done.exit_code == 2 and len(receiver.got) == 1
 
 
 def test_nobody_is_told_where_nobody_is_to_be(tmp_path: Path, receiver: Receiver) -> None:

@@ -196,6 +196,8 @@ def _mistakes(config: Config) -> Iterator[tuple[str, str]]:
                 yield f"{where}.name", f"two tasks are called {task.title!r}; give one another name"
             seen.add(task.title)
             if isinstance(task, Watch):
+                if not 0 <= task.settle <= 86_400:
+                    yield f"{where}.settle", f"{task.settle:g} is not between 0 and 86400 seconds"
                 continue
             yield from _lengths(f"{where}.timeout", task.timeout)
             yield from _counts(f"{where}.rounds", task.rounds)

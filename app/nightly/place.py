@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 #: The system's words for a disk that takes no more.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -22,6 +23,17 @@ def is_full(error: Exception) -> bool:
 def home(store: Path, name: str) -> Path:
     """The folder of all nights of one configuration."""
     return store / ".nights" / name
+
+
+def claim(home: Path, config: Path) -> None:
+    """Keeps which configuration the nights belong to; another file of the same name is not to hide them."""
+    mine = home / "config"
+    known = Path(mine.read_text("utf-8")) if mine.is_file() else config
+    if known != config and known.is_file():
+        raise IngestError("nightly_config", Message("nights_belong_to", {"name": home.name, "config": known}),
+                          str(config))  # fmt: skip
+    home.mkdir(parents=True, exist_ok=True)
+    write(mine, str(config))
 
 
 def labels(place: Path) -> list[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import platform
-import shlex
 import shutil
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +14,7 @@ from msgspec.structs import replace
 
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.app import run_compare
-from npulens.app.nightly import judge, knowledge, place, regressions, steps, tonight
+from npulens.app.nightly import judge, knowledge, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
@@ -30,27 +27,6 @@ from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
 
 _PATIENCE = 60
-
-
-def conditions(config: Config, base: Path) -> dict[str, str]:
-    """Every condition of tonight by name; those of [machine] carry that in their name."""
-    found = {"host": platform.node()}
-    found |= {f"machine.{name}": text for name, text in _answers(config.machine, base).items()}
-    return found | _answers(config.software, base)
-
-
-def _answers(wanted: Mapping[str, str], base: Path) -> dict[str, str]:
-    return {name: _answer(text[1:], base) if text.startswith("!") else text for name, text in wanted.items()}
-
-
-def _answer(command: str, base: Path) -> str:
-    """The first line a command prints; why there is none is an answer too."""
-    try:
-        done = subprocess.run(shlex.split(command), cwd=base, capture_output=True, timeout=_PATIENCE)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return f"({type(error).__name__})"
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0][:200] if lines and done.returncode == 0 else f"(status {done.returncode})"
 
 
 @dataclass
@@ -82,7 +58,7 @@ class Work:
 def done(work: Work) -> Night:
     """The whole night. Nothing short of a defect leaves it: what failed is said in what it returns."""
     began = datetime.now().astimezone().isoformat(timespec="seconds")
-    machine = conditions(work.config, work.path.parent)
+    machine = readiness.conditions(work.config, work.path.parent)
     gathering = Gather(
         work.config, work.path.parent, work.store, work.home, work.folder, work.facts, work.tell,
     )  # fmt: skip

@@ -20,6 +20,11 @@ TEXT: dict[str, tuple[str, str]] = {
         "超出令牌允许的上限：最多 {limits}"),
     "cannot_read_the_configuration": ("cannot read the configuration: {why}", "无法读取配置：{why}"),
     "this_is_no_toml": ("this is no TOML: {error}", "不是 TOML：{error}"),
+    "nights_belong_to": (
+        "the nights called {name} belong to {config}; give one of the two another name under [night]",
+        "名为 {name} 的夜间结果属于 {config}；请在 [night] 中为其中一个改名",
+    ),
+    "night_not_ready": ("the night did not begin: {why}", "夜间任务未开始：{why}"),
     "no_such_regression": (
         "there is no regression {number}; there are {known}", "没有编号为 {number} 的变差；已有 {known}",
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,9 +40,13 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
         try:
             report = ingest.load(path, session.store)
         except IngestError as error:
+            if place.is_full(error):
+                raise
             session.notices.append(Said("lost_capture", {"path": path.name, "reason": str(error)}))
             continue
         kinds = [str((run.error or {}).get("kind")) for run in report.runs if run.run_id is None]
+        if "disk_full" in kinds:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if not any(kind in _PASSING for kind in kinds):
             read[str(path)] = print_
         notes.name_new(session.store, [run.run_id for run in report.runs if run.run_id], path.name)

@@ -34,15 +34,16 @@ def write(tonight: Night, folder: Path, out: Path | None, lang: str) -> Path:
     }
     for name, text in texts.items():
         place.write(folder / name, text)
-    if out is not None:
-        target = out / tonight.label
-        target.mkdir(parents=True, exist_ok=True)
-        for name in texts:
-            shutil.copyfile(folder / name, target / name)
     if summary := os.environ.get(SUMMARY):
         with open(summary, "a", encoding="utf-8") as stream:
             stream.write(markdown)
-    return (out / tonight.label if out is not None else folder) / HTML
+    if out is None:
+        return folder / HTML
+    target = out / tonight.label
+    target.mkdir(parents=True, exist_ok=True)
+    for name in texts:
+        shutil.copyfile(folder / name, target / name)
+    return target / HTML
 
 
 def redacted(tonight: Night) -> Night:

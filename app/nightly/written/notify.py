@@ -62,6 +62,46 @@ def tell(settings: Notify, night: Night, lang: str, report: Path) -> list[Delive
             for number, url in enumerate(urls, 1)]  # fmt: skip
 
 
+def receivers(settings: Notify) -> list[tuple[str, Said | None]]:
+    """Everybody who is to be told, and why one cannot be; nothing is sent."""
+    urls = [*_filled(settings.urls), *os.environ.get(VARIABLE, "").split()]
+    if not urls:
+        return []
+    try:
+        import apprise
+    except ImportError:
+        return [("apprise", Said("no_apprise", {}))]
+    found = [(number, url, apprise.Apprise.instantiate(url, suppress_exceptions=True))
+             for number, url in enumerate(urls, 1)]  # fmt: skip
+    return [
+        (f"{number} ({_kind(url) if service is None else service.service_name})",
+         Said("bad_url", {}) if service is None else None)
+        for number, url, service in found
+    ]  # fmt: skip
+
+
+def failed(settings: Notify, title: str, why: str) -> None:
+    """Tells everybody that a night did not begin, as far as they can be told at all."""
+    urls = [*_filled(settings.urls), *os.environ.get(VARIABLE, "").split()]
+    if not urls:
+        return
+    try:
+        import apprise
+    except ImportError:
+        return
+    channel = apprise.Apprise()
+    with _hushed():
+        for url in urls:
+            channel.add(url)
+        channel.notify(body=why, title=title, notify_type="failure")
+
+
+def _kind(url: str) -> str:
+    """The kind of service that a URL names: the URL itself holds its secrets."""
+    kind = url.partition("://")[0]
+    return kind if kind.isalnum() and len(kind) <= 20 and "://" in url else "?"
+
+
 def _filled(urls: tuple[str, ...]) -> list[str]:
     """URLs with ${NAME} replaced by the variable of that name, so that a file need not hold secrets."""
     return [_NAMED.sub(lambda found: os.environ.get(found[1], ""), url) for url in urls]
@@ -72,9 +112,7 @@ def _send(
 ) -> Delivery:
     service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
     if service is None:
-        kind = url.partition("://")[0]
-        name = kind if kind.isalnum() and len(kind) <= 20 and "://" in url else "?"
-        return Delivery(f"{number} ({name})", False, 0, Said("bad_url", {}))
+        return Delivery(f"{number} ({_kind(url)})", False, 0, Said("bad_url", {}))
     receiver = f"{number} ({service.service_name})"
     channel = apprise.Apprise()
     channel.add(service)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from npulens.app.nightly import regressions
 from npulens.app.nightly.written import as_html, as_markdown
 from npulens.app.pages.nights import charts
 from tests.hostile_names import NAMES
@@ -103,3 +104,21 @@ def test_names_from_elsewhere_are_text_in_every_report(tmp_path: Path, lab: Lab,
     page = as_html.write(hostile, ("en", "zh"))
     assert "<script" not in page.lower() and "<img" not in page.lower() and "onerror=" not in page.replace("&quot;", "")
     assert "](http" not in as_markdown.write(hostile, ("en",)).replace("](http://127.0.0.1", "")
+
+
+def test_an_open_regression_is_accepted_by_a_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(tmp_path, "[night]\nrounds = 8\n" + job("slow", PAIRS))
+    lab.run("--night", "2026-03-01")
+    monkeypatch.setenv("NPULENS_STORE", str(lab.store))
+    page = opened("en", {"night": "2026-03-01"})
+    assert "#1 open" in [caption.value for caption in page.caption]
+    fields = {field.label: field for field in page.text_input}
+    fields["Who decides"].set_value("mei")
+    fields["Why"].set_value("exact softmax")
+    next(button for button in page.button if button.label.startswith("Accept")).click()
+    page.run()
+    assert not page.exception
+    (known,) = regressions.read(lab.store / ".nights" / "nightly")
+    assert (known.state, known.who, known.why) == ("accepted", "mei", "exact softmax")
+    assert "#1 accepted · mei · exact softmax" in [caption.value for caption in page.caption]
+    assert lab.run("--night", "2026-03-02").exit_code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from npulens.app.console import json_option, print_json, store_option, table
 from npulens.app.nightly import config as configs
-from npulens.app.nightly import lock, place, regressions
+from npulens.app.nightly import place, regressions
 from npulens.app.nightly.night import Regression
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import say
@@ -52,8 +51,7 @@ def command(
     if number is not None:
         day = configs.day(until).isoformat() if until else ""
         change = _decision(accept, mute, reopen, owner, (who or getpass.getuser(), why, day))
-        with lock.held(home, "regressions", f"{datetime.now():%Y-%m-%d %H:%M:%S}"):
-            regressions.write(home, regressions.changed(regressions.read(home), number, change))
+        regressions.decide(home, number, change)
     shown = [each for each in regressions.read(home) if _wanted(each, number, everything)]
     if as_json:
         print_json([msgspec.to_builtins(each) for each in shown])

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from statistics import median
 
 import msgspec
 from msgspec.structs import replace
 
-from npulens.app.nightly import place
+from npulens.app.nightly import lock, place
 from npulens.app.nightly.night import Regression, Row, Said, Verdict
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -184,15 +184,14 @@ def expired(every: Sequence[Regression], today: date) -> tuple[Regression, ...]:
     )  # fmt: skip
 
 
-def changed(
-    every: Sequence[Regression], number: int, change: Callable[[Regression], Regression]
-) -> tuple[Regression, ...]:
-    """All with the ones of a number changed."""
-    if not any(each.number == number for each in every):
-        known = sorted({each.number for each in every})
-        many = ", ".join(map(str, known)) or "-"
-        raise IngestError("nightly", Message("no_such_regression", {"number": number, "known": many}))
-    return tuple(change(each) if each.number == number else each for each in every)
+def decide(home: Path, number: int, change: Callable[[Regression], Regression]) -> None:
+    """Changes the ones of a number, while no night is being made."""
+    with lock.held(home, "regressions", f"{datetime.now():%Y-%m-%d %H:%M:%S}"):
+        every = read(home)
+        if not any(each.number == number for each in every):
+            many = ", ".join(str(known) for known in sorted({each.number for each in every})) or "-"
+            raise IngestError("nightly", Message("no_such_regression", {"number": number, "known": many}))
+        write(home, [change(each) if each.number == number else each for each in every])
 
 
 def accepted(each: Regression, who: str, why: str, until: str) -> Regression:

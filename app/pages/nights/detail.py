@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
 
 from npulens.app import context
 from npulens.app.context import Context
-from npulens.app.nightly import kept
-from npulens.app.nightly.night import ORDER, Night, Row
+from npulens.app.nightly import config as configs
+from npulens.app.nightly import kept, regressions
+from npulens.app.nightly import place as stored
+from npulens.app.nightly.night import ORDER, Night, Regression, Row
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.pages.nights import charts
 from npulens.app.panels import cells
+from npulens.app.text import wording
 from npulens.app.text.wording import plain
+from npulens.ingest.errors import IngestError
 
 _PARTS = 5  # of a change; the report has more
+_DECISIONS = ("accept", "mute", "reopen")
 _COLUMNS = ("task", "metric", "verdict", "change", "interval", "tonight", "before", "since", "by")
 
 
 def show(ctx: Context, night: Night) -> None:
     """The headline, what was lost, what moved, and every metric in a table."""
+    home = stored.home(ctx.store, night.name)
+    known = {(each.number, each.metric): each for each in regressions.read(home)}
     with st.container(key="prose"):
         st.subheader(night_text.headline(night, ctx.lang), anchor=False)
         st.text(night_text.counts(night, ctx.lang))
@@ -28,6 +38,8 @@ def show(ctx: Context, night: Night) -> None:
     for place, row in enumerate(night_text.moved(night)):
         with st.container(border=True, key=f"gap_night_{place}"):
             _moved(ctx, row, place)
+            if each := known.get((row.number or 0, row.metric)):
+                _decided(ctx, home, each, place)
     _table(ctx, night)
     _foot(ctx, night)
 
@@ -55,6 +67,37 @@ def _moved(ctx: Context, row: Row, place: int) -> None:
         st.plotly_chart(charts.series(row, context.ink(), context.accent()), key=f"night_series_{place}_{ctx.lang}",
                         config={"displayModeBar": False})  # fmt: skip
     _links(ctx, row, place)
+
+
+def _decided(ctx: Context, home: Path, each: Regression, place: int) -> None:
+    """What became of a regression since that night, and what can be decided of one that is open."""
+    word = ctx.say("nightly.state_muted" if each.muted else f"nightly.state_{each.state}")
+    until = ctx.say("nightly.until", {"day": each.until}) if each.until else ""
+    owner = ctx.say("nightly.owned", {"owner": each.owner}) if each.owner else ""
+    st.caption(plain(" · ".join(filter(None, (f"#{each.number} {word}", each.who, each.why, until, owner)))))
+    if each.state == "fixed":
+        return
+    popover = st.popover(ctx.say("nights.decide"), icon=":material/gavel:")
+    with popover, st.form(f"decide_{place}_{ctx.lang}", border=False):
+        who = st.text_input(ctx.say("nights.who"), each.who)
+        why = st.text_input(ctx.say("nights.why"), each.why)
+        until = st.text_input(ctx.say("nights.until"), each.until, placeholder="2026-12-31")
+        with st.container(horizontal=True):
+            pressed = {name: st.form_submit_button(ctx.say(f"nights.{name}")) for name in _DECISIONS}
+    wanted = next((name for name, is_pressed in pressed.items() if is_pressed), None)
+    if wanted is None:
+        return
+    try:
+        day = configs.day(until).isoformat() if until else ""
+        decisions: dict[str, Callable[[Regression], Regression]] = {
+            "accept": lambda one: regressions.accepted(one, who, why, day),
+            "mute": lambda one: regressions.muted(one, who, why, day), "reopen": regressions.reopened,
+        }  # fmt: skip
+        regressions.decide(home, each.number, decisions[wanted])
+    except IngestError as error:
+        st.text(wording.error(error, ctx.lang))
+        return
+    st.rerun()
 
 
 def _links(ctx: Context, row: Row, place: int) -> None:

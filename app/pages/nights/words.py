@@ -26,6 +26,13 @@ TEXT = {
         "本夜没有报告：可能已中断、正在运行或磁盘已满。日志中 {planned} 步已完成 {done} 步；"
         "对该日期再次运行 `npulens nightly` 会接着做。",
     ),
+    "decide": ("Accept or mute", "接受或静音"),
+    "who": ("Who decides", "决定人"),
+    "why": ("Why", "原因"),
+    "until": ("Until (last day, empty: for good)", "截止日期（留空表示长期）"),
+    "accept": ("Accept: the new baseline", "接受为新基线"),
+    "mute": ("Mute", "静音"),
+    "reopen": ("Reopen", "重新打开"),
     "took": ("Began {began}, took {took} of {budget}.", "开始于 {began}，用时 {took}，预算 {budget}。"),
     "download": ("The report to forward (HTML)", "下载可转发的报告（HTML）"),
     "series": ("{metric} of {task}, night by night", "{task} 的 {metric}，逐夜"),

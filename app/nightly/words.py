@@ -30,15 +30,19 @@ TEXT = {
     "headline_unmeasured": ("Nothing was measured", "本夜没有测得任何数据"),
     "headline_outside": ("; {n} metrics lie outside their band", "；{n} 项指标超出其波动范围"),
     "headline_outside.one": ("; 1 metric lies outside its band", "；1 项指标超出其波动范围"),
-    "counts": (
-        "{metrics} metrics of {tasks} tasks: {regressed} regressed, {open} still open, {likely} likely changed, "
-        "{machine} moved with the machine, {fixed} fixed, {improved} improved, {same} the same, {ambiguous} ambiguous, "
-        "{young} still without enough nights, {accepted} accepted, {known} moved in an earlier night.",
-        "{tasks} 个任务共 {metrics} 项指标：变差 {regressed}，仍未解决 {open}，可能变化 {likely}，"
-        "随机器变化 {machine}，已修复 {fixed}，变好 {improved}，"
-        "不变 {same}，无法判定 {ambiguous}，夜数不足 {young}，已接受 {accepted}，"
-        "此前已变化 {known}。",
-    ),
+    "counts": ("Metrics: {n} ({all}).", "指标：{n} 项（{all}）。"),
+    "counts_none": ("Metrics: none.", "指标：无。"),
+    "count_regressed": ("{n} regressed", "变差 {n}"),
+    "count_open": ("{n} still regressed", "仍变差 {n}"),
+    "count_likely": ("{n} likely changed", "可能变化 {n}"),
+    "count_machine": ("{n} moved with the machine", "随机器变化 {n}"),
+    "count_fixed": ("{n} fixed", "已修复 {n}"),
+    "count_improved": ("{n} improved", "变好 {n}"),
+    "count_same": ("{n} the same", "不变 {n}"),
+    "count_ambiguous": ("{n} ambiguous", "无法判定 {n}"),
+    "count_young": ("{n} without enough nights yet", "夜数不足 {n}"),
+    "count_accepted": ("{n} accepted", "已接受 {n}"),
+    "count_known": ("{n} moved in an earlier night", "此前已变化 {n}"),
     "verdict_regressed": ("regressed", "变差"),
     "verdict_open": ("still regressed", "仍变差"),
     "verdict_likely": ("likely changed", "可能变化"),

@@ -43,8 +43,11 @@ def counts(night: Night, lang: str) -> str:
     many: dict[str, int] = {verdict: len(night.of(verdict)) for verdict in _TOLD}
     for verdict in ("same", "ambiguous", "young", "accepted"):
         many[verdict] = sum(row.verdict == verdict for row in night.rows)
-    all_of_them = {"metrics": len(night.rows), "tasks": len(night.tasks), "known": len(night.rows) - sum(many.values())}
-    return say(lang, "nightly.counts", many | all_of_them)
+    many["known"] = len(night.rows) - sum(many.values())
+    said = [say(lang, f"nightly.count_{word}", {"n": n}) for word, n in many.items() if n]
+    if not said:
+        return say(lang, "nightly.counts_none")
+    return say(lang, "nightly.counts", {"n": len(night.rows), "all": ("，" if lang == "zh" else ", ").join(said)})
 
 
 def moved(night: Night) -> list[Row]:

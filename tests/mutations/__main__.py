@@ -62,13 +62,16 @@ def told(copy: Path, found: Sequence[Mutation], known: Reach, jobs: str, whole: 
 
 
 def copied(home: Path) -> Path:
-    """The repository with its compiled parts, and links that give its folders the name they are imported by."""
+    """The repository with its compiled parts and the real captures, under the name it is imported by."""
     leave = shutil.ignore_patterns(".venv*", ".git", ".bench", ".fuzz", "build", "dist", "__pycache__", ".mypy_cache")
     shutil.copytree(ROOT, home, ignore=leave, symlinks=True)
     tree = home / "build" / "tree" / "npulens"
     tree.mkdir(parents=True)
     for path in [*(home / "app" / "front").glob("*.py"), *(home / room for room in (*ROOMS, "sample_traces"))]:
         (tree / path.name).symlink_to(path)
+    shared, beside = ROOT.parent / "shared", home.parent / "shared"
+    if shared.is_dir() and not beside.exists():
+        beside.symlink_to(shared)
     return home
 
 

@@ -71,7 +71,7 @@ TEXT = {
         "{name}: {status}, {steps} of {wanted} steps: {reason}.",
         "{name}：{status}，{steps}/{wanted} 步：{reason}。",
     ),
-    "any_recorded_ended": ("The script ended with status {status}.", "脚本退出码为 {status}。"),
+    "recorded_own_script_ended": ("The script ended with status {status}.", "脚本退出码为 {status}。"),
     "any_loaded_steps": (
         "{name} loads ({formats}): {steps} of {wanted} steps, {events} events.",
         "{name} 可加载（{formats}）：{steps}/{wanted} 步，{events} 个事件。",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,18 +33,51 @@ class Call:
 
 
 def run(folder: Path, seed: int = 7, captures: bool = True, pairs: bool = True, rounds: int = 10) -> Path:
-    """Sixty nights through the command; the store they are in."""
+    """Sixty nights through the command; the store they are in.
+
+    A store on a disk of its own, which root can make, is full for one night: the same date goes on afterwards.
+    """
     lab, store = World(folder / "lab", seed, captures, pairs, rounds), folder / "store"
-    for number in range(world.NIGHTS):
-        lab.night(number)
-        command = ["nightly", str(lab.folder / "nightly.toml"), "--night", world.label(number), "--store", str(store)]
-        if number == world.KILLED:
-            _killed(command, store, number)
-        else:
-            done = CliRunner().invoke(main, command)
-            if done.exception is not None and not isinstance(done.exception, SystemExit):
-                raise done.exception
-    return store
+    store.mkdir()
+    own_disk = os.geteuid() == 0 and not subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "none", store],
+                                                        capture_output=True).returncode  # fmt: skip
+    try:
+        for number in range(world.NIGHTS):
+            lab.night(number)
+            command = ["nightly", str(lab.folder / "nightly.toml"), "--night", world.label(number), "--store",
+                       str(store)]  # fmt: skip
+            if number == world.KILLED:
+                _killed(command, store, number)
+            elif number == world.FULL and own_disk:
+                _full(command, store)
+            else:
+                _done(command)
+        shutil.copytree(store, folder / "kept")
+    finally:
+        if own_disk:
+            subprocess.run(["umount", "-l", store], check=True)
+    return folder / "kept"
+
+
+def _done(command: list[str]) -> int:
+    """One night; its exit status."""
+    done = CliRunner().invoke(main, command)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code
+
+
+def _full(command: list[str], store: Path) -> None:
+    """A night for which the store's disk has no room; with room again, the same date."""
+    ballast = store / "ballast"
+    with ballast.open("wb", buffering=0) as stream, suppress(OSError):
+        while stream.write(b"\0" * 4096):
+            pass
+    status = _done(command)
+    ballast.unlink()
+    if status != 2:
+        raise AssertionError(f"a night on a full disk ended with {status}")
+    _done(command)
 
 
 def _killed(command: list[str], store: Path, number: int) -> None:

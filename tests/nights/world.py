@@ -42,6 +42,7 @@ PLANTED = (
 )
 DRIVER_NIGHT, DRIVER_COSTS = 20, 1.04  # a new driver: everything is slower, base and head alike
 KILLED, CORRUPT = 11, 54  # kill -9 in the middle; a capture cut off and a job that cannot run
+EMPTY, FULL = 16, 24  # no capture came in; the store's disk is full, and has room again an hour later
 JOBS = ("matmul", "attention", "embedding")
 _USUAL = {"matmul": 12.5, "attention": 48.0, "embedding": 3.1}
 
@@ -130,7 +131,7 @@ class World:
         self._commit = number if number in changes else self._commit
         (self.folder / "commit.txt").write_text(f"{self._commit:07x}\n")
         (self.folder / "driver.txt").write_text("24.1.0\n" if number < DRIVER_NIGHT else "24.1.rc3\n")
-        if self.captures:
+        if self.captures and number != EMPTY:
             self._capture(number, slower)
 
     def _sessions(self, task: str, side: str, number: int, slower: float) -> list[float]:

@@ -237,7 +237,7 @@ BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
 
 @dataclass(frozen=True)
-class _Said:
+class _TableCoverage:
     """What coverage says of one table of one rank."""
 
     status: str = "absent"
@@ -248,7 +248,7 @@ class _Said:
 def capabilities(run: Run) -> dict[str, Has]:
     """What this run has of everything a detector may need."""
     coverage = {
-        (rank, table): _Said(status, restored(reason, said), restored(setting, phrase))
+        (rank, table): _TableCoverage(status, restored(reason, said), restored(setting, phrase))
         for rank, table, status, reason, said, setting, phrase in run.con.execute(
             "SELECT rank, table_name, status, reason, said, collect_with, collect_said FROM coverage"
         ).fetchall()
@@ -265,11 +265,11 @@ def on_npu(backend: str | None, formats: list[str]) -> bool:
 
 
 def _has(
-    run: Run, capability: Capability, coverage: dict[tuple[int, str], _Said], made: dict[int, tuple[bool, str | None]],
-    untold: set[int],
+    run: Run, capability: Capability, coverage: dict[tuple[int, str], _TableCoverage],
+    made: dict[int, tuple[bool, str | None]], untold: set[int],
 ) -> Has:  # fmt: skip
-    def said(rank: int) -> _Said:
-        return coverage.get((rank, capability.table), _Said())
+    def said(rank: int) -> _TableCoverage:
+        return coverage.get((rank, capability.table), _TableCoverage())
 
     having = {rank for rank in run.ranks if said(rank).status != "absent"}
     if capability.sql is not None:
@@ -285,7 +285,7 @@ def _has(
     return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, *why)
 
 
-def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> tuple[str, str, str | None]:
+def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | None) -> tuple[str, str, str | None]:
     """Why a rank lacks it and what records it.
 
     The table's own reason counts where it is about this: the table is missing as a whole, or a

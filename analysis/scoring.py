@@ -59,7 +59,7 @@ class Planted:
 
 
 @dataclass(frozen=True)
-class Said:
+class ScoredFinding:
     """One scored finding of a case."""
 
     case: str
@@ -76,7 +76,7 @@ class Case:
     name: str
     clean: bool  # nothing was planted
     planted: tuple[Planted, ...]
-    said: tuple[Said, ...]
+    said: tuple[ScoredFinding, ...]
     dialect: str = "plain"
 
 
@@ -95,7 +95,7 @@ def scored(name: str, truth: Mapping[str, Any], check: Mapping[str, Any]) -> Cas
         if fault["gain_ns"] >= SCORED_SHARE * truth["step_ns"]
     )
     said = tuple(
-        Said(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
+        ScoredFinding(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
         for f in counted
     )
     return Case(name, not faults, planted, said, truth.get("dialect", "plain"))

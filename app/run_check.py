@@ -67,7 +67,7 @@ def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Sett
 
 
 @dataclass(frozen=True)
-class Bench:
+class HeldRun:
     """A run held open with what was derived of it, so that one detector can be asked again at once."""
 
     run: Run
@@ -86,8 +86,8 @@ class Bench:
         self.run.con.close()
 
 
-def bench(store: Path, run_id: str) -> Bench:
+def hold(store: Path, run_id: str) -> HeldRun:
     """Open a run for questions."""
     con = stores.open_run(store, run_id)
     install(con)
-    return Bench(Run(con))
+    return HeldRun(Run(con))

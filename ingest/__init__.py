@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.loading.beside import process
+from npulens.ingest.loading.load_process import process
 from npulens.ingest.messages import Message, as_data, loaded
 from npulens.ingest.store.place import default_dir
 

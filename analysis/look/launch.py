@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.idle.host_names import special
-from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.launch_costs import launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
 
@@ -65,7 +65,7 @@ def _headline(run: Run, behind: Late) -> Headline:
     ).fetchall()[0][0]
     return Headline(
         tasks, launched, median, p99, negative, before, led, behind.tasks, behind.idle_ns, wall, kernels, short,
-        run.get(pace).ordinary_ns, tuple(rank for (rank,) in ranks),
+        run.get(launch_costs).ordinary_ns, tuple(rank for (rank,) in ranks),
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class OverQuota(IngestError):
     """The load as a whole has used up what it may: nothing of it goes on."""
 
 
-class Watch:
+class UsageWatch:
     """Looks, while a load goes on, at what it has used so far."""
 
     def __init__(self, quota: Quota, staging: Path) -> None:

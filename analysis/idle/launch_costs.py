@@ -32,7 +32,7 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Pace:
+class LaunchCosts:
     """What is usual."""
 
     latency_ns: dict[int, int]  # by rank: from the launch to the start on an idle device
@@ -60,7 +60,7 @@ class Pace:
         return self._runs[key]
 
 
-def pace(run: Run) -> Pace:
+def launch_costs(run: Run) -> LaunchCosts:
     """What is usual in this run."""
     every = run.get(tasks)
     quantiles = [found for did in every.values() if (found := _intervals(did)) is not None]
@@ -73,7 +73,7 @@ def pace(run: Run) -> Pace:
         a, b = np.searchsorted(rows["rank"], (rank, rank + 1))
         waits[rank] = Waits(rows["ts_ns"][a:b], rows["end_ns"][a:b], rows["track"][a:b])
     latency = {rank: _latency(run, rank, did) for rank, did in every.items()}
-    return Pace(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits)
+    return LaunchCosts(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits)
 
 
 def _intervals(did: Tasks) -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""What several ranks show alike is one finding; what one rank shows alone is its own."""
+"""Groups ranks that show something to a similar degree: each group becomes one finding."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Has:
-    """Whether this run has it."""
+    """Whether this run can show a capability, and if not, why."""
 
     capability: Capability
     ranks: tuple[int, ...]  # the ranks that have it
@@ -238,7 +238,7 @@ BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
 @dataclass(frozen=True)
 class _TableCoverage:
-    """What coverage says of one table of one rank."""
+    """The coverage row of one table of one rank."""
 
     status: str = "absent"
     reason: str | None = None

@@ -60,7 +60,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class ScoredFinding:
-    """One scored finding of a case."""
+    """A finding of a case at or above 1 % of the step, and whether it hits a planted fault."""
 
     case: str
     detector: str

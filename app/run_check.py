@@ -1,4 +1,4 @@
-"""How the app asks for a judgement: the settings of npulens.toml, a mistake in them in one line, and the check."""
+"""Runs the detectors for the app, with the settings of npulens.toml; a mistake in them is one line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Sett
 
 @dataclass(frozen=True)
 class HeldRun:
-    """A run held open with what was derived of it, so that one detector can be asked again at once."""
+    """An open run with its derived facts, so that one detector can run again at once with other limits."""
 
     run: Run
     lock: Lock = field(default_factory=Lock)
@@ -87,7 +87,7 @@ class HeldRun:
 
 
 def hold(store: Path, run_id: str) -> HeldRun:
-    """Open a run for questions."""
+    """Opens a run and keeps its connection."""
     con = stores.open_run(store, run_id)
     install(con)
     return HeldRun(Run(con))

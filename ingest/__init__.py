@@ -1,6 +1,6 @@
 """Files on disk to typed tables. `ingest.load(path)` is the whole of it.
 
->>> import ingest
+>>> from npulens import ingest
 >>> report = ingest.load("capture_dir")          # into the default store
 >>> report.runs[0].run_id, report.runs[0].status
 """

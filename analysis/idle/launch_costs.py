@@ -1,6 +1,6 @@
-"""How fast the host of a job usually works: what an ordinary launch takes, on the host and on its way to the device.
+"""What an ordinary launch of the job costs: time on the host, and time on its way to the device.
 
-Taken over all ranks, the fastest rank counts: a rank whose host is slow must not look ordinary to itself.
+The fastest rank decides for all ranks. Otherwise a rank with a slow host would pass as ordinary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class LaunchCosts:
-    """What is usual."""
+    """Usual times of launches in this run, in ns."""
 
     latency_ns: dict[int, int]  # by rank: from the launch to the start on an idle device
     fast_ns: int  # a quarter of the launches follow the one before within this
@@ -61,7 +61,7 @@ class LaunchCosts:
 
 
 def launch_costs(run: Run) -> LaunchCosts:
-    """What is usual in this run."""
+    """The usual times, measured over all ranks."""
     every = run.get(tasks)
     quantiles = [found for did in every.values() if (found := _intervals(did)) is not None]
     fast, ordinary, long = np.min(quantiles, axis=0) if quantiles else (FAST_NS, ORDINARY_NS, LONG_NS)

@@ -45,7 +45,7 @@ class Window:
 
 @dataclass(frozen=True)
 class About:
-    """What a run says of itself; two sides that differ in it are not alike."""
+    """Properties of a run. Two sides that differ in one are less comparable."""
 
     run_id: str
     status: str

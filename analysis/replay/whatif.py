@@ -70,7 +70,7 @@ def plain(first: Ints, source: NDArray[np.int32], lag: Ints, rest: Ints, time: I
 
 @dataclass(frozen=True)
 class Replay:
-    """The run with a change."""
+    """A replayed run: when each node happens with the change."""
 
     time: Ints  # of every node of the graph
     lag: Ints  # of every edge
@@ -135,7 +135,7 @@ def _removable(run: Run, change: Change) -> int:
 
 @dataclass(frozen=True)
 class _Lengths:
-    """Whose a device task is."""
+    """Rank and length of every device task, by span id."""
 
     span: Ints
     rank: Ints

@@ -23,7 +23,7 @@ _PASSING = ("crashed", "system", "store", "defect")
 
 @dataclass
 class WatchedFolder:
-    """What is known of the folder's entries; what was loaded is remembered in the store."""
+    """The state of the folder's entries. The store remembers which were loaded."""
 
     folder: Path
     store: Path

@@ -1,4 +1,4 @@
-"""What the edits of scenarios have in common: what a step costs, where an operator can stand, and new operators."""
+"""What the edits of scenarios share: the cost of a step, where an operator can be inserted, and new operators."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def launches(item: Item, *op_types: str) -> bool:
 
 
 def insertion_points(items: Sequence[Item]) -> list[InsertionPoint]:
-    """The places of the forward pass right behind an operator that launched something and lies in no other.
+    """The points of the forward pass right behind an outermost operator that launched something.
 
-    Operators that another fault added count for nothing, so that places do not depend on what else is planted.
+    Operators of other faults are ignored, so the points do not depend on what else is planted.
     """
     found: list[InsertionPoint] = []
     opened: list[Open] = []

@@ -1,4 +1,4 @@
-"""What a command line tool of a driver answers: its words, whatever happened."""
+"""Runs a driver's command line tool and returns what it printed, or why it printed nothing."""
 
 from __future__ import annotations
 

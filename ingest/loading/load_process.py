@@ -1,4 +1,4 @@
-"""The process in which a load happens, beside the one that waits for it.
+"""Starts the process that does a load; the caller only waits for it.
 
 A new interpreter, which takes half a second to import what it needs. Where that is imported already, in a process
 that was started ahead for this and does nothing else (app/intake/spare_process.py), a fork is enough.

@@ -73,7 +73,7 @@ class OverQuota(IngestError):
 
 
 class UsageWatch:
-    """Looks, while a load goes on, at what it has used so far."""
+    """Measures during a load what it has used so far, and stops it above its quota."""
 
     def __init__(self, quota: Quota, staging: Path) -> None:
         self.quota, self._staging = quota, staging

@@ -52,7 +52,7 @@ _RULES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
 
 @dataclass(frozen=True)
 class FileSum:
-    """A sum as a file says it; without a step it is about the whole capture."""
+    """A sum that a file of the capture holds; without a step it is of the whole capture."""
 
     source: str
     table: str  # the contract table whose coverage tells of it

@@ -90,11 +90,6 @@ class Delta:
     def change_ns(self) -> int:
         return self.head_ns - self.base_ns
 
-    @property
-    def change_share(self) -> float | None:
-        """Of what the base had; None where it had none."""
-        return self.change_ns / self.base_ns if self.base_ns else None
-
 
 @dataclass(frozen=True)
 class Change:

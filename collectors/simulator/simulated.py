@@ -9,7 +9,7 @@ of host and device differ), streams with events, data and tensor parallel all-re
 pipelines, with every wait ending when its peer is ready, kernels on AI cores and the AI CPU with shapes, counters and
 their clock, copies, memory, sampled counters, replayed graphs.
 Not modelled: other collectives, contention between compute and communication. What another profiler would have
-recorded of the same job is a dialect (``_dialect.py``).
+recorded of the same job is a dialect (``collectors/simulator/dialect.py``).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """What a capture can answer: one entry per thing a detector may need.
 
-The tables' coverage says what a profiler recorded; a column may still be empty (op types at
-Level0, bytes of copies below Level2). Each entry asks the tables themselves, per rank, and where
-the answer is no it says why and which setting records it: of torch_npu's profiler for an NPU, of
-torch.profiler for everything else, which has no setting for some of it. Nothing recorded is never
-"no problem".
+The tables' coverage says what a profiler recorded; a column may still be empty (op types at Level0, bytes of copies
+below Level2). Each entry asks the tables themselves, per rank. Where the answer is no, it says why and which setting
+records it. That is a setting of torch_npu's profiler for an NPU, else of torch.profiler, which has none for some data.
+Nothing recorded is never "no problem".
 
-Having one row is not having it: what is there holds for a share of the time a detector speaks of
-(`held`), and a detector that found nothing says "clean" only from `COVERED` on.
+Having one row is not having it: what is there holds for a share of the time a detector speaks of (`held`), and a
+detector that found nothing says "clean" only from `COVERED` on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Launches of a run: how long they take to reach the device, how many wait there, and how far ahead the host is.
 
-The latency of a task runs from the start of its host call to its own start, so what waits on the stream waits in it
-too: a long latency is what one wants while the device is busy. The lead tells the two apart: it is negative where the
-stream stood free before the host had even begun to launch.
+The latency of a task runs from the start of its host call to its own start. It includes waiting on the stream, so a
+long latency is good while the device is busy. The lead tells the two apart: it is negative where the stream stood free
+before the host had even begun to launch.
 """
 
 from __future__ import annotations

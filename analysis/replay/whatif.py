@@ -1,9 +1,9 @@
 """Replays the run with a change: what a fix would give back of the whole run.
 
-Everything that does not change takes as long as it was recorded to take, and waits for the same
-things (analysis/replay/graph.py). Uncaptured peers are either as they were, or - where a change touches
-every captured rank, so that it is the job's and not one rank's - keep their distance to them; the
-kinder of the two counts, because a saving is a ceiling.
+Everything that does not change takes as long as it was recorded to take, and waits for the same things
+(analysis/replay/graph.py). Uncaptured peers stay as they were. Where a change touches every captured rank, it concerns
+the whole job, so they may also keep their distance to the captured ones. The larger saving of the two counts, because a
+saving is a ceiling.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """What a capture can answer: one entry per thing a detector may need.
 
-The tables' coverage says what a profiler recorded; a column may still be empty (op types at
-Level0, bytes of copies below Level2). Each entry asks the tables themselves, per rank, and where
-the answer is no it says why and which setting records it: of torch_npu's profiler for an NPU, of
-torch.profiler for everything else, which has no setting for some of it. Nothing recorded is never
-"no problem".
+The tables' coverage says what a profiler recorded; a column may still be empty (op types at Level0, bytes of copies
+below Level2). Each entry asks the tables themselves, per rank. Where the answer is no, it says why and which setting
+records it. That is a setting of torch_npu's profiler for an NPU, else of torch.profiler, which has none for some data.
+Nothing recorded is never "no problem".
 
-Having one row is not having it: what is there holds for a share of the time a detector speaks of
-(`held`), and a detector that found nothing says "clean" only from `COVERED` on.
+Having one row is not having it: what is there holds for a share of the time a detector speaks of (`held`), and a
+detector that found nothing says "clean" only from `COVERED` on.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Has:
-    """Whether this run has it."""
+    """Whether this run can show a capability, and if not, why."""
 
     capability: Capability
     ranks: tuple[int, ...]  # the ranks that have it
@@ -237,8 +236,8 @@ BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What coverage says of one table of one rank."""
+class _TableCoverage:
+    """The coverage row of one table of one rank."""
 
     status: str = "absent"
     reason: str | None = None
@@ -248,7 +247,7 @@ class _Said:
 def capabilities(run: Run) -> dict[str, Has]:
     """What this run has of everything a detector may need."""
     coverage = {
-        (rank, table): _Said(status, restored(reason, said), restored(setting, phrase))
+        (rank, table): _TableCoverage(status, restored(reason, said), restored(setting, phrase))
         for rank, table, status, reason, said, setting, phrase in run.con.execute(
             "SELECT rank, table_name, status, reason, said, collect_with, collect_said FROM coverage"
         ).fetchall()
@@ -265,11 +264,11 @@ def on_npu(backend: str | None, formats: list[str]) -> bool:
 
 
 def _has(
-    run: Run, capability: Capability, coverage: dict[tuple[int, str], _Said], made: dict[int, tuple[bool, str | None]],
-    untold: set[int],
+    run: Run, capability: Capability, coverage: dict[tuple[int, str], _TableCoverage],
+    made: dict[int, tuple[bool, str | None]], untold: set[int],
 ) -> Has:  # fmt: skip
-    def said(rank: int) -> _Said:
-        return coverage.get((rank, capability.table), _Said())
+    def said(rank: int) -> _TableCoverage:
+        return coverage.get((rank, capability.table), _TableCoverage())
 
     having = {rank for rank in run.ranks if said(rank).status != "absent"}
     if capability.sql is not None:
@@ -285,7 +284,7 @@ def _has(
     return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, *why)
 
 
-def _why(capability: Capability, said: _Said, npu: bool, level: str | None) -> tuple[str, str, str | None]:
+def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | None) -> tuple[str, str, str | None]:
     """Why a rank lacks it and what records it.
 
     The table's own reason counts where it is about this: the table is missing as a whole, or a

@@ -233,7 +233,7 @@ def _clean(run: Run, detector: Detector, measured: list[Finding], lost: int, lim
     return Outcome(
         detector.name, "clean",
         f"at most {saving} of the step ({share}), below the limit of {least}",
-        f"至多 {saving}（占步长 {share}），低于门限 {least}",
+        f"至多 {saving}（占步长 {share}），低于阈值 {least}",
     )  # fmt: skip
 
 

@@ -1,10 +1,10 @@
 """The profiler's own split, computed again by the profiler's own rule.
 
-torch_npu's text export makes four lanes (computing, communication, communication not overlapped,
-free) from unions over the whole capture and gives each piece, unclipped, to the step in which it
-starts; its database export makes the same unions step by step, so that free time between two
-steps belongs to neither. A step's window runs from its first device work to the later of its last
-and its host end. Stage is the length of what was counted, less the bubbles (receive operators).
+torch_npu's text export makes four lanes: computing, communication, communication not overlapped, free. They are unions
+over the whole capture, and each piece belongs, unclipped, to the step in which it starts. The database export makes the
+same unions step by step, so free time between two steps belongs to neither. A step's window runs from its first device
+work to the later of its last and its host end. Stage is the length of what was counted, less the bubbles (receive
+operators).
 
 Three definitions of "free" are in use; which one reproduced the file is said:
 
@@ -15,8 +15,8 @@ Three definitions of "free" are in use; which one reproduced the file is said:
 Communication is the union of the communication operators, or, in databases of some versions, of their tasks
 (COMMUNICATION_TASK_INFO): the second is tried where the first does not reproduce the file, and which one did is said.
 
-The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us; stage
-and preparing are reproduced with that rounding where the file is a step_trace_time.csv.
+The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us; stage and preparing are
+reproduced with that rounding where the file is a step_trace_time.csv.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ CLOCK_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something that may mislead."""
+    """A property of the capture that may make its figures misleading."""
 
     name: str
     text: Overlap

@@ -1,18 +1,17 @@
 """How right the detectors are: what they said of a capture against what was planted in it.
 
-A finding hits a fault when its cause is the fault's or one that legitimately shows with it, one of
-its windows meets one of the fault's, and the ranks agree where both name one. Findings below 1 %
-of the step are not scored, nor are faults that cost less: two faults that run side by side hide
-each other, and removing one of them alone gives nothing back. recall = faults hit / faults;
-precision = findings that hit / findings; top1 = cases whose first finding hits the largest fault;
-the saving's error is |saving - gain| / gain, the saving being what the findings of the fault's own
-cause give back together (one fault may be fixed in several places), or else the largest that hits.
-Savings are compared over the whole capture, since a capture need not mark its steps; idle that a
-finding says nobody can explain is right where the capture lost the reason, and has no saving.
+A finding hits a fault when its cause is the fault's or one that legitimately shows with it, one of its windows meets
+one of the fault's, and the ranks agree where both name one. Findings below 1 % of the step are not scored, and neither
+are faults that cost less. Two faults that run side by side can hide each other; then removing one alone gives nothing
+back. recall = faults hit / faults; precision = findings that hit / findings; top1 = cases whose first finding hits the
+largest fault. The saving's error is |saving - gain| / gain. The saving is that of all findings of the fault's own cause
+together, because one fault may be fixed in several places. Without such a finding it is the largest that hits. Savings
+are compared over the whole capture, since a capture need not mark its steps; idle that a finding says nobody can
+explain is right where the capture lost the reason, and has no saving.
 
-False clean: a fault that costs more than the limit of the detector of its cause, that detector ended
-with `clean`, and no finding that hits the fault tells its cost under another name, within a fifth.
-What every capture of a dialect holds (`present` in the truth) is no wrong finding and not the first.
+False clean: a fault costs more than the limit of its cause's detector, and that detector ended with `clean`. It does
+not count if a finding that hits the fault gives its cost under another name, within a fifth. What every capture of a
+dialect holds (`present` in the truth) is no wrong finding and not the first.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ class Planted:
 
 
 @dataclass(frozen=True)
-class Said:
-    """One scored finding of a case."""
+class ScoredFinding:
+    """A finding of a case at or above 1 % of the step, and whether it hits a planted fault."""
 
     case: str
     detector: str
@@ -76,7 +75,7 @@ class Case:
     name: str
     clean: bool  # nothing was planted
     planted: tuple[Planted, ...]
-    said: tuple[Said, ...]
+    said: tuple[ScoredFinding, ...]
     dialect: str = "plain"
 
 
@@ -95,7 +94,7 @@ def scored(name: str, truth: Mapping[str, Any], check: Mapping[str, Any]) -> Cas
         if fault["gain_ns"] >= SCORED_SHARE * truth["step_ns"]
     )
     said = tuple(
-        Said(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
+        ScoredFinding(name, f["detector"], f["cause"], f["saving_share"], any(hits(f, fault) for fault in faults))
         for f in counted
     )
     return Case(name, not faults, planted, said, truth.get("dialect", "plain"))

@@ -1,8 +1,8 @@
 """The views of analysis/sql: what happened, as SQL that anyone can ask.
 
-One file holds one view, named as the file: comments that say what it shows and what it needs, then
-one CREATE OR REPLACE VIEW whose column list carries a comment for every column. docs/views.md is
-made from these comments. Making the views computes nothing; only asking one does.
+One file holds one view of the same name. Comments say what it shows and what it needs. One CREATE OR REPLACE VIEW
+follows, with a comment for every column. docs/views.md is made from these comments. Making the views computes nothing;
+only asking one does.
 """
 
 from __future__ import annotations

@@ -225,9 +225,9 @@ def judging_for(ctx: Context) -> float:
     return time.monotonic() - _judging(*_question(ctx)).began
 
 
-@st.cache_resource(max_entries=2, show_spinner=False, on_release=run_check.Bench.close)
-def _bench_of(place: str, run_id: str) -> run_check.Bench:
-    return run_check.bench(Path(place), run_id)
+@st.cache_resource(max_entries=2, show_spinner=False, on_release=run_check.HeldRun.close)
+def _held_run(place: str, run_id: str) -> run_check.HeldRun:
+    return run_check.hold(Path(place), run_id)
 
 
 def detectors() -> dict[str, Detector]:
@@ -242,5 +242,5 @@ def limits_in_force(detector: Detector) -> Limits:
 
 def judged_with(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> tuple[tuple[Finding, ...], Outcome]:
     """What a detector says of the chosen run with some of its limits moved."""
-    held = _bench_of(str(ctx.store), ctx.run.run_id if ctx.run else "")
+    held = _held_run(str(ctx.store), ctx.run.run_id if ctx.run else "")
     return held.judge(detector, changed, run_check.settings(None))

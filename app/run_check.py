@@ -1,4 +1,4 @@
-"""How the app asks for a judgement: the settings of npulens.toml, a mistake in them in one line, and the check."""
+"""Runs the detectors for the app, with the settings of npulens.toml; a mistake in them is one line."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Sett
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A run held open with what was derived of it, so that one detector can be asked again at once."""
+class HeldRun:
+    """An open run with its derived facts, so that one detector can run again at once with other limits."""
 
     run: Run
     lock: Lock = field(default_factory=Lock)
@@ -86,8 +86,8 @@ class Bench:
         self.run.con.close()
 
 
-def bench(store: Path, run_id: str) -> Bench:
-    """Open a run for questions."""
+def hold(store: Path, run_id: str) -> HeldRun:
+    """Opens a run and keeps its connection."""
     con = stores.open_run(store, run_id)
     install(con)
-    return Bench(Run(con))
+    return HeldRun(Run(con))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from npulens.collectors.telemetry import cann, machine, npu_smi
-from npulens.collectors.telemetry.asked import ask
 from npulens.collectors.telemetry.processor import Processor, our_cores
+from npulens.collectors.telemetry.tool_answer import ask
 
 #: Variables that change how fast a job runs; others are nobody's business.
 _PREFIXES = (

@@ -1,6 +1,6 @@
 """One recording in the process of a job: a profiler around its steps, told when each has ended.
 
-    from collectors.recorder import recording
+    from npulens.collectors.recorder import recording
 
     with recording("profile") as step:
         for batch in loader:

@@ -1,6 +1,6 @@
 """Files on disk to typed tables. `ingest.load(path)` is the whole of it.
 
->>> import ingest
+>>> from npulens import ingest
 >>> report = ingest.load("capture_dir")          # into the default store
 >>> report.runs[0].run_id, report.runs[0].status
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.loading.beside import process
+from npulens.ingest.loading.load_process import process
 from npulens.ingest.messages import Message, as_data, loaded
 from npulens.ingest.store.place import default_dir
 

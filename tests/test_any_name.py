@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from npulens import ingest
-from npulens.ingest.loading import told
+from npulens.ingest.loading import renamed_files
 from npulens.ingest.store import runs as store
 from tests.text_export import BASE_US, ROOT, named, processes, task, write
 
@@ -189,14 +189,14 @@ def test_traces_side_by_side_are_told_one_by_one(tmp_path: Path) -> None:
 def test_what_begins_like_nothing_is_told_by_nothing(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.dat"
     path.write_bytes(content)
-    assert told.role(path) is None
+    assert renamed_files.role(path) is None
 
 
 def test_no_more_than_the_beginning_is_read(tmp_path: Path) -> None:
     """What would tell it lies behind the first bytes."""
     path = tmp_path / "x.dat"
     path.write_bytes(b"[" + b" " * 100_000 + b'{"ts": "1700000000000000.000"}]')
-    assert told.role(path) is None
+    assert renamed_files.role(path) is None
 
 
 def test_a_stand_in_stays_in_its_own_directory(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_stand_in_stays_in_its_own_directory(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b" / "c"
     folder.mkdir(parents=True)
     (folder / "x.dat").write_bytes(b'[{"ts": "1700000000000000.000"}]')
-    stand_ins = told.StandIns(tmp_path / "scratch" / "told")
+    stand_ins = renamed_files.StandIns(tmp_path / "scratch" / "told")
     way = folder / ".." / ".." / "b" / ".." / ".." / "a" / "b" / "c"
     place = stand_ins.of(way)
     assert place.name == "c" and (place / "trace_view.json").is_file()

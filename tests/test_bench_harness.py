@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from npulens.collectors.backends.backend import Memory, Telemetry
-from npulens.collectors.bench import besides
+from npulens.collectors.bench import on_request
 from npulens.collectors.bench.options import Options, shares
 from npulens.collectors.bench.times import model
 from npulens.collectors.harness import batch_curve
@@ -24,7 +24,7 @@ from npulens.collectors.harness.cache import cold, hot
 from npulens.collectors.harness.latency import Load, measure, one
 from npulens.collectors.harness.throughput import throughput
 from npulens.collectors.harness.unprofiled import Profiled, profiler, refuse_profiled
-from npulens.collectors.harness.watch import Watch, throttled
+from npulens.collectors.harness.watch import DeviceWatch, throttled
 from npulens.collectors.workloads.workload import Case
 
 
@@ -86,7 +86,7 @@ class Device:
 
 def test_device_calls_are_marked_back_to_back_and_waited_for_once() -> None:
     device = Device(work_ns=7_000)
-    series = measure(device, Load((device.step,)), "device", Watch(device), calls=20, seconds=5)
+    series = measure(device, Load((device.step,)), "device", DeviceWatch(device), calls=20, seconds=5)
     assert series.ns == [7_000] * 20 and len(series.at_ns) == 20
     # A look and an untimed call; then the marks exist before the first step, and one wait ends all twenty.
     assert device.done == ["look", "wait", "step", "wait", "40 marks", "wait", *["step"] * 20, "wait"]
@@ -94,20 +94,20 @@ def test_device_calls_are_marked_back_to_back_and_waited_for_once() -> None:
 
 def test_host_calls_are_waited_for_one_by_one_and_the_device_is_never_asked_in_between() -> None:
     device = Device()
-    measure(device, Load((device.step,)), "host", Watch(device), calls=3, seconds=5)
+    measure(device, Load((device.step,)), "host", DeviceWatch(device), calls=3, seconds=5)
     assert device.done == ["look", "wait", "step", "wait", *["wait", "step", "wait"] * 3]
 
 
 def test_what_prepares_a_call_is_outside_of_its_time() -> None:
     device = Device(work_ns=5)
     slow = Load((device.step,), prepare=lambda: time.sleep(0.02))
-    assert max(measure(device, slow, "host", Watch(device), calls=5, seconds=5).ns) < 15_000_000
+    assert max(measure(device, slow, "host", DeviceWatch(device), calls=5, seconds=5).ns) < 15_000_000
     assert one(device, slow) < 15_000_000
 
 
 def test_calls_end_with_the_time_and_keep_what_there_is() -> None:
     device = Device()
-    series = measure(device, Load((lambda: time.sleep(0.002),)), "host", Watch(device), calls=10_000, seconds=0.1)
+    series = measure(device, Load((lambda: time.sleep(0.002),)), "host", DeviceWatch(device), calls=10_000, seconds=0.1)
     assert 5 <= len(series.ns) <= 60 and min(series.ns) >= 2_000_000
 
 
@@ -120,7 +120,7 @@ def test_a_garbage_collection_is_told_of_the_call_it_fell_into() -> None:
 
     gc.disable()
     try:
-        series = measure(device, Load((step,)), "host", Watch(device), calls=10, seconds=5)
+        series = measure(device, Load((step,)), "host", DeviceWatch(device), calls=10, seconds=5)
     finally:
         gc.enable()
     assert [at for at, events in series.events.items() if "garbage collection" in events] == [5]
@@ -136,7 +136,7 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(device, Load((step,)), "host", Watch(device), calls=1000, seconds=5, into=kept)
+        measure(device, Load((step,)), "host", DeviceWatch(device), calls=1000, seconds=5, into=kept)
     assert len(kept.ns) == CHUNK_CALLS
 
 
@@ -207,10 +207,10 @@ def test_what_counts_as_out_of_memory(error: Exception, out: bool) -> None:
 
 
 def test_a_sweep_holds_the_shapes_and_the_extremes() -> None:
-    found = besides.sweep({"small": {"batch": 2, "rows": 7, "one": 1}, "vit": {"batch": 1, "rows": 197, "one": 1}})
+    found = on_request.sweep({"small": {"batch": 2, "rows": 7, "one": 1}, "vit": {"batch": 1, "rows": 197, "one": 1}})
     assert found["ones"] == {"batch": 1, "rows": 1, "one": 1} and found["odd"] == {"batch": 3, "rows": 7, "one": 1}
     assert list(found) == ["small", "vit", "ones", "odd"]
-    assert besides.empty({"batch": 2, "rows": 7}, "rows") == {"batch": 2, "rows": 0}
+    assert on_request.empty({"batch": 2, "rows": 7}, "rows") == {"batch": 2, "rows": 0}
 
 
 def test_a_profiled_process_gives_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_a_profiled_process_gives_no_latency(monkeypatch: pytest.MonkeyPatch) ->
     assert profiler({"PROFILING_MODE": "false"}) is None and profiler({"PROFILING_MODE": "true"}) is not None
     monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
     with pytest.raises(Profiled, match="Nsight Systems is at work"):
-        measure(Device(), Load((lambda: None,)), "host", Watch(Device()), calls=1)
+        measure(Device(), Load((lambda: None,)), "host", DeviceWatch(Device()), calls=1)
     monkeypatch.delenv("NSYS_PROFILING_SESSION_ID")
     failed: list[BaseException] = []
 
@@ -259,7 +259,7 @@ def test_looking_takes_no_more_than_a_tenth_of_the_time(monkeypatch: pytest.Monk
             return Telemetry()
 
         device.telemetry = slow  # type: ignore[method-assign]
-        watch = Watch(device)
+        watch = DeviceWatch(device)
         watch.look()
         for at, seen in ((begun + 0.9 * pause, 1), (begun + 1.1 * pause, 2)):
             clock[0] = max(clock[0], at)

@@ -23,26 +23,28 @@ from npulens.collectors.backends.probe import STUB_SYMBOL, Capability
 from npulens.collectors.doctor.facts import Facts, Node, Smi, missing_library
 from npulens.collectors.doctor.visit import CHECKS, report
 from npulens.collectors.telemetry import npu_smi
-from npulens.collectors.telemetry.asked import Asked
+from npulens.collectors.telemetry.tool_answer import ToolAnswer
 from tests import npu_smi_texts as texts
 
 ROOT = Path(__file__).resolve().parent.parent
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler")
-ABSENT = Asked(("npu-smi", "info"), "npu-smi is not on PATH", None)
+ABSENT = ToolAnswer(("npu-smi", "info"), "npu-smi is not on PATH", None)
 
 
 def smi(text: str, common: str = texts.COMMON_910B, status: int = 0) -> Smi:
     told = npu_smi.info(text)
-    return Smi(Asked(("npu-smi", "info"), text, status), told, {chip.npu: npu_smi.chips(common) for chip in told.chips})
+    chips = {chip.npu: npu_smi.chips(common) for chip in told.chips}
+    return Smi(ToolAnswer(("npu-smi", "info"), text, status), told, chips)
 
 
 BARE = Facts(
     python=(3, 11, 7), packages={},
     backends={name: Capability(name, False, "torch is not installed") for name in ("npu", "cuda", "mps", "cpu")},
     variables={}, cann_home=None, cann_version=None, cann_setup=None, cann_library="it does not load", nodes=(),
-    smi=Smi(ABSENT, npu_smi.info(""), {}), gpu_processes=Asked(("nvidia-smi",), "", None), msprof=None, umask=0o022,
-    root=True, cores=8, load=0.3, governor=None, container=None, memory=(6 << 30, 8 << 30), disk_free=90 << 30,
+    smi=Smi(ABSENT, npu_smi.info(""), {}), gpu_processes=ToolAnswer(("nvidia-smi",), "", None), msprof=None,
+    umask=0o022, root=True, cores=8, load=0.3, governor=None, container=None, memory=(6 << 30, 8 << 30),
+    disk_free=90 << 30,
 )  # fmt: skip
 TORCH = {"torch": "2.9.0+cpu"}
 NPU = Capability("npu", True, None, "Ascend910B3", 2, versions={"torch_npu": "2.9.0"})
@@ -147,7 +149,7 @@ CASES = [
     ("triton", {"packages": {"triton-ascend": "3.2.0", "pybind11": "3.0", "numpy": "2.3.5"}}, "PASS", "one"),
     ("triton", {"packages": {**SERVER.packages, "triton": "3.9.0"}}, "WARN", "plain"),
     ("processes", {"smi": smi(texts.INFO_910B)}, "WARN", "others"),
-    ("processes", {"gpu_processes": Asked(("nvidia-smi",), "4711, python, 900\n", 0)}, "WARN", "others"),
+    ("processes", {"gpu_processes": ToolAnswer(("nvidia-smi",), "4711, python, 900\n", 0)}, "WARN", "others"),
     ("processes", {"load": 4.1}, "WARN", "load"),
     ("clocks", {"smi": smi(texts.INFO_910B, HOT)}, "WARN", "held_back"),
     ("clocks", {"governor": "powersave"}, "WARN", "governor"),

@@ -106,7 +106,7 @@ def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
     (run,) = stores.runs(place / "store")
     settings = run_check.settings(place / "npulens.toml")
     detector = next(one for one in run_check.ready(settings) if one.name == "longest")
-    bench = run_check.bench(place / "store", run.run_id)
+    bench = run_check.hold(place / "store", run.run_id)
     (found,), outcome = bench.judge(detector, {}, settings)
     assert (outcome.outcome, found.saving_share) == ("found", 0.4)
     assert bench.judge(detector, {"min_share": 0.41}, settings)[1].outcome == "clean"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from npulens import ingest
 from npulens.analysis.intervals import Ints
 from npulens.analysis.replay import whatif
-from npulens.analysis.replay.critical import critical_path, total_by_what
+from npulens.analysis.replay.critical import Segment, critical_path
 from npulens.analysis.replay.draft import HOST, KERNEL, LAUNCH, Draft
 from npulens.analysis.replay.graph import graph
 from npulens.analysis.replay.whatif import solve
@@ -41,6 +41,14 @@ REAL = (
     "AMD-AGI+TraceLens/tests/traces/mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
     "AMD-AGI+TraceLens/tests/traces/b200/eager_trace.json.gz",
 )  # fmt: skip
+
+
+def total_by_what(segments: list[Segment]) -> dict[str, int]:
+    """How much of the path each kind of piece makes."""
+    total: dict[str, int] = {}
+    for segment in segments:
+        total[segment.what] = total.get(segment.what, 0) + segment.dur_ns
+    return total
 
 
 def holds(run: Run) -> None:

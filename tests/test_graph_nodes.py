@@ -11,7 +11,7 @@ import pytest
 
 from npulens import ingest
 from npulens.analysis.idle.issue import tasks
-from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.launch_costs import launch_costs
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 from npulens.analysis.views import install
@@ -63,7 +63,7 @@ def test_one_call_of_several_tasks_is_no_graph(made: Made) -> None:
 def test_nodes_are_no_short_launches(made: Made) -> None:
     """100 nodes of 2 us each; the same kernels launched one by one are a run."""
     graph = made(replays("cudaGraphLaunch", 6, 100))
-    assert not graph.get(pace).short_run(graph.get(tasks)[0]).any()
+    assert not graph.get(launch_costs).short_run(graph.get(tasks)[0]).any()
     found = graph.get(idle)
     length, within = found.end - found.start, found.pick("dependency")
     assert length[within].sum() == 1000 * 6 * 99  # between the nodes
@@ -76,4 +76,4 @@ def test_short_launches_stay_short_launches(made: Made) -> None:
         events += [call("cudaLaunchKernel", 20 * n, 10, n + 1), task("k", 20 * n + 15, 2, {"correlation": n + 1})]
     run = made(events)
     did = run.get(tasks)[0]
-    assert not did.node.any() and run.get(pace).short_run(did).sum() == 99
+    assert not did.node.any() and run.get(launch_costs).short_run(did).sum() == 99

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npulens import ingest
-from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.blame import said, similar_ranks
 from npulens.analysis.idle.culprit import codes
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.pieces import CODES, idle
@@ -275,8 +275,8 @@ def test_the_code_is_the_users_own_frame() -> None:
 
 
 def test_ranks_that_show_a_cause_alike_are_one_group() -> None:
-    assert list(alike({0: 10, 1: 9, 2: 100, 3: 0, 5: 51})) == [(2, 5), (0, 1), (3,)]
-    assert list(alike({})) == []
+    assert list(similar_ranks({0: 10, 1: 9, 2: 100, 3: 0, 5: 51})) == [(2, 5), (0, 1), (3,)]
+    assert list(similar_ranks({})) == []
     assert said((0, 1, 2, 3, 7, 9, 10)) == "0-3, 7, 9-10"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from npulens.analysis.detectors.unfused import chains, operations, rules, traffic
-from npulens.analysis.device.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, pace, usual
+from npulens.analysis.device.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, step_slowdown, usual
 from npulens.analysis.device.tail import Bounds, tail
 from npulens.analysis.device.tensors import dtype, tensors
 from npulens.analysis.run import Run
@@ -131,7 +131,7 @@ def test_pace_is_of_the_whole_step() -> None:
     ]  # fmt: skip
     spans[1]["for"] = 60.0  # one slow kernel is no slow step
     run = _run([*marks, *spans])
-    by_step = {int(step): set(run.get(pace)[run.get(kernels).step == step].round(9)) for step in range(5)}
+    by_step = {int(step): set(run.get(step_slowdown)[run.get(kernels).step == step].round(9)) for step in range(5)}
     assert by_step == {0: {1.0}, 1: {1.0}, 2: {1.0}, 3: {1.4}, 4: {1.0}}
 
 
@@ -228,7 +228,8 @@ def test_operations_of_a_product() -> None:
 
 def test_an_empty_run() -> None:
     run = _run([])
-    assert len(run.get(kernels)) == len(run.get(identity)) == len(run.get(pace)) == len(tail(run, Bounds())) == 0
+    assert len(run.get(kernels)) == len(run.get(identity)) == len(run.get(step_slowdown)) == 0
+    assert len(tail(run, Bounds())) == 0
     assert list(chains(run.get(kernels))) == []
 
 

@@ -61,7 +61,6 @@ def test_the_change_of_a_hand_made_step() -> None:
         "idle": (69_500, 55_000, -14_500),
     }  # fmt: skip
     assert sum(part.change_ns for part in change.parts) == change.step.change_ns == 20_000
-    assert change.step.change_share == pytest.approx(0.2)
 
 
 def test_what_one_side_does_not_know_is_told_apart_on_neither() -> None:

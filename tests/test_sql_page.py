@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from test_pages_data import MARKED, opened, texts
 
 from npulens import ingest
-from npulens.analysis.look.asked import EXAMPLES, limited, moment
+from npulens.analysis.look.sql_answers import EXAMPLES, limited, moment
 from npulens.analysis.views import install
 from npulens.app.pages.sql import ask_process, page
 from npulens.app.pages.sql.ask_process import Answered, Refused

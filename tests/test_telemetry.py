@@ -11,8 +11,8 @@ import pytest
 
 from npulens.collectors.backends.backend import Telemetry
 from npulens.collectors.telemetry import npu_smi, nvidia_smi
-from npulens.collectors.telemetry.asked import Asked, ask
 from npulens.collectors.telemetry.npu_smi import Chip, Process
+from npulens.collectors.telemetry.tool_answer import ToolAnswer, ask
 from tests import npu_smi_texts as texts
 
 ALL = {name: text for name, text in vars(texts).items() if name.isupper()}
@@ -151,7 +151,7 @@ def test_a_tool_is_asked_in_one_locale_and_its_bytes_need_be_no_text(
 def test_a_tool_that_is_not_there_or_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(["no-such-smi"]).text == "no-such-smi is not on PATH"
     program(tmp_path, "slow-smi", "exec sleep 20\n", monkeypatch)
-    asked = Asked(("slow-smi",), "slow-smi did not answer within 0 s", None)
+    asked = ToolAnswer(("slow-smi",), "slow-smi did not answer within 0 s", None)
     assert ask(["slow-smi"], patience_s=0.2) == asked
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from npulens import ingest
 from npulens.app.commands import watch as verb
-from npulens.app.commands.watch import Watch
+from npulens.app.commands.watch import WatchedFolder
 from npulens.ingest.loading import settled
 from npulens.ingest.store import runs
 
@@ -35,7 +35,7 @@ def capture(path: Path, world: int = 4) -> Path:
     return path
 
 
-def turns(watch: Watch, count: int = 3) -> list[dict[str, object]]:
+def turns(watch: WatchedFolder, count: int = 3) -> list[dict[str, object]]:
     said = []
     for _ in range(count):
         said += list(watch.turn())
@@ -49,9 +49,9 @@ def statuses(said: list[dict[str, object]]) -> list[tuple[str, object]]:
 
 def test_a_whole_capture_is_loaded_once_and_a_restart_remembers(folder: Path, store_dir: Path) -> None:
     capture(folder / "a.json")
-    assert statuses(turns(Watch(folder, store_dir, 0.05))) == [("a.json", "new")]
+    assert statuses(turns(WatchedFolder(folder, store_dir, 0.05))) == [("a.json", "new")]
     assert runs.runs(store_dir)[0].label == "a.json"
-    again = Watch(folder, store_dir, 0.05)
+    again = WatchedFolder(folder, store_dir, 0.05)
     assert turns(again) == [] and not again.pending()
     capture(folder / "a.json", 2)
     assert statuses(turns(again)) == [("a.json", "new")]
@@ -61,7 +61,7 @@ def test_a_whole_capture_is_loaded_once_and_a_restart_remembers(folder: Path, st
 def test_one_look_is_never_enough(folder: Path, store_dir: Path) -> None:
     capture(folder / "a.json")
     os.utime(folder / "a.json", (1, 1))  # as old as a copy that keeps its stamps
-    watch = Watch(folder, store_dir, 0)
+    watch = WatchedFolder(folder, store_dir, 0)
     assert list(watch.turn()) == [] and watch.pending()
     assert statuses(list(watch.turn())) == [("a.json", "new")]
 
@@ -69,7 +69,7 @@ def test_one_look_is_never_enough(folder: Path, store_dir: Path) -> None:
 def test_what_grows_is_left_alone_until_it_rests(folder: Path, store_dir: Path) -> None:
     whole = capture(folder / "x").read_bytes()
     (folder / "x").unlink()
-    watch = Watch(folder, store_dir, 0.05)
+    watch = WatchedFolder(folder, store_dir, 0.05)
     for end in range(100, len(whole), 200):
         (folder / "a.json").write_bytes(whole[:end])
         assert turns(watch, 1) == []
@@ -96,7 +96,7 @@ def test_a_writer_that_pauses_longer_than_the_wait_is_noticed(folder: Path, stor
     if not settled.being_written(folder / "a.json"):
         writer.communicate(whole[400:])
         pytest.skip("this file system has no leases")
-    watch = Watch(folder, store_dir, 0.05)
+    watch = WatchedFolder(folder, store_dir, 0.05)
     assert turns(watch, 4) == [] and watch.pending()
     writer.communicate(whole[400:])
     assert statuses(turns(watch)) == [("a.json", "new")]
@@ -110,7 +110,7 @@ def test_copies_under_way_keep_their_directory_waiting(name: str, folder: Path, 
     capture(folder / "job" / "t.json")
     (folder / "job" / name).write_bytes(b"half")
     (folder / name).write_bytes(b"half")
-    watch = Watch(folder, store_dir, 0.05)
+    watch = WatchedFolder(folder, store_dir, 0.05)
     assert turns(watch) == [] and watch.pending()
     (folder / "job" / name).unlink()
     assert statuses(turns(watch)) == [("job", "new")]
@@ -130,18 +130,18 @@ def test_what_changes_while_it_is_read_is_taken_back(
         return report
 
     monkeypatch.setattr(verb.ingest, "load", late)
-    watch = Watch(folder, store_dir, 0.05)
+    watch = WatchedFolder(folder, store_dir, 0.05)
     assert statuses(turns(watch, 6)) == [("a.json", "changed"), ("a.json", "new")]
     assert [run.world_size for run in runs.runs(store_dir)] == [3]
 
 
 def test_a_refused_file_is_said_once(folder: Path, store_dir: Path) -> None:
     (folder / "poem.txt").write_text("no capture")
-    said = turns(Watch(folder, store_dir, 0.05))
+    said = turns(WatchedFolder(folder, store_dir, 0.05))
     assert statuses(said) == [("poem.txt", "refused")] and "no capture that npulens knows" in str(said[0]["reason"])
-    assert turns(Watch(folder, store_dir, 0.05)) == []
+    assert turns(WatchedFolder(folder, store_dir, 0.05)) == []
     (folder / "poem.txt").write_text("no capture, either")
-    assert statuses(turns(Watch(folder, store_dir, 0.05))) == [("poem.txt", "refused")]
+    assert statuses(turns(WatchedFolder(folder, store_dir, 0.05))) == [("poem.txt", "refused")]
 
 
 def test_what_the_machine_failed_at_is_tried_at_the_next_start(
@@ -154,16 +154,16 @@ def test_what_the_machine_failed_at_is_tried_at_the_next_start(
         raise ingest.IngestError("crashed", "out of luck")
 
     monkeypatch.setattr(verb.ingest, "load", crash)
-    watch = Watch(folder, store_dir, 0.05)
+    watch = WatchedFolder(folder, store_dir, 0.05)
     assert statuses(turns(watch, 6)) == [("a.json", "failed")]
     monkeypatch.setattr(verb.ingest, "load", load)
-    assert statuses(turns(Watch(folder, store_dir, 0.05))) == [("a.json", "new")]
+    assert statuses(turns(WatchedFolder(folder, store_dir, 0.05))) == [("a.json", "new")]
 
 
 def test_links_out_of_the_folder_are_not_followed(folder: Path, store_dir: Path, tmp_path: Path) -> None:
     capture(tmp_path / "outside.json")
     (folder / "link.json").symlink_to(tmp_path / "outside.json")
-    watch = Watch(folder, store_dir, 0)
+    watch = WatchedFolder(folder, store_dir, 0)
     assert turns(watch) == [] and not watch.pending()
 
 

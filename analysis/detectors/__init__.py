@@ -1,1 +1,1 @@
-"""One file is one judgement; see CONTRIBUTING.md."""
+"""The detectors: one file each, found by its name. CONTRIBUTING.md says how to add one."""

@@ -37,7 +37,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.blame import said, similar_ranks
 from npulens.analysis.idle.host_names import SYNC_OPS, special
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
@@ -228,7 +228,7 @@ def _blocking(run: Run, ranks: list[_Rank], limits: Limits) -> Iterator[Candidat
             of.setdefault(("seen", f"{name}={bad[-1]}"), {})[one.rank] = waits
     for (text, setting), seen in of.items():
         idle_of = {rank: _idle(run, rank, (*_LATE, "sync_stall")) for rank in seen}
-        for group in alike({rank: gone.total() for rank, gone in idle_of.items()}):
+        for group in similar_ranks({rank: gone.total() for rank, gone in idle_of.items()}):
             numbers: dict[str, Value] = {"waiting_share": min(seen[rank].share for rank in group)}
             syncs = [seen[rank].syncs for rank in group] if text == "blocking" else []
             # Where the calls that wait were not recorded, the host's time in the gaps after them is all that is known.
@@ -282,7 +282,7 @@ def _explained(run: Run, rule: Rule, ranks: list[_Rank]) -> Iterator[Candidate]:
             setting = f"{rule.variable}={value}" if value else f"{rule.variable} (unset)"
             of.setdefault(setting, {})[one.rank] = gone
     for setting, idle_of in of.items():
-        for group in alike({rank: gone.total() for rank, gone in idle_of.items()}):
+        for group in similar_ranks({rank: gone.total() for rank, gone in idle_of.items()}):
             mine = {rank: idle_of[rank] for rank in group}
             yield _candidate(run, rule.text, setting, mine, Change(host=mine), {}, rule.confidence)
 

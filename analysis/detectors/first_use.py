@@ -36,7 +36,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import alike, evidence, said, windows
+from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.culprit import codes, names
 from npulens.analysis.idle.first_use import first_use, perhaps_ns
 from npulens.analysis.idle.pieces import Idle, idle
@@ -117,7 +117,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         here = mine[np.isin(of, ways)]
         here = here[np.argsort(-length[here], kind="stable")]
         totals = {rank: ns for rank in pieces.ranks if (ns := int(length[here[pieces.rank[here] == rank]].sum()))}
-        for ranks in alike(totals):
+        for ranks in similar_ranks(totals):
             told = True
             yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)])
     if not told and perhaps_ns(run) >= limits.min_share * run.wall_ns:

@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import alike, blame
+from npulens.analysis.idle.blame import blame, similar_ranks
 from npulens.analysis.idle.host_spans import NONE
 from npulens.analysis.idle.issue import Tasks, tasks
-from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.launch_costs import launch_costs
 from npulens.analysis.idle.pieces import Idle, idle
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.limits import limit
@@ -85,7 +85,7 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose kernels are short alike."""
-    pieces, every, rhythm = run.get(idle), run.get(tasks), run.get(pace)
+    pieces, every, rhythm = run.get(idle), run.get(tasks), run.get(launch_costs)
     graphs = np.asarray(run.columns(_GRAPHS)["span_id"]).astype(np.int64)
     short = {rank: rhythm.short_run(every[rank]) & ~np.isin(every[rank].source, graphs) for rank in pieces.ranks}
     mine = _in_runs(pieces, every, short)
@@ -97,7 +97,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "between short kernels the device waits for the profiler, which hides what launching costs",
             "短算子之间设备在等采集器，看不出下发开销", "l2_cache=False",
         )  # fmt: skip
-    for ranks in alike(totals):
+    for ranks in similar_ranks(totals):
         found = blame(run, pieces, ranks, mine)
         own = np.concatenate([(every[rank].ends - every[rank].starts)[short[rank]] for rank in ranks])
         count = max(int(short[rank].sum()) for rank in ranks)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.abilities import memory_bytes
 from npulens.analysis.finding import Candidate, Change, Evidence, Value, Words
-from npulens.analysis.idle.blame import alike, said
+from npulens.analysis.idle.blame import said, similar_ranks
 from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.pieces import idle
@@ -144,7 +144,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     signs = {rank: sign for rank, pool in pools.items() if (sign := _sign(run, rank, pool, limits)) is not None}
     for kind in dict.fromkeys(kind for kind, _ in signs.values()):
         paid = {rank: _paid(run, rank, limits, kind) for rank, (own, _) in signs.items() if own == kind}
-        for ranks in alike({rank: one.idle.total() for rank, one in paid.items()}):
+        for ranks in similar_ranks({rank: one.idle.total() for rank, one in paid.items()}):
             worst = max(ranks, key=lambda rank: paid[rank].idle.total())
             yield _candidate(run, kind, {rank: paid[rank] for rank in ranks}, signs[worst][1], pools)
 

@@ -38,7 +38,7 @@ from npulens.analysis.capability import COVERED
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels, middle
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import alike, evidence, said, windows
+from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.pieces import Idle, idle
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import limit
@@ -100,7 +100,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     length = pieces.end - pieces.start
     totals = {rank: int(length[mine & (pieces.rank == rank)].sum()) for rank in pieces.ranks}
     backends: Mapping[int, str | None] = dict(run.con.execute("SELECT rank, backend FROM rank").fetchall())
-    for ranks in alike({rank: ns for rank, ns in totals.items() if ns}):
+    for ranks in similar_ranks({rank: ns for rank, ns in totals.items() if ns}):
         at = np.flatnonzero(mine & np.isin(pieces.rank, ranks))
         at = at[np.argsort(-length[at], kind="stable")]
         lost, npu = max(totals[rank] for rank in ranks), backends[ranks[0]] == "npu"

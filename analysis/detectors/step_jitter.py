@@ -41,7 +41,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import SIGMA, Bools, kernels, pace, usual
+from npulens.analysis.device.kernels import SIGMA, Bools, kernels, step_slowdown, usual
 from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -205,6 +205,6 @@ def extras(
 def slower_steps(run: Run, least_pace: float) -> Ints:
     """What each kernel takes beyond its usual time in a step where all kernels do; 0 elsewhere."""
     every, normal = run.get(kernels), run.get(usual)
-    all_slow: Bools = run.get(pace) >= least_pace
+    all_slow: Bools = run.get(step_slowdown) >= least_pace
     excess = every.dur - np.nan_to_num(normal.median, nan=np.inf) - run.get(clocked).cut - run.get(usual_tail)
     return np.where(all_slow & (excess > 0), excess, 0).astype(np.int64)

@@ -37,9 +37,9 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, Value, Words
 from npulens.analysis.idle.blame import blames
+from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE
-from npulens.analysis.idle.lead import reads
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run

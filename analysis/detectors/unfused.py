@@ -52,8 +52,8 @@ from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.issue import GRAPH_LAUNCH
+from npulens.analysis.idle.launch_costs import launch_costs
 from npulens.analysis.idle.origin import origins
-from npulens.analysis.idle.pace import pace
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 
@@ -147,7 +147,7 @@ def _launches(run: Run, tasks: Ints) -> dict[int, Intervals]:
     found = run.get(_calls)
     gone = np.isin(found["task"], tasks)
     begins, ends = found["ts_ns"][gone].astype(np.int64), found["end_ns"][gone].astype(np.int64)
-    ends = np.minimum(ends, begins + run.get(pace).ordinary_ns)
+    ends = np.minimum(ends, begins + run.get(launch_costs).ordinary_ns)
     ranks = found["rank"][gone]
     return {int(rank): Intervals.union_of(begins[ranks == rank], ends[ranks == rank]) for rank in np.unique(ranks)}
 

@@ -5,7 +5,7 @@ type is recorded) on the same core with the same shapes, types, formats and bloc
 ROCm profiler gives kernels no shapes; there the operator that launched them says them. Where none
 says them, the name with the launch geometry (grid and block) tells the work.
 
-Kinds make durations comparable: `expected` holds what a kernel usually takes, and `pace` how much
+Kinds make durations comparable: `expected` holds what a kernel usually takes, and `step_slowdown` how much
 slower than usual all of a rank's kernels ran in one step.
 """
 
@@ -282,7 +282,7 @@ def _middle(values: Floats, where: Ints, count: Ints) -> Floats:
     return medians
 
 
-def pace(run: Run) -> Floats:
+def step_slowdown(run: Run) -> Floats:
     """Per kernel: the median of duration / usual over its rank's kernels of the step; 1 where it cannot be told.
 
     A single slow kernel does not move it; a step in which everything is slow does.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import SIGMA, Bools, Floats, identity, kernels, ordinals, pace, usual
+from npulens.analysis.device.kernels import SIGMA, Bools, Floats, identity, kernels, ordinals, step_slowdown, usual
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -36,7 +36,7 @@ def tail(run: Run, bounds: Bounds) -> Ints:
     """What each kernel takes too long, in ns; 0 for those that are no outlier."""
     every, normal, clock = run.get(kernels), run.get(usual), run.get(clocked)
     with np.errstate(invalid="ignore"):
-        excess = every.dur - clock.cut - normal.median * np.maximum(1.0, run.get(pace))
+        excess = every.dur - clock.cut - normal.median * np.maximum(1.0, run.get(step_slowdown))
         least = np.maximum(bounds.least_share * normal.median, bounds.deviations * SIGMA * normal.mad)
         out = np.isfinite(excess) & (excess > np.maximum(least, bounds.least_ns))
     out &= ~_placed(run, out) & ~_contended(run, out)

@@ -51,7 +51,7 @@ class Blame:
 def blames(run: Run, cause: str) -> Iterator[Blame]:
     """The cause on each group of ranks that show it alike, the worst group first."""
     found = run.get(idle)
-    for ranks in alike(found.by_rank(cause)):
+    for ranks in similar_ranks(found.by_rank(cause)):
         yield blame(run, found, ranks, found.pick(cause))
 
 
@@ -76,7 +76,7 @@ def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
     return found, Change(host={rank: windows for rank, windows in host.items() if len(windows.starts)})
 
 
-def alike(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+def similar_ranks(totals: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
     """Groups of ranks with similar totals."""
     left = dict(totals)
     while left:

@@ -55,7 +55,7 @@ def whose(frame: str) -> str:
 
 @dataclass(frozen=True)
 class Code:
-    """What the host was at."""
+    """The operator and the line of code that the host ran."""
 
     frame: str | None  # 'model.py(88): forward'
     op: str | None  # 'aten::linear'

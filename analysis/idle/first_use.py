@@ -96,7 +96,7 @@ class FirstUse:
 
 @dataclass(frozen=True)
 class _Found:
-    """One stretch on its way there."""
+    """One stretch of a first use on one rank, before stretches are ordered."""
 
     start: int
     end: int

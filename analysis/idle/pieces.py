@@ -7,7 +7,7 @@ that ends it was issued by the host at one moment and launched at a later one (a
   use of an operator or library, garbage collection, compiling, allocating, the profiler, a synchronising
   call, the data loader), in this order where several overlap, and `host_late` for everything else;
 * calls that read device values in the middle of a step also own what of the gaps after them would
-  not be there without them (analysis/idle/lead.py);
+  not be there without them (analysis/idle/device_reads.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
 * after the launch: a wait for another stream is `dependency`, and so is a wait for an earlier node
   of the same graph, which nothing launches; what launches usually take is `launch_overhead`; what
@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
+from npulens.analysis.idle.device_reads import Reads, reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
 from npulens.analysis.idle.host_spans import NONE, Hosts, hosts
 from npulens.analysis.idle.issue import ENOUGH, Tasks, tasks
-from npulens.analysis.idle.lead import Reads, reads
-from npulens.analysis.idle.pace import Pace, pace
+from npulens.analysis.idle.launch_costs import LaunchCosts, launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
 
@@ -172,7 +172,7 @@ class Pieces:
 
 def idle(run: Run) -> Idle:
     """Every gap of every rank, apportioned."""
-    every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(pace)
+    every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(launch_costs)
     once = run.get(first_use)
     counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
     parts: list[tuple[Any, ...]] = []
@@ -219,7 +219,7 @@ class _Rank:
     special: Special | None
     once: FirstUse | None
     hosts: Hosts
-    pace: Pace
+    costs: LaunchCosts
     reads: Reads
     lost: Ints  # how much of each gap reads in the middle of steps cost
     held_ns: int  # after each kernel the profiler holds the device for so long
@@ -316,8 +316,8 @@ class _Rank:
         gaps = self.gaps
         inside = np.zeros(len(gaps.starts), bool)
         there = gaps.task != NONE
-        inside[there] = self.pace.short_run(self.did)[gaps.task[there]]
-        begin = np.maximum(gaps.starts, gaps.launched - self.pace.ordinary_ns)[inside]
+        inside[there] = self.costs.short_run(self.did)[gaps.task[there]]
+        begin = np.maximum(gaps.starts, gaps.launched - self.costs.ordinary_ns)[inside]
         return between(begin, gaps.launched[inside])
 
     def _sources(self, part: Intervals) -> Ints:
@@ -345,7 +345,7 @@ class _Rank:
         part = left & between(gaps.starts[node], gaps.ends[node])
         found.add(part, "dependency", np.full(len(part.starts), NONE))
         left = left - part
-        usual = LATENCIES * self.pace.latency_ns[self.rank]
+        usual = LATENCIES * self.costs.latency_ns[self.rank]
         free = gaps.launched.copy()
         np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))
         begins = np.concatenate((gaps.launched, free))
@@ -357,7 +357,7 @@ class _Rank:
 
     def _waits(self) -> tuple[Ints, Ints, Ints]:
         """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""
-        waits, gaps = self.pace.waits[self.rank], self.gaps
+        waits, gaps = self.costs.waits[self.rank], self.gaps
         at = np.searchsorted(gaps.starts, waits.ends, side="left") - 1  # the gap in which it ends
         inside = (at >= 0) & (gaps.task[at] != NONE) if len(gaps.starts) else np.zeros(len(at), bool)
         inside[inside] = self.did.tracks[gaps.task[at[inside]]] == waits.tracks[inside]

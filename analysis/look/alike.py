@@ -1,4 +1,4 @@
-"""What makes two sides of a comparison less comparable: other worlds, formats, levels, devices, software."""
+"""What makes two sides less comparable: different world sizes, formats, profiler levels, devices or software."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Two captures, ranks or steps side by side: what each is, what its mean step is made of, and what changed.
 
 A *side* is some windows of one run: the steps of some ranks, or whole captures where no steps were recorded. Figures
-are of the mean window of a side. Means of whole numbers leave remainders; they are given out so that the parts of a
-side sum exactly to its step, and so the changes of the parts sum exactly to the change of the step.
+are of the mean window of a side. Means of whole numbers leave remainders. These are distributed so that the parts of a
+side sum exactly to its step. So the changes of the parts also sum exactly to the change of the step.
 
 One capture a side cannot tell a change from drift: nothing here is a verdict.
 """
@@ -45,7 +45,7 @@ class Window:
 
 @dataclass(frozen=True)
 class About:
-    """What a run says of itself; two sides that differ in it are not alike."""
+    """Properties of a run. Two sides that differ in one are less comparable."""
 
     run_id: str
     status: str
@@ -89,11 +89,6 @@ class Delta:
     @property
     def change_ns(self) -> int:
         return self.head_ns - self.base_ns
-
-    @property
-    def change_share(self) -> float | None:
-        """Of what the base had; None where it had none."""
-        return self.change_ns / self.base_ns if self.base_ns else None
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Copies:
-    """All of it."""
+    """All measurements of the page."""
 
     totals: tuple[Total, ...]
     ways: tuple[Way, ...]

@@ -1,8 +1,8 @@
 """Launches of a run: how long they take to reach the device, how many wait there, and how far ahead the host is.
 
-The latency of a task runs from the start of its host call to its own start, so what waits on the stream waits in it
-too: a long latency is what one wants while the device is busy. The lead tells the two apart: it is negative where the
-stream stood free before the host had even begun to launch.
+The latency of a task runs from the start of its host call to its own start. It includes waiting on the stream, so a
+long latency is good while the device is busy. The lead tells the two apart: it is negative where the stream stood free
+before the host had even begun to launch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.idle.host_names import special
-from npulens.analysis.idle.pace import pace
+from npulens.analysis.idle.launch_costs import launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
 
@@ -65,7 +65,7 @@ def _headline(run: Run, behind: Late) -> Headline:
     ).fetchall()[0][0]
     return Headline(
         tasks, launched, median, p99, negative, before, led, behind.tasks, behind.idle_ns, wall, kernels, short,
-        run.get(pace).ordinary_ns, tuple(rank for (rank,) in ranks),
+        run.get(launch_costs).ordinary_ns, tuple(rank for (rank,) in ranks),
     )  # fmt: skip
 
 

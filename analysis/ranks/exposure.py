@@ -20,7 +20,7 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Exposed:
-    """One kind of communication, exposed."""
+    """The exposed time of one kind of communication."""
 
     collective: str
     group: str | None  # kind of the group: dp, tp...

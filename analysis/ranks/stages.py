@@ -1,8 +1,8 @@
 """The stages of a pipeline: which rank is which, what each computes, and how long it sits in sends and receives.
 
-The order comes from groups whose kind is `pp`, as the job lists them. Where none is listed, ranks that only send to
-and receive from two neighbours at most, without closing a ring, are a pipeline: the end that computes more before
-its first exchange is the first stage, because the others have nothing to start with.
+The order comes from groups whose kind is `pp`, as the job lists them. Where none is listed, the exchanges tell. Ranks
+that exchange with at most two neighbours and form no ring are a pipeline. The end that computes more before its first
+exchange is the first stage: the others have no input yet.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A loop that reads its loss or its token waits there for all that it launched, then begins anew. Other reads lie within a
 turn: they come more often, or keep the host for less, since they wait only for what was launched since the last one.
-So of the kinds of reads (by the kernels launched just before) the one counts that keeps the host about as long as any
-and comes most rarely, if between two of its reads nearly all runs that recurs at all: one of many layers is no turn.
+Reads are sorted into kinds by the kernels launched just before. The kind that marks a turn keeps the host about as long
+as any, and comes most rarely. Between two of its reads nearly all recurring work must run; one of many layers is no
+turn.
 """
 
 from __future__ import annotations

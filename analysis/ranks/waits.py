@@ -1,4 +1,4 @@
-"""Who waited for whom inside collectives, how long, and what it would give back if the last came with the second last.
+"""Who waited for whom inside collectives, how long, and the gain if the last came with the second last.
 
 Five ways to know, the best that a capture allows for each operator:
 

@@ -186,14 +186,6 @@ def _called(run: Run, found: Graph, rank: int | None, path: _Path, piece: int) -
     return names(run, np.array([span], np.int64)).get(span) if span >= 0 else None
 
 
-def total_by_what(segments: list[Segment]) -> dict[str, int]:
-    """How much of the path each kind of piece makes."""
-    total: dict[str, int] = {}
-    for segment in segments:
-        total[segment.what] = total.get(segment.what, 0) + segment.dur_ns
-    return total
-
-
 def _segment(found: Graph, node: int, begin: int, end: int, what: str) -> Segment:
     index, span = int(found.settled.rank[node]), int(found.settled.span[node])
     rank, shift = (found.ranks[index], int(found.offsets[index])) if index >= 0 else (None, 0)

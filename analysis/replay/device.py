@@ -1,9 +1,8 @@
 """The device's part of the replay: streams, launches, events, and the host's waits for them.
 
-A task starts when the one before it on its stream is over, when its launch has reached the device
-and when what it depends on is done. How long a launch takes to arrive is read off the tasks whose
-stream stood idle at their launch; for those that had to queue it never showed, and they get what
-is usual for their kind.
+A task starts when the one before it on its stream is over, when its launch has reached the device and when what it
+depends on is done. The time from a launch to its arrival is measured on tasks whose stream was idle at their launch. It
+cannot be seen for tasks that had to queue; they get the usual time of their kind.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Settled:
 
 @dataclass
 class Draft:
-    """Collects; `settle` puts in order."""
+    """Collects nodes and edges; `settle` puts them in order."""
 
     count: int = 0
     shift: int = 0  # from the clock of the rank being added to the common one

@@ -1,9 +1,9 @@
 """Replays the run with a change: what a fix would give back of the whole run.
 
-Everything that does not change takes as long as it was recorded to take, and waits for the same
-things (analysis/replay/graph.py). Uncaptured peers are either as they were, or - where a change touches
-every captured rank, so that it is the job's and not one rank's - keep their distance to them; the
-kinder of the two counts, because a saving is a ceiling.
+Everything that does not change takes as long as it was recorded to take, and waits for the same things
+(analysis/replay/graph.py). Uncaptured peers stay as they were. Where a change touches every captured rank, it concerns
+the whole job, so they may also keep their distance to the captured ones. The larger saving of the two counts, because a
+saving is a ceiling.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def plain(first: Ints, source: NDArray[np.int32], lag: Ints, rest: Ints, time: I
 
 @dataclass(frozen=True)
 class Replay:
-    """The run with a change."""
+    """A replayed run: when each node happens with the change."""
 
     time: Ints  # of every node of the graph
     lag: Ints  # of every edge
@@ -135,7 +135,7 @@ def _removable(run: Run, change: Change) -> int:
 
 @dataclass(frozen=True)
 class _Lengths:
-    """Whose a device task is."""
+    """Rank and length of every device task, by span id."""
 
     span: Ints
     rank: Ints

@@ -10,7 +10,7 @@ import click
 from npulens import ingest
 from npulens.app.commands.serve import serve
 from npulens.app.console import store_option
-from npulens.ingest.loading.beside import ahead
+from npulens.ingest.loading.load_process import ahead
 
 
 @click.command("demo", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -22,8 +22,8 @@ _PASSING = ("crashed", "system", "store", "defect")
 
 
 @dataclass
-class Watch:
-    """What is known of the folder's entries; what was loaded is remembered in the store."""
+class WatchedFolder:
+    """The state of the folder's entries. The store remembers which were loaded."""
 
     folder: Path
     store: Path
@@ -98,7 +98,7 @@ def command(folder: Path, once: bool, settle: float, store: Path, as_json: bool)
     writing. What was loaded or refused is remembered in the store, so a restart does not try it again; what changes
     is loaded anew. Ends with Ctrl-C.
     """
-    watch = Watch(folder, store, settle)
+    watch = WatchedFolder(folder, store, settle)
     if not as_json:
         click.echo(f"watching {folder}; captures are loaded into {store} after {settle:g} s without a change", err=True)
     try:

@@ -1,8 +1,8 @@
-"""Tokens that every server over a store can check, and counts that every one of them adds to.
+"""Signed tokens, and counts of what arrived under them, shared by all servers over a store.
 
-Both lie in the store and not in a process: two servers agree, and a restart forgets nothing. A token is signed with
-a secret of the store (one file, mode 0600); without that file it opens nothing. A count is one small JSON file under
-a lock.
+The secret and the counts lie in the store and not in a process, so two servers agree and a restart loses nothing. A
+token is signed with a secret of the store (one file, mode 0600) and is worthless without it. A count is one small JSON
+file under a lock.
 """
 
 from __future__ import annotations

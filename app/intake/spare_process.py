@@ -11,7 +11,7 @@ import os
 import sys
 
 from npulens.app.commands.load import command
-from npulens.ingest.loading.beside import ahead
+from npulens.ingest.loading.load_process import ahead
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ class Tongue:
         return self.of(lambda lang: make(value, lang))
 
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
-        """A text of app/words."""
+        """A text of app/text/words or of a page's words."""
         return self.of(lambda lang: i18n.say(lang, key, values))
 
     def drawn(self, make: Callable[[str], str], attributes: str) -> str:

@@ -24,9 +24,9 @@ from npulens.analysis.timeline.path import TRACK
 from npulens.analysis.timeline.summary import Summary
 from npulens.analysis.timeline.view import View, view
 from npulens.analysis.timeline.window import Row
-from npulens.app.timeline import asked, export, wire
-from npulens.app.timeline.asked import Refused
+from npulens.app.timeline import export, request_values, wire
 from npulens.app.timeline.opened import Opened
+from npulens.app.timeline.request_values import Refused
 from npulens.app.timeline.wire import Column, encoded, shown
 
 #: Pixels of the widest screen anybody has, twice.
@@ -62,8 +62,8 @@ def _layout(run: Opened, request: Request) -> Response:
 
 
 def _tile(run: Opened, request: Request) -> Response:
-    begin, end = asked.window(request.query_params)
-    pixels = asked.whole(request.query_params, "px", 1, MOST_PIXELS)
+    begin, end = request_values.window(request.query_params)
+    pixels = request_values.whole(request.query_params, "px", 1, MOST_PIXELS)
     tracks = _tracks(run, request.query_params)
     derived = {run.path if track == path.TRACK else run.causes for track in tracks if track < 0}
     working = not all(one.done() for one in derived)
@@ -75,9 +75,9 @@ def _tile(run: Opened, request: Request) -> Response:
 
 
 def _counter(run: Opened, request: Request) -> Response:
-    begin, end = asked.window(request.query_params)
-    pixels = asked.whole(request.query_params, "px", 1, MOST_PIXELS)
-    ids = asked.ids(request.query_params, "ids") or []
+    begin, end = request_values.window(request.query_params)
+    pixels = request_values.whole(request.query_params, "px", 1, MOST_PIXELS)
+    ids = request_values.ids(request.query_params, "ids") or []
     if not {counter.id for counter in run.layout.counters}.issuperset(ids):
         raise Refused("unknown_counter", 404)
     with run.lod.cursor() as con:
@@ -88,7 +88,7 @@ def _counter(run: Opened, request: Request) -> Response:
 
 
 def _span(run: Opened, request: Request) -> Response:
-    number = run.slots.back(asked.number(request.path_params["span"], "span"), SPAN_BITS)
+    number = run.slots.back(request_values.number(request.path_params["span"], "span"), SPAN_BITS)
     with run.run.cursor() as con:
         found = detail.detail(con, number)
     if found is None:
@@ -97,8 +97,8 @@ def _span(run: Opened, request: Request) -> Response:
 
 
 def _gap(run: Opened, request: Request) -> Response:
-    rank = asked.number(request.path_params["rank"], "rank")
-    ordinal = asked.number(request.path_params["ordinal"], "ordinal")
+    rank = request_values.number(request.path_params["rank"], "rank")
+    ordinal = request_values.number(request.path_params["ordinal"], "ordinal")
     if not run.causes.done():
         raise Refused("preparing", 503)
     pieces = run.pieces().get(gap_track(rank))
@@ -115,7 +115,7 @@ def _gap(run: Opened, request: Request) -> Response:
 
 
 def _on_path(run: Opened, request: Request) -> Response:
-    ordinal = asked.number(request.path_params["ordinal"], "ordinal")
+    ordinal = request_values.number(request.path_params["ordinal"], "ordinal")
     if not run.path.done():
         raise Refused("preparing", 503)
     lane = run.lane()
@@ -133,10 +133,10 @@ def _on_path(run: Opened, request: Request) -> Response:
 
 def _near(run: Opened, request: Request) -> Response:
     query = request.query_params
-    track = run.slots.back(asked.whole(query, "track"), TRACK_BITS)
-    lane, ts = asked.whole(query, "lane", 0, 65_535), asked.whole(query, "ts")
-    span = run.slots.back(asked.whole(query, "id"), SPAN_BITS) if "id" in query else None
-    forward = asked.choice(query, "dir", ("next", "prev")) == "next"
+    track = run.slots.back(request_values.whole(query, "track"), TRACK_BITS)
+    lane, ts = request_values.whole(query, "lane", 0, 65_535), request_values.whole(query, "ts")
+    span = run.slots.back(request_values.whole(query, "id"), SPAN_BITS) if "id" in query else None
+    forward = request_values.choice(query, "dir", ("next", "prev")) == "next"
     if track not in _there(run):
         raise Refused("unknown_track", 404)
     if track < 0:
@@ -156,9 +156,9 @@ def _search(run: Opened, request: Request) -> Response:
     text = query.get("q", "")
     if not 0 < len(text) <= LONGEST_TEXT:
         raise Refused("bad_q")
-    limit = asked.whole(query, "limit", 1, MOST_HITS, 200)
+    limit = request_values.whole(query, "limit", 1, MOST_HITS, 200)
     with run.lod.cursor() as con:
-        found = find.search(con, text, limit, asked.whole(query, "after", default=-asked.FAR))
+        found = find.search(con, text, limit, request_values.whole(query, "after", default=-request_values.FAR))
     return as_json({"total": found.total, "total_ns": found.total_ns, "hits": [
         {"id": run.slots.out(hit.id, SPAN_BITS), "track": run.slots.out(hit.track, TRACK_BITS), "rank": hit.rank,
          "ts": hit.ts, "dur": hit.dur, "name": shown(hit.name)} for hit in found.hits
@@ -166,7 +166,7 @@ def _search(run: Opened, request: Request) -> Response:
 
 
 def _summary(run: Opened, request: Request) -> Response:
-    begin, end = asked.window(request.query_params)
+    begin, end = request_values.window(request.query_params)
     tracks = [track for track in _tracks(run, request.query_params) if track >= 0]
     with run.lod.cursor() as con:
         return as_json(as_summary(run, summary.summary(con, run.how, begin, end, tracks)))
@@ -174,8 +174,8 @@ def _summary(run: Opened, request: Request) -> Response:
 
 def _export(run: Opened, request: Request) -> Response:
     query = request.query_params
-    kind = asked.choice(query, "to", ("perfetto", "speedscope"))
-    begin, end = asked.window(query, "end")
+    kind = request_values.choice(query, "to", ("perfetto", "speedscope"))
+    begin, end = request_values.window(query, "end")
     tracks = _tracks(run, query)
     with run.lod.cursor() as con:
         spans = window.count(con, run.how, begin, end, tracks)
@@ -224,7 +224,7 @@ def _there(run: Opened) -> set[int]:
 
 def _tracks(run: Opened, query: Mapping[str, str]) -> list[int]:
     """The tracks a request names, as the store numbers them; every track where it names none."""
-    named = asked.ids(query, "tracks")
+    named = request_values.ids(query, "tracks")
     if named is None:
         return sorted(track.id for track in run.layout.tracks)
     tracks = [run.slots.back(track, TRACK_BITS) for track in named]

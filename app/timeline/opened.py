@@ -23,7 +23,7 @@ from npulens.analysis.timeline.ids import Slots
 from npulens.analysis.timeline.layout import Layout, gap_track, layout
 from npulens.analysis.timeline.path import TRACK, Lane, lane
 from npulens.analysis.timeline.tiles import Arranged, arranged
-from npulens.app.timeline.asked import Refused
+from npulens.app.timeline.request_values import Refused
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store.lod import open_lod
 from npulens.ingest.store.runs import open_run

@@ -21,8 +21,8 @@ from streamlit import config
 
 from npulens.app.intake import signed_tokens
 from npulens.app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
-from npulens.app.timeline.asked import Refused
 from npulens.app.timeline.opened import opened
+from npulens.app.timeline.request_values import Refused
 from npulens.ingest.store import runs
 
 TOKEN_HEADER = "X-Npulens-View"  # a header of our own: no other site's page can send it

@@ -9,7 +9,7 @@ from typing import Any
 from npulens.collectors.backends._queued import Queued
 from npulens.collectors.backends.backend import Telemetry
 from npulens.collectors.telemetry import npu_smi
-from npulens.collectors.telemetry.asked import ask
+from npulens.collectors.telemetry.tool_answer import ask
 
 #: What a device says of itself, by its name in torch_npu; a release that lacks one says nothing.
 _PROPERTIES = {

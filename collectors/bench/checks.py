@@ -1,4 +1,4 @@
-"""First of all: is every variant right, in every type?"""
+"""Checks the results of every variant in every type, before anything is timed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.backends.probe import BACKENDS, choose
-from npulens.collectors.bench import besides, checks, text, times
+from npulens.collectors.bench import checks, on_request, text, times
 from npulens.collectors.bench.options import Options
 from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.bench.session import Session
@@ -23,7 +23,7 @@ from npulens.collectors.harness.cache import hot
 from npulens.collectors.harness.latency import Load, block
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 from npulens.collectors.harness.versus import Verdict, versus
-from npulens.collectors.harness.watch import Watch
+from npulens.collectors.harness.watch import DeviceWatch
 from npulens.collectors.workloads.workload import names
 
 _PLAIN = ("workload", "shape", "backend", "seed", "pairs", "time_budget", "cold", "throughput", "in_flight",
@@ -93,7 +93,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     result = Result(arguments.output, command, choice, about)
     device = properties.get("name") or choice.capability.device or backend.device
     print(text.head({**about, "backend": choice.actual, "device": device}), flush=True)
-    status, reason = run(Session(asked, under, backend, result, Watch(backend)))
+    status, reason = run(Session(asked, under, backend, result, DeviceWatch(backend)))
     answer = {
         "directory": str(arguments.output), "backend": choice.actual, "status": status,
         "reason": None if reason is None else str(reason), "workload": under.name,
@@ -118,7 +118,7 @@ def run(session: Session) -> tuple[str, Reason | None]:
         if not any(session.ran.values()):
             status, reason = "failed", Reason("runs_nothing")
         else:
-            for part in (times.run, run_pairs, besides.run):
+            for part in (times.run, run_pairs, on_request.run):
                 part(session)
     except KeyboardInterrupt:
         status, reason = "partial", Reason("interrupted", {

@@ -43,7 +43,7 @@ class Reason:
 
 
 class Result:
-    """A directory that fills."""
+    """Collects the figures and samples of a benchmark and writes them to its directory."""
 
     def __init__(self, directory: Path, command: list[str], choice: Choice, about: Mapping[str, Any]) -> None:
         self.directory, self._command, self._choice, self._about = directory, command, choice, dict(about)
@@ -52,7 +52,7 @@ class Result:
         directory.mkdir(parents=True, exist_ok=True)
 
     def add(self, part: str, figure: Mapping[str, Any]) -> dict[str, Any]:
-        """One figure more."""
+        """Adds a figure of a part."""
         self.figures.append({"part": part, **figure})
         return self.figures[-1]
 
@@ -67,7 +67,7 @@ class Result:
         return name
 
     def save(self, status: str, reason: Reason | None, telemetry: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Writes what there is."""
+        """Writes both files, with what was measured so far."""
         half = self.directory / f".{SAMPLES}.half"
         half.write_text(json.dumps(self._series, separators=(",", ":")), encoding="utf-8")
         half.replace(self.directory / SAMPLES)

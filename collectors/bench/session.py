@@ -11,7 +11,7 @@ from npulens.collectors.bench.options import Options, Shares, shares
 from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.bench.subject import BASELINE, Subject
 from npulens.collectors.harness.latency import clocks
-from npulens.collectors.harness.watch import Watch
+from npulens.collectors.harness.watch import DeviceWatch
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Session:
     subject: Subject
     backend: Backend
     result: Result
-    watch: Watch
+    watch: DeviceWatch
     ran: dict[str, dict[str, bool]] = field(default_factory=dict)
     p50_ns: dict[tuple[str, str], int] = field(default_factory=dict)  # (variant, type) -> of its hot calls
     doing: str = "nothing yet"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from npulens.collectors.backends.probe import STUB_SYMBOL, Capability, survey
 from npulens.collectors.telemetry import cann, machine, npu_smi
-from npulens.collectors.telemetry.asked import Asked, ask
 from npulens.collectors.telemetry.processor import our_cores
+from npulens.collectors.telemetry.tool_answer import ToolAnswer, ask
 
 _PACKAGES = ("torch", "torch-npu", "triton", "triton-ascend", "numpy", "pybind11", "pyyaml")
 _FIND = "find / -name set_env.sh -path '*scend*' 2>/dev/null"
@@ -34,7 +34,7 @@ class Node:
 class Smi:
     """npu-smi: whether it answered, its table, and key and value of every chip."""
 
-    asked: Asked
+    asked: ToolAnswer
     info: npu_smi.Info
     common: Mapping[int, Mapping[int, dict[str, str]]]
 
@@ -53,7 +53,7 @@ class Facts:
     cann_library: str  # real, stub, or why it does not load
     nodes: tuple[Node, ...]
     smi: Smi
-    gpu_processes: Asked
+    gpu_processes: ToolAnswer
     msprof: str | None
     umask: int
     root: bool

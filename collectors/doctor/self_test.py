@@ -26,7 +26,7 @@ from npulens.collectors.harness.numerics import compare, tolerance
 from npulens.collectors.harness.versus import judge, versus
 from npulens.collectors.settings import Settings
 from npulens.collectors.telemetry import npu_smi
-from npulens.collectors.telemetry.asked import ask
+from npulens.collectors.telemetry.tool_answer import ask
 from npulens.collectors.workloads.workload import Case, NotHere, names, workload
 
 #: What torch and a driver raise when a device does not do what it is told.

@@ -1,4 +1,4 @@
-"""The doctor's two words on the command line of the collectors."""
+"""The two commands of the doctor: ``doctor`` and ``self-test``."""
 
 from __future__ import annotations
 

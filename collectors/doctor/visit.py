@@ -1,4 +1,4 @@
-"""One visit of the doctor: every check on the same facts, in the order in which one mends them."""
+"""Runs every check on the same facts, in the order in which problems should be fixed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What several at once cost each other: streams, threads or processes that begin together.
+"""What workers that run at once cost each other: streams, threads or processes that begin together.
 
-Efficiency is what they do together over what as many would do if each had the device to itself: 1 is no
-interference, 1/N is a device that one of them fills. Every worker counts what it completed before the common end.
+Efficiency is their common throughput over N times that of one worker alone. 1 is no interference; 1/N is a device that
+one worker fills. Every worker counts what it completed before the common end.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.harness.unprofiled import refuse_profiled
-from npulens.collectors.harness.watch import Watch, collections, evicted
+from npulens.collectors.harness.watch import DeviceWatch, collections, evicted
 
 CALLS = 1000
 SECONDS = 30.0
@@ -67,7 +67,7 @@ def one(backend: Backend, load: Load) -> int:
 
 
 def measure(
-    backend: Backend, load: Load, clock: str, watch: Watch, calls: int = CALLS, seconds: float = SECONDS,
+    backend: Backend, load: Load, clock: str, watch: DeviceWatch, calls: int = CALLS, seconds: float = SECONDS,
     into: Series | None = None,
 ) -> Series:  # fmt: skip
     """Calls until there are enough or time is up, whichever is first; what an interrupt leaves is in ``into``."""

@@ -1,4 +1,4 @@
-"""Is it right? Asked before how fast it is, of every variant in every type, against the same step in float64.
+"""Whether results are right: every variant in every type is compared with the same step in float64.
 
 The verdict is the error's norm as a share of the result's norm: single elements that cancel to nearly nothing have
 enormous relative errors and mean nothing. The largest distance in units of the last place, and the cosine, stand

@@ -1,7 +1,7 @@
 """Steps per second with a bounded queue: at most so many are under way, and only completed ones count.
 
-Who issues for five seconds and then waits has measured how fast the host can write a queue; the device's backlog is
-finished after the clock stopped, or counted though it took longer.
+Without a bound, the host fills the queue faster than the device empties it. Counting launches for five seconds would
+then measure the host, and the device's backlog would be finished after the clock stopped.
 """
 
 from __future__ import annotations

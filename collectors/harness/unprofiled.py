@@ -1,4 +1,4 @@
-"""A profiled run never gives a latency: a profiler's own work is in every call, and how much nobody knows."""
+"""Refuses to time anything while a profiler runs, because it adds an unknown time to every call."""
 
 from __future__ import annotations
 

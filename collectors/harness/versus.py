@@ -5,8 +5,8 @@ same drift, and only the ratio within a pair counts. The unit of replication is 
 of one block share everything that may go wrong with it.
 
 The verdict comes from the ratios alone: a Student interval of the mean log-ratio, and Wilcoxon's signed-rank test,
-exact, because ratios have tails. "different" takes both; "same" takes an interval within the margin; everything else
-is "cannot tell", with the number of pairs that would.
+exact, because ratios have tails. "different" needs both. "same" needs an interval within the margin. Everything else is
+"cannot tell", with the number of pairs that would decide.
 """
 
 from __future__ import annotations

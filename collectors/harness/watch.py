@@ -25,7 +25,7 @@ BUSY_SHARE = 0.5
 
 
 @dataclass
-class Watch:
+class DeviceWatch:
     """Looks at a device now and then; ``seen`` holds (ns since 1970, what it said)."""
 
     backend: Backend

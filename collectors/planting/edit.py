@@ -1,4 +1,4 @@
-"""What the edits of scenarios have in common: what a step costs, where an operator can stand, and new operators."""
+"""What the edits of scenarios share: the cost of a step, where an operator can be inserted, and new operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True)
-class Spot:
+class InsertionPoint:
     """A place between two operators of a step."""
 
     index: int  # of the item before which it lies
@@ -47,12 +47,12 @@ def launches(item: Item, *op_types: str) -> bool:
     return isinstance(item, Launch) and any(kernel.op_type in op_types for kernel in item.kernels)
 
 
-def spots(items: Sequence[Item]) -> list[Spot]:
-    """The places of the forward pass right behind an operator that launched something and lies in no other.
+def insertion_points(items: Sequence[Item]) -> list[InsertionPoint]:
+    """The points of the forward pass right behind an outermost operator that launched something.
 
-    Operators that another fault added count for nothing, so that places do not depend on what else is planted.
+    Operators of other faults are ignored, so the points do not depend on what else is planted.
     """
-    found: list[Spot] = []
+    found: list[InsertionPoint] = []
     opened: list[Open] = []
     launched = False
     for index, item in enumerate(items):
@@ -65,7 +65,7 @@ def spots(items: Sequence[Item]) -> list[Spot]:
         elif isinstance(item, Close):
             closed = opened.pop()
             if launched and closed.what == "cpu_op" and not any(one.what == "cpu_op" for one in opened):
-                found.append(Spot(index + 1, closed.stack))
+                found.append(InsertionPoint(index + 1, closed.stack))
                 launched = False
     return found
 

@@ -1,6 +1,6 @@
 """What a scenario plants: a change of single durations, of the script, or of the job's configuration.
 
-A scenario is a file of this package with
+A scenario is a file of ``collectors/scenarios`` with
 
 * ``CAUSE``: what it plants, a word of ``analysis/causes.py``; the file has the same name;
 * ``ALSO``: causes that legitimately show as well, wherever it is planted;

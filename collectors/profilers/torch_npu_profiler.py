@@ -1,8 +1,8 @@
 """torch_npu.profiler: one ``*_ascend_pt`` directory a process.
 
-Its schedule takes its arguments in another order than torch's, its default level switches the AI core counters off,
-without a handler the data stays raw in the current directory, and what is wrong is printed, not raised. So every
-argument is named, the handler is always given, and what it wrote is looked at afterwards (collectors/collected.py).
+Its schedule takes its arguments in another order than torch's. Its default level switches the AI core counters off.
+Without a handler the data stays raw in the current directory. Errors are printed, not raised. So every argument is
+named, the handler is always given, and what it wrote is looked at afterwards (collectors/collected.py).
 """
 
 from __future__ import annotations

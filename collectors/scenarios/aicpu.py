@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points, operator
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
 from npulens.collectors.simulator.items import KernelSpec
 from npulens.collectors.simulator.kernels import tensors
@@ -44,7 +44,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank is not None and at != rank:
             return items
-        every = spots(items)
+        every = insertion_points(items)
         chosen = random.Random(seed).sample(every, min(count, len(every)))  # a stage of a pipeline has fewer
         return inserted(items, {spot.index: operator(op, api, kernel, spot.stack) for spot in chosen})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
 from npulens.collectors.simulator.items import Close, CopyData, Open
 from npulens.collectors.simulator.rank_sim import COPY_BYTES_PER_NS
@@ -35,7 +35,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
             last = max(at for at, item in enumerate(items) if isinstance(item, CopyData) and item.direction == "h2d")
             opened = next(item for item in items[last::-1] if isinstance(item, Open))
             return inserted(items, {last + 1: [CopyData("h2d", size, opened.stack, blocking)]})
-        every = spots(items)
+        every = insertion_points(items)
         chosen = [every[(number + 1) * len(every) // (count + 1)] for number in range(count)]
         return inserted(items, {spot.index: _copy(direction, size, spot.stack) for spot in chosen})
 

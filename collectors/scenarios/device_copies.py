@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points, operator
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
 from npulens.collectors.simulator.items import Close, CopyData, KernelSpec, Open
 from npulens.collectors.simulator.kernels import HBM_BYTES_PER_NS, tensors, traffic_ns
@@ -31,7 +31,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank is not None and at != rank:
             return items
-        every = spots(items)
+        every = insertion_points(items)
         chosen = [every[(number + 1) * len(every) // (count + 1)] for number in range(min(count, len(every) - 1))]
         new: dict[int, list[Item]] = {}
         for spot in chosen:

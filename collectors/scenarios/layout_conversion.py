@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from math import prod
 
-from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points, operator
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
 from npulens.collectors.simulator.course import numbered
 from npulens.collectors.simulator.items import KernelSpec
@@ -32,14 +32,14 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     shape = (draw.choice((1, 2)) * config.tokens, width)
     pair = draw.choice((_formats, _types, _transposes))(shape)
     per_pair = sum(kernel.base_ns for _, _, kernel in pair)
-    most = len(spots(numbered(config, build_step(config)))) - 1
+    most = len(insertion_points(numbered(config, build_step(config)))) - 1
     count = min(most, max(2, round(draw.uniform(0.03, 0.3) * busy_ns(config) / per_pair)))
     seed, rank = draw.random(), draw.choice((None, draw.randrange(config.ranks)))
 
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank is not None and at != rank:
             return items
-        every = spots(items)
+        every = insertion_points(items)
         new: dict[int, list[Item]] = {}
         places = range(len(every) - 1)  # a stage of a pipeline has fewer than the whole model
         for number in random.Random(seed).sample(places, min(count, len(places))):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points
 from npulens.collectors.planting.fault import Capture, Fault, SimConfig
 from npulens.collectors.simulator.items import Call, Close, Item, Open, Sync
 
@@ -28,7 +28,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank not in (None, at):
             return items
-        spot = spots(items)[behind]
+        spot = insertion_points(items)[behind]
         new: list[Item] = [Open("cpu_op", "aten::empty", 3_500, ("", "", ""), ("ScalarList", "Scalar", ""), spot.stack)]
         if retry:
             new += [Sync(spot.stack), *[Call("aclrtFree", FREE_NS)] * calls]

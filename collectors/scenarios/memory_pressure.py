@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points
 from npulens.collectors.planting.fault import Capture, Fault, SimConfig
 from npulens.collectors.simulator.items import Call, Close, Item, Open, Sync
 
@@ -30,7 +30,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
         if rank not in (None, at):
             return items
         new: dict[int, Sequence[Item]] = {}
-        for spot in spots(items)[behind : behind + tries]:
+        for spot in insertion_points(items)[behind : behind + tries]:
             shapes, dtypes = ("", "", ""), ("ScalarList", "Scalar", "")
             new[spot.index] = [
                 Open("cpu_op", "aten::empty", 3_500, shapes, dtypes, spot.stack), Sync(spot.stack),

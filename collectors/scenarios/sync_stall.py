@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npulens.collectors.planting.edit import busy_ns, inserted, operator, spots
+from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points, operator
 from npulens.collectors.planting.fault import Fault, Item, SimConfig
 from npulens.collectors.planting.host import frame
 from npulens.collectors.simulator.items import Close, CopyData, KernelSpec, Open
@@ -37,7 +37,7 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
     def edit(at: int, step: int, items: Sequence[Item]) -> Sequence[Item]:
         if rank is not None and at != rank:
             return items
-        places = spots(items)
+        places = insertion_points(items)
         chosen = places[:: max(1, len(places) // (wanted * config.layers))][: wanted * config.layers]
         if not many:
             return inserted(items, {spot.index: frame(config, name, ns, read(spot.stack)) for spot in chosen})

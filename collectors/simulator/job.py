@@ -182,7 +182,7 @@ class MemoryState(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A moment in which a planted fault had its hand in what happened."""
+    """A moment in which a planted fault changed what happened."""
 
     fault: str
     ts_ns: int

@@ -1,15 +1,15 @@
 """A whole training job without a device: hosts, queues, streams and collectives of all ranks, from one seed.
 
-The same seed gives the same job, down to the nanosecond. A fault is a ``perturb`` that changes single durations
-(a slower host, a late rank, a slow link): it draws no random numbers, so everything it leaves alone stays as it was
-and the difference between the two jobs is the fault's cost.
+The same seed gives the same job, down to the nanosecond. A fault is a ``perturb`` that changes single durations (a
+slower host, a late rank, a slow link). It draws no random numbers, so everything else stays as it was. The difference
+between the two jobs is the fault's cost.
 
-Modelled: a Python host with its call stacks, the task queue, CANN calls, launch latency (a few negative, as clocks
-of host and device differ), streams with events, data and tensor parallel all-reduce over a mesh of links and
-pipelines, with every wait ending when its peer is ready, kernels on AI cores and the AI CPU with shapes, counters and
-their clock, copies, memory, sampled counters, replayed graphs.
-Not modelled: other collectives, contention between compute and communication. What another profiler would have
-recorded of the same job is a dialect (``_dialect.py``).
+Modelled on the host: Python with its call stacks, the task queue, CANN calls, and launch latency. A few latencies are
+negative, as clocks of host and device differ. Modelled on the device: streams with events, kernels on AI cores and the
+AI CPU with shapes, counters and their clock, copies, memory, sampled counters, replayed graphs. Modelled between ranks:
+data and tensor parallel all-reduce over a mesh of links, and pipelines. Every wait ends when its peer is ready. Not
+modelled: other collectives, contention between compute and communication. What another profiler would have recorded of
+the same job is a dialect (``collectors/simulator/dialect.py``).
 """
 
 from __future__ import annotations

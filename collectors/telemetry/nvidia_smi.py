@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 from npulens.collectors.backends.backend import Telemetry
-from npulens.collectors.telemetry.asked import ask
+from npulens.collectors.telemetry.tool_answer import ask
 
 _FIELDS = ("clocks.sm", "clocks.max.sm", "utilization.gpu", "temperature.gpu", "power.draw")
 #: The last field was renamed with driver 535; the old name went away later.

@@ -36,13 +36,35 @@ from npulens.collectors.writers.db_schema import (
     enums,
     tables,
 )
-from npulens.collectors.writers.db_strings import Strings
 from npulens.collectors.writers.profiler_rules import db_step_times
 from npulens.collectors.writers.torch_npu_csv import STREAM_POINTER
 from npulens.collectors.writers.torch_npu_text import chosen, metadata, rank_directory, write_text_rank
 
 MIB = 1 << 20
 _MEMORY_STRINGS = 2 << 28
+
+
+class Strings:
+    """STRING_IDS in the making: every tool numbers its strings from a start of its own."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, str]] = []
+        self.start(0)
+
+    def start(self, first: int) -> None:
+        """Another tool writes from here on; it knows nothing of the strings before."""
+        self._ids: dict[str, int] = {}
+        self._first = first
+
+    def __getitem__(self, text: str) -> int:
+        number = self._ids.get(text)
+        if number is None:
+            number = self._ids[text] = self._first + len(self._ids)
+            self._rows.append((number, text))
+        return number
+
+    def rows(self) -> Iterator[tuple[int, str]]:
+        return iter(self._rows)
 
 
 def write_db(

@@ -13,8 +13,8 @@ from npulens.ingest.archive.kinds import Kind, stem
 from npulens.ingest.archive.tree import Unpacked
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import sandbox
-from npulens.ingest.loading.quota import OverQuota, Quota, Watch
-from npulens.ingest.loading.told import StandIns
+from npulens.ingest.loading.quota import OverQuota, Quota, UsageWatch
+from npulens.ingest.loading.renamed_files import StandIns
 from npulens.ingest.messages import Message, verbatim
 
 #: Archives within archives are opened this deep; a .tar.gz is one.
@@ -38,7 +38,7 @@ class Opened:
 class Opener:
     """Opens archives below a directory of the load's own, and knows what they are called for people."""
 
-    def __init__(self, scratch: Path, quota: Quota, watch: Watch | None = None) -> None:
+    def __init__(self, scratch: Path, quota: Quota, watch: UsageWatch | None = None) -> None:
         self._scratch, self._quota, self._watch = scratch, quota, watch
         self._left_bytes, self._left_members = quota.unpacked_bytes, quota.members
         self.opened: dict[Path, Opened] = {}

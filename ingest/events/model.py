@@ -1,4 +1,4 @@
-"""The words of the event scanner: what a reader asks for, what it gets, and what both scanners promise."""
+"""The types of the event scanner: what a reader asks for, what it gets, and what both scanners guarantee."""
 
 from __future__ import annotations
 

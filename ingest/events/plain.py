@@ -1,4 +1,4 @@
-"""The event scanner in Python: the measure the C scanner is held to, and its stand-in where it cannot be built."""
+"""The event scanner in Python: the reference for tests of the C scanner, and its fallback where it cannot be built."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy.ma  # noqa: F401 - DuckDB asks for it in every child: 30 ms each
 from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import peek, sandbox
 from npulens.ingest.loading.capture import RankSource
-from npulens.ingest.loading.quota import Watch
+from npulens.ingest.loading.quota import UsageWatch
 from npulens.ingest.messages import Message
 from npulens.ingest.readers import readers
 from npulens.ingest.tables.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
@@ -55,7 +55,7 @@ def worked(ranks: Iterable[Parsed]) -> float:
 
 
 def parse(
-    sources: tuple[RankSource, ...], scratch: Path, watch: Watch, say: Say
+    sources: tuple[RankSource, ...], scratch: Path, watch: UsageWatch, say: Say
 ) -> tuple[list[Parsed], list[tuple[RankSource, IngestError]]]:
     """What can be read of every rank, and why the others cannot."""
     total = sum(source.size for source in sources)

@@ -72,8 +72,8 @@ class OverQuota(IngestError):
     """The load as a whole has used up what it may: nothing of it goes on."""
 
 
-class Watch:
-    """Looks, while a load goes on, at what it has used so far."""
+class UsageWatch:
+    """Measures during a load what it has used so far, and stops it above its quota."""
 
     def __init__(self, quota: Quota, staging: Path) -> None:
         self.quota, self._staging = quota, staging

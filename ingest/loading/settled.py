@@ -1,8 +1,8 @@
 """Whether something in a watched folder has stopped growing.
 
-Looking once says nothing: a copy keeps old stamps. So an entry is settled when nothing of it changed for a while under
-our own eyes, when no name in it is that of a copy under way, and when nobody on this machine has a file of it open for
-writing (a read lease is refused then; where there are no leases, only time speaks).
+Looking once says nothing: a copy keeps old stamps. So an entry is settled under three conditions. Nothing of it changed
+for a while as we looked. No name in it is that of a copy under way. Nobody on this machine has a file of it open for
+writing: a read lease would be refused. Without leases the last condition is left out.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from npulens.ingest.loading import capture, ledger
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
-from npulens.ingest.loading.quota import Quota, Watch, amount
+from npulens.ingest.loading.quota import Quota, UsageWatch, amount
 from npulens.ingest.messages import Message, dumped
 from npulens.ingest.store import history_run
 from npulens.ingest.store import runs as store
@@ -90,7 +90,7 @@ class _Job:
     where: Path
     scratch: Path
     opener: Opener
-    watch: Watch
+    watch: UsageWatch
     joined: store.RunInfo | None
     say: Say
 
@@ -122,7 +122,7 @@ def load(request: Request, say: Say) -> Done:
     store.collect(where)
     joined = store.resolve(where, request.join) if request.join else None
     with store.staging(where) as scratch:
-        watch = Watch(request.quota, scratch)
+        watch = UsageWatch(request.quota, scratch)
         opener = Opener(scratch / "unpacked", request.quota, watch)
         return _load(_Job(request, where, scratch, opener, watch, joined, say))
 

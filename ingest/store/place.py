@@ -1,4 +1,4 @@
-"""Where the store is when nobody says."""
+"""Where the store lies by default."""
 
 from __future__ import annotations
 

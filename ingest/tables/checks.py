@@ -51,8 +51,8 @@ _RULES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """A sum as a file says it; without a step it is about the whole capture."""
+class FileSum:
+    """A sum that a file of the capture holds; without a step it is of the whole capture."""
 
     source: str
     table: str  # the contract table whose coverage tells of it
@@ -65,7 +65,7 @@ class Said:
 class Check:
     """A sum of a file beside ours; rule: which one reproduces the file, None if none does."""
 
-    said: Said
+    said: FileSum
     ours_ns: int  # by our own rule
     rule: str | None
     own: str  # what our own rule is called
@@ -76,14 +76,14 @@ class Check:
 
 
 def check(
-    con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, told: Iterable[Said],
+    con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, told: Iterable[FileSum],
     steps: Sequence[tuple[int, int]], kept: Callable[[str], str],
 ) -> list[Check]:  # fmt: skip
     """Compare what files of a rank said. ``sources``: where the tables lie; ``steps``: number and begin of each, in
     order of time, on the device where the profiler says so; ``kept`` holds the rows of a SELECT that is asked several
     times, and says where."""
     known = {number for number, _ in steps}
-    wanted: dict[str, list[Said]] = {}
+    wanted: dict[str, list[FileSum]] = {}
     for one in told:
         if one.step is None or one.step in known:
             wanted.setdefault(one.quantity, []).append(one)
@@ -105,9 +105,9 @@ def check(
     return found
 
 
-def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> list[Said]:
+def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> list[FileSum]:
     """What the tables hold of the profiler's own sums: its split, its lanes, its statistics."""
-    said: list[Said] = []
+    said: list[FileSum] = []
     split = con.execute(
         f"SELECT step, computing_ns, communication_ns, source, count(*) OVER (PARTITION BY source) "
         f"FROM {sources['profiler_step']} WHERE source NOT ILIKE 'cluster%'"
@@ -115,17 +115,17 @@ def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> lis
     for step, computing, communication, source, rows in split:
         for quantity, ns in ((COMPUTING, computing), (COMMUNICATION, communication)):
             if ns is not None and (step is not None or rows == 1):
-                said.append(Said(source, "profiler_step", quantity, step, ns))
+                said.append(FileSum(source, "profiler_step", quantity, step, ns))
     lanes = con.execute(
         f"SELECT name, TRY_CAST(sum(dur_ns) AS BIGINT) FROM {sources['span']} WHERE kind = 'profiler_split' "
         "AND name IN ('Computing', 'Communication') GROUP BY name ORDER BY name"
     ).fetchall()
-    said += [Said("Overlap Analysis", "span", name.lower(), None, ns) for name, ns in lanes if ns is not None]
+    said += [FileSum("Overlap Analysis", "span", name.lower(), None, ns) for name, ns in lanes if ns is not None]
     total = con.execute(
         f"SELECT TRY_CAST(sum(total_ns) AS BIGINT) FROM {sources['summary']} WHERE source = 'op_statistic' "
         "AND upper(coalesce(category, '')) NOT IN ('HCCL', 'COMMUNICATION')"
     ).fetchall()[0][0]
-    return said + ([] if total is None else [Said("op_statistic.csv", "summary", KERNELS, None, total)])
+    return said + ([] if total is None else [FileSum("op_statistic.csv", "summary", KERNELS, None, total)])
 
 
 def sentences(checks: Iterable[Check]) -> Iterator[tuple[str, bool, Message]]:

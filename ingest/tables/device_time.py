@@ -1,9 +1,9 @@
 """What a rank's device did in each of its windows: sums that every page asks for, made once when the rank is loaded.
 
-A window is the whole capture or a step. Spans of streams overlap, so each figure is the length of a union, found by
-one sweep over begins and ends in order of time: between two neighbouring moments the device's state does not change,
-and it is added to every state that holds. Spans come sorted and in batches, so the sweep needs the memory of a batch,
-however long the capture is. A figure that the capture could not record is NULL.
+A window is the whole capture or a step. Spans of streams overlap, so each figure is the length of a union. One sweep
+over begins and ends in order of time finds it. Between two neighbouring moments the device's state is constant, so
+their distance is added to every state that holds. Spans come sorted and in batches, so the sweep needs the memory of a
+batch, however long the capture is. A figure that the capture could not record is NULL.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from npulens.ingest.messages import Message
 from npulens.ingest.tables import schema
-from npulens.ingest.tables.checks import Said
+from npulens.ingest.tables.checks import FileSum
 from npulens.ingest.tables.sqltext import literal, quoted
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
@@ -135,7 +135,7 @@ class Draft:
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
         self.broken: list[Message] = []
-        self.said: list[Said] = []  # sums of the profiler's own that no table holds
+        self.said: list[FileSum] = []  # sums of the profiler's own that no table holds
         self._progress = progress
 
     def spool(self, name: str, schema_: pa.Schema) -> Spool:

@@ -1,8 +1,8 @@
 """Draft to tables: one rank's contract tables, written as Parquet.
 
-Adds what no reader should have to know: the rank, ids unique within the run, time from the
-origin, lanes and parents, the step of each span, the tiling of steps, coverage for every table,
-also for those that nobody provided, and what the device did in each step.
+Adds what is the same for every format: the rank, ids unique within the run, time from the origin, lanes and parents. It
+assigns spans to steps and makes steps tile. Every table gets coverage, also one that no reader provided. The device's
+work in each step is summed.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ TEXT = {
     "col_npu": ("torch_npu.profiler records it with", "torch_npu.profiler 采集方法"),
     "col_torch": ("torch.profiler records it with", "torch.profiler 采集方法"),
     "no_setting": ("no setting", "没有对应设置"),
-    "limits": ("Its limits", "门限"),
+    "limits": ("Its limits", "阈值"),
     "limits_help": (
         "What counts as bad. npulens.toml changes them: [limits.{name}].",
         "超过多少算问题。可在 npulens.toml 的 [limits.{name}] 中修改。",
     ),
-    "col_limit": ("Limit", "门限"),
+    "col_limit": ("Limit", "阈值"),
     "col_value": ("Value", "值"),
     "col_unit": ("Unit", "单位"),
     "col_source": ("Where it comes from", "来源"),
@@ -69,7 +69,7 @@ TEXT = {
     "causes": ("Causes", "原因"),
     "causes_lead": (
         "What a finding can blame: the device loses time because …",
-        "发现可以归因于以下原因（设备损失时间的原因）：",
+        "发现可以归因于以下原因：",
     ),
     "gap_causes": (
         "A gap of the device can also be one of these.",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from npulens.analysis.look import rank_sums
+from npulens.analysis.look import path, rank_sums
 from npulens.analysis.look import ranks as look
 from npulens.analysis.look.ranks import Compared, Grid, Stand
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.ranks import charts as chart
-from npulens.app.pages.ranks import path
+from npulens.app.pages.ranks import path_chart
 from npulens.app.panels import cells, store_empty, unmeasured
 from npulens.app.panels.moment import PLAIN, Moment, answer, go, key
 from npulens.app.text import i18n
@@ -47,7 +47,7 @@ def render(ctx: Context) -> None:
     standing(ctx, found)
     if sums:  # nothing has a time that a step or a clock could be drawn from
         return
-    path.show(ctx)
+    show_path(ctx)
     show_step(ctx, found)
     clocks(ctx, found)
 
@@ -254,3 +254,36 @@ def _row(stand: Stand) -> dict[str, object]:
 
 def _ms(value: int | None) -> float | None:
     return None if value is None else value / 1e6
+
+
+def show_path(ctx: Context) -> None:
+    """The critical path: one bar a rank, a sentence, the longest pieces as links to the timeline, all numbers."""
+    found = context.measured(ctx, path.path)
+    if found.rank is None or not found.wall_ns:
+        return
+    st.subheader(ctx.say("path.title"), anchor="path", help=ctx.say("path.about"))
+    kind, ns = next(iter(found.by_kind().items()))
+    st.text(ctx.say("path.headline", {
+        "kind": ctx.say(f"path.kind_{kind}"), "share": i18n.share(ns, found.wall_ns), "length": i18n.duration(ns),
+        "whole": i18n.duration(found.wall_ns),
+    }))  # fmt: skip
+    picture = path_chart.figure(found, ctx.say, context.ink())
+    st.plotly_chart(picture, key=key(ctx, "path"), config=PLAIN, alt=ctx.say("path.title"))
+    if len(found.by_rank()) > path_chart.MOST:
+        st.caption(ctx.say("path.cut", {"n": len(found.by_rank())}))
+    go(ctx, [
+        Moment(one.rank, one.ts_ns, one.dur_ns, one.span_id, one.name)
+        for one in found.longest if one.rank is not None
+    ], "path")  # fmt: skip
+    with st.expander(ctx.say("path.numbers")):
+        _path_table(ctx, found)
+
+
+def _path_table(ctx: Context, found: path.Path) -> None:
+    frame = pd.DataFrame([
+        {"kind": ctx.say(f"path.kind_{part.kind}"), "rank": path_chart.rank_name(part.rank, ctx.say),
+         "time": part.ns / 1e6, "share": 100 * part.ns / found.wall_ns, "pieces": part.pieces}
+        for part in found.parts
+    ])  # fmt: skip
+    heads = {name: ctx.say(f"path.col_{name}") for name in frame.columns}
+    cells.show(frame, {**heads, "share": f"{heads['share']}, %"}, key(ctx, "path_parts"), ctx.say("path.numbers"))

@@ -176,7 +176,7 @@ def _fitting(answer: Any, cut: bool) -> dict[str, Any]:
 
 def main(store: Path, run_id: str, query: str) -> dict[str, Any]:
     """What the child does."""
-    from npulens.analysis.look.asked import limited
+    from npulens.analysis.look.sql_answers import limited
     from npulens.analysis.views import views
     from npulens.ingest.errors import IngestError
     from npulens.ingest.store.query import MAX_ROWS, ask

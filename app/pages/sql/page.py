@@ -12,8 +12,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from npulens.analysis.look import asked
-from npulens.analysis.look.asked import EXAMPLES
+from npulens.analysis.look import sql_answers
+from npulens.analysis.look.sql_answers import EXAMPLES
 from npulens.app import context, docs_of
 from npulens.app.context import Context
 from npulens.app.pages.sql import ask_process
@@ -57,7 +57,7 @@ def show_tables(ctx: Context) -> None:
     for relation in docs_of.relations():
         if relation.name == within:
             st.text(relation.means)
-    found = docs_of.columns(wanted, within, context.measured(ctx, asked.column_types))
+    found = docs_of.columns(wanted, within, context.measured(ctx, sql_answers.column_types))
     if not found:
         st.text(ctx.say("sql.nothing_found"))
         return
@@ -230,10 +230,10 @@ def _moment(ctx: Context, answer: Answered, chosen: Sequence[int]) -> None:
         return
     row = dict(zip(answer.columns, answer.rows[chosen[0]], strict=True))
     span = _whole(row.get("span_id"))
-    found = context.measured(ctx, asked.moment, span) if span is not None else None
+    found = context.measured(ctx, sql_answers.moment, span) if span is not None else None
     rank, start = _whole(row.get("rank")), _whole(row.get("ts_ns", row.get("start_ns")))
     if found is None and rank is not None and start is not None:
-        found, span = asked.Moment(rank, start, max(0, _whole(row.get("dur_ns")) or 0)), None
+        found, span = sql_answers.Moment(rank, start, max(0, _whole(row.get("dur_ns")) or 0)), None
     if found is None:
         st.text(ctx.say("sql.row_lost", {"row": chosen[0] + 1}))
         return

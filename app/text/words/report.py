@@ -17,12 +17,12 @@ TEXT = {
     "split_rest": ("{n} more bars are not drawn.", "另有 {n} 条未画出。"),
     "others": ("Everything else that was looked at", "其他检查结果"),
     "quality": ("The capture itself", "采集本身"),
-    "thresholds": ("Thresholds", "门限"),
+    "thresholds": ("Thresholds", "阈值"),
     "thresholds_note": (
         "What each detector counts as bad. npulens.toml overrides them; those are marked.",
-        "每个检查项的判断门限，可在 npulens.toml 中修改，已修改的有标记。",
+        "每个检查项的判断阈值，可在 npulens.toml 中修改，已修改的有标记。",
     ),
-    "col_limit": ("Limit", "门限"),
+    "col_limit": ("Limit", "阈值"),
     "col_unit": ("Unit", "单位"),
     "col_source": ("Where it comes from", "来源"),
     "overridden": ("{value} (npulens.toml; {default} by default)", "{value}（npulens.toml；默认 {default}）"),
@@ -60,7 +60,7 @@ TEXT = {
     "clean": ("clean", "无问题"),
     "clean_means": (
         "A detector had what it needs, looked, and found nothing that reaches its limit.",
-        "检查所需的数据齐全，已检查，没有发现达到门限的问题。",
+        "检查所需的数据齐全，已检查，没有发现达到阈值的问题。",
     ),
     "masked": ("masked", "被掩盖"),
     "masked_means": (

@@ -169,7 +169,7 @@ def _said(draft: Draft) -> None:
     ):
         total = draft.con.execute(f"SELECT ({query})::BIGINT").fetchall()[0][0]
         if total is not None:
-            draft.said.append(checks.Said(source, table, quantity, None, total))
+            draft.said.append(checks.FileSum(source, table, quantity, None, total))
 
 
 def _samples(draft: Draft) -> None:

@@ -1,4 +1,4 @@
-"""Small words over the raw tables of a draft."""
+"""Short helpers for the raw tables of a draft."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from random import Random
 from urllib.parse import parse_qsl
 
 from npulens.app.text.wording import plain
-from npulens.app.timeline import asked, wire
+from npulens.app.timeline import request_values, wire
 from npulens.ingest.store import notes
 from tests.fuzz import change
 
@@ -32,7 +32,7 @@ def check(data: bytes, scratch: Path) -> None:
     for question in _questions(query):
         try:
             said = question()
-        except asked.Refused as refused:
+        except request_values.Refused as refused:
             assert refused.key.isidentifier() and 400 <= refused.status < 500
         else:
             json.dumps(said)
@@ -46,25 +46,25 @@ def check(data: bytes, scratch: Path) -> None:
 
 def _questions(query: dict[str, str]) -> list[Callable[[], object]]:
     def within() -> object:
-        begin, end = asked.window(query)
-        assert begin < end and abs(begin) <= asked.FAR and abs(end) <= asked.FAR
+        begin, end = request_values.window(query)
+        assert begin < end and abs(begin) <= request_values.FAR and abs(end) <= request_values.FAR
         return begin, end
 
     def pixels() -> object:
-        found = asked.whole(query, "px", 1, 4096)
+        found = request_values.whole(query, "px", 1, 4096)
         assert 1 <= found <= 4096
         return found
 
     def several() -> object:
-        found = asked.ids(query, "ids")
-        assert found is None or (len(found) <= asked.MOST_IDS and len(set(found)) == len(found))
+        found = request_values.ids(query, "ids")
+        assert found is None or (len(found) <= request_values.MOST_IDS and len(set(found)) == len(found))
         return found
 
     def word() -> object:
-        return asked.choice(query, "lod", ("auto",))
+        return request_values.choice(query, "lod", ("auto",))
 
     def number() -> object:
-        return asked.number(query.get("q", ""), "q")
+        return request_values.number(query.get("q", ""), "q")
 
     return [within, pixels, several, word, number]
 

@@ -9,7 +9,7 @@ import duckdb
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a span lies."""
+    """The rank, start and length of a span, for a link to the timeline."""
 
     rank: int
     ts_ns: int

@@ -1,4 +1,4 @@
-"""What is measured only when it is asked for: throughput, batch curve, several at once, a sweep of shapes."""
+"""The parts of a benchmark that only an option turns on: throughput, batch curve, concurrency, a sweep of shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process in which a load happens, beside the one that waits for it.
+"""Starts the process that does a load; the caller only waits for it.
 
 A new interpreter, which takes half a second to import what it needs. Where that is imported already, in a process
 that was started ahead for this and does nothing else (app/intake/spare_process.py), a fork is enough.
@@ -19,7 +19,7 @@ _ahead = False  # said, not seen: who merely has the worker imported may have th
 
 
 @dataclass
-class Beside:
+class LoadProcess:
     """A worker: what it is asked, what it answers, and how it ended once it is left."""
 
     ask: IO[str]
@@ -39,27 +39,27 @@ def ahead() -> None:
 
 
 @contextmanager
-def process(complaints: IO[str]) -> Iterator[Beside]:
+def process(complaints: IO[str]) -> Iterator[LoadProcess]:
     """A worker whose standard error goes to ``complaints``; leaving waits for its end."""
     with _forked(complaints) if _ahead else _started(complaints) as worker:
         yield worker
 
 
 @contextmanager
-def _started(complaints: IO[str]) -> Iterator[Beside]:
+def _started(complaints: IO[str]) -> Iterator[LoadProcess]:
     command = [sys.executable, "-P", "-m", "npulens.ingest.loading.worker"]
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")  # numpy's idle threads would spin
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
     ) as started:
         assert started.stdin is not None and started.stdout is not None
-        worker = Beside(started.stdin, started.stdout)
+        worker = LoadProcess(started.stdin, started.stdout)
         yield worker
         worker.returncode = started.wait()
 
 
 @contextmanager
-def _forked(complaints: IO[str]) -> Iterator[Beside]:
+def _forked(complaints: IO[str]) -> Iterator[LoadProcess]:
     asked, ask = os.pipe()
     answers, answer = os.pipe()
     pid = os.fork()
@@ -70,7 +70,7 @@ def _forked(complaints: IO[str]) -> Iterator[Beside]:
     for theirs in (asked, answer):
         os.close(theirs)
     with os.fdopen(ask, "w") as asking, os.fdopen(answers) as answering:
-        worker = Beside(asking, answering)
+        worker = LoadProcess(asking, answering)
         try:
             yield worker
         finally:

@@ -1,4 +1,4 @@
-"""What a request asks for, checked: whole numbers within limits, known ids, nothing else."""
+"""The values of a request, checked: whole numbers within limits and known words. Anything else is refused."""
 
 from __future__ import annotations
 

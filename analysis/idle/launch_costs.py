@@ -1,6 +1,6 @@
-"""How fast the host of a job usually works: what an ordinary launch takes, on the host and on its way to the device.
+"""What an ordinary launch of the job costs: time on the host, and time on its way to the device.
 
-Taken over all ranks, the fastest rank counts: a rank whose host is slow must not look ordinary to itself.
+The fastest rank decides for all ranks. Otherwise a rank with a slow host would pass as ordinary.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What is usual."""
+class LaunchCosts:
+    """Usual times of launches in this run, in ns."""
 
     latency_ns: dict[int, int]  # by rank: from the launch to the start on an idle device
     fast_ns: int  # a quarter of the launches follow the one before within this
@@ -60,8 +60,8 @@ class Pace:
         return self._runs[key]
 
 
-def pace(run: Run) -> Pace:
-    """What is usual in this run."""
+def launch_costs(run: Run) -> LaunchCosts:
+    """The usual times, measured over all ranks."""
     every = run.get(tasks)
     quantiles = [found for did in every.values() if (found := _intervals(did)) is not None]
     fast, ordinary, long = np.min(quantiles, axis=0) if quantiles else (FAST_NS, ORDINARY_NS, LONG_NS)
@@ -73,7 +73,7 @@ def pace(run: Run) -> Pace:
         a, b = np.searchsorted(rows["rank"], (rank, rank + 1))
         waits[rank] = Waits(rows["ts_ns"][a:b], rows["end_ns"][a:b], rows["track"][a:b])
     latency = {rank: _latency(run, rank, did) for rank, did in every.items()}
-    return Pace(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits)
+    return LaunchCosts(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits)
 
 
 def _intervals(did: Tasks) -> NDArray[np.float64] | None:

@@ -1,9 +1,9 @@
-"""Any file name: files whose names say nothing, told by how they begin, stand in under the name a profiler gives them.
+"""Renamed files: recognised by their first bytes, and linked under the name that a profiler gives them.
 
-People rename files, and readers go by names. A file that no reader knows by its name is looked at for its first bytes:
-the processes and stamps of a trace, the header of a table, the keys of JSON, the tables of a database. Where that says
-what it is, its directory gets a stand-in: a directory of links in which it has the name of the profiler. The directory
-in which a rank keeps its output is told by what lies in it and beside it.
+People rename files, and readers recognise files by name. So a file with an unknown name is recognised by its first
+bytes: the processes and stamps of a trace, the header of a table, the keys of JSON, the tables of a database. Its
+directory then gets a stand-in, a directory of links in which the file has the profiler's name. The output directory of
+a rank is recognised by the files in it and beside it.
 """
 
 from __future__ import annotations

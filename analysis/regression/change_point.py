@@ -48,6 +48,14 @@ _WILD = 2.5
 #: in: 1.4826 for the median distance, 1.25 because a night is one of its own five neighbours.
 _SPREAD = 1.4826 * 1.25
 _SURE = 0.95
+#: Logarithms closer than this are of one value.
+_SAME = 1e-12
+#: So many last nights alone are a step only beyond so many deviations of the nights before: two or three bad nights in
+#: a row are none, and the next night tells. Measured over the noises of docs/power.md.
+_FAR = {2: 8.0, 3: 5.0}
+#: A step of fewer deviations than this has to be so many times less likely to be noise: levels that come and go for a
+#: fortnight each, as two modes do, lie that near.
+_NEAR, _DOUBT = 7.0, 6.0
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,15 @@ class Scan:
     splits: Ints  # what was tried
     unexplained: Floats  # rows x family x splits: what is left of the nights; its power -nights/2 is the likelihood
     nights: int
+    spread: Floats  # of the nights before the step
 
     @property
     def p(self) -> Floats:
         """How often noise alone brings so much evidence, at most."""
-        return p_value(self.evidence, self.nights)
+        far = np.select([self.nights - self.split == lately for lately in _FAR], list(_FAR.values()), 0.0)
+        away, p = np.abs(self.shift), p_value(self.evidence, self.nights)
+        p = np.where(away < _NEAR * self.spread, np.minimum(1.0, _DOUBT * p), p)
+        return np.where(away < far * self.spread, 1.0, p)
 
     def between(self, row: int) -> tuple[int, int]:
         """The first and last night on which the new level may have begun, 95 times in 100."""
@@ -83,34 +95,47 @@ def p_value(evidence: Floats, nights: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Design:
-    """For windows of one length, what turns nights into what is left of them and into steps, for all noise at once.
+class Noises:
+    """For windows of one length, what is left of them after a level, for all noise at once.
 
     It is scaled so that what is left, to the power -nights/2, is the likelihood: noise of another memory has another
     determinant, and its nights count for more or less.
     """
 
-    splits: Ints
-    inverse: Floats  # nights x (family x nights): of each covariance, with any level taken out, scaled
-    length: Floats  # family x splits: of a step of 1, in units of the noise, scaled
+    inverse: Floats  # family x nights x nights: of each covariance, with any level taken out, scaled
     least: Floats  # family: what is left at least, for nights are not known better than that
 
 
 @lru_cache(WINDOW * 2)
-def _design(n: int) -> _Design:
-    splits = np.arange(BEFORE, n - AFTER + 1)
+def noises(n: int) -> Noises:
+    """The noise that is considered, for windows of ``n`` nights."""
     apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    inverses, scales, lengths = [], [], []
+    inverses, scales = [], []
     for rho, white in _FAMILY:
         covariance = (1 - white) * rho**apart + white * np.eye(n) if rho else np.eye(n)
         inverse = np.linalg.inv(covariance)
         level = inverse.sum(1)
-        inverse -= np.outer(level, level) / level.sum()
-        after = np.cumsum(np.cumsum(inverse[::-1, ::-1], 0), 1)[::-1, ::-1]  # of all pairs of nights from here on
         scales.append(np.exp(np.linalg.slogdet(covariance)[1] / n))
-        lengths.append(np.sqrt(scales[-1] * np.diag(after)[splits]))
-        inverses.append(scales[-1] * inverse)
-    return _Design(splits, np.hstack(inverses), np.array(lengths), _RESOLUTION**2 * n * np.array(scales))
+        inverses.append(scales[-1] * (inverse - np.outer(level, level) / level.sum()))
+    return Noises(np.stack(inverses), _RESOLUTION**2 * n * np.array(scales))
+
+
+@dataclass(frozen=True)
+class _Design:
+    """What turns nights into what is left of them and into steps."""
+
+    splits: Ints
+    inverse: Floats  # nights x (family x nights)
+    length: Floats  # family x splits: of a step of 1, in units of the noise
+    least: Floats
+
+
+@lru_cache(WINDOW * 2)
+def _design(n: int) -> _Design:
+    splits, made = np.arange(BEFORE, n - AFTER + 1), noises(n)
+    of_all_pairs = np.cumsum(np.cumsum(made.inverse[:, ::-1, ::-1], 1), 2)[:, ::-1, ::-1]  # of nights from here on
+    lengths = np.sqrt(np.diagonal(of_all_pairs, axis1=1, axis2=2)[:, splits])
+    return _Design(splits, np.hstack(list(made.inverse)), lengths, made.least)
 
 
 def _explained(calm: Floats, made: _Design) -> tuple[Floats, Floats]:
@@ -131,10 +156,18 @@ def scan(windows: Floats) -> Scan:
     kind, place = np.divmod(left.reshape(rows, -1).argmin(1), len(made.splits))
     every = np.arange(rows)
     least, size = left[every, kind, place], made.length[kind, place]
+    split = made.splits[place]
     return Scan(
-        n / 2 * np.log(rest.min(1) / least), made.splits[place], along[every, kind, place] / size,
-        np.sqrt(least / max(n - 3, 1)) / size, made.splits, left, n,
+        n / 2 * np.log(rest.min(1) / least), split, along[every, kind, place] / size,
+        np.sqrt(least / max(n - 3, 1)) / size, made.splits, left, n, _spread(windows, split),
     )  # fmt: skip
+
+
+def _spread(windows: Floats, split: Ints) -> Floats:
+    """The robust deviation of the nights before each split."""
+    before = np.where(np.arange(windows.shape[1])[None, :] < split[:, None], windows, np.nan)
+    away = np.abs(before - np.nanmedian(before, axis=1, keepdims=True))
+    return np.asarray(1.4826 * np.nanmedian(away, axis=1))
 
 
 def contrast(window: Floats, split: int) -> tuple[float, float, float]:
@@ -154,9 +187,16 @@ def tamed(windows: Floats) -> Floats:
     padded = np.pad(windows, ((0, 0), (2, 2)), mode="reflect")
     around = _median_of_five(*(padded[:, i : i + windows.shape[1]] for i in range(5)))
     away = windows - around
-    reach = _WILD * _SPREAD * np.median(np.abs(away), axis=1, keepdims=True)
+    reach = _WILD * np.maximum(_SPREAD * np.median(np.abs(away), axis=1, keepdims=True), ticks(windows))
     calm = around + np.clip(away, -reach, reach)
     return np.asarray(calm - np.median(calm, axis=1, keepdims=True))
+
+
+def ticks(windows: Floats) -> Floats:
+    """The unit that the values of each row come in, which noise is never below: the least difference of any two."""
+    apart = np.diff(np.sort(windows, axis=1), axis=1)
+    least = np.where(apart > _SAME, apart, np.inf).min(axis=1, keepdims=True)
+    return np.where(np.isfinite(least), least, 0.0)
 
 
 def _median_of_five(a: Floats, b: Floats, c: Floats, d: Floats, e: Floats) -> Floats:

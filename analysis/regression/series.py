@@ -4,31 +4,39 @@ Nights are judged as they came: each night the window since the last change is s
 (analysis/regression/change_point.py), so that a later change does not hide an earlier one. What was found is looked at
 once more with everything that came after; what does not hold is dropped, what holds is dated again.
 
+A series that climbs night by night (analysis/regression/drift.py) is a change of its own kind: a drift, from the night
+it began. While it lasts, what goes on in its direction is part of it.
+
 The verdict is about now:
 
 * `regressed`, `improved`: the last change is one for the worse or for the better, and at most ``fresh`` nights old;
-* `same`: there is none, and the last nights lie within ``margin`` of those before (two one-sided tests, 5 % each);
-* `ambiguous`: there is none, and a change of ``margin`` would not have been seen; ``settles`` says how many more
-  nights would do if the noise stays.
+* `same`: there is none, the last three and the last seven nights lie within ``margin`` of those before (two one-sided
+  tests, 5 % each), and so does the level against that of 30 and of 90 nights ago;
+* `ambiguous`: there is none, and a change of ``margin`` is there or would not have been seen; ``settles`` says how many
+  more nights would do if the noise stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from npulens.analysis.regression import change_point
+from npulens.analysis.regression import change_point, drift
 from npulens.analysis.regression.baseline import Baseline, baseline
 from npulens.analysis.regression.change_point import LEAST, WINDOW, Floats, Scan
 
 #: Nights on each side of a change that date it and size it.
 _SIDE = 40
-#: The last nights that are compared with those before.
-_LATELY = 7
+#: The last nights that are compared with those before: many, which is exact, and few, which a new level reaches soon.
+_LATELY, _FEW = 7, 3
+#: Nights ago whose level still has to be within the margin for "same", and so many nights on each side that say it.
+_AGO, _AROUND = (30, 90), 3
+#: Nights after a drift was seen that its size is taken from.
+_FOLLOWED = 15
 _CONFIDENCE = 0.95
 
 
@@ -56,6 +64,28 @@ class Change:
     low: float  # 95 % interval of the ratio
     high: float
     p: float
+    seen: int  # the night that saw it first
+    drift: bool = False  # no step: the level moves night by night from `index` on
+
+    @property
+    def since(self) -> int:
+        """From here on the nights are of the new level; of a drift, the nights since it was seen."""
+        return max(self.index, self.seen - _FEW + 1) if self.drift else self.index
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A change as the night saw it that saw it first."""
+
+    index: int
+    night: int
+    up: bool
+    drift: bool
+
+    @property
+    def onward(self) -> int:
+        """Where to look for what comes after."""
+        return max(self.index, self.night - _FEW + 1) if self.drift else self.index
 
 
 @dataclass(frozen=True)
@@ -118,59 +148,102 @@ def _history(values: Sequence[float]) -> _History:
     return _History(given, given / usual, False)
 
 
-def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[int]]:
+def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[_Seen]]:
     """Night after night, the changes that were seen first; windows of one length are scanned together."""
-    starts, found = [0] * len(several), [list[int]() for _ in several]
+    starts, found = [0] * len(several), [list[_Seen]() for _ in several]
     for night in range(LEAST, max(map(len, several), default=0) + 1):
         groups: dict[int, list[int]] = {}
         for which, logs in enumerate(several):
             if len(logs) >= night >= starts[which] + LEAST:
                 groups.setdefault(min(night - starts[which], WINDOW), []).append(which)
         for length, members in groups.items():
-            seen = change_point.scan(np.stack([several[which][night - length : night] for which in members]))
-            for row in np.flatnonzero((seen.p <= limits.alpha) & (np.abs(seen.shift) >= math.log1p(limits.least))):
-                starts[members[row]] = night - length + int(seen.split[row])
-                found[members[row]].append(starts[members[row]])
+            windows = np.stack([several[which][night - length : night] for which in members])
+            for row, seen in _of_a_night(windows, night, limits):
+                mine = found[members[row]]
+                starts[members[row]] = seen.onward
+                if not (mine and mine[-1].drift and mine[-1].up == seen.up):
+                    mine.append(seen)
     return found
 
 
-def _held(history: _History, splits: list[int], limits: Limits) -> list[Change]:
+def _of_a_night(windows: Floats, night: int, limits: Limits) -> Iterator[tuple[int, _Seen]]:
+    """The rows whose level has moved by a night, as a step or night by night, whichever explains more."""
+    begin, least = night - windows.shape[1], math.log1p(limits.least)
+    steps = change_point.scan(windows)
+    stepped = (steps.p <= limits.alpha) & (np.abs(steps.shift) >= least)
+    climbed, drifts = np.zeros(len(windows), bool), None
+    if windows.shape[1] >= drift.LEAST:
+        drifts = drift.climbs(windows)
+        climbed = (drifts.p <= limits.alpha) & (np.abs(drifts.total) >= least)
+        climbed &= ~stepped | (drifts.evidence > steps.evidence)
+    for row in np.flatnonzero(stepped | climbed).tolist():
+        if drifts is not None and climbed[row]:
+            yield row, _Seen(begin + int(drifts.start[row]), night - 1, bool(drifts.slope[row] > 0), True)
+        else:
+            yield row, _Seen(begin + int(steps.split[row]), night - 1, bool(steps.shift[row] > 0), False)
+
+
+def _held(history: _History, seen: list[_Seen], limits: Limits) -> list[Change]:
     """The changes that hold with all nights on either side, dated by them; the weakest goes first."""
     tried: list[list[int]] = []  # two datings may each lead to the other
     while True:
-        tried.append(list(splits))
-        edges = [0, *splits, len(history.scaled)]
-        looked = [_look(history, limits, *edges[i : i + 3]) for i in range(len(splits))]
+        tried.append([each.index for each in seen])
+        edges = [0, *(each.onward for each in seen)]
+        ends = [*(each.index for each in seen[1:]), len(history.scaled)]
+        looked = [
+            (_look_at_drift if each.drift else _look)(history, limits, edges[place], each, ends[place])
+            for place, each in enumerate(seen)
+        ]
         weakest = max((change.p for change in looked), default=0.0)
         if weakest > limits.alpha:
-            del splits[[change.p for change in looked].index(weakest)]
+            del seen[[change.p for change in looked].index(weakest)]
             continue
         dated = [change.index for change in looked]
         if dated in tried or sorted(set(dated)) != dated:
             return looked
-        splits = dated
+        seen = [replace(each, index=index) for each, index in zip(seen, dated, strict=True)]
 
 
-def _look(history: _History, limits: Limits, before: int, split: int, after: int) -> Change:
-    """One change between its neighbours; of a size that is not spoken of, p is 1."""
+def _look(history: _History, limits: Limits, before: int, seen: _Seen, after: int) -> Change:
+    """One step between its neighbours; of a size that is not spoken of, p is 1."""
+    split = seen.index
     begin, end = max(before, split - _SIDE), min(after, split + _SIDE)
     if end - begin < LEAST:
-        return Change(split, split, split, 1.0, 1.0, 1.0, 1.0)
+        return Change(split, split, split, 1.0, 1.0, 1.0, 1.0, seen.night)
     window = history.scaled[begin:end]
-    seen: Scan = change_point.scan(window[None])
-    index, (first, last), shift = int(seen.split[0]), seen.between(0), float(seen.shift[0])
-    reach = change_point.t_reach(_CONFIDENCE, max(end - begin - 3, 1)) * float(seen.error[0])
+    found: Scan = change_point.scan(window[None])
+    index, (first, last), shift = int(found.split[0]), found.between(0), float(found.shift[0])
+    reach = change_point.t_reach(_CONFIDENCE, max(end - begin - 3, 1)) * float(found.error[0])
     old = float(np.median(window[:index]))
     low, ratio, high = (history.ratio(each, old) for each in (shift - reach, shift, shift + reach))
-    p = float(seen.p[0]) if abs(shift) >= math.log1p(limits.least) else 1.0
-    return Change(begin + index, begin + first, begin + last, ratio, low, high, p)
+    p = float(found.p[0]) if abs(shift) >= math.log1p(limits.least) else 1.0
+    return Change(begin + index, begin + first, begin + last, ratio, low, high, p, seen.night)
+
+
+def _look_at_drift(history: _History, limits: Limits, before: int, seen: _Seen, after: int) -> Change:
+    """One drift, with the nights soon after it was seen; how far it has gone by the last of them."""
+    end = min(after, seen.night + _FOLLOWED)
+    begin = max(before, end - WINDOW)
+    if end - begin < drift.LEAST or end <= seen.night:
+        end = max(end, seen.night + 1)
+    window = history.scaled[begin:end]
+    if len(window) < drift.LEAST:
+        return Change(seen.index, seen.index, seen.night, 1.0, 1.0, 1.0, 1.0, seen.night, True)
+    found = drift.climbs(window[None])
+    index, total = int(found.start[0]), float(found.total[0])
+    freedom = max(len(window) - 3, 1)
+    reach = change_point.t_reach(_CONFIDENCE, freedom) * float(found.error[0]) * (len(window) - index)
+    old = float(np.median(window[:index]))
+    low, ratio, high = (history.ratio(each, old) for each in (total - reach, total, total + reach))
+    p = float(found.p[0]) if abs(total) >= math.log1p(limits.least) else 1.0
+    return Change(begin + index, begin + index, seen.night, ratio, low, high, p, seen.night, True)
 
 
 def _verdict(history: _History, found: list[Change], limits: Limits, better: str) -> SeriesVerdict:
-    now = found[-1].index if found else 0
+    now = found[-1].since if found else 0
     stands = baseline(history.values[now:])
     level, floor = (None, None) if stands is None else (stands.level, stands.spread)
-    if found and len(history.values) - now <= limits.fresh:
+    if found and len(history.values) - (found[-1].seen if found[-1].drift else now) <= limits.fresh:
         worse = (found[-1].ratio > 1) == (better == "lower")
         return SeriesVerdict("regressed" if worse else "improved", tuple(found), level, floor, stands)
     settles = _settles(history.scaled[now:], limits)
@@ -184,12 +257,23 @@ def _settles(logs: Floats, limits: Limits) -> int | None:
     n = len(window)
     if n < LEAST:
         return LEAST - n
-    lately = max(min(_LATELY, n // 2), change_point.AFTER)
+    edge, lately = math.log1p(limits.margin), max(min(_LATELY, n // 2), change_point.AFTER)
     shift, error, freedom = change_point.contrast(window, n - lately)
-    edge, reach = math.log1p(limits.margin), change_point.t_reach(0.90, freedom)
-    if abs(shift) + reach * error <= edge:
+    reach = change_point.t_reach(0.90, freedom)
+    few = change_point.contrast(window, n - min(_FEW, lately))
+    within = abs(shift) + reach * error <= edge and abs(few[0]) + reach * few[1] <= edge
+    if within and all(abs(moved) <= edge for moved in _since_long(logs)):
         return 0
     # The error falls with the root of the nights on the shorter side; a shift of nothing is the best to hope for.
     wanted = lately * (reach * error / max(edge - abs(shift), edge / 4)) ** 2
     more = math.ceil(wanted) - lately
     return max(more, 1) if more <= 1_000 else None
+
+
+def _since_long(logs: Floats) -> Iterator[float]:
+    """How far the level of the last nights lies from that of 30 and of 90 nights ago."""
+    now = float(np.median(logs[-_LATELY:]))
+    for ago in _AGO:
+        if len(logs) > ago + _AROUND:
+            place = len(logs) - 1 - ago
+            yield now - float(np.median(logs[max(0, place - _AROUND) : place + _AROUND + 1]))

@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 
 def test_the_steps_go_round_by_round_and_in_turns(tmp_path: Path) -> None:
-    found = [step.name for step in steps.planned(read(tmp_path, GOOD))]
+    found = [step.name for step in steps.planned(read(tmp_path, GOOD), "2026-03-01")]
     assert found == [
         "llama/000/head", "conv_bn_relu/000/head", "train/000/base", "train/000/head",
         "conv_bn_relu/001/head", "train/001/head", "train/001/base",
@@ -93,7 +93,7 @@ def test_the_steps_go_round_by_round_and_in_turns(tmp_path: Path) -> None:
 
 
 def test_the_second_look_goes_on_where_the_first_ended(tmp_path: Path) -> None:
-    found = [step.name for step in steps.again(read(tmp_path, GOOD), {"train"})]
+    found = [step.name for step in steps.more(read(tmp_path, GOOD), {"train"}, 0, "2026-03-01")]
     assert found[0] == "train/004/base" and found[-1] == "train/007/base" and len(found) == 8
 
 

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from npulens.analysis.regression.looks import LOOKS
 from npulens.app.nightly.config import Config, Job, Side, Watch, Workload
 
 #: Sessions of a task that has nothing to be compared with in the same night.
@@ -53,11 +52,11 @@ def planned(config: Config, night: str) -> list[Step]:
     return list(_turns({task.title: (task, range(rounds(task, config.night.rounds))) for task in config.tasks}, night))
 
 
-def more(config: Config, tasks: Collection[str], look: int, night: str) -> list[Step]:
-    """The rounds between one look at some tasks and the next."""
+def more(config: Config, tasks: Collection[str], between: tuple[int, int], night: str) -> list[Step]:
+    """The rounds between one look at some tasks and the next, both as multiples of the task's rounds."""
     turns = {task.title: (task, rounds(task, config.night.rounds)) for task in config.tasks if task.title in tasks}
     return list(_turns({
-        title: (task, range(LOOKS[look] * each, LOOKS[look + 1] * each)) for title, (task, each) in turns.items()
+        title: (task, range(between[0] * each, between[1] * each)) for title, (task, each) in turns.items()
     }, night))  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str
     tasks = {task.title for task in work.config.tasks}
     try:
         gathering.work(plan)
-        for look in range(len(LOOKS) - 1):
+        for look, between in enumerate(pairwise(LOOKS)):
             tasks &= judge.suspects(court, tonight.measured(work.config, work.facts, machine), look)
-            plan = plan + steps.more(work.config, tasks, look, work.which.label)
+            plan = plan + steps.more(work.config, tasks, between, work.which.label)
             gathering.work(plan)
     except OSError as error:
         if not place.is_full(error):

@@ -31,11 +31,10 @@ from npulens.analysis.regression.verdict import PAIRS, Floats, Rule, Settles, Ve
 
 #: Pairs at each look, as multiples of the rounds of the task.
 LOOKS = (1, 2, 4)
-#: What p may be at each look for the step, or for everything in a task without one. Measured on 300,000 nights of ten
-#: rounds without a change: 0.2 % of alarms after the first look, 0.81 % after the second, 0.84 % after the third.
-ALPHA = (0.002, 0.007, 0.0008)
-#: The same for the parts of a step that did not move, all together: at most 0.1 % more.
-PARTS = (0.0, 0.0008, 0.0002)
+#: What p may be at each look for the step, or for everything in a task without one.
+ALPHA = (0.002, 0.0072, 0.0003)
+#: The same for the parts of a step that did not move, all together. Both lines add up to 1 %, whatever the noise is.
+PARTS = (0.0, 0.0004, 0.0001)
 #: From which p on more pairs are not worth their time. With nothing changed, 70 nights of a hundred have a p above 0.3
 #: after ten pairs; a bound of 0.25 costs 0.4 % of the changes of 3 % that twenty pairs see (40,000 nights).
 DOUBT = (0.3, 0.05)

@@ -1,4 +1,4 @@
-"""Every cell of the tables: the gate of the history, the rules of two nights, and the rivals in an environment of their own."""
+"""Every cell: the gate of the history, the rules of two nights, and the rivals in an environment of their own."""
 
 from __future__ import annotations
 

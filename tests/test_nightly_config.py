@@ -83,18 +83,32 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         config.read(tmp_path / "bytes.toml")
 
 
-def test_the_steps_go_round_by_round_and_in_turns(tmp_path: Path) -> None:
-    found = [step.name for step in steps.planned(read(tmp_path, GOOD))]
+def test_the_steps_go_round_by_round_and_both_sides_in_each(tmp_path: Path) -> None:
+    found = [step.name for step in steps.planned(read(tmp_path, GOOD), "2026-03-01")]
     assert found == [
-        "llama/000/head", "conv_bn_relu/000/head", "train/000/base", "train/000/head",
-        "conv_bn_relu/001/head", "train/001/head", "train/001/base",
-        "train/002/base", "train/002/head", "train/003/head", "train/003/base",
+        "llama/000/head", "conv_bn_relu/000/head", "train/000/head", "train/000/base",
+        "conv_bn_relu/001/head", "train/001/base", "train/001/head",
+        "train/002/base", "train/002/head", "train/003/base", "train/003/head",
     ]  # fmt: skip
 
 
-def test_the_second_look_goes_on_where_the_first_ended(tmp_path: Path) -> None:
-    found = [step.name for step in steps.again(read(tmp_path, GOOD), {"train"})]
-    assert found[0] == "train/004/base" and found[-1] == "train/007/base" and len(found) == 8
+def test_a_coin_says_which_side_comes_first(tmp_path: Path) -> None:
+    """The same coins when the night is gone on with, others the next night, and about as many of both."""
+    asked = read(tmp_path, GOOD.replace("rounds = 4", "rounds = 1000"))
+
+    def base_first(night: str) -> list[bool]:
+        names = [step.name for step in steps.planned(asked, night) if step.name.startswith("train/")]
+        return [name.endswith("base") for name in names[::2]]
+
+    assert base_first("2026-03-01") == base_first("2026-03-01") != base_first("2026-03-02")
+    assert 420 <= sum(base_first("2026-03-01")) <= 580, "5 deviations of 1,000 fair coins"
+
+
+def test_each_look_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    found = [step.name for step in steps.more(read(tmp_path, GOOD), {"train"}, (1, 2), "2026-03-01")]
+    assert found[0].startswith("train/004/") and found[-1].startswith("train/007/") and len(set(found)) == 8
+    third = [step.name for step in steps.more(read(tmp_path, GOOD), {"train"}, (2, 4), "2026-03-01")]
+    assert third[0].startswith("train/008/") and third[-1].startswith("train/015/") and len(set(third)) == 16
 
 
 def test_one_task_with_other_sides_is_a_night_of_its_own(tmp_path: Path) -> None:

@@ -176,17 +176,22 @@ def _said(found: _Estimate, method: str, rule: Rule) -> Verdict:
         said = "regressed" if found.mean > 0 else "improved"
     else:
         said = "ambiguous"
-    settles = Settles("pairs", _needed(found, rule)) if said == "ambiguous" else None
+    settles = None
+    if said == "ambiguous":
+        settles = Settles("pairs", needed(found.mean, found.spread, found.least, found.n, rule))
     return Verdict(said, math.exp(found.mean), math.exp(low), math.exp(high), p, found.n, method, settles)
 
 
-def _needed(found: _Estimate, rule: Rule) -> int | None:
-    """Pairs after which the interval leaves out 1 or lies within the margin, whichever is closer, nine times in ten."""
+def needed(mean: float, spread: float, least: int, have: int, rule: Rule) -> int | None:
+    """Pairs after which the interval leaves out 1 or lies within the margin, whichever is closer, nine times in ten.
+
+    ``spread``: the standard deviation of one pair; ``least``: pairs from which on the test can reach alpha.
+    """
     edge = math.log1p(rule.margin)
-    wanted = max(abs(found.mean), edge - abs(found.mean))
-    enough = np.flatnonzero(_reaches(rule.alpha) * found.spread <= wanted)
+    wanted = max(abs(mean), edge - abs(mean))
+    enough = np.flatnonzero(_reaches(rule.alpha) * spread <= wanted)
     first = int(enough[0]) + 2 if len(enough) else None
-    return first if first is None else max(first, found.least, found.n + 1)
+    return first if first is None else max(first, least, have + 1)
 
 
 @lru_cache(16)

@@ -108,7 +108,7 @@ def _held(asked: _Asked, shown: str) -> tuple[Night, Path]:
         if wrong := readiness.before(config, asked.path.parent, asked.tells):
             sentences = [night_text.said(each, "en") for check in wrong for each in (check.what, check.wrong) if each]
             raise IngestError("nightly", Message("night_not_ready", {"why": "; ".join(sentences)}), str(asked.path))
-        facts = dating.begin(home / which.label, which, len(steps.planned(config)))
+        facts = dating.begin(home / which.label, which, len(steps.planned(config, which.label)))
         tell = _quiet if asked.as_json else _progress
         work = Work(config, asked.path, asked.store, home, which, facts, tell, not asked.alone)
         return _finished(work, shown, asked.redact or config.night.redact), work.folder

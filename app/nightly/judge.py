@@ -12,13 +12,14 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from npulens.analysis.regression import verdict as pairs
 from npulens.analysis.regression.baseline import baseline
 from npulens.analysis.regression.change_point import LEAST
 from npulens.analysis.regression.covariates import Suspect, suspects_of
 from npulens.analysis.regression.discoveries import Alarm, standing
 from npulens.analysis.regression.floor import Floor, margin, noise_floor
+from npulens.analysis.regression.looks import LOOKS, Pairs, decide, tick_of
 from npulens.analysis.regression.series import LIMITS, Change, SeriesVerdict, judge_all
+from npulens.analysis.regression.verdict import Verdict as OfPairs
 from npulens.analysis.say import share
 from npulens.app.nightly.confirm import confirm
 from npulens.app.nightly.knowledge import Known
@@ -46,7 +47,7 @@ class Court:
 
     store: Path
     at_ns: int
-    rounds: dict[str, int]  # of each task: what comes after is its second look
+    rounds: dict[str, int]  # of each task: the pairs of its first look
     known: Known
     config: str  # the file, for the command that confirms
     history: bool  # whether tonight is in the history
@@ -73,17 +74,50 @@ def rows(court: Court, numbers: Sequence[Measured]) -> tuple[Row, ...]:
     cases = _cases(court, numbers)
     series = judge_all([[point.value for point in case.usable] for case in cases], LIMITS,
                        [case.tonight.like.better for case in cases])  # fmt: skip
+    paired = _paired(court, numbers)
     found = []
     for case, said in zip(cases, series, strict=True):
-        row = _against_history(court, case, said)
-        found.append(_against_base(court, case, row) if case.tonight.base else row)
+        row, each = _against_history(court, case, said), case.tonight
+        found.append(_against_base(court, case, row, paired[_name(each)]) if each.base else row)
     return tuple(_standing(found))
 
 
-def suspects(court: Court, numbers: Sequence[Measured]) -> set[str]:
-    """The tasks whose pairs show a change: what is to be measured again before it is said."""
-    first = ((each, pairs.judge(each.logs(0, court.rounds[each.task]))) for each in numbers if each.base)
-    return {each.task for each, said in first if said.said in _MOVED}
+def suspects(court: Court, numbers: Sequence[Measured], look: int) -> set[str]:
+    """The tasks whose pairs leave a doubt at a look that more pairs may settle."""
+    of = _by_task(numbers)
+    return {task for task, mine in of.items() if decide(_pairs(court, mine, look), court.rounds[task]).goes_on}
+
+
+def _paired(court: Court, numbers: Sequence[Measured]) -> dict[tuple[str, str], OfPairs]:
+    """What all pairs of each metric say, its task being judged as a whole."""
+    found: dict[tuple[str, str], OfPairs] = {}
+    for task, mine in _by_task(numbers).items():
+        said = decide(_pairs(court, mine, len(LOOKS) - 1), court.rounds[task]).verdicts
+        found |= {_name(each): verdict for each, verdict in zip(mine, said, strict=True)}
+    return found
+
+
+def _by_task(numbers: Sequence[Measured]) -> dict[str, list[Measured]]:
+    of: dict[str, list[Measured]] = {}
+    for each in numbers:
+        if each.base:
+            of.setdefault(each.task, []).append(each)
+    return of
+
+
+def _pairs(court: Court, numbers: Sequence[Measured], look: int) -> list[Pairs]:
+    """The pairs of a task up to a look, beyond what has been accepted. A number without a unit is a count: exact."""
+    found = []
+    for each in numbers:
+        accepted = _worse(each, court.accepted.get(_name(each), 1.0))
+        logs = [log - accepted for log in each.logs(0, LOOKS[look] * court.rounds[each.task])]
+        tick = tick_of([*each.base.values(), *each.head.values()]) if each.like.unit else 0.0
+        found.append(Pairs(logs, each.metric == _STEP, tick))
+    return found
+
+
+def _name(each: Measured) -> tuple[str, str]:
+    return each.identity.key, each.metric
 
 
 def _cases(court: Court, numbers: Sequence[Measured]) -> list[_Case]:
@@ -189,14 +223,10 @@ def _of_change(change: Change, each: Measured, beside: Sequence[Suspect]) -> Ver
     return "regressed" if (change.ratio > 1) == (each.like.better == "lower") else "improved"
 
 
-def _against_base(court: Court, case: _Case, row: Row) -> Row:
+def _against_base(court: Court, case: _Case, row: Row, whole: OfPairs) -> Row:
     """The word of the pairs; what the history says of head is the surroundings' if base did the same."""
-    each, turns = case.tonight, court.rounds[case.tonight.task]
-    accepted = _worse(each, court.accepted.get((each.identity.key, each.metric), 1.0))
-    whole, first, second = (
-        pairs.judge([log - accepted for log in each.logs(*part)]) for part in ((0,), (0, turns), (turns,))
-    )
-    said, settles = _word(whole, first, second, noise_floor(case.equal))
+    each = case.tonight
+    said, settles = _word(whole, noise_floor(case.equal))
     if row.fresh and said not in _MOVED:
         return replace(row, verdict="machine", hints=()) if row.verdict in _MOVED else row
     down = each.like.better == "higher"
@@ -215,18 +245,12 @@ def _worse(each: Measured, ratio: float) -> float:
     return math.log(ratio) * (1 if each.like.better == "lower" else -1)
 
 
-def _word(
-    whole: pairs.Verdict, first: pairs.Verdict, second: pairs.Verdict, floor: Floor | None
-) -> tuple[Verdict, Said | None]:
-    """Moved is only what moved twice, and further than equal sides ever did here."""
-    if first.said in _MOVED:
-        if second.said != first.said:
-            return "ambiguous", Said("settles_again" if second.n else "settles_unlooked", {})
-        reach = margin(floor, 0.0)
-        if whole.ratio is not None and abs(whole.ratio - 1) < reach:
-            return "ambiguous", Said("settles_floor", {"floor": share(reach)})
-        return cast(Verdict, first.said), None
-    if whole.said in _MOVED or whole.settles is None:
+def _word(whole: OfPairs, floor: Floor | None) -> tuple[Verdict, Said | None]:
+    """Moved is only what moved further than equal sides ever did here."""
+    reach = margin(floor, 0.0)
+    if whole.said in _MOVED and whole.ratio is not None and abs(whole.ratio - 1) < reach:
+        return "ambiguous", Said("settles_floor", {"floor": share(reach)})
+    if whole.settles is None:
         return cast(Verdict, whole.said), None
     if whole.settles.n is None:
         return "ambiguous", Said("settles_never", {})
@@ -234,8 +258,10 @@ def _word(
 
 
 def _standing(found: list[Row]) -> list[Row]:
-    """The night's alarms that stand when every task is counted; a dated change that does not stand is likely."""
-    moved = [row.verdict in _MOVED and (row.fresh or row.by == "pairs") for row in found]
+    """The dated changes that stand when every task is counted; one that does not is likely.
+
+    Pairs are not counted again: each task's have a budget of alarms of their own."""
+    moved = [row.verdict in _MOVED and row.fresh for row in found]
     stand = standing([
         Alarm(row.task, row.metric == _STEP, row.p if alarm and row.p is not None else 1.0)
         for row, alarm in zip(found, moved, strict=True)

@@ -135,17 +135,9 @@ TEXT = {
         "可接受的对数内无法判定：相对于这样小的变化，噪声过大。",
     ),
     "settles_nights": ("{n} nights would tell; there are {have}.", "约需 {n} 夜可判定；现有 {have} 夜。"),
-    "settles_again": (
-        "It moved tonight and did not when it was measured again: one more night would tell.",
-        "首次测量有变化，复测没有；再测一夜可判定。",
-    ),
     "settles_band": (
         "Tonight lies outside the band of the nights before. One wild night or a new level: the next night will tell.",
         "本夜超出此前各夜的波动范围：可能只是一夜异常，也可能是新的水平，下一夜可判定。",
-    ),
-    "settles_unlooked": (
-        "It moved, and there was no time to measure it again.",
-        "有变化，但没有时间复测。",
     ),
     "settles_floor": (
         "It moved less than {floor}, by which equal sides have differed here.",
@@ -201,9 +193,9 @@ TEXT = {
     ),
     "definitions": ("What the words mean", "用语说明"),
     "def_regressed": (
-        "Worse than before, and further than chance and noise explain: base and head were measured in turns and then "
-        "again, or the level of the nights changed.",
-        "比此前变差，且超出偶然与噪声所能解释的范围：基线与对比交替测量并复测，或多夜的水平发生变化。",
+        "Worse than before, and further than chance and noise explain: all pairs of base and head of the night "
+        "together say so, or the level of the nights changed.",
+        "比此前变差，且超出偶然与噪声所能解释的范围：由本夜全部基线与对比的配对共同判定，或多夜的水平发生变化。",
     ),
     "def_open": (
         "Told by an earlier night, and neither measured as fixed nor accepted since.",

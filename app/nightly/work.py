@@ -7,12 +7,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from npulens.analysis.regression.change import Change, Contribution, change
+from npulens.analysis.regression.looks import LOOKS
 from npulens.app import run_compare
 from npulens.app.nightly import judge, knowledge, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
@@ -64,7 +66,7 @@ def done(work: Work) -> Night:
     )  # fmt: skip
     if work.which.state == "resumed":
         gathering.resume()
-    plan = steps.planned(work.config)
+    plan = steps.planned(work.config, work.which.label)
     plan = _gathered(work, gathering, plan, machine)
     numbers = tonight.measured(work.config, work.facts, machine)
     rows = _with_regressions(work, _judged(work, numbers))
@@ -78,12 +80,15 @@ def done(work: Work) -> Night:
 
 
 def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str, str]) -> list[Step]:
-    """Measures, and measures again what moved; the steps that were to be done."""
+    """Measures, and measures more pairs of what is in doubt, look by look; the steps that were to be done."""
+    court = _court(work)
+    tasks = {task.title for task in work.config.tasks}
     try:
         gathering.work(plan)
-        numbers = tonight.measured(work.config, work.facts, machine)
-        plan = plan + steps.again(work.config, judge.suspects(_court(work), numbers))
-        gathering.work(plan)
+        for look, between in enumerate(pairwise(LOOKS)):
+            tasks &= judge.suspects(court, tonight.measured(work.config, work.facts, machine), look)
+            plan = plan + steps.more(work.config, tasks, between, work.which.label)
+            gathering.work(plan)
     except OSError as error:
         if not place.is_full(error):
             raise

@@ -1,4 +1,4 @@
-"""The two gates on simulated nights: pairs of one night, and the history of many. One cell is one line of a table."""
+"""The history of many simulated nights, and the rules of two nights. One cell is one line of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from npulens.analysis.regression import verdict
 from npulens.analysis.regression.series import LIMITS, changes
 from tests.power.noise import KINDS, Floats
-from tests.power.pairs import said
 
 #: One night's level differs from the next one's by 2 %, one sample from the next by 1 %; ten samples a side and night.
 BETWEEN, WITHIN, SAMPLES = 0.02, 0.01, verdict.PAIRS
@@ -24,12 +23,11 @@ class Cell:
 
     rule: str
     noise: str
-    nights: int  # 1: the pairs of one night
+    nights: int
     effect: float
     n: int  # repetitions
     alarms: int  # how often it spoke of a change
     dated: int | None  # of these, how often within one night of the truth; None: the rule does not date
-    dated_at_all: int | None = None
 
     @property
     def rate(self) -> float:
@@ -56,31 +54,6 @@ def ours_on_history(kind: str, nights: int, effect: float, medians: Floats) -> C
     near = [any(abs(each.index - since(nights)) <= 1 for each in row) for row in found]
     dated = sum(a and b for a, b in zip(spoke, near, strict=True)) if effect else None
     return Cell("npulens, history", kind, nights, effect, len(found), sum(spoke), dated)
-
-
-def pairs_of_a_night(kind: str, effect: float, rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Base and head of one night in turns (A B B A ...): the night's own level hits both, noise of a kind each."""
-    order = np.tile([0, 1, 1, 0], SAMPLES)[: 2 * SAMPLES]
-    noise = BETWEEN * rng.standard_normal((rows, 1)) + WITHIN * KINDS[kind](rng, rows, 2 * SAMPLES)
-    return noise[:, order == 0], noise[:, order == 1] + np.log1p(effect)
-
-
-def ours_on_pairs(kind: str, effect: float, rows: int, rng: np.random.Generator) -> Iterator[Cell]:
-    """The verdict of interleaved pairs, and what a night makes of it: what moved is measured again and has to agree.
-
-    An alarm is `regressed`, and `improved` where nothing changed.
-    """
-    bad = ("regressed",) if effect else ("regressed", "improved")
-    first, second = (_pairs_said(kind, effect, rows, rng) for _ in range(2))
-    once = [a in bad for a in first]
-    twice = [a in bad and a == b for a, b in zip(first, second, strict=True)]
-    yield Cell("npulens, 10 pairs", kind, 1, effect, rows, sum(once), None)
-    yield Cell("npulens, nightly", kind, 1, effect, rows, sum(twice), None)
-
-
-def _pairs_said(kind: str, effect: float, rows: int, rng: np.random.Generator) -> list[str]:
-    base, head = pairs_of_a_night(kind, effect, rows, rng)
-    return said(head - base)
 
 
 def two_nights(kind: str, nights: int, effect: float, samples: Floats) -> Iterator[Cell]:

@@ -1,4 +1,4 @@
-"""Every cell of the tables: our two gates, the rules of two nights, and the rivals in an environment of their own."""
+"""Every cell: the gate of the history, the rules of two nights, and the rivals in an environment of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.bench.rivals import environment
-from tests.power.cells import EFFECTS, NIGHTS, Cell, history, ours_on_history, ours_on_pairs, since, two_nights
+from tests.power.cells import EFFECTS, NIGHTS, Cell, history, ours_on_history, since, two_nights
 from tests.power.noise import KINDS, Floats
 
 OTAVA, RUPTURES = "apache-otava==0.8.0", "ruptures==1.1.10"
@@ -18,10 +18,9 @@ NAMES = {"otava": "Otava, its defaults", "ruptures": "ruptures, PELT"}
 
 
 def ours(kind: str, rows: int, seed: int) -> list[Cell]:
-    """Both gates and the rules of two nights on one kind of noise; each cell has numbers of its own."""
+    """Our gate and the rules of two nights on one kind of noise; each cell has numbers of its own."""
     cells: list[Cell] = []
     for effect in EFFECTS:
-        cells += ours_on_pairs(kind, effect, rows, generator(seed, kind, 1, effect))
         for nights in NIGHTS:
             samples = history(kind, nights, effect, rows, generator(seed, kind, nights, effect))
             cells.append(ours_on_history(kind, nights, effect, np.median(samples, axis=2)))

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from tests.power.cells import EFFECTS, Cell
 from tests.power.measured import OTAVA, RUPTURES
 from tests.power.noise import KINDS
+from tests.power.pairs import PairCell, table
 
-PAIRS, NIGHTLY, HISTORY = "npulens, 10 pairs", "npulens, nightly", "npulens, history"
+HISTORY = "npulens, history"
 HEAD = f"""# How often the gate cries wolf, and what it sees
 
 Written by `make power` (`python -m tests.power`); nothing here is typed by hand. Simulated nights: the level of a
-night differs from the next one's by 2 %, a sample from the next by 1 %, ten samples a side and night. Six kinds of
-noise shape the nights (of the pairs: the samples within a night, under a night's level of 2 % that hits both sides):
+night differs from the next one's by 2 %, a sample from the next by 1 %, ten samples a side and night. Sixteen kinds of
+noise shape the nights (of the pairs: the runs within a night, of 2 % each):
 
 {{kinds}}
 
-* **npulens, 10 pairs**: base and head in turns within one night, judged by `analysis/regression/verdict.py`; an alarm
-  is the verdict `regressed` (or `improved`, where nothing changed).
-* **npulens, nightly**: the same as `npulens nightly` uses it: what moved is measured again, ten more pairs, and is an
-  alarm if they say the same by themselves.
+* **Pairs**: base and head within one night, a coin saying which comes first, judged by
+  `analysis/regression/looks.py` after 10 pairs, and after 20 and 40 where a doubt is left. An alarm is `regressed`, or
+  `improved` too where nothing changed. Their table is a task-night's, and is beside the rules of two nights.
 * **npulens, history**: the nights' medians through `judge_series`; an alarm is any change that it reports. The change
   is planted so that a third of the nights, at least two, come after it.
 * **7 % and 5 % of two nights, rank test of two nights**: the medians, or Mann and Whitney's p < 0.01 on the samples, of
@@ -36,14 +36,14 @@ ruptures.
 """
 
 
-def page(cells: Sequence[Cell], said: Sequence[str]) -> str:
+def page(cells: Sequence[Cell], of_pairs: Sequence[PairCell], said: Sequence[str]) -> str:
     """The whole page."""
     ours = next(cell.n for cell in cells if cell.rule == HISTORY)
     theirs = min((cell.n for cell in cells), default=ours)
     kinds = "\n".join(f"* {name}: {(make.__doc__ or '').strip()}" for name, make in KINDS.items())
     head = HEAD.format(kinds=kinds, most=f"{100 / math.sqrt(ours):.1f}", most_theirs=f"{100 / math.sqrt(theirs):.1f}")
     parts = [head, "## What was asked, and what came out\n", *(f"* {line}" for line in said), ""]
-    parts += ["", "## The worst of the six\n", *_worst(cells)]
+    parts += ["", "## Pairs of one night\n", *table(of_pairs), "", "## The worst of the sixteen\n", *_worst(cells)]
     for kind in KINDS:
         parts += ["", f"## {kind[0].upper()}{kind[1:]}\n", *_table([cell for cell in cells if cell.noise == kind])]
     parts += ["", f"Repetitions: {ours:,} a cell, {theirs:,} of Otava and ruptures."]
@@ -56,7 +56,7 @@ def _table(cells: Sequence[Cell]) -> list[str]:
     rules = dict.fromkeys((cell.rule, cell.nights) for cell in sorted(cells, key=_order))
     for rule, nights in rules:
         of = {cell.effect: cell for cell in cells if (cell.rule, cell.nights) == (rule, nights)}
-        shown = "1" if rule in (PAIRS, NIGHTLY) else "2" if "two nights" in rule else str(nights)
+        shown = "2" if "two nights" in rule else str(nights)
         lines.append(_row([rule, shown, false_alarms(of[0.0]),
                            *(f"{of[effect].rate:.0%}" for effect in EFFECTS[1:]), _dated(of[0.05])]))  # fmt: skip
     return lines
@@ -70,14 +70,13 @@ def _worst(cells: Sequence[Cell]) -> list[str]:
         of = [cell for cell in cells if cell.rule == rule]
         most = max((cell for cell in of if not cell.effect), key=lambda cell: cell.rate)
         least = [min(cell.rate for cell in of if cell.effect == effect) for effect in (0.03, 0.05, 0.10)]
-        where = most.noise if most.nights == 1 or "two" in rule else f"{most.noise}, {most.nights} nights"
+        where = most.noise if "two" in rule else f"{most.noise}, {most.nights} nights"
         lines.append(_row([rule, false_alarms(most), where, *(f"{each:.0%}" for each in least)]))
     return lines
 
 
 def _order(cell: Cell) -> tuple[int, str, int]:
-    ranks = [PAIRS, NIGHTLY, HISTORY]
-    place = ranks.index(cell.rule) if cell.rule in ranks else 3 + ("two nights" not in cell.rule)
+    place = 0 if cell.rule == HISTORY else 1 + ("two nights" not in cell.rule)
     return place, cell.rule, cell.nights
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-from npulens.analysis.regression.pieces import WRAPPERS
-
 #: Families that a run keeps by name. A night shows fewer (app/nightly/parts.py); the others only stand by.
 KEPT = 48
 OTHERS, CHANGING = "others", "GEMM of changing shapes"
@@ -34,8 +32,7 @@ _NUMBER = re.compile(r"(?:-op|_)\d+$")
 
 def family(name: str, op_type: str | None, operator: str | None, shapes: str | None) -> str:
     """The family of a kernel by its name, operator type, the operator that launched it and the shapes of its inputs."""
-    launched = operator is not None and not operator.startswith(WRAPPERS)
-    found = op_type or (_NAMESPACE.sub("", operator or "") if launched else _bare(name))
+    found = op_type or (_NAMESPACE.sub("", operator) if operator else _bare(name))
     if _PRODUCT.search(found) and not _FUSED.search(found) and (factors := _factors(shapes or "")):
         return f"GEMM {factors}"
     return " ".join(found.split())[:_WIDEST]

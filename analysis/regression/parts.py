@@ -39,7 +39,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.waits import UNKNOWN, waits
 from npulens.analysis.regression.families import KEPT, OTHERS, family, recurring
-from npulens.analysis.regression.pieces import MODULE, cut, first_come, launchers
+from npulens.analysis.regression.pieces import MODULE, WRAPPERS, cut, first_come, launchers
 from npulens.analysis.regression.verdict import edges_of, stretch_of
 from npulens.analysis.run import Run
 
@@ -221,7 +221,9 @@ def _kernels(
                 total = modules.setdefault(names[module], np.zeros(count, np.int64))
                 np.add.at(total, window[here], (until - inside)[here])
     called = recurring(
-        [family(*row[1:]) for row in texts], [len(np.unique(windows.step[row > 0])) for row in ns],
+        [family(name, op_type, None if (operator or "").startswith(WRAPPERS) else operator, shapes)
+         for _, name, op_type, operator, shapes in texts],
+        [len(np.unique(windows.step[row > 0])) for row in ns],
         len(np.unique(windows.step)),
     )  # fmt: skip
     return _together(called, ns), _together(called, cycles) if clocked else None, modules

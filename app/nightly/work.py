@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.app import run_compare
-from npulens.app.nightly import judge, knowledge, place, readiness, regressions, steps, tonight
+from npulens.app.nightly import judge, knowledge, parts, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
@@ -66,8 +66,9 @@ def done(work: Work) -> Night:
         gathering.resume()
     plan = steps.planned(work.config)
     plan = _gathered(work, gathering, plan, machine)
-    numbers = tonight.measured(work.config, work.facts, machine)
-    rows = _with_regressions(work, _judged(work, numbers))
+    numbers = tonight.measured(work.config, work.facts, machine, work.store)
+    shares = {(each.identity.key, each.metric): each.share for each in numbers if each.share is not None}
+    rows = parts.beside_step(_with_regressions(work, _judged(work, numbers)), shares)
     return Night(
         name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
         ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),
@@ -81,7 +82,7 @@ def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str
     """Measures, and measures again what moved; the steps that were to be done."""
     try:
         gathering.work(plan)
-        numbers = tonight.measured(work.config, work.facts, machine)
+        numbers = tonight.measured(work.config, work.facts, machine, work.store)
         plan = plan + steps.again(work.config, judge.suspects(_court(work), numbers))
         gathering.work(plan)
     except OSError as error:

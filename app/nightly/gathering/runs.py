@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npulens.analysis.regression import parts
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -18,8 +19,17 @@ def of_run(store: Path, run_id: str) -> Result:
     if found is None:
         raise IngestError("unknown_run", Message("run_was_deleted_meanwhile", {"run": run_id}))
     identity, points = found
+    metrics = {point.metric: Value(point.value, point.unit, point.better) for point in points}
+    if metrics:
+        metrics |= _parts(store, run_id)
     return Result(
-        {point.metric: Value(point.value, point.unit, point.better) for point in points}, identity.hardware,
-        identity.host, identity.shapes, identity.configuration, dict(points[0].covariates) if points else {},
-        info.run_id, info.baseline, str(info.reason or ""),
+        metrics, identity.hardware, identity.host, identity.shapes, identity.configuration,
+        dict(points[0].covariates) if points else {}, info.run_id, info.baseline, str(info.reason or ""),
     )  # fmt: skip
+
+
+def _parts(store: Path, run_id: str) -> dict[str, Value]:
+    """What the step is made of, each part with its own noise."""
+    with stores.open_run(store, run_id) as con:
+        found = parts.told(parts.measure(con))
+    return {part.metric: Value(part.value, part.unit, "lower", part.error, part.share) for part in found}

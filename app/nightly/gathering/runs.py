@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npulens.analysis.regression import parts
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -21,7 +20,7 @@ def of_run(store: Path, run_id: str) -> Result:
     identity, points = found
     metrics = {point.metric: Value(point.value, point.unit, point.better) for point in points}
     if metrics:
-        metrics |= _parts(store, run_id)
+        metrics |= _parts(store, info.run_id)
     return Result(
         metrics, identity.hardware, identity.host, identity.shapes, identity.configuration,
         dict(points[0].covariates) if points else {}, info.run_id, info.baseline, str(info.reason or ""),
@@ -30,6 +29,8 @@ def of_run(store: Path, run_id: str) -> Result:
 
 def _parts(store: Path, run_id: str) -> dict[str, Value]:
     """What the step is made of, each part with its own noise."""
+    from npulens.analysis.regression import parts  # with scipy: half a second that only a night has to spend
+
     with stores.open_run(store, run_id) as con:
         found = parts.told(parts.measure(con))
     return {part.metric: Value(part.value, part.unit, "lower", part.error, part.share) for part in found}

@@ -3,7 +3,7 @@
 A session is STEPS steps drawn from a real capture in blocks of neighbours, all kernels of a step together, so their
 noise and what they have in common is as recorded. Communication and the host are noise of the step: 2 % of it from
 session to session and 2 % more from step to step. All kernels of a session also share a drift: the clock of a chip, its
-heat. One capture cannot show that drift, so three are assumed.
+heat. One capture cannot show that drift, so two are assumed: none, and 0.2 %.
 
 Base and head are measured in ten pairs. Head has one kernel that costs 1 % of the step more, or nothing. Judged are all
 metrics of the task together (analysis/regression/jointly.py), and the step alone (analysis/regression/verdict.py). The
@@ -50,14 +50,14 @@ CAPTURES = {
 #: A small one, whose steps and kernels are warped.
 WARPED = "luatil+torch-profile/trace_05.json"
 SEED, PAIRS, STEPS, BLOCK = 20_271_125, 10, 20, 2
-WORTH, NOISE, DRIFTS = 0.01, 0.02, (0.0, 0.002, 0.005)
+WORTH, NOISE, DRIFTS = 0.01, 0.02, (0.0, 0.002)
 #: Kernels below this share of the step are not made slower: 1 % of the step would more than double them.
 LEAST = 0.01
 MOST_FALSE, LEAST_POWER = 0.01, 0.95
 #: Nights drawn at once, and sessions of each such lot that go through the product's own function.
 LOT, CHECKED = 100, 3
 #: Of the warped capture: by how much the kernel is slower, which is 1 % of the step, and how late the host is in a gap.
-SLOWER, LATE_NS = 0.016, 1_000
+SLOWER, LATE_NS = 0.016, 3_000
 
 
 @dataclass(frozen=True)
@@ -148,28 +148,35 @@ class Told:
     step: int  # the step is, judged alone
 
 
-def told(source: Recorded, rows: int, worth: float, drift: float, seed: int) -> Told:
-    """Nights with a kernel that costs so much of the step more; 0: with nothing."""
-    rng = np.random.default_rng([seed, round(worth * 1000), round(drift * 10_000), len(source.names)])
+def told(source: Recorded, rows: int, drift: float, seed: int) -> tuple[Told, Told]:
+    """Nights in which nothing changed, and the same nights with one kernel that costs WORTH of the step more."""
+    rng = np.random.default_rng([seed, round(drift * 10_000), len(source.names)])
     large = np.flatnonzero(source.shares[:-1] >= LEAST)
-    kernel = moved = step = 0
+    said = []
     for lot in range(0, rows, LOT):
         count = min(LOT, rows - lot)
         kernels, rest = sessions(source, count, drift, rng)
         which = rng.choice(large, count)
+        calm = numbers(kernels, rest)
         for night, family in enumerate(which.tolist()):
             middle = float(np.median(source.kernels[family]))
-            kernels[night, PAIRS:, family] *= 1 + worth * source.step_ns / middle
-        found = numbers(kernels, rest)
+            kernels[night, PAIRS:, family] *= 1 + WORTH * source.step_ns / middle
+        slow = numbers(kernels, rest)
         for session in range(CHECKED):
-            check(source, kernels[0, -1 - session], rest[0, -1 - session], found[0, -1 - session])
-        logs = np.log(found[:, PAIRS:] / found[:, :PAIRS])
+            check(source, kernels[0, -1 - session], rest[0, -1 - session], slow[0, -1 - session])
         for night, family in enumerate(which.tolist()):
-            p = np.array(jointly.together(logs[night].T.tolist()))
-            kernel += bool(p[family] <= verdict.RULE.alpha and logs[night, :, family].mean() > 0)
-            moved += bool((p <= verdict.RULE.alpha).any())
-            step += verdict.judge(logs[night, :, -1].tolist()).said in ("regressed", "improved")
-    return Told(rows, kernel, moved, step)
+            said.append([_judged(found[night], family) for found in (calm, slow)])
+    both = np.sum(said, axis=0).tolist()
+    return Told(rows, *both[0]), Told(rows, *both[1])
+
+
+def _judged(found: Floats, family: int) -> tuple[bool, bool, bool]:
+    """Whether a night tells that kernel, any metric at all, and the step by itself."""
+    logs = np.log(found[PAIRS:] / found[:PAIRS])
+    p = np.array(jointly.together(logs.T.tolist()))
+    kernel = bool(p[family] <= verdict.RULE.alpha and logs[:, family].mean() > 0)
+    step = verdict.judge(logs[:, -1].tolist()).said in ("regressed", "improved")
+    return kernel, bool((p <= verdict.RULE.alpha).any()), step
 
 
 # A real capture warped in time: everything later moves, and nothing else changes.
@@ -254,7 +261,8 @@ def end_to_end(capture: Path, kernel: str, rng: np.random.Generator, pairs: int 
     kernels = [name for name in of if name.startswith(parts.KERNEL_NS) and name != target]
     steps = np.log([one.metrics["step_ns"].value for one in said])
     return EndToEnd(
-        p[target], math.exp(float(np.mean(logs[target]))), float(steps.std(ddof=1)), max(abs(log) for name in kernels for log in logs[name]), verdict.judge(logs["step_ns"]).said,
+        p[target], math.exp(float(np.mean(logs[target]))), float(steps.std(ddof=1)),
+        max(abs(log) for name in kernels for log in logs[name]), verdict.judge(logs["step_ns"]).said,
         (time.process_time() - began) / (2 * pairs),
     )  # fmt: skip
 
@@ -288,10 +296,10 @@ def main() -> int:
         print(f"{title}: {source.kernels.shape[1]} steps of {source.step_ns / 1e6:.2f} ms, {len(source.names)} kernel "
               f"families; computing varies by {whole:.2%} from step to step, the quietest large family by {quiet:.2%}")
         for drift in DRIFTS:
-            slow, calm = (told(source, rows, worth, drift, SEED) for worth in (WORTH, 0.0))
+            calm, slow = told(source, rows, drift, SEED)
             print(f"  kernels drift {drift:.1%}: told {slow.kernel / rows:.2%}, by the step alone "
-                  f"{slow.step / rows:.2%}; alarms {calm.any / rows:.2%}, by the step alone {calm.step / rows:.2%}")
-            held &= calm.any / rows <= MOST_FALSE and (drift > DRIFTS[0] or slow.kernel / rows >= LEAST_POWER)
+                  f"{slow.step / rows:.2%}; alarms {calm.any / rows:.2%}, by the step alone {calm.step / rows:.2%}", flush=True)
+            held &= calm.any / rows <= MOST_FALSE and slow.kernel / rows >= LEAST_POWER
     found = end_to_end(TRACES / WARPED, "ampere_sgemm_128x64_tn", np.random.default_rng(SEED))
     print(f"end to end: {found}")
     exact = abs(found.ratio - 1 - SLOWER) < 1e-4 and found.others == 0

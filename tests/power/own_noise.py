@@ -298,7 +298,8 @@ def main() -> int:
         for drift in DRIFTS:
             calm, slow = told(source, rows, drift, SEED)
             print(f"  kernels drift {drift:.1%}: told {slow.kernel / rows:.2%}, by the step alone "
-                  f"{slow.step / rows:.2%}; alarms {calm.any / rows:.2%}, by the step alone {calm.step / rows:.2%}", flush=True)
+                  f"{slow.step / rows:.2%}; alarms {calm.any / rows:.2%}, by the step alone {calm.step / rows:.2%}",
+                  flush=True)  # fmt: skip
             held &= calm.any / rows <= MOST_FALSE and slow.kernel / rows >= LEAST_POWER
     found = end_to_end(TRACES / WARPED, "ampere_sgemm_128x64_tn", np.random.default_rng(SEED))
     print(f"end to end: {found}")

@@ -129,6 +129,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None = None  # of the regression it belongs to
     owner: str = ""
     muted: bool = False
+    share: float | None = None  # of the step, where it is a part of one
+    step: Verdict | None = None  # and what is said of that step
     standing: Verdict | None = None  # what tonight alone says, where an open regression says more
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from msgspec.structs import replace
+
+from npulens.app.nightly import parts
 from npulens.app.nightly.config import Config
 from npulens.app.nightly.gathering.gather import sessions
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.app.nightly.journal import Journal
+from npulens.ingest.errors import IngestError
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Identity, Point
 
@@ -31,6 +36,8 @@ class Measured:
     covariates: Mapping[str, str]
     usable: bool
     reason: str
+    share: float | None = None  # of the step, where it is a part of one
+    error: float | None = None  # standard error within a session of head, as a share: all the noise a first night knows
 
     @property
     def value(self) -> float:
@@ -54,7 +61,7 @@ class Measured:
         return math.log(median(sides[0]) / median(sides[1])) if all(sides) else None
 
 
-def measured(config: Config, facts: Journal, machine: Mapping[str, str]) -> list[Measured]:
+def measured(config: Config, facts: Journal, machine: Mapping[str, str], store: Path) -> list[Measured]:
     """Everything that tonight's sessions hold; ``machine`` is what is known of the machine beside them."""
     found: list[Measured] = []
     for task in config.tasks:
@@ -65,8 +72,21 @@ def measured(config: Config, facts: Journal, machine: Mapping[str, str]) -> list
             groups.setdefault(_identity(task.title, result[1]), {})[turn] = result[1]
         opposite = {turn: result for turn, result in _flat(base)}
         for identity, results in groups.items():
-            found += _metrics(task.title, identity, results, opposite, machine)
+            heads, bases = ([each.metrics for each in side.values()] for side in (results, opposite))
+            named = parts.chosen(heads, bases, _known(store, identity))
+            found += _metrics(task.title, identity, _folded(results, named), _folded(opposite, named), machine)
     return found
+
+
+def _known(store: Path, identity: Identity) -> list[str]:
+    """What the nights before measured. A history that cannot be read is told where the night enters it."""
+    with suppress(IngestError):
+        return history.metrics(store, identity.key)
+    return []
+
+
+def _folded(results: Mapping[int, Result], named: Collection[str]) -> dict[int, Result]:
+    return {turn: replace(result, metrics=parts.folded(result.metrics, named)) for turn, result in results.items()}
 
 
 def _flat(by_round: Mapping[int, list[Result]]) -> Iterator[tuple[int, Result]]:
@@ -90,10 +110,17 @@ def _metrics(
         head = {turn: result.metrics[name].value for turn, result in usable.items() if name in result.metrics}
         base = {turn: result.metrics[name].value for turn, result in opposite.items() if name in result.metrics}
         like = next(result.metrics[name] for result in usable.values() if name in result.metrics)
+        mine = [result.metrics[name] for result in usable.values() if name in result.metrics]
         yield Measured(
             task, identity, name, like, head, base, _nearest(usable, head), _nearest(opposite, base),
             {**machine, **last.covariates}, whole, reason,
+            _middle([value.share for value in mine]), _middle([value.error for value in mine]),
         )  # fmt: skip
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def _nearest(results: Mapping[int, Result], values: Mapping[int, float]) -> str | None:

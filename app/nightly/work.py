@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.analysis.regression.looks import LOOKS
 from npulens.app import run_compare
-from npulens.app.nightly import judge, knowledge, place, readiness, regressions, steps, tonight
+from npulens.app.nightly import judge, knowledge, parts, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
@@ -68,8 +68,9 @@ def done(work: Work) -> Night:
         gathering.resume()
     plan = steps.planned(work.config, work.which.label)
     plan = _gathered(work, gathering, plan, machine)
-    numbers = tonight.measured(work.config, work.facts, machine)
-    rows = _with_regressions(work, _judged(work, numbers))
+    numbers = tonight.measured(work.config, work.facts, machine, work.store)
+    shares = {(each.identity.key, each.metric): each.share for each in numbers if each.share is not None}
+    rows = parts.beside_step(_with_regressions(work, _judged(work, numbers)), shares)
     return Night(
         name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
         ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),
@@ -86,7 +87,8 @@ def _gathered(work: Work, gathering: Gather, plan: list[Step], machine: dict[str
     try:
         gathering.work(plan)
         for look, between in enumerate(pairwise(LOOKS)):
-            tasks &= judge.suspects(court, tonight.measured(work.config, work.facts, machine), look)
+            numbers = tonight.measured(work.config, work.facts, machine, work.store)
+            tasks &= judge.suspects(court, numbers, look)
             plan = plan + steps.more(work.config, tasks, between, work.which.label)
             gathering.work(plan)
     except OSError as error:

@@ -19,6 +19,8 @@ class Value(msgspec.Struct, frozen=True):
     value: float
     unit: str = ""
     better: Literal["lower", "higher"] = "lower"
+    error: float | None = None  # its standard error within the session, as a share of it
+    share: float | None = None  # of the step, where it is a part of one
 
 
 class Result(msgspec.Struct, frozen=True):

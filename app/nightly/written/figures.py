@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from npulens.analysis.regression.families import OTHERS
 from npulens.app.nightly.night import Row
 from npulens.app.text.i18n import duration, known, say, size
+from npulens.app.text.wording import plain as safe
 
 _MINUS, _WIDE = "−", 10.0
 
@@ -47,7 +49,11 @@ def interval(row: Row) -> str:
 
 
 def metric(lang: str, name: str) -> str:
-    """What a metric is called; its own name where it has no other."""
+    """What a metric is called; its own name where it has no other. Names of kernels and modules come from captures."""
+    kind, _, of = name.partition(" ")
+    if of and known(f"nightly.metric_{kind}"):
+        called = say(lang, "nightly.others_of") if of == OTHERS else safe(of)
+        return say(lang, f"nightly.metric_{kind}", {"name": called})
     return say(lang, f"nightly.metric_{name}") if known(f"nightly.metric_{name}") else name
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.regression.change_point import LEAST
+from npulens.analysis.say import share
 from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task, Verdict
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say
@@ -89,6 +90,8 @@ def why(row: Row, lang: str) -> list[str]:
         found.append(say(lang, "nightly.hint_machine" if hint.machine else "nightly.hint", values))
     if row.settles is not None:
         found.append(said(row.settles, lang))
+    if (sentence := in_step(row, lang)) is not None:
+        found.append(sentence)
     if row.parts:
         first = row.parts[0]
         values = {"what": part(first, lang), "length": figures.signed(first.delta_ns)}
@@ -96,6 +99,23 @@ def why(row: Row, lang: str) -> list[str]:
     if row.owner:
         found.append(say(lang, "nightly.owned", {"owner": plain(row.owner)}))
     return found
+
+
+#: Of a part that moved, how sure that is.
+_SURE: dict[Verdict, str] = {
+    "regressed": "sure", "open": "sure", "improved": "sure", "fixed": "sure", "machine": "sure", "likely": "likely",
+}  # fmt: skip
+
+
+def in_step(row: Row, lang: str) -> str | None:
+    """What a part that moved is of its step, and whether the step shows it."""
+    if row.share is None or row.step is None or row.ratio is None or row.verdict not in _SURE:
+        return None
+    step = "too" if row.step in _SURE else "same" if row.step in ("same", "accepted") else "cannot_tell"
+    return say(lang, f"nightly.part_{_SURE[row.verdict]}", {
+        "metric": figures.metric(lang, row.metric), "change": figures.change(row.ratio), "share": share(row.share),
+        "step": say(lang, f"nightly.step_{step}"),
+    })  # fmt: skip
 
 
 def tagged(row: Row, lang: str) -> str:

@@ -15,7 +15,7 @@ from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.look import alike, compare
 from npulens.analysis.regression.change import Contribution
 from npulens.analysis.regression.compared import Compared, warm_up
-from npulens.analysis.regression.drift import Drift
+from npulens.analysis.regression.drift import UNKNOWN, Drift, drift_of
 from npulens.analysis.regression.late import Late
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact, measure
 from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict
@@ -23,6 +23,7 @@ from npulens.app.text import i18n, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, verbatim
+from npulens.ingest.store import history
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.runs import RunInfo
 
@@ -99,24 +100,50 @@ def kept(con: Any, ranks: Numbers, cold: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(step for step in compare.side(con, ranks, None, False).steps if step not in cold)
 
 
-def as_dict(found: Compared, halves: tuple[Half, Half], lang: str, rule: Asked) -> dict[str, Any]:
+def ids(halves: tuple[Half, Half]) -> tuple[list[str], list[str]]:
+    """The runs of both sides."""
+    base, head = ([one.side.about.run_id for one in half.runs] for half in halves)
+    return base, head
+
+
+def drift(store: Path, runs: tuple[Sequence[str], Sequence[str]], given: float | None) -> Drift:
+    """What was given, else what the history knows of other captures of the same job.
+
+    Several captures a side, or two parts of one capture, need none."""
+    if given is not None:
+        return Drift(given, "given" if given else "off")
+    if any(len(side) > 1 for side in runs) or runs[0] == runs[1]:
+        return UNKNOWN
+    compared = {run_id for side in runs for run_id in side}
+    named_by = history.keyed(store)
+    for (run_id,) in runs:
+        key = history.identity_of(store, run_id)
+        points = history.series(store, key, "step_ns") if key is not None else []
+        others = [point.value for point in points if point.usable and point.run_id and point.run_id not in compared]
+        found = drift_of(others, named_by[key].workload if key in named_by else "")
+        if found.source == "history":
+            return found
+    return UNKNOWN
+
+
+def as_dict(found: Compared, halves: tuple[Half, Half], lang: str, asked: Asked) -> dict[str, Any]:
     """The keys that `npulens compare --json` promises."""
     said, change = found.verdict, found.change
-    ids = [[one.side.about.run_id for one in half.runs] for half in halves]
+    base, head = ids(halves)
     return {
-        "base": ids[0][0] if len(ids[0]) == 1 else ids[0], "head": ids[1][0] if len(ids[1]) == 1 else ids[1],
+        "base": base[0] if len(base) == 1 else base, "head": head[0] if len(head) == 1 else head,
         "metric": found.metric, "verdict": said.said, "base_ns": change.base_ns, "head_ns": change.head_ns,
         "delta_ns": change.delta_ns, "delta_share": change.delta_share,
         "interval": None if said.low is None or said.high is None else [said.low - 1, said.high - 1],
         "log_interval": said.log_interval, "p": said.p, "n": said.n, "method": said.method,
         "separate_batches": found.batches, "settles": None if said.settles is None else asdict(said.settles),
-        "drift": asdict(rule.drift),
+        "drift": asdict(asked.drift),
         "contributions": [_contribution(one) for one in change.contributions],
         "late": change.late and asdict(change.late),
         "clock_mhz": {"base": change.mhz[0], "head": change.mhz[1]},
         "residual_ns": change.residual_ns, "told_apart": list(change.told),
         "warm_up": {"base": list(halves[0].warm), "head": list(halves[1].warm)},
-        "reasons": list(reasons(found, lang, rule)),
+        "reasons": list(reasons(found, lang, asked)),
         "warnings": [asdict(one) for one in warnings(found, halves, lang)],
         "steps": [asdict(pair) for pair in found.steps],
     }  # fmt: skip
@@ -176,21 +203,23 @@ def answer(found: Compared, lang: str) -> str:
     })  # fmt: skip
 
 
-def reasons(found: Compared, lang: str, rule: Asked) -> Iterator[str]:
+def reasons(found: Compared, lang: str, asked: Asked) -> Iterator[str]:
     """The interval, how it came about, what it cannot say, what would settle it; who is waited for."""
-    said, drift = found.verdict, rule.drift
-    values = {"n": said.n, "margin": i18n.share(round(rule.margin * 10**6), 10**6),
-              "drift": percent(drift.share).removeprefix("+"), "captures": drift.captures,
-              "workload": wording.plain(drift.workload)}  # fmt: skip
+    said, known = found.verdict, asked.drift
+    values = {"n": said.n, "margin": i18n.share(round(asked.margin * 10**6), 10**6),
+              "drift": percent(known.share).removeprefix("+"), "captures": known.captures,
+              "workload": wording.plain(known.workload)}  # fmt: skip
     if said.low is None or said.high is None:
         yield say(lang, "verdict.no_interval", values)
     else:
         meaning = f"verdict.means_{said.said}"
         yield say(lang, "verdict.interval", {
-            "sure": f"{100 * (1 - rule.alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
+            "sure": f"{100 * (1 - asked.alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
         }) + (" " + say(lang, meaning, values) if i18n.known(meaning) else "")  # fmt: skip
-    known = drift.share and said.method == "captures" and said.low is not None
-    yield say(lang, f"verdict.method_{said.method}" + (f"_{drift.source}" if known else ""), values)
+    counts = known.share and said.method == "captures" and said.low is not None
+    yield say(lang, f"verdict.method_{said.method}" + (f"_{known.source}" if counts else ""), values)
+    if known.source == "off" and said.method == "captures":
+        yield say(lang, "verdict.drift_off")
     if found.batches:
         yield say(lang, "verdict.batches")
     yield from settles(said, lang)
@@ -215,10 +244,10 @@ def settles(said: Verdict, lang: str) -> Iterator[str]:
         yield say(lang, key if i18n.known(key) else "verdict.settles_pairs", {"n": said.settles.n})
 
 
-def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, rule: Asked) -> Iterator[str]:
+def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, asked: Asked) -> Iterator[str]:
     """Everything for people."""
     yield click.style(answer(found, lang), bold=True, fg=_COLOURS[found.verdict.said])
-    yield from (f"  {text}" for text in reasons(found, lang, rule))
+    yield from (f"  {text}" for text in reasons(found, lang, asked))
     yield ""
     yield from (f"  {_scope(half, lang)}" for half in halves)
     yield from (f"  ◐ {one.text}" for one in warnings(found, halves, lang))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -125,9 +125,9 @@ def change(
         state = group.state if group else _state(
             (counts[0][place] * windows[1], counts[1][place] * windows[0]),
             (times[0][place] * windows[1], times[1][place] * windows[0]))  # fmt: skip
-        what, *shaped = texts[key]
+        what, shapes, dtypes = texts[key]
         found[key] = Contribution(
-            key[0], " + ".join(group.head) if group else what, *shaped, means[0][place], means[1][place],
+            key[0], " + ".join(group.head) if group else what, shapes, dtypes, means[0][place], means[1][place],
             counts[0][place] / max(1, windows[0]), counts[1][place] / max(1, windows[1]), state, group, reach[place],
         )  # fmt: skip
     made_of = _led(found, frames, sides, design) if design else list(found.values())

@@ -44,6 +44,10 @@ TEXT = {
         "两次采集，按 step 判断（至少 {n} 块）。采集之间的漂移取自历史中 {workload} 的 {captures} 次采集：{drift}。"
         "用 --drift 0 可不计入。",
     ),
+    "drift_off": (
+        "Drift from capture to capture is not counted, as asked.",
+        "按要求不计入采集之间的漂移。",
+    ),
     "method_pairs": (
         "{n} pairs of captures recorded in turns: drift hits both sides alike.",
         "{n} 对交替采集：漂移对两侧影响相同。",

@@ -343,7 +343,9 @@ def what(one: Contribution, lang: str) -> str:
     causes = {**CAUSES, **GAP_ONLY}
     if one.kind == "gap" and one.what in causes:
         return f"{one.what}: {wording.of(lang, causes[one.what])}"
-    if (one.kind in ("gap", "copy") or one.parts) and i18n.known(f"verdict.{one.what}"):
+    if one.factor is not None:
+        return say(lang, "verdict.kernels_alike_share", {"share": percent(one.factor)})
+    if one.kind in ("gap", "copy") and i18n.known(f"verdict.{one.what}"):
         return say(lang, f"verdict.{one.what}")
     return short(wording.plain(one.what)) if one.members is None else names_of(one.members.head)
 

@@ -289,7 +289,7 @@ def _label(ctx: Context, one: Contribution) -> str:
     """At most two lines beside a bar: its colour says what kind it is, the table below all of its name."""
     name = run_compare.what(one, ctx.lang)
     if one.factor is not None:
-        return f"{name}: {run_compare.percent(one.factor)}"
+        return name
     if one.kind == "gap":
         return name.partition(": ")[2] or name
     kind = "" if one.kind == "kernel" else ctx.say(f"verdict.kind_{one.kind}") + " · "
@@ -321,7 +321,7 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
         "own_change": number(ctx.say("verdict.col_change"), format="%+,.3f"),
         "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
-        "state": text(ctx.say("verdict.col_state")), "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
+        "state": text(ctx.say("verdict.col_state"), width="medium"), "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
         columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format="%,.3f")
@@ -336,4 +336,4 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
 def _named(ctx: Context, one: Contribution, within: bool) -> str:
     """A part stands below what it is part of."""
     name = run_compare.what(one, ctx.lang)
-    return f"└ {name}" if within else name if one.factor is None else f"{name}: {run_compare.percent(one.factor)}"
+    return f"└ {name}" if within else name

@@ -125,6 +125,7 @@ TEXT = {
     "state_new": ("new", "新增"),
     "state_gone": ("gone", "消失"),
     "kernels_alike": ("all kernels alike", "所有算子同幅变化"),
+    "kernels_alike_share": ("all kernels alike: {share}", "所有算子同幅变化：{share}"),
     "kernels_alike_by": ("all {n} kernels alike: {share} each", "全部 {n} 种算子同幅变化：各 {share}"),
     "clock": (" · AI Core clock {base} → {head} MHz", " · AI Core 频率 {base} → {head} MHz"),
     "clock_unknown": (

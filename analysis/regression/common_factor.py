@@ -12,11 +12,11 @@ Without intervals nothing is known of the noise, and then no factor is said to b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 #: The share of the change that the factor must explain.
 EXPLAINED = 0.8
@@ -52,6 +52,16 @@ def common_factor(kernels: Sequence[Moved], others_ns: int, alpha: float) -> flo
     unexplained = float(apart.sum()) + others_ns
     sure = known & (np.abs(delta) > reach) & (np.sign(delta) == np.sign(factor))
     outside = int((known & (apart > reach)).sum())
-    chance = int(stats.binom.ppf(1 - _MISSED, int(known.sum()), alpha))
+    chance = _by_chance(int(known.sum()), alpha)
     alike = unexplained <= (1 - EXPLAINED) * changed and outside <= chance and int(sure.sum()) >= LEAST
     return factor if alike else None
+
+
+def _by_chance(count: int, alpha: float) -> int:
+    """So many of ``count`` intervals miss at most, but for one time in 100."""
+    so_far = 0.0
+    for missed in range(count + 1):
+        so_far += math.comb(count, missed) * alpha**missed * (1 - alpha) ** (count - missed)
+        if so_far >= 1 - _MISSED:
+            return missed
+    return count

@@ -321,7 +321,8 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
         "own_change": number(ctx.say("verdict.col_change"), format="%+,.3f"),
         "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
-        "state": text(ctx.say("verdict.col_state"), width="medium"), "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
+        "state": text(ctx.say("verdict.col_state"), width="medium"),
+        "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
         columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format="%,.3f")

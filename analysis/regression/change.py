@@ -19,15 +19,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from npulens.analysis.look.compare import _means
-from npulens.analysis.regression.common_factor import Moved, common_factor
+from npulens.analysis.regression.common_factor import ALIKE, Moved, common_factor
 from npulens.analysis.regression.late import Late, late
 from npulens.analysis.regression.matching import LEVELS, named
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact
 from npulens.analysis.regression.regrouped import Group, Key
 from npulens.analysis.regression.spread import Design, reaches
-
-#: What the contribution of all kernels that changed by one factor is called.
-ALIKE = "kernels_alike"
 
 
 @dataclass(frozen=True)

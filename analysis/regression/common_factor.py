@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+#: What the contribution of all these kernels is called.
+ALIKE = "kernels_alike"
 #: The share of the change that the factor must explain.
 EXPLAINED = 0.8
 #: Kernels that must have moved for certain.

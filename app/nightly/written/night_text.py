@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
-from npulens.analysis.regression.change import ALIKE
 from npulens.analysis.regression.change_point import LEAST
+from npulens.analysis.regression.common_factor import ALIKE
 from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task, Verdict
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say

@@ -15,12 +15,15 @@ from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.look import alike, compare
 from npulens.analysis.regression.change import Contribution
 from npulens.analysis.regression.compared import Compared, warm_up
-from npulens.analysis.regression.pieces import Measured, NotExact, measure
+from npulens.analysis.regression.capture_drift import UNKNOWN, Drift, drift_of
+from npulens.analysis.regression.late import Late
+from npulens.analysis.regression.pieces import KINDS, Measured, NotExact, measure
 from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict
 from npulens.app.text import i18n, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, verbatim
+from npulens.ingest.store import history
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.runs import RunInfo
 
@@ -28,7 +31,17 @@ Numbers = tuple[int, ...] | None
 _COLOURS = {"regressed": "red", "improved": "green", "same": "green", "ambiguous": "yellow"}
 _BAR = 16  # columns the largest contribution takes
 _WIDEST = 60  # columns of a name
+_LISTED = 120  # columns of the names of several kernels
 _SURE = 24  # columns of an interval
+
+
+@dataclass(frozen=True)
+class Asked:
+    """By what the verdict was judged."""
+
+    margin: float
+    alpha: float
+    drift: Drift
 
 
 @dataclass(frozen=True)
@@ -87,27 +100,98 @@ def kept(con: Any, ranks: Numbers, cold: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(step for step in compare.side(con, ranks, None, False).steps if step not in cold)
 
 
-def as_dict(found: Compared, halves: tuple[Half, Half]) -> dict[str, Any]:
+def ids(halves: tuple[Half, Half]) -> tuple[list[str], list[str]]:
+    """The runs of both sides."""
+    base, head = ([one.side.about.run_id for one in half.runs] for half in halves)
+    return base, head
+
+
+def drift(store: Path, runs: tuple[Sequence[str], Sequence[str]], given: float | None) -> Drift:
+    """What was given, else what the history knows of other captures of the same job.
+
+    Several captures a side, or two parts of one capture, need none."""
+    if given is not None:
+        return Drift(given, "given" if given else "off")
+    if any(len(side) > 1 for side in runs) or runs[0] == runs[1]:
+        return UNKNOWN
+    compared = {run_id for side in runs for run_id in side}
+    named_by = history.keyed(store)
+    for (run_id,) in runs:
+        key = history.identity_of(store, run_id)
+        points = history.series(store, key, "step_ns") if key is not None else []
+        others = [point.value for point in points if point.usable and point.run_id and point.run_id not in compared]
+        found = drift_of(others, named_by[key].workload if key in named_by else "")
+        if found.source == "history":
+            return found
+    return UNKNOWN
+
+
+def as_dict(found: Compared, halves: tuple[Half, Half], lang: str, asked: Asked) -> dict[str, Any]:
     """The keys that `npulens compare --json` promises."""
     said, change = found.verdict, found.change
-    ids = [[one.side.about.run_id for one in half.runs] for half in halves]
+    base, head = ids(halves)
     return {
-        "base": ids[0][0] if len(ids[0]) == 1 else ids[0], "head": ids[1][0] if len(ids[1]) == 1 else ids[1],
+        "base": base[0] if len(base) == 1 else base, "head": head[0] if len(head) == 1 else head,
         "metric": found.metric, "verdict": said.said, "base_ns": change.base_ns, "head_ns": change.head_ns,
         "delta_ns": change.delta_ns, "delta_share": change.delta_share,
         "interval": None if said.low is None or said.high is None else [said.low - 1, said.high - 1],
         "log_interval": said.log_interval, "p": said.p, "n": said.n, "method": said.method,
         "separate_batches": found.batches, "settles": None if said.settles is None else asdict(said.settles),
-        "contributions": [{
-            "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns,
-            "interval_ns": one.interval_ns and list(one.interval_ns), "base_ns": one.base_ns,
-            "head_ns": one.head_ns, "base_count": one.base_count, "head_count": one.head_count, "state": one.state,
-            "before": one.before or None, "shapes": one.shapes or None, "dtypes": one.dtypes or None,
-        } for one in change.contributions],
+        "drift": asdict(asked.drift),
+        "contributions": [_contribution(one) for one in change.contributions],
+        "late": change.late and asdict(change.late),
+        "clock_mhz": {"base": change.mhz[0], "head": change.mhz[1]},
         "residual_ns": change.residual_ns, "told_apart": list(change.told),
         "warm_up": {"base": list(halves[0].warm), "head": list(halves[1].warm)},
+        "reasons": list(reasons(found, lang, asked)),
+        "warnings": [asdict(one) for one in warnings(found, halves, lang)],
         "steps": [asdict(pair) for pair in found.steps],
     }  # fmt: skip
+
+
+def _contribution(one: Contribution) -> dict[str, Any]:
+    return {
+        "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns,
+        "interval_ns": one.interval_ns and list(one.interval_ns), "base_ns": one.base_ns,
+        "head_ns": one.head_ns, "base_count": one.base_count, "head_count": one.head_count, "state": one.state,
+        "before": one.before or None, "members": one.members and asdict(one.members), "factor": one.factor,
+        "parts": [_contribution(part) for part in one.parts],
+        "shapes": one.shapes or None, "dtypes": one.dtypes or None,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something to know before the figures are believed."""
+
+    about: str  # what it is about: 'warm_up', 'untold', or a key of analysis/look/alike.py
+    values: dict[str, Any]
+    text: str
+
+
+def warnings(found: Compared, halves: tuple[Half, Half], lang: str) -> Iterator[Warned]:
+    """Everything that the terminal, the page and scripts are told beside the figures."""
+    for name, half in zip(("base", "head"), halves, strict=True):
+        if half.warm:
+            yield Warned("warm_up", {"side": name, "steps": list(half.warm)}, say(lang, "verdict.warm_left", {
+                "steps": i18n.ranges(half.warm), "side": wording.plain(half.name)}))  # fmt: skip
+    yield from unalike(alike.notes(halves[0].runs[0].side, halves[1].runs[0].side), lang)
+    yield from untold(found, lang)
+
+
+def unalike(notes: Sequence[compare.Note], lang: str) -> Iterator[Warned]:
+    """What makes the sides unlike."""
+    for note in notes:
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in note.values}
+        yield Warned(note.key, values, unlike(note, lang))
+
+
+def untold(found: Compared, lang: str) -> Iterator[Warned]:
+    """The kinds that one side did not record."""
+    kinds = [kind for kind in KINDS if kind not in found.change.told]
+    if kinds:
+        spoken = say(lang, "shell.comma").join(say(lang, f"verdict.kinds_{kind}") for kind in kinds)
+        yield Warned("untold", {"kinds": kinds}, say(lang, "verdict.untold", {"kinds": spoken}))
 
 
 def answer(found: Compared, lang: str) -> str:
@@ -119,21 +203,36 @@ def answer(found: Compared, lang: str) -> str:
     })  # fmt: skip
 
 
-def reasons(found: Compared, lang: str, margin: float, alpha: float, drift: float) -> Iterator[str]:
-    """The interval, how it came about, what it cannot say, what would settle it."""
-    said = found.verdict
-    values = {"n": said.n, "margin": i18n.share(round(margin * 10**6), 10**6), "drift": percent(drift)}
+def reasons(found: Compared, lang: str, asked: Asked) -> Iterator[str]:
+    """The interval, how it came about, what it cannot say, what would settle it; who is waited for."""
+    said, known = found.verdict, asked.drift
+    values = {"n": said.n, "margin": i18n.share(round(asked.margin * 10**6), 10**6),
+              "drift": percent(known.share).removeprefix("+"), "captures": known.captures,
+              "workload": wording.plain(known.workload)}  # fmt: skip
     if said.low is None or said.high is None:
         yield say(lang, "verdict.no_interval", values)
     else:
         meaning = f"verdict.means_{said.said}"
         yield say(lang, "verdict.interval", {
-            "sure": f"{100 * (1 - alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
+            "sure": f"{100 * (1 - asked.alpha):g} %", "low": percent(said.low - 1), "high": percent(said.high - 1),
         }) + (" " + say(lang, meaning, values) if i18n.known(meaning) else "")  # fmt: skip
-    yield say(lang, f"verdict.method_{said.method}" + ("_drift" if drift and said.method == "captures" else ""), values)
+    counts = known.share and said.method == "captures" and said.low is not None
+    yield say(lang, f"verdict.method_{said.method}" + (f"_{known.source}" if counts else ""), values)
+    if known.source == "off" and said.method == "captures":
+        yield say(lang, "verdict.drift_off")
     if found.batches:
         yield say(lang, "verdict.batches")
     yield from settles(said, lang)
+    if found.change.late is not None:
+        yield waited_for(found.change.late, lang)
+
+
+def waited_for(late: Late, lang: str) -> str:
+    """The rank that is late, or no longer is."""
+    return say(lang, "verdict.late" if late.wait_ns > 0 else "verdict.late_no_longer", {
+        "rank": late.rank, "kind": say(lang, f"verdict.kinds_{late.kind}"),
+        "own": signed(late.own_ns), "wait": signed(late.wait_ns),
+    })  # fmt: skip
 
 
 def settles(said: Verdict, lang: str) -> Iterator[str]:
@@ -145,18 +244,13 @@ def settles(said: Verdict, lang: str) -> Iterator[str]:
         yield say(lang, key if i18n.known(key) else "verdict.settles_pairs", {"n": said.settles.n})
 
 
-def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, rule: tuple[float, float, float]) -> Any:
+def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, asked: Asked) -> Iterator[str]:
     """Everything for people."""
     yield click.style(answer(found, lang), bold=True, fg=_COLOURS[found.verdict.said])
-    yield from (f"  {text}" for text in reasons(found, lang, *rule))
+    yield from (f"  {text}" for text in reasons(found, lang, asked))
     yield ""
-    for half in halves:
-        yield "  " + _scope(half, lang)
-        if half.warm:
-            yield "  ◐ " + say(lang, "verdict.warm_left", {"steps": i18n.ranges(half.warm),
-                                                          "side": wording.plain(half.name)})  # fmt: skip
-    for note in alike.notes(halves[0].runs[0].side, halves[1].runs[0].side):
-        yield "  ◐ " + unlike(note, lang)
+    yield from (f"  {_scope(half, lang)}" for half in halves)
+    yield from (f"  ◐ {one.text}" for one in warnings(found, halves, lang))
     yield ""
     yield click.style(say(lang, "verdict.made_of"), bold=True)
     yield from _table(found, lang, most)
@@ -178,22 +272,28 @@ def _table(found: Compared, lang: str, most: int) -> Iterator[str]:
     shown, others = moved[:most], moved[most:]
     longest = max([1, *(abs(one.delta_ns) for one in shown)])
     for one in shown:
-        bar = "█" * max(1, round(_BAR * abs(one.delta_ns) / longest))
-        colour = "red" if one.delta_ns > 0 else "green"
-        sure = interval(one)
-        yield (f"  {signed(one.delta_ns):>10}  {sure:>{_SURE}}  {click.style(f'{bar:<{_BAR}}', fg=colour)}  "
-               f"{called(one, lang)}")  # fmt: skip
+        yield _row(one, called(one, lang, change.mhz), longest)
+        parts = [part for part in one.parts if part.delta_ns]
+        yield from (_row(part, "  " + called(part, lang), longest) for part in parts[:most])
+        if rest := parts[most:]:
+            yield _sum(sum(part.delta_ns for part in rest), "  " + say(lang, "verdict.others", {"n": len(rest)}))
     if others:
-        text = say(lang, "verdict.others", {"n": len(others)})
-        yield f"  {signed(sum(one.delta_ns for one in others)):>10}  {'':<{_SURE + 2 + _BAR}}  {text}"
-    yield f"  {signed(change.residual_ns):>10}  {'':<{_SURE + 2 + _BAR}}  {say(lang, 'verdict.residual')}"
+        yield _sum(sum(one.delta_ns for one in others), say(lang, "verdict.others", {"n": len(others)}))
+    yield _sum(change.residual_ns, say(lang, "verdict.residual"))
     yield "  " + say(lang, "verdict.sums", {"delta": f"{change.delta_ns:+,}"})
+    if any(one.parts for one in shown):
+        yield "  " + say(lang, "verdict.parts_within")
     yield "  " + say(lang, "verdict.each_interval" if any(one.interval_ns for one in shown) else "verdict.no_intervals")
-    untold = [kind for kind in ("kernel", "communication", "copy", "unknown", "gap") if kind not in change.told]
-    if untold:
-        comma = say(lang, "shell.comma")
-        yield "  ◐ " + say(lang, "verdict.untold", {
-            "kinds": comma.join(say(lang, f"verdict.kind_{kind}") for kind in untold)})  # fmt: skip
+
+
+def _row(one: Contribution, name: str, longest: int) -> str:
+    bar = "█" * max(1, round(_BAR * abs(one.delta_ns) / longest))
+    drawn = click.style(f"{bar:<{_BAR}}", fg="red" if one.delta_ns > 0 else "green")
+    return f"  {signed(one.delta_ns):>10}  {interval(one):>{_SURE}}  {drawn}  {name}"
+
+
+def _sum(ns: int, name: str) -> str:
+    return f"  {signed(ns):>10}  {'':<{_SURE + 2 + _BAR}}  {name}"
 
 
 def interval(one: Contribution) -> str:
@@ -202,17 +302,40 @@ def interval(one: Contribution) -> str:
     return "-" if sure is None else f"[{signed(sure[0])}, {signed(sure[1])}]"
 
 
-def called(one: Contribution, lang: str) -> str:
+def called(one: Contribution, lang: str, mhz: tuple[float | None, float | None] = (None, None)) -> str:
     """What a contribution is, in one line."""
+    if one.state == "alike":
+        return all_alike(one, lang, mhz)
     name = what(one, lang)
     name = name if len(name) <= _WIDEST or one.kind == "gap" else name[: _WIDEST - 1] + "…"
     shapes = wording.plain(one.shapes)
     state = say(lang, f"verdict.state_{one.state}", {
         "base": f"{one.base_count:.4g}", "head": f"{one.head_count:.4g}",
-    }) if one.state in ("new", "gone", "count", "renamed") and one.kind != "gap" else ""  # fmt: skip
-    before = say(lang, "verdict.was", {"before": short(wording.plain(one.before))[:_WIDEST]}) if one.before else ""
-    parts = [say(lang, f"verdict.kind_{one.kind}"), name, shapes[:_WIDEST], before or state]
+    }) if one.state in ("new", "gone", "count") and one.kind != "gap" else ""  # fmt: skip
+    parts = [say(lang, f"verdict.kind_{one.kind}"), name, shapes[:_WIDEST], before(one, lang) or state]
     return " · ".join(part for part in parts if part)
+
+
+def all_alike(one: Contribution, lang: str, mhz: tuple[float | None, float | None]) -> str:
+    """That all kernels changed by one factor, and the clock of both sides where it was recorded."""
+    text = say(lang, "verdict.kernels_alike_by", {"share": percent(one.factor), "n": len(one.parts)})
+    if mhz[0] is None or mhz[1] is None:
+        return text + say(lang, "verdict.clock_unknown")
+    return text + say(lang, "verdict.clock", {"base": f"{mhz[0]:,.0f}", "head": f"{mhz[1]:,.0f}"})
+
+
+def before(one: Contribution, lang: str) -> str:
+    """What a kernel was called, or which kernels were fused or split."""
+    if one.members is None:
+        return ""
+    names = names_of(one.members.base)
+    return say(lang, f"verdict.mark_{one.state}", {"before": names if len(names) <= _LISTED else
+                                                  names[: _LISTED - 1] + "…"})  # fmt: skip
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Kernels in the order in which they run."""
+    return " + ".join(short(wording.plain(name)) for name in names)
 
 
 def what(one: Contribution, lang: str) -> str:
@@ -220,9 +343,11 @@ def what(one: Contribution, lang: str) -> str:
     causes = {**CAUSES, **GAP_ONLY}
     if one.kind == "gap" and one.what in causes:
         return f"{one.what}: {wording.of(lang, causes[one.what])}"
+    if one.factor is not None:
+        return say(lang, "verdict.kernels_alike_share", {"share": percent(one.factor)})
     if one.kind in ("gap", "copy") and i18n.known(f"verdict.{one.what}"):
         return say(lang, f"verdict.{one.what}")
-    return short(wording.plain(one.what))
+    return short(wording.plain(one.what)) if one.members is None else names_of(one.members.head)
 
 
 def short(name: str) -> str:

@@ -104,12 +104,48 @@ def test_a_kernel_with_a_new_name_at_its_old_place_is_renamed() -> None:
     }  # fmt: skip
 
 
-def test_two_kernels_instead_of_one_are_no_new_name() -> None:
-    head = [step(1, 0, 100), kernel(1, 10, 15, "X"), kernel(3, 25, 15, "Y"), kernel(2, 50, 20, "Add")]
+def grouped(found: Change) -> list[tuple[str, tuple[str, ...], tuple[str, ...], int, int]]:
+    return [(one.state, one.members.base, one.members.head, one.base_ns, one.head_ns)
+            for one in found.contributions if one.members]  # fmt: skip
+
+
+def test_two_kernels_at_the_place_of_one_are_a_split_and_the_reverse_a_fusion() -> None:
+    head = [step(1, 0, 97), kernel(1, 10, 15, "X"), kernel(3, 25, 12, "Y"), kernel(2, 47, 20, "Add")]
     found = change([measured(BASE)], [measured(head)])
-    assert not renamed(found) and moved(found) == {
-        ("kernel", "MatMul"): -30_000, ("kernel", "X"): 15_000, ("kernel", "Y"): 15_000
-    }  # fmt: skip
+    exact(found)
+    assert grouped(found) == [("split", ("MatMul",), ("X", "Y"), 30_000, 27_000)]
+    assert moved(found) == {("kernel", "X + Y"): -3_000}
+    found = change([measured(head)], [measured(BASE)])
+    exact(found)
+    assert grouped(found) == [("fused", ("X", "Y"), ("MatMul",), 27_000, 30_000)]
+    assert moved(found) == {("kernel", "MatMul"): 3_000}
+
+
+def test_a_group_holds_every_layer_and_a_kernel_twice() -> None:
+    """Cast, Mul, Cast in three layers become one kernel in each."""
+    base, head, at = [step(1, 0, 200)], [step(1, 0, 200)], 10
+    for layer in range(3):
+        for place, op in enumerate(("MatMul", "Cast", "Mul", "Cast")):
+            base.append(kernel(10 * layer + place, at + 10 * place, 10, op))
+        head += [kernel(10 * layer, at, 10, "MatMul"), kernel(10 * layer + 1, at + 10, 21, "CastMulCast")]
+        at += 50
+    found = change([measured(base)], [measured(head)])
+    exact(found)
+    assert grouped(found) == [("fused", ("Cast", "Mul", "Cast"), ("CastMulCast",), 90_000, 63_000)]
+    (group,) = (one for one in found.contributions if one.members)
+    assert (group.base_count, group.head_count) == (9.0, 3.0)
+
+
+def test_what_does_not_belong_together_is_no_group() -> None:
+    """Another place, far longer, two for two, and one that also runs elsewhere far more often."""
+    elsewhere = [step(1, 0, 100), kernel(2, 10, 20, "Add"), kernel(1, 30, 15, "X"), kernel(3, 45, 15, "Y")]
+    longer = [step(1, 0, 300), kernel(1, 10, 100, "X"), kernel(3, 110, 21, "Y"), kernel(2, 150, 20, "Add")]
+    common = [step(1, 0, 100), kernel(1, 10, 15, "X"), kernel(3, 25, 15, "Y"), kernel(2, 50, 2, "Add"),
+              *(kernel(10 + place, 55 + 3 * place, 2, "X") for place in range(4))]  # fmt: skip
+    for head in (elsewhere, longer, common):
+        assert not grouped(change([measured(BASE)], [measured(head)]))
+    two = [step(1, 0, 100), kernel(1, 10, 15, "P", "1"), kernel(3, 25, 15, "Q", "1"), kernel(2, 50, 20, "Add")]
+    assert not grouped(change([measured(two)], [measured(longer)]))
 
 
 def launched(kernel_name: str, operator: str = "aten::mm") -> list[Row]:

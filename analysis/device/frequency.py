@@ -42,7 +42,7 @@ def clocked(run: Run) -> Clocked:
         here = device(run, rank)
         mine = np.flatnonzero((every.rank == rank) & on_core & (every.dur > 0))
         if here is not None and here.clock_mhz and len(mine):
-            share[mine] = np.minimum(1.0, _mean_mhz(run, rank, every.ts[mine], every.end[mine]) / here.clock_mhz)
+            share[mine] = np.minimum(1.0, mean_mhz(run, rank, every.ts[mine], every.end[mine]) / here.clock_mhz)
     low = share < RATED_SHARE
     share[~low] = 1.0
     normal = _at_rating(run, low)
@@ -58,7 +58,7 @@ def clocked(run: Run) -> Clocked:
     return Clocked(share, cut, compared)
 
 
-def _mean_mhz(run: Run, rank: int, begins: Ints, ends: Ints) -> Floats:
+def mean_mhz(run: Run, rank: int, begins: Ints, ends: Ints) -> Floats:
     """The clock of each window, averaged over time; infinite before the first sample."""
     found = run.columns(
         "SELECT ts_ns, max(value) AS value FROM sample WHERE rank = ? AND counter ILIKE '%core freq%' AND value > 0 "

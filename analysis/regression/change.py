@@ -6,20 +6,24 @@ shorter gap: they add up, as everything does. Contributions and the residual sum
 nanosecond; means of whole numbers leave remainders, which are given out so that they do.
 
 Several runs of a side are one: all their windows count alike. What one side cannot tell apart is told apart on neither
-and is residual.
+and is residual. Kernels that all changed by one factor are one contribution with parts
+(analysis/regression/common_factor.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from npulens.analysis.look.compare import _means
+from npulens.analysis.regression.common_factor import ALIKE, Moved, common_factor
+from npulens.analysis.regression.late import Late, late
 from npulens.analysis.regression.matching import LEVELS, named
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact
+from npulens.analysis.regression.regrouped import Group, Key
 from npulens.analysis.regression.spread import Design, reaches
 
 
@@ -35,9 +39,16 @@ class Contribution:
     head_ns: int
     base_count: float  # per window
     head_count: float
-    state: str  # 'new', 'gone', 'renamed', 'count', 'time', 'same'
-    before: str  # what base calls it, where that is another name
+    state: str  # 'new', 'gone', 'renamed', 'fused', 'split', 'count', 'time', 'same', 'alike'
+    members: Group | None = None  # the names of both sides, where they differ
     reach_ns: float | None = None  # its interval is the change and so much to either side; None: too little to tell
+    parts: tuple[Contribution, ...] = ()  # of `alike`: the kernels, whose changes sum to its own
+    factor: float | None = None  # of `alike`: by what share of its time each kernel changed
+
+    @property
+    def before(self) -> str:
+        """What base calls it, where that is another name."""
+        return " + ".join(self.members.base) if self.members else ""
 
     @property
     def delta_ns(self) -> int:
@@ -60,6 +71,8 @@ class Change:
     base_residual_ns: int
     head_residual_ns: int
     told: tuple[str, ...]  # of pieces.KINDS, what both sides can tell apart
+    late: Late | None = None  # the rank that the others wait for, where the change is that wait
+    mhz: tuple[float | None, float | None] = (None, None)  # mean clock of the cores on both sides, where recorded
 
     @property
     def delta_ns(self) -> int:
@@ -86,7 +99,8 @@ def change(
     """The change from base to head; ``level``: what kernels are added up by; without ``design`` no intervals."""
     sides = (base, head)
     told = tuple(kind for kind in KINDS if all(kind in one.told for side in sides for one in side))
-    frames = [frame[frame["kind"].isin(told)] for frame in named(sides, level)]
+    same = named(sides, level)
+    frames = [frame[frame["kind"].isin(told)] for frame in same.frames]
     residual = [sum(one.residual_ns + int(one.rows.loc[~one.rows["kind"].isin(told), "ns"].sum()) for one in side)
                 for side in sides]  # fmt: skip
     windows = [sum(len(one.side.windows) for one in side) for side in sides]
@@ -102,33 +116,69 @@ def change(
         raise NotExact(f"contributions of {means[0]} and {means[1]} ns do not add up to steps of {steps} ns")
     texts = _texts(frames)
     reach = reaches(frames, sides, keys, design) if design else [None] * len(keys)
-    found = [
-        Contribution(
-            key[0], *texts[key][:3], means[0][place], means[1][place], counts[0][place] / max(1, windows[0]),
-            counts[1][place] / max(1, windows[1]), _state(
-                (counts[0][place] * windows[1], counts[1][place] * windows[0]),
-                (times[0][place] * windows[1], times[1][place] * windows[0]), texts[key][3]), texts[key][3],
-            reach[place],
-        ) for place, key in enumerate(keys)
-    ]  # fmt: skip
-    found.sort(key=lambda one: (-abs(one.delta_ns), -one.head_ns, one.kind, one.what))
-    return Change(steps[0], steps[1], tuple(found), means[0][-1], means[1][-1], told)
+    found = {}
+    for place, key in enumerate(keys):
+        group = same.groups.get(key)
+        state = group.state if group else _state(
+            (counts[0][place] * windows[1], counts[1][place] * windows[0]),
+            (times[0][place] * windows[1], times[1][place] * windows[0]))  # fmt: skip
+        what, shapes, dtypes = texts[key]
+        found[key] = Contribution(
+            key[0], " + ".join(group.head) if group else what, shapes, dtypes, means[0][place], means[1][place],
+            counts[0][place] / max(1, windows[0]), counts[1][place] / max(1, windows[1]), state, group, reach[place],
+        )  # fmt: skip
+    made_of = _led(found, frames, sides, design) if design else list(found.values())
+    made_of.sort(key=_largest)
+    return Change(steps[0], steps[1], tuple(made_of), means[0][-1], means[1][-1], told, late(base, head),
+                  (_clock(base), _clock(head)))  # fmt: skip
 
 
-def _texts(frames: Sequence[pd.DataFrame]) -> dict[tuple[str, ...], tuple[str, str, str, str]]:
-    """What to call each key: as head does, if it has it."""
-    found: dict[tuple[str, ...], tuple[str, str, str, str]] = {}
+def _largest(one: Contribution) -> tuple[object, ...]:
+    return not one.parts, -abs(one.delta_ns), -one.head_ns, one.kind, one.what
+
+
+def _led(
+    found: Mapping[Key, Contribution], frames: Sequence[pd.DataFrame], sides: Sequence[Sequence[Measured]],
+    design: Design,
+) -> list[Contribution]:  # fmt: skip
+    """The contributions; kernels that changed by one factor are parts of one."""
+    kernels = {key: one for key, one in found.items() if one.kind == "kernel"}
+    there = {key: one for key, one in kernels.items() if one.base_ns and one.head_ns and one.members is None}
+    moved = [Moved(one.base_ns, one.head_ns, one.reach_ns) for one in there.values()]
+    others = sum(abs(one.delta_ns) for key, one in kernels.items() if key not in there)
+    factor = common_factor(moved, others, design.alpha)
+    if factor is None:
+        return list(found.values())
+    whole = ("kernel", ALIKE)
+    mine = [frame[frame["key"].isin(there.keys())] for frame in frames]
+    reach = reaches([frame.assign(key=[whole] * len(frame)) for frame in mine], sides, [whole], design)
+    parts = sorted(there.values(), key=_largest)
+    lead = Contribution(
+        "kernel", ALIKE, "", "", sum(one.base_ns for one in parts), sum(one.head_ns for one in parts),
+        sum(one.base_count for one in parts), sum(one.head_count for one in parts), "alike", None, reach[0],
+        tuple(parts), factor,
+    )  # fmt: skip
+    return [lead, *(one for key, one in found.items() if key not in there)]
+
+
+def _clock(side: Sequence[Measured]) -> float | None:
+    """The mean clock of the runs of a side, in MHz; None where one of them did not record it."""
+    known = [one.mhz for one in side if one.mhz is not None]
+    return sum(known) / len(known) if known and len(known) == len(side) else None
+
+
+def _texts(frames: Sequence[pd.DataFrame]) -> dict[Key, tuple[str, str, str]]:
+    """What to call each key, its shapes and types: as head does, if it has it."""
+    found: dict[Key, tuple[str, str, str]] = {}
     for frame in frames:
-        for key, what, before in zip(frame["key"], frame["what"], frame["before"], strict=True):
+        for key, what in zip(frame["key"], frame["what"], strict=True):
             shapes, dtypes = (*key[2:], "", "")[:2]
-            found[key] = (what, shapes, dtypes, before)
+            found[key] = (what, shapes, dtypes)
     return found
 
 
-def _state(counts: tuple[int, int], times: tuple[int, int], before: str) -> str:
+def _state(counts: tuple[int, int], times: tuple[int, int]) -> str:
     """Both sides over a common number of windows, so that nothing is rounded."""
-    if before and all(counts):
-        return "renamed"
     if not all(counts) and any(counts):
         return "new" if counts[1] else "gone"
     return "count" if counts[0] != counts[1] else "time" if times[0] != times[1] else "same"

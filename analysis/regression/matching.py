@@ -1,4 +1,4 @@
-"""Which kernels of base and head are the same work: by type, shape and element types; renamed, new or gone.
+"""Which kernels of base and head are the same work: by type, shape and element types; renamed, fused, split.
 
 Both sides are told apart only as finely as both can: where one recorded no types, kernels go by their names, where one
 recorded no shapes, or those of fewer kernels, shapes do not count. What then is left on one side only is looked for on
@@ -6,6 +6,7 @@ the other under a new name:
 
 * at the same place: between the same neighbours in the order of its stream, with the same shapes, in at least half of
   the places where either of the two runs;
+* several at the place of one, or one at the place of several: fused or split (analysis/regression/regrouped.py);
 * else under the same operator and module with the same shapes, where both sides have just one such kernel.
 """
 
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from npulens.analysis.regression.pieces import Measured
+from npulens.analysis.regression.regrouped import Group, Key, Line, Mean, regrouped, stretches
 
-Key = tuple[str, ...]
 #: Shapes tell kernels apart where the shares of kernels that have them differ by no more than this.
 LIKE = 0.05
 #: All copies together, where one side does not know their directions.
@@ -27,24 +29,37 @@ ANY_COPY = "memcpy"
 LEVELS = ("kernel", "operator", "module")
 
 
-def named(sides: Sequence[Sequence[Measured]], level: str) -> list[pd.DataFrame]:
+@dataclass(frozen=True)
+class Named:
     """The rows of each side, all its runs together, with a column `key` that is the same for the same work.
 
-    Further columns: `what` to call it, `before` where the other side calls it otherwise."""
+    A further column `what` says what its own side calls it. Of work that has other names on the other side, `groups`
+    has the names of both."""
+
+    frames: tuple[pd.DataFrame, ...]
+    groups: Mapping[Key, Group]
+
+
+def named(sides: Sequence[Sequence[Measured]], level: str) -> Named:
+    """Both sides, told apart as finely as both can be."""
     frames = [pd.concat([one.rows.assign(run=place) for place, one in enumerate(side)], ignore_index=True)
               for side in sides]  # fmt: skip
     fine = _fine(frames)
     coarse = _coarse(frames, fine)
-    keyed = [frame.assign(key=_keys(frame, fine, *coarse), before="") for frame in frames]
+    keyed = [frame.assign(key=_keys(frame, fine, *coarse)) for frame in frames]
     keyed = [frame.assign(what=[key[1] for key in frame["key"]]) for frame in keyed]
-    if level == "kernel":
-        again = renamed(keyed, [side[0] for side in sides])
-        base = keyed[0]
-        keyed[0] = base.assign(key=[again.get(key, key) for key in base["key"]])
-        old = {new: gone[1] for gone, new in again.items()}
-        keyed[1]["before"] = [old.get(key, "") for key in keyed[1]["key"]]
-        return keyed
-    return [_by(frame, level) for frame in keyed]
+    if level != "kernel":
+        return Named(tuple(_by(frame, level) for frame in keyed), {})
+    groups: dict[Key, Group] = {}
+    known: tuple[dict[Key, Key], dict[Key, Key]] = ({}, {})
+    for members in _belonging(keyed, sides):
+        key = members[1][0] if len(members[1]) == 1 else members[0][0]
+        groups[key] = Group(*(tuple(each[1] for each in side) for side in members))
+        for to, side in zip(known, members, strict=True):
+            to.update(dict.fromkeys(side, key))
+    return Named(tuple(
+        frame.assign(key=[to.get(key, key) for key in frame["key"]]) for frame, to in zip(keyed, known, strict=True)
+    ), groups)  # fmt: skip
 
 
 def _fine(frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
@@ -99,18 +114,35 @@ def _by(frame: pd.DataFrame, level: str) -> pd.DataFrame:
     return frame.assign(what=what, key=[(kind, name) for kind, name in zip(frame["kind"], what, strict=True)])
 
 
-def renamed(frames: Sequence[pd.DataFrame], runs: Sequence[Measured]) -> dict[Key, Key]:
-    """key on base -> key on head, of kernels that have another name there."""
+def _belonging(
+    frames: Sequence[pd.DataFrame], sides: Sequence[Sequence[Measured]]
+) -> Iterator[tuple[tuple[Key, ...], tuple[Key, ...]]]:
+    """Kernels of base and of head that are the same work under other names."""
     kernels = [frame[frame["kind"] == "kernel"] for frame in frames]
     keys = [set(frame["key"]) for frame in kernels]
     both = keys[0] & keys[1]
-    found = dict(_placed([_line(run, frame) for run, frame in zip(runs, frames, strict=True)], both))
-    taken = [both | found.keys(), both | set(found.values())]
+    lines = [_line(side[0], frame) for side, frame in zip(sides, frames, strict=True)]
+    placed = dict(_placed(lines, both))
+    yield from (((old,), (new,)) for old, new in placed.items())
+    lines[0] = [None if key is None else placed.get(key, key) for key in lines[0]]
+    means = [_means(frame, side) for frame, side in zip(kernels, sides, strict=True)]
+    groups = list(regrouped(lines, both | set(placed.values()), means))
+    yield from groups
+    taken = [both | placed.keys(), both | set(placed.values())]
+    for used, place in zip(taken, (0, 1), strict=True):
+        used.update(key for pair in groups for key in pair[place])
     left = [frame[~frame["key"].isin(known)] for frame, known in zip(kernels, taken, strict=True)]
     alone = [_alone(frame) for frame in left]
     again = {key: alone[1][where] for where, key in alone[0].items() if where in alone[1]}
     twice = {key for key, often in Counter(again.values()).items() if often > 1}
-    return found | {old: new for old, new in again.items() if new not in twice}
+    yield from (((old,), (new,)) for old, new in again.items() if new not in twice)
+
+
+def _means(kernels: pd.DataFrame, side: Sequence[Measured]) -> dict[Key, Mean]:
+    """Each kernel in the mean window of a side."""
+    windows = max(1, sum(len(one.side.windows) for one in side))
+    sums = kernels.groupby("key", sort=False)[["count", "ns"]].sum() / windows
+    return {key: Mean(count, ns) for key, count, ns in zip(sums.index, sums["count"], sums["ns"], strict=True)}
 
 
 def _line(run: Measured, frame: pd.DataFrame) -> list[Key | None]:
@@ -119,7 +151,7 @@ def _line(run: Measured, frame: pd.DataFrame) -> list[Key | None]:
     return [None, *(None if place < 0 else keys[place] for place in run.sequence.tolist()), None]
 
 
-def _placed(lines: Sequence[list[Key | None]], both: set[Key]) -> Iterator[tuple[Key, Key]]:
+def _placed(lines: Sequence[Line], both: set[Key]) -> Iterator[tuple[Key, Key]]:
     """Pairs of names that stand at the same places."""
     spots = [Counter(_spots(line, both)) for line in lines]
     often = [Counter(key for key in line if key is not None and key not in both) for line in lines]
@@ -138,18 +170,11 @@ def _placed(lines: Sequence[list[Key | None]], both: set[Key]) -> Iterator[tuple
             yield old, new
 
 
-def _spots(line: Sequence[Key | None], both: set[Key]) -> Iterator[tuple[Key, Key | None, Key | None, int, int]]:
+def _spots(line: Line, both: set[Key]) -> Iterator[tuple[Key, Key | None, Key | None, int, int]]:
     """Every kernel that one side only has: itself, its neighbours that both have, its place between them."""
-    first = 0
-    while first < len(line):
-        last = first
-        while last < len(line) and (here := line[last]) is not None and here not in both:
-            last += 1
-        for place in range(first, last):
-            key = line[place]
-            assert key is not None
-            yield key, line[first - 1], line[last], place - first, last - first
-        first = last + 1
+    for left, only, right in stretches(line, both):
+        for place, key in enumerate(only):
+            yield key, left, right, place, len(only)
 
 
 def _alone(frame: pd.DataFrame) -> Mapping[tuple[str, ...], Key]:

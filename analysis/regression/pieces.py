@@ -25,6 +25,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from npulens.analysis.device.frequency import mean_mhz
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
@@ -59,6 +60,18 @@ class Measured:
     blocks: tuple[int, ...]  # windows in each block
     residual_ns: int
     sequence: Ints  # kernels of a middling window, stream by stream in order: rows of `rows`; -1 between streams
+    ranks: tuple[OfRank, ...] = ()
+    mhz: float | None = None  # mean clock of the cores in the windows; None where no samples say
+
+
+@dataclass(frozen=True)
+class OfRank:
+    """What fills the windows of one rank."""
+
+    rank: int
+    windows: int
+    dur_ns: int
+    ns: tuple[tuple[str, int], ...]  # of KINDS, what the capture can tell apart
 
 
 _KERNELS = """
@@ -130,7 +143,20 @@ def measure(
         raise NotExact(f"pieces of {covered} ns and a residual of {pieces.residual_ns} ns do not add up to the "
                        f"{found.dur_ns} ns of the windows")  # fmt: skip
     return Measured(found, origin if clock == "unix" else None, pieces.told, rows, pieces.blocks, pieces.residual_ns,
-                    sequence)  # fmt: skip
+                    sequence, tuple(pieces.ranks), _clock(run, found))  # fmt: skip
+
+
+def _clock(run: Run, found: Side) -> float | None:
+    """The mean clock of the windows, each as long as it is; what lies before the first sample is not known."""
+    means, lengths = [np.zeros(0)], [np.zeros(0)]
+    for rank in found.ranks:
+        mine = [(w.start_ns, w.dur_ns) for w in found.windows if w.rank == rank]
+        begins, durations = np.array(mine, np.int64).T
+        means.append(mean_mhz(run, rank, begins, begins + durations))
+        lengths.append(durations.astype(np.float64))
+    every, weights = np.concatenate(means), np.concatenate(lengths)
+    known = np.isfinite(every)
+    return float(np.average(every[known], weights=weights[known])) if weights[known].sum() > 0 else None
 
 
 class _Pieces:
@@ -154,6 +180,7 @@ class _Pieces:
         self._middle = middling(found.windows)
         self._order: tuple[Ints, Ints] | None = None  # codes of the kernels of the middling window, and their tracks
         self.residual_ns = 0
+        self.ranks: list[OfRank] = []
 
     def add(self, rank: int) -> None:
         """One rank."""
@@ -162,6 +189,7 @@ class _Pieces:
         ends = np.array([w.start_ns + w.dur_ns for w in windows], np.int64)
         block = np.array([self._block[w.step] for w in windows], np.int64)
         covered = EMPTY
+        given: dict[str, int] = {}
         for place, kind in enumerate(KINDS[:-1]):
             if kind not in self.told:
                 break
@@ -172,8 +200,12 @@ class _Pieces:
             ns = inside_to - inside_from - covered.within(inside_from, inside_to)
             self._note(place, rank, rows, (np.flatnonzero(keep)[of], block[window], ns), begins, ends)
             covered = covered | Intervals.union_of(rows["ts_ns"], rows["end_ns"])
+            given[kind] = int(ns.sum())
         if "gap" in self.told:
+            before = int(covered.within(begins, ends).sum())
             covered = covered | self._idle(rank, begins, ends, block)
+            given["gap"] = int(covered.within(begins, ends).sum()) - before
+        self.ranks.append(OfRank(rank, len(windows), int((ends - begins).sum()), tuple(given.items())))
         self.residual_ns += int((ends - begins).sum() - covered.within(begins, ends).sum())
 
     def _of(self, kind: str, rank: int) -> dict[str, Any]:

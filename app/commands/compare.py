@@ -47,8 +47,9 @@ class Numbers(click.ParamType[object]):
 @click.option("--in-turns", is_flag=True, help="The n-th runs of both lists were recorded next to each other.")
 @click.option("--margin", type=click.FloatRange(0, 1, min_open=True), default=0.005, show_default=True,
               help="Within this share of each other two times are the same.")  # fmt: skip
-@click.option("--drift", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE",
-              help="By how much captures of the same job differ (standard deviation), if you know.")  # fmt: skip
+@click.option("--drift", type=click.FloatRange(0, 1), default=None, metavar="SHARE",
+              help="By how much captures of the same job differ (standard deviation); else as the history of the job "
+                   "says. 0 leaves it out.")  # fmt: skip
 @click.option("--top", type=click.IntRange(1), default=12, show_default=True, help="Contributions to print.")
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if the verdict is regressed.")
 @store_option
@@ -57,7 +58,7 @@ class Numbers(click.ParamType[object]):
 def command(
     base: str, head: str, ranks: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
     steps: tuple[tuple[int, ...] | None, tuple[int, ...] | None], by: str, keep_warm_up: bool, in_turns: bool,
-    margin: float, drift: float, top: int, fail_on_regression: bool, store: Path, as_json: bool, lang: str,
+    margin: float, drift: float | None, top: int, fail_on_regression: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Compare HEAD with BASE: regressed, improved, the same or cannot tell; and what the change is made of.
 
@@ -70,11 +71,13 @@ def command(
 
     rule = Rule(margin=margin)
     halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)
-    found = compared(halves[0].runs, halves[1].runs, by, rule, drift, in_turns)
+    known = run_compare.drift(store, run_compare.ids(halves), drift)
+    found = compared(halves[0].runs, halves[1].runs, by, rule, known.share, in_turns)
+    asked = run_compare.Asked(margin, rule.alpha, known)
     if as_json:
-        print_json(run_compare.as_dict(found, halves))
+        print_json(run_compare.as_dict(found, halves, lang, asked))
     else:
-        for line in run_compare.lines(found, halves, lang, top, (margin, rule.alpha, drift)):
+        for line in run_compare.lines(found, halves, lang, top, asked):
             click.echo(line)
     if fail_on_regression and found.verdict.said == "regressed":
         sys.exit(1)

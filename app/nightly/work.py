@@ -203,9 +203,14 @@ def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
 
 
 def _what(one: Contribution) -> str:
-    """A kernel by its short name and its shapes; causes and directions stay the words they are."""
-    if one.kind in ("gap", "copy"):
+    """A kernel by its short name and its shapes; causes and directions stay the words they are.
+
+    Kernels that were fused, split or renamed go by the names of both sides."""
+    if one.kind in ("gap", "copy") or one.parts:
         return one.what
+    if one.members is not None:
+        names = [run_compare.names_of(side) for side in (one.members.base, one.members.head)]
+        return " → ".join(names)[:_WIDEST]
     return f"{run_compare.short(one.what)} {one.shapes}".strip()[:_WIDEST]
 
 

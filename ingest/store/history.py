@@ -223,6 +223,15 @@ def series(store: Path, identity_key: str, metric: str) -> list[Point]:
     return everything(store, identity_key, metric).get((identity_key, metric), [])
 
 
+def identity_of(store: Path, run_id: str) -> str | None:
+    """Under which identity a run was followed; None where the history does not know it."""
+    if not (store / NAME).is_file():
+        return None
+    with opened(store) as con:
+        row = con.execute("SELECT identity FROM point WHERE run_id = ? LIMIT 1", [run_id]).fetchone()
+    return None if row is None else str(row[0])
+
+
 def equal_sides(store: Path, identity_key: str, metric: str) -> list[float]:
     """The log-ratios of base against base that the nights measured for a metric: its noise, by experiment."""
     return [point.value for point in series(store, identity_key, metric + AA) if point.usable]

@@ -1,10 +1,13 @@
 """How often compare is right about planted changes, and about none.
 
     python -m tests.pairs [--pairs 500] [--seed 1] [--jobs 2]
+    python -m tests.pairs --together [--pairs 200] [--seed 7]
 
 Each pair is a capture before and a capture after, of a job drawn at random, with one change of 0.5 to 10 % of its step
 (log-uniform): half of them make it slower, half faster. Beside each stands a pair of two captures without any change.
 Captures of a pair do not drift apart: one capture a side could not tell that from a change.
+
+`--together` also plants what changes several things at once (tests/pairs/together.py).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import numpy as np
 
 from npulens.analysis.regression.compared import Compared, compared
 from npulens.analysis.regression.pieces import Measured, measure
+from tests.pairs import together
 from tests.pairs.job import WHAT, Job, Planted, drawn, fill, planted
 from tests.random_runs import empty_connection
 
@@ -101,7 +105,10 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--together", action="store_true", help="200 pairs with fusions, splits, clocks, late ranks")
     asked = parser.parse_args()
+    if asked.together:
+        return together.show(min(asked.pairs, 200), asked.seed)
     found = []
     with ProcessPoolExecutor(asked.jobs) as pool:
         shares = [range(first, min(first + 25, asked.pairs)) for first in range(0, asked.pairs, 25)]

@@ -50,6 +50,9 @@ class Job:
     cause: str = "host_late"
     ranks: int = 1
     steps: int = 12
+    late_rank: int = -1  # takes longer in one kernel; the others wait for it in the collective
+    late_at: int = 0  # its kernel
+    late_ns: int = 0
 
     @property
     def step_ns(self) -> int:
@@ -64,6 +67,8 @@ class Planted:
     kind: str  # of the contribution that must come first
     names: tuple[str, ...]  # how it may be called
     delta_ns: int
+    names_before: tuple[str, ...] = ()  # of a fusion or a split: the kernels of the side before
+    late_rank: int | None = None
 
 
 def drawn(rng: np.random.Generator) -> Job:
@@ -98,6 +103,36 @@ def planted(job: Job, what: str, share: float, rng: np.random.Generator) -> tupl
     name = "FusedAttention" if what == "renamed" else task.op
     slow = replace(job, tasks=(*before, Task(name, task.shapes, task.ns + ns), *after))
     return job, slow, Planted(what, "kernel", (name, task.op), ns)
+
+
+#: What changes that are not of one thing: told as one all the same.
+TOGETHER = ("fused", "split", "clock", "late")
+#: A fused kernel takes this share of the two that it replaces.
+FUSED_TAKES = 0.7
+
+
+def planted_together(job: Job, what: str, share: float, rng: np.random.Generator) -> tuple[Job, Job, Planted]:
+    """The job before and after two neighbours became one, one became two, the clock fell, or a rank came late.
+
+    A fusion takes 70 % of its kernels and a split the reverse, whatever the share."""
+    if what == "clock":
+        slow = tuple(replace(task, ns=round(task.ns * (1 + share))) for task in job.tasks)
+        delta = sum(task.ns for task in slow) - sum(task.ns for task in job.tasks)
+        return job, replace(job, tasks=slow), Planted(what, "kernel", ("kernels_alike",), delta)
+    if what == "late":
+        several, place = replace(job, ranks=2), int(rng.integers(1, len(job.tasks) - 1))
+        rank, ns = int(rng.integers(2)), round(share * job.step_ns)
+        after = replace(several, late_rank=rank, late_at=place, late_ns=ns)
+        return several, after, Planted(what, "kernel", (job.tasks[place].op,), ns, (), rank)
+    # Only work that is worth a fusion: the pair that takes longest but for the ends, which have no neighbours.
+    place = max(range(1, len(job.tasks) - 2), key=lambda at: job.tasks[at].ns + job.tasks[at + 1].ns)
+    first, second = job.tasks[place : place + 2]
+    fused = Task("FusedPair", first.shapes, round(FUSED_TAKES * (first.ns + second.ns)))
+    one = replace(job, tasks=(*job.tasks[:place], fused, *job.tasks[place + 2 :]))
+    delta = fused.ns - first.ns - second.ns
+    if what == "fused":
+        return job, one, Planted(what, "kernel", ("FusedPair",), delta, (first.op, second.op))
+    return one, job, Planted(what, "kernel", (first.op, second.op), -delta, ("FusedPair",))
 
 
 def fill(con: duckdb.DuckDBPyConnection, job: Job, run_id: str, rng: np.random.Generator) -> None:
@@ -178,11 +213,13 @@ def _step(job: Job, rank: int, step: int, begin: int, noise: Sequence[float], ro
             span(0, kind, name, host, cursor + late - LATENCY_NS - host)
             host = cursor + late - LATENCY_NS
         cursor = max(cursor + PAUSE_NS, host + LATENCY_NS)
-        ns = round(task.ns * noise[place])
+        late = job.late_ns if rank == job.late_rank and place == job.late_at else 0
+        ns = round((task.ns + late) * noise[place])
         number = launched(1, "kernel", f"{task.op}_{place}", host, cursor, ns)
         rows["kernel"].append((number, rank, task.op, "AI_CORE", task.shapes, "FLOAT16"))
         cursor += ns
-    ns = round(job.comm_ns * noise[-3])
+    waits = job.late_ns if job.late_rank not in (-1, rank) else 0
+    ns = round((job.comm_ns + waits) * noise[-3])
     hidden = min(round(job.tasks[-1].ns * noise[len(job.tasks) - 1]), ns) // 2
     number = launched(3, "comm_op", "hcom_allReduce__1", host + LAUNCH_NS, cursor - hidden, ns + hidden)
     rows["comm"].append((number, rank, number, "allreduce"))

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.regression.change_point import LEAST
+from npulens.analysis.regression.common_factor import ALIKE
 from npulens.analysis.say import share
 from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task, Verdict
 from npulens.app.nightly.written import figures
@@ -130,7 +131,8 @@ def part(share: Share, lang: str) -> str:
     if share.kind == "gap" and share.what in causes:
         return of(lang, causes[share.what])
     key = f"verdict.{share.what}"
-    return say(lang, key) if share.kind in ("gap", "copy") and known(key) else plain(share.what)
+    named = share.kind in ("gap", "copy") or share.what == ALIKE
+    return say(lang, key) if named and known(key) else plain(share.what)
 
 
 def was(row: Row, lang: str) -> str:

@@ -15,7 +15,7 @@ from npulens.analysis.look.matched import matched
 from npulens.analysis.regression.change import Contribution
 from npulens.analysis.regression.compared import Compared, compared
 from npulens.analysis.regression.matching import LEVELS
-from npulens.analysis.regression.pieces import KINDS, NotExact, measure
+from npulens.analysis.regression.pieces import Measured, NotExact, measure
 from npulens.analysis.regression.verdict import RULE
 from npulens.analysis.say import duration
 from npulens.app import context, run_compare
@@ -225,12 +225,14 @@ def show_verdict(ctx: Context, pair: Pair) -> None:
     """The panel."""
     level = st.session_state.get("compare_by_level") or LEVELS[0]
     try:
-        found = compared(pair.base.each(measure), pair.head.each(measure), level, in_turns=pair.in_turns)
+        base, head = pair.base.each(measure), pair.head.each(measure)
+        known = run_compare.drift(ctx.store, (_ids(base), _ids(head)), None)
+        found = compared(base, head, level, drift=known.share, in_turns=pair.in_turns)
     except NotExact as error:
         st.error(ctx.say("verdict.not_exact"))
         st.text(wording.error(error, ctx.lang))
         return
-    _answer(ctx, pair, found)
+    _answer(ctx, pair, found, run_compare.Asked(RULE.margin, RULE.alpha, known))
     st.subheader(ctx.say("verdict.waterfall"), anchor=False, help=ctx.say("verdict.waterfall_help"))
     if found.change.delta_ns or any(one.delta_ns for one in found.change.contributions):
         _waterfall(ctx, found)
@@ -239,7 +241,11 @@ def show_verdict(ctx: Context, pair: Pair) -> None:
     _movers(ctx, pair, found)
 
 
-def _answer(ctx: Context, pair: Pair, found: Compared) -> None:
+def _ids(side: Sequence[Measured]) -> list[str]:
+    return [one.side.about.run_id for one in side]
+
+
+def _answer(ctx: Context, pair: Pair, found: Compared, asked: run_compare.Asked) -> None:
     """The sentence to take away, how sure it is, what it is about, and what makes the sides unlike."""
     colour, icon = _BADGES[found.verdict.said]
     with st.container(key="answer", gap="xxsmall"):
@@ -248,18 +254,17 @@ def _answer(ctx: Context, pair: Pair, found: Compared) -> None:
         text = run_compare.answer(found, ctx.lang)
         if largest is not None:
             text += " " + ctx.say("verdict.most_of_it", {
-                "what": run_compare.called(largest, ctx.lang),
+                "what": run_compare.called(largest, ctx.lang, found.change.mhz),
                 "change": run_compare.signed(largest.delta_ns)})  # fmt: skip
         st.text(text)
-        for line in run_compare.reasons(found, ctx.lang, RULE.margin, RULE.alpha, 0.0):
+        for line in run_compare.reasons(found, ctx.lang, asked):
             st.text(line)
     for half in (pair.base, pair.head):
         st.text(scope(ctx, half))
-    for note in alike.notes(pair.base.side, pair.head.side):
-        st.text("◐ " + run_compare.unlike(note, ctx.lang))
-    if untold := [kind for kind in KINDS if kind not in found.change.told]:
-        kinds = ctx.say("shell.comma").join(ctx.say(f"verdict.kinds_{kind}") for kind in untold)
-        st.text("◐ " + ctx.say("verdict.untold", {"kinds": kinds}))
+    for one in run_compare.unalike(alike.notes(pair.base.side, pair.head.side), ctx.lang):
+        st.text("◐ " + one.text)
+    for one in run_compare.untold(found, ctx.lang):
+        st.text("◐ " + one.text)
 
 
 def _waterfall(ctx: Context, found: Compared) -> None:
@@ -283,10 +288,12 @@ def _waterfall(ctx: Context, found: Compared) -> None:
 def _label(ctx: Context, one: Contribution) -> str:
     """At most two lines beside a bar: its colour says what kind it is, the table below all of its name."""
     name = run_compare.what(one, ctx.lang)
+    if one.factor is not None:
+        return name
     if one.kind == "gap":
         return name.partition(": ")[2] or name
     kind = "" if one.kind == "kernel" else ctx.say(f"verdict.kind_{one.kind}") + " · "
-    mark = f" · {ctx.say(f'verdict.mark_{one.state}')}" if one.state in ("new", "gone") else ""
+    mark = f" · {ctx.say(f'compare.short_{one.state}')}" if one.state in ("new", "gone", "fused", "split") else ""
     room = _LABEL - len(kind) - len(mark)
     return kind + (name if len(name) <= room else name[: room - 1] + "…") + mark
 
@@ -296,13 +303,15 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     st.subheader(ctx.say("verdict.movers"), anchor=False, help=ctx.say("verdict.movers_help"))
     st.segmented_control(ctx.say("verdict.by"), LEVELS, default=LEVELS[0], required=True, key="compare_by_level",
                          format_func=lambda level: ctx.say(f"verdict.by_{level}"))  # fmt: skip
-    moved = [one for one in found.change.contributions if one.delta_ns]
+    moved = [row for one in found.change.contributions if one.delta_ns
+             for row in (one, *(part for part in one.parts if part.delta_ns))]
+    within = {part for one in moved for part in one.parts}
     sides = {"base": pair.base.short, "head": pair.head.short}
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     frame = pd.DataFrame([{
-        "kind": ctx.say(f"verdict.kind_{one.kind}"), "what": run_compare.what(one, ctx.lang),
+        "kind": ctx.say(f"verdict.kind_{one.kind}"), "what": _named(ctx, one, one in within),
         "own_change": one.delta_ns / 1e3, "interval": run_compare.interval(one) if one.interval_ns else None,
-        "state": ctx.say(f"verdict.mark_{one.state}", {"before": run_compare.short(wording.plain(one.before))}),
+        "state": run_compare.before(one, ctx.lang) or ctx.say(f"verdict.mark_{one.state}"),
         "own_base": one.base_ns / 1e3, "own_head": one.head_ns / 1e3, "base_count": one.base_count,
         "head_count": one.head_count, "shapes": one.shapes,
     } for one in moved], columns=[
@@ -312,11 +321,20 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
         "own_change": number(ctx.say("verdict.col_change"), format="%+,.3f"),
         "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
-        "state": text(ctx.say("verdict.col_state")), "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
+        "state": text(ctx.say("verdict.col_state"), width="medium"),
+        "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
         columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format="%,.3f")
         columns[f"{side}_count"] = number(ctx.say("verdict.col_count", {"side": name}), format="%,.4g")
     st.dataframe(cells.safe(frame), hide_index=True, key=f"compare_movers_{ctx.lang}", column_config=columns,
                  alt=ctx.say("verdict.movers_help"), placeholder=cells.ABSENT)  # fmt: skip
+    if within:
+        st.caption(ctx.say("verdict.parts_within"))
     st.caption(ctx.say("verdict.each_interval" if any(one.interval_ns for one in moved) else "verdict.no_intervals"))
+
+
+def _named(ctx: Context, one: Contribution, within: bool) -> str:
+    """A part stands below what it is part of."""
+    name = run_compare.what(one, ctx.lang)
+    return f"└ {name}" if within else name

@@ -33,10 +33,20 @@ TEXT = {
         "same job differs from capture to capture.",
         "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法区分真实变化与波动：同一任务每次采集也会不同。",
     ),
-    "method_captures_drift": (
+    "method_captures_given": (
         "Two captures, judged by their steps, in {n} blocks or more, with the drift you gave: {drift} from capture to "
         "capture.",
         "两次采集，按 step 判断（至少 {n} 块），并计入给定的漂移：每次采集之间 {drift}。",
+    ),
+    "method_captures_history": (
+        "Two captures, judged by their steps, in {n} blocks or more. The drift from capture to capture is taken from "
+        "{captures} earlier captures of {workload} in the history: {drift}. --drift 0 leaves it out.",
+        "两次采集，按 step 判断（至少 {n} 块）。采集之间的漂移取自历史中 {workload} 的 {captures} 次采集：{drift}。"
+        "用 --drift 0 可不计入。",
+    ),
+    "drift_off": (
+        "Drift from capture to capture is not counted, as asked.",
+        "按要求不计入采集之间的漂移。",
     ),
     "method_pairs": (
         "{n} pairs of captures recorded in turns: drift hits both sides alike.",
@@ -102,6 +112,7 @@ TEXT = {
     "kinds_kernel": ("Kernels", "算子"),
     "kinds_communication": ("Exposed communication", "未掩盖的通信"),
     "kinds_copy": ("Exposed copies", "未掩盖的拷贝"),
+    "kinds_unknown": ("Unknown work", "未知任务"),
     "kinds_gap": ("Gaps", "空闲"),
     "kinds_residual": ("Residual", "残差"),
     "memcpy": ("all copies", "全部拷贝"),
@@ -111,10 +122,30 @@ TEXT = {
     "h2h": ("within the host", "主机内"),
     "p2p": ("between devices", "设备之间"),
     "beyond": ("before the first step or after the last", "首个 step 之前或最后一个 step 之后"),
-    "was": ("was {before}", "原为 {before}"),
     "state_new": ("new", "新增"),
     "state_gone": ("gone", "消失"),
-    "state_renamed": ("renamed", "更名"),
+    "kernels_alike": ("all kernels alike", "所有算子同幅变化"),
+    "kernels_alike_share": ("all kernels alike: {share}", "所有算子同幅变化：{share}"),
+    "kernels_alike_by": ("all {n} kernels alike: {share} each", "全部 {n} 种算子同幅变化：各 {share}"),
+    "clock": (" · AI Core clock {base} → {head} MHz", " · AI Core 频率 {base} → {head} MHz"),
+    "clock_unknown": (
+        " · as a different clock would do; the clock was not recorded",
+        " · 表现与频率变化一致，但未采集频率",
+    ),
+    "parts_within": (
+        "Kernels below a line of all kernels are part of it and not counted again.",
+        "“全部算子”一行下方的各算子已包含在该行中，不重复计入。",
+    ),
+    "late": (
+        "The change is a wait for rank {rank}: its own work takes {own} per step, mostly in: {kind}. The other ranks "
+        "wait {wait} in exposed communication.",
+        "变化源于等待 rank {rank}：其自身每步多用 {own}，主要在：{kind}。其余 rank 未掩盖的通信因此多出 {wait}。",
+    ),
+    "late_no_longer": (
+        "The change is a wait for rank {rank} that is over: its own work takes {own} per step, mostly in: {kind}. The "
+        "other ranks wait {wait} in exposed communication.",
+        "变化源于不再等待 rank {rank}：其自身每步用时变化 {own}，主要在：{kind}。其余 rank 未掩盖的通信变化 {wait}。",
+    ),
     "state_count": ("{base} → {head} times", "{base} → {head} 次"),
     "others": ("{n} others together", "其余 {n} 项合计"),
     "others.one": ("1 other", "其余 1 项"),
@@ -190,5 +221,8 @@ TEXT = {
     "mark_new": ("new", "新增"),
     "mark_gone": ("gone", "消失"),
     "mark_renamed": ("renamed, was {before}", "更名，原为 {before}"),
+    "mark_fused": ("fused from {before}", "由 {before} 融合而成"),
+    "mark_split": ("split, was {before}", "由 {before} 拆分而成"),
+    "mark_alike": ("all alike", "同幅变化"),
     "mark_same": ("nothing", "无"),
 }

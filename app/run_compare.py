@@ -13,9 +13,9 @@ import click
 from npulens.analysis import views
 from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.look import alike, compare
+from npulens.analysis.regression.capture_drift import UNKNOWN, Drift, drift_of
 from npulens.analysis.regression.change import Contribution
 from npulens.analysis.regression.compared import Compared, warm_up
-from npulens.analysis.regression.capture_drift import UNKNOWN, Drift, drift_of
 from npulens.analysis.regression.late import Late
 from npulens.analysis.regression.pieces import KINDS, Measured, NotExact, measure
 from npulens.analysis.regression.verdict import MOST_PAIRS, Verdict

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from npulens import ingest
-from npulens.analysis.regression.common_factor import Moved, common_factor
 from npulens.analysis.regression.capture_drift import drift_of
+from npulens.analysis.regression.common_factor import Moved, common_factor
 from npulens.analysis.regression.late import Late, late
 from npulens.analysis.regression.pieces import Measured, OfRank, measure
 from npulens.app.cli import main

@@ -11,8 +11,9 @@ raise at most 1 % of false alarms a task and night, whichever way and however ma
   `app/nightly/steps.py`). Seasons, drifts and neighbours that resemble each other then raise no more alarms.
 * The interval holds every shift that the same test at 99 % does not reject, and its middle is the ratio. It is never
   narrower than what rounding to the unit of the values would leave.
-* The step has its own budget. The parts share a small one by Holm's rule (1979), and the step's once the step moved:
-  what the step found to be wrong can be no false alarm of the task any more.
+* The step has its own budget. The parts share a small one, and the step's once the step moved: what the step found to
+  be wrong can be no false alarm of the task any more. They share by Holm's rule (1979); at the first look, whose pairs
+  are too few for that, all metrics are exchanged together (analysis/regression/jointly.py).
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from npulens.analysis.regression.jointly import together
 from npulens.analysis.regression.verdict import PAIRS, Floats, Rule, Settles, Verdict, least_of_pairs, needed
 
 #: Pairs at each look, as multiples of the rounds of the task.
 LOOKS = (1, 2, 4)
-#: What p may be at each look for the step, or for everything in a task without one.
+#: What p may be at each look for a metric alone, or for everything in a task without a step.
 ALPHA = (0.002, 0.0072, 0.0003)
-#: The same for the parts of a step that did not move, all together. Both lines add up to 1 %, whatever the noise is.
-PARTS = (0.0, 0.0004, 0.0001)
+#: What it may be for a step that has parts, and for the parts of a step that did not move, all together. Both lines add
+#: up to 1 %, whatever the noise is. Ten pairs cannot say less than 0.002, so that is what the parts get at once.
+STEP = (0.002, 0.0052, 0.0003)
+PARTS = (0.002, 0.0004, 0.0001)
 #: From which p on more pairs are not worth their time. With nothing changed, 70 nights of a hundred have a p above 0.3
 #: after ten pairs; a bound of 0.25 costs 0.4 % of the changes of 3 % that twenty pairs see (40,000 nights).
 DOUBT = (0.3, 0.05)
@@ -73,12 +77,20 @@ def decide(metrics: Sequence[Pairs], rounds: int) -> Decision:
     look = look_of(max((len(row) for row in rows), default=0), rounds)
     step = np.array([each.step for each in metrics], np.bool_)
     p = np.array([p_values(row[None])[0] for row in rows])[:, None]
-    found = moved(p, step, look)
+    found = moved(p, step, look, jointly_at_first(rows, step, look))
     verdicts = tuple(
         _verdict(row, each.tick, float(p[place, 0]), bool(found[place, 0]))
         for place, (row, each) in enumerate(zip(rows, metrics, strict=True))
     )
-    return Decision(verdicts, bool(metrics) and bool(goes_on(p, step, look)[0]))
+    return Decision(verdicts, bool(metrics) and bool(goes_on(p, step, look, found)[0]))
+
+
+def jointly_at_first(rows: Sequence[Floats], step: Bools, look: int) -> Floats | None:
+    """At the first look the p-values of all metrics together, a column; None later, or where there is no step."""
+    alike = len({len(row) for row in rows}) == 1
+    if look or not alike or not step.any() or step.all():
+        return None
+    return np.array(together(rows))[:, None]
 
 
 def look_of(pairs: int, rounds: int) -> int:
@@ -86,22 +98,25 @@ def look_of(pairs: int, rounds: int) -> int:
     return next((look for look, times in enumerate(LOOKS) if pairs <= times * rounds), len(LOOKS) - 1)
 
 
-def moved(p: Floats, step: Bools, look: int) -> Bools:
-    """Of each metric (row) in each of many nights (column) whether it moved."""
+def moved(p: Floats, step: Bools, look: int, jointly: Floats | None = None) -> Bools:
+    """Of each metric (row) in each of many nights (column) whether it moved.
+
+    ``jointly``: the p-values of all metrics together, which the parts go by where they are given.
+    """
     found = np.zeros(p.shape, np.bool_)
-    if not step.any():
+    if not step.any() or step.all():
         return _holm(p, np.full(p.shape[1], ALPHA[look]))
-    found[step] = _holm(p[step], np.full(p.shape[1], ALPHA[look]))
-    found[~step] = _holm(p[~step], np.where(found[step].any(0), ALPHA[look], PARTS[look]))
+    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look]))
+    budget = np.where(found[step].any(0), STEP[look], PARTS[look])
+    found[~step] = jointly[~step] <= budget if jointly is not None else _holm(p[~step], budget)
     return found
 
 
-def goes_on(p: Floats, step: Bools, look: int) -> Bools:
-    """Of each night (column) whether there is a doubt left that more pairs may settle."""
+def goes_on(p: Floats, step: Bools, look: int, found: Bools) -> Bools:
+    """Of each night (column) whether there is a doubt left that more pairs may settle; ``found``: what moved."""
     if look >= len(DOUBT):
         return np.zeros(p.shape[1], np.bool_)
-    found = moved(p, step, look)
-    if not step.any():
+    if not step.any() or step.all():
         return np.asarray(~found.any(0) & (_together(p) <= DOUBT[look]))
     of_parts = ~found[~step].any(0) & (_together(p[~step]) <= PARTS_DOUBT)
     return np.asarray(~found[step].any(0) & ((_together(p[step]) <= DOUBT[look]) | of_parts))

@@ -6,7 +6,7 @@ session to session and 2 % more from step to step. All kernels of a session also
 heat. One capture cannot show that drift, so two are assumed: none, and 0.2 %.
 
 Base and head are measured in ten pairs. Head has one kernel that costs 1 % of the step more, or nothing. Judged are all
-metrics of the task together (analysis/regression/jointly.py), and the step alone (analysis/regression/verdict.py). The
+metrics of the task together (analysis/regression/looks.py), and the step alone (analysis/regression/verdict.py). The
 numbers of a session are those of analysis/regression/parts.py; a share of the sessions goes through it itself.
 
 The last part is end to end: a real capture is warped in time, loaded and measured as a night does.
@@ -33,7 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: E402 -- before numpy
 import numpy as np  # noqa: E402
 
 from npulens import ingest  # noqa: E402
-from npulens.analysis.regression import jointly, parts, verdict  # noqa: E402
+from npulens.analysis.regression import jointly, looks, parts, verdict  # noqa: E402
 from npulens.analysis.regression.families import OTHERS  # noqa: E402
 from npulens.app.nightly import parts as nightly  # noqa: E402
 from npulens.app.nightly.gathering.results import Result, Value  # noqa: E402
@@ -171,12 +171,13 @@ def told(source: Recorded, rows: int, drift: float, seed: int) -> tuple[Told, To
 
 
 def _judged(found: Floats, family: int) -> tuple[bool, bool, bool]:
-    """Whether a night tells that kernel, any metric at all, and the step by itself."""
+    """Whether a night tells that kernel at its first look, any metric at all, and the step by itself."""
     logs = np.log(found[PAIRS:] / found[:PAIRS])
-    p = np.array(jointly.together(logs.T.tolist()))
-    kernel = bool(p[family] <= verdict.RULE.alpha and logs[:, family].mean() > 0)
-    step = verdict.judge(logs[:, -1].tolist()).said in ("regressed", "improved")
-    return kernel, bool((p <= verdict.RULE.alpha).any()), step
+    step = np.arange(logs.shape[1]) == logs.shape[1] - 1
+    p = looks.p_values(logs.T)[:, None]
+    moved = looks.moved(p, step, 0, looks.jointly_at_first(list(logs.T), step, 0))[:, 0]
+    alone = verdict.judge(logs[:, -1].tolist()).said in ("regressed", "improved")
+    return bool(moved[family] and np.median(logs[:, family]) > 0), bool(moved.any()), alone
 
 
 # A real capture warped in time: everything later moves, and nothing else changes.

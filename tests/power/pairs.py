@@ -69,11 +69,18 @@ def told(logs: Floats, step: Sequence[bool]) -> Told:
     for look, times in enumerate(looks.LOOKS):
         seen = logs[:, open_, : times * PAIRS]
         p = looks.p_values(seen.reshape(-1, seen.shape[2])).reshape(metrics, -1)
-        moved, worse = looks.moved(p, is_step, look), np.median(seen, axis=2) > 0
+        moved, worse = looks.moved(p, is_step, look, _jointly(seen, is_step, look)), np.median(seen, axis=2) > 0
         found.look[open_], found.worse[:, open_], found.better[:, open_] = look, moved & worse, moved & ~worse
-        open_ = open_[looks.goes_on(p, is_step, look)]
+        open_ = open_[looks.goes_on(p, is_step, look, moved)]
     _check(logs, step, found)
     return found
+
+
+def _jointly(seen: Floats, step: Bools, look: int) -> Floats | None:
+    """What the first look makes of all metrics of each night together."""
+    found = [looks.jointly_at_first(list(seen[:, night]), step, look) for night in range(seen.shape[1])]
+    columns = [column for column in found if column is not None]
+    return np.concatenate(columns, axis=1) if columns else None
 
 
 def _check(logs: Floats, step: Sequence[bool], found: Told) -> None:

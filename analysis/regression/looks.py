@@ -71,15 +71,15 @@ class Decision:
     goes_on: bool
 
 
-def decide(metrics: Sequence[Pairs], rounds: int) -> Decision:
-    """The decision on a task after all of its pairs so far."""
+def decide(metrics: Sequence[Pairs], rounds: int, among: int = 1) -> Decision:
+    """The decision on a task after all of its pairs so far; ``among`` so many tasks that share one budget of alarms."""
     rows = [np.asarray(each.logs, np.float64) for each in metrics]
     look = look_of(max((len(row) for row in rows), default=0), rounds)
     step = np.array([each.step for each in metrics], np.bool_)
     p = np.array([p_values(row[None])[0] for row in rows])[:, None]
-    found = moved(p, step, look, jointly_at_first(rows, step, look))
+    found = moved(p, step, look, jointly_at_first(rows, step, look), among)
     verdicts = tuple(
-        _verdict(row, each.tick, float(p[place, 0]), bool(found[place, 0]))
+        _verdict(row, each.tick, float(p[place, 0]), bool(found[place, 0]), ALPHA[1] / among)
         for place, (row, each) in enumerate(zip(rows, metrics, strict=True))
     )
     return Decision(verdicts, bool(metrics) and bool(goes_on(p, step, look, found)[0]))
@@ -98,16 +98,17 @@ def look_of(pairs: int, rounds: int) -> int:
     return next((look for look, times in enumerate(LOOKS) if pairs <= times * rounds), len(LOOKS) - 1)
 
 
-def moved(p: Floats, step: Bools, look: int, jointly: Floats | None = None) -> Bools:
+def moved(p: Floats, step: Bools, look: int, jointly: Floats | None = None, among: int = 1) -> Bools:
     """Of each metric (row) in each of many nights (column) whether it moved.
 
     ``jointly``: the p-values of all metrics together, which the parts go by where they are given.
+    ``among``: the tasks that share the budget in equal parts (Bonferroni).
     """
     found = np.zeros(p.shape, np.bool_)
     if not step.any() or step.all():
-        return _holm(p, np.full(p.shape[1], ALPHA[look]))
-    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look]))
-    budget = np.where(found[step].any(0), STEP[look], PARTS[look])
+        return _holm(p, np.full(p.shape[1], ALPHA[look] / among))
+    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
+    budget = np.where(found[step].any(0), STEP[look], PARTS[look]) / among
     found[~step] = jointly[~step] <= budget if jointly is not None else _holm(p[~step], budget)
     return found
 
@@ -163,7 +164,7 @@ def _p_tied(logs: Floats, sizes: Floats) -> float:
     return min(1.0, 2 * float(_beyond(tuple(sorted(scores[scores > 0].tolist())), np.array([total]))[0]))
 
 
-def _verdict(logs: Floats, tick: float, p: float, found: bool) -> Verdict:
+def _verdict(logs: Floats, tick: float, p: float, found: bool, alpha: float) -> Verdict:
     n = len(logs)
     if n < 2:
         return Verdict("ambiguous", math.exp(logs[0]) if n else None, None, None, None, n, "pairs",
@@ -182,7 +183,7 @@ def _verdict(logs: Floats, tick: float, p: float, found: bool) -> Verdict:
             said = "ambiguous"
     settles = None
     if said == "ambiguous":
-        settles = Settles("pairs", needed(mean, spread, least_of_pairs(ALPHA[1]), n, Rule(ALPHA[1], TOLD.margin)))
+        settles = Settles("pairs", needed(mean, spread, least_of_pairs(alpha), n, Rule(alpha, TOLD.margin)))
     ends = [None if math.isinf(low) else math.exp(end) for end in (low, high)]
     return Verdict(said, math.exp(mean), ends[0], ends[1], p, n, "pairs", settles)
 

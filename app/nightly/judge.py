@@ -53,6 +53,7 @@ class Court:
     history: bool  # whether tonight is in the history
     sided: frozenset[str] = frozenset()  # the tasks that can be given a base and a head
     accepted: Mapping[tuple[str, str], float] = field(default_factory=dict)  # of an identity and a metric: head / base
+    among: int = 1  # tasks that share one budget of false alarms; in a night each has its own
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,14 @@ def rows(court: Court, numbers: Sequence[Measured]) -> tuple[Row, ...]:
 def suspects(court: Court, numbers: Sequence[Measured], look: int) -> set[str]:
     """The tasks whose pairs leave a doubt at a look that more pairs may settle."""
     of = _by_task(numbers)
-    return {task for task, mine in of.items() if decide(_pairs(court, mine, look), court.rounds[task]).goes_on}
+    return {task for task, mine in of.items() if decide(_pairs(court, mine, look), court.rounds[task], court.among).goes_on}
 
 
 def _paired(court: Court, numbers: Sequence[Measured]) -> dict[tuple[str, str], OfPairs]:
     """What all pairs of each metric say, its task being judged as a whole."""
     found: dict[tuple[str, str], OfPairs] = {}
     for task, mine in _by_task(numbers).items():
-        said = decide(_pairs(court, mine, len(LOOKS) - 1), court.rounds[task]).verdicts
+        said = decide(_pairs(court, mine, len(LOOKS) - 1), court.rounds[task], court.among).verdicts
         found |= {_name(each): verdict for each, verdict in zip(mine, said, strict=True)}
     return found
 

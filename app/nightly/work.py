@@ -43,6 +43,7 @@ class Work:
     facts: Journal
     tell: gather.Tell
     history: bool = True  # whether the night enters the history, and is judged against it
+    among: int = 1  # tasks that share one budget of false alarms
     notices: list[Said] = field(default_factory=list)
     full: bool = False
     regressions: tuple[Regression, ...] = ()
@@ -113,7 +114,8 @@ def _court(work: Work) -> Court:
         (each.identity, each.metric): each.ratio
         for each in work.regressions if each.state == "accepted" and each.by == "pairs"
     }  # fmt: skip
-    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided, accepted)
+    return Court(work.store, work.which.at_ns, turns, known, str(work.path), work.history, sided, accepted,
+                 work.among)  # fmt: skip
 
 
 def _with_regressions(work: Work, rows: tuple[Row, ...]) -> tuple[Row, ...]:

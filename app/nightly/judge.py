@@ -85,8 +85,10 @@ def rows(court: Court, numbers: Sequence[Measured]) -> tuple[Row, ...]:
 
 def suspects(court: Court, numbers: Sequence[Measured], look: int) -> set[str]:
     """The tasks whose pairs leave a doubt at a look that more pairs may settle."""
-    of = _by_task(numbers)
-    return {task for task, mine in of.items() if decide(_pairs(court, mine, look), court.rounds[task], court.among).goes_on}
+    return {
+        task for task, mine in _by_task(numbers).items()
+        if decide(_pairs(court, mine, look), court.rounds[task], court.among).goes_on
+    }  # fmt: skip
 
 
 def _paired(court: Court, numbers: Sequence[Measured]) -> dict[tuple[str, str], OfPairs]:

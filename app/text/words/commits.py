@@ -35,6 +35,7 @@ TEXT = {
     "said_skipped": ("skipped", "跳过"),
     "said_unclear": ("cannot tell", "无法判定"),
     "bisect_found": ("{commit} is the first bad commit: {subject}", "首个异常提交是 {commit}：{subject}"),
+    "bisect_one": ("{commit}: {subject}", "{commit}：{subject}"),
     "bisect_by": ("by {author} on {date}", "作者 {author}，日期 {date}"),
     "bisect_nothing": ("Nothing between differs: {bad} is not shown to be worse than {good}.",
                        "两者之间没有差异：没有证据表明 {bad} 比 {good} 差。"),

@@ -1,7 +1,7 @@
 """``python -m tests.nights.gate``: thirty commits, one of them 5 % slower. Is the gate red there, and nowhere else?
 
-Every commit goes through ``npulens gate`` against the one before it. Then
-``npulens bisect`` looks for the planted one between the first and the last.
+Each of the thirty goes through ``npulens gate`` against the one before it. Then ``npulens bisect`` looks for the planted
+one between the first and the last.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _one(out: Path, seed: int, noise: float) -> int:
     status, found = bisected(repository, store)
     named = [repository.commits.index(each["sha"]) for each in found["first_bad"]]
     sessions = 2 * sum(each["change"]["pairs"] for each in found["tried"])
-    print(f"bisect: exit {status}, {found['outcome']}, commit {named} of {COMMITS}, {len(found['tried'])} tried, "
+    print(f"bisect: exit {status}, {found['outcome']}, commit {named} of {COMMITS - 1}, {len(found['tried'])} tried, "
           f"{sessions} sessions; {time.monotonic() - began:.0f} s")  # fmt: skip
     return (PLANTED not in red) + len(false) + len(failed) + (named != [PLANTED])
 

@@ -1,4 +1,4 @@
-"""The gate for changes that are not merged yet: what it says of two commits, and that the workflows run as they stand."""
+"""The gate for changes that are not merged yet: what it says of two commits, and that the workflows run."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from npulens.analysis.regression.verdict import PAIRS
 from npulens.app.nightly.config import Job, Side, Workload
 from npulens.app.nightly.gathering.measure import sha
 from npulens.ingest.errors import IngestError
@@ -80,6 +79,8 @@ def sided(task: Job | Workload, base: str, head: str, rounds: int) -> Job | Work
 
     Fewer than ten pairs can never say anything, whatever the configuration asks for in its nights.
     """
+    from npulens.analysis.regression.verdict import PAIRS  # with scipy: half a second that only measuring has to spend
+
     of = task.head
     sides = [Side(of.python, commit, of.env) for commit in (base, head)]
     return replace(task, base=sides[0], head=sides[1], rounds=max(PAIRS, task.rounds or rounds))

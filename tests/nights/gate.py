@@ -1,7 +1,7 @@
 """``python -m tests.nights.gate``: thirty commits, one of them 5 % slower. Is the gate red there, and nowhere else?
 
-Each of the thirty goes through ``npulens gate`` against the one before it. Then ``npulens bisect`` looks for the planted
-one between the first and the last.
+Each of the thirty goes through ``npulens gate`` against the one before it. Then ``npulens bisect`` looks for the
+planted one between the first and the last.
 """
 
 from __future__ import annotations

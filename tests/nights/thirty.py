@@ -1,4 +1,4 @@
-"""A small program and thirty commits after it, one of which makes it 5 % slower, and noise of 1 to 2 % in every session.
+"""A small program and thirty commits after it, one of which makes it 5 % slower, and noise in every session.
 
 The cost of a commit is a file of it. A session reads it and writes what a measurement would have said: the cost times
 noise. What varies between sessions is drawn from the seed, the commit and a count of the sessions, so that a run of
@@ -17,7 +17,7 @@ COMMITS = 31
 #: Which of the thirty is slower.
 PLANTED = 17
 BEFORE, AFTER = 1000, 1050
-#: Standard deviation of a session, as a share: 1 to 2 %, another in each repository by its seed.
+#: Standard deviation of a session, as a share.
 NOISE = 0.015
 
 JOB = '''import json, os, random

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from npulens.analysis.regression.baseline import baseline
-from npulens.analysis.regression.series import Limits, judge_all, judge_series
+from npulens.analysis.regression.series import (  # fmt: skip
+    Limits,
+    Seen,
+    _held,
+    _history,
+    _look,
+    judge_all,
+    judge_series,
+)
 from tests.power.cells import history
 from tests.power.measured import generator
 
@@ -106,5 +114,9 @@ def test_a_baseline_is_a_median_and_does_not_move_with_one_wild_night() -> None:
 def test_two_dates_that_lead_to_each_other_come_to_an_end() -> None:
     """Of 4,000 simulated histories this one is dated to night 41 from 40, and to night 40 from 41."""
     samples = history("Gaussian", 60, 0.05, 4_000, generator(20_270_101, "Gaussian", 60, 0.05))[3_431]
-    (change,) = judge_series(list(np.exp(np.median(samples, axis=1)))).changes
-    assert change.index in (40, 41) and change.first <= 41 <= change.last + 1
+    judged, limits = _history(list(np.exp(np.median(samples, axis=1)))), Limits(alpha=1.0)
+    for first in (40, 41):
+        (change,) = _held(judged, [Seen(first, 59, True, False)], limits)
+        assert change.index in (40, 41) and change.first <= 41 <= change.last + 1
+    looked = [_look(judged, limits, 0, Seen(at, 59, True, False), 60) for at in (40, 41)]
+    assert [change.index for change in looked] == [41, 40], "each leads to the other"

@@ -53,9 +53,9 @@ _SAME = 1e-12
 #: So many last nights alone are a step only beyond so many deviations of the nights before: two or three bad nights in
 #: a row are none, and the next night tells. Measured over the noises of docs/power.md.
 _FAR = {2: 8.0, 3: 5.0}
-#: A step of fewer deviations than this has to be so many times less likely to be noise: levels that come and go for a
-#: fortnight each, as two modes do, lie that near.
-_NEAR, _DOUBT = 7.0, 6.0
+#: In its first nights a step of fewer deviations has to be so many times less likely to be noise: levels that come and
+#: go, as two modes do, lie that near.
+_NEAR, _DOUBT, _YOUNG = 7.0, 15.0, 20
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ class Scan:
     @property
     def p(self) -> Floats:
         """How often noise alone brings so much evidence, at most."""
-        far = np.select([self.nights - self.split == lately for lately in _FAR], list(_FAR.values()), 0.0)
+        since = self.nights - self.split
+        far = np.select([since == lately for lately in _FAR], list(_FAR.values()), 0.0)
         away, p = np.abs(self.shift), p_value(self.evidence, self.nights)
-        p = np.where(away < _NEAR * self.spread, np.minimum(1.0, _DOUBT * p), p)
+        p = np.where((since < _YOUNG) & (away < _NEAR * self.spread), np.minimum(1.0, _DOUBT * p), p)
         return np.where(away < far * self.spread, 1.0, p)
 
     def between(self, row: int) -> tuple[int, int]:

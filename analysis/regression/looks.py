@@ -36,7 +36,7 @@ LOOKS = (1, 2, 4)
 #: What p may be at each look for a metric alone, or for everything in a task without a step.
 ALPHA = (0.002, 0.0072, 0.0003)
 #: What it may be for a step that has parts, and for the parts of a step that did not move, all together. Both lines add
-#: up to 1 %, whatever the noise is. Ten pairs cannot say less than 0.002, so that is what the parts get at once.
+#: up to 1 %, whatever the noise is. What both have at the first look goes to all metrics exchanged together.
 STEP = (0.002, 0.0052, 0.0003)
 PARTS = (0.002, 0.0004, 0.0001)
 #: From which p on more pairs are not worth their time. With nothing changed, 70 nights of a hundred have a p above 0.3
@@ -90,7 +90,7 @@ def jointly_at_first(rows: Sequence[Floats], step: Bools, look: int) -> Floats |
     alike = len({len(row) for row in rows}) == 1
     if look or not alike or not step.any() or step.all():
         return None
-    return np.array(together(rows))[:, None]
+    return np.array(together([row.tolist() for row in rows]))[:, None]
 
 
 def look_of(pairs: int, rounds: int) -> int:
@@ -101,15 +101,25 @@ def look_of(pairs: int, rounds: int) -> int:
 def moved(p: Floats, step: Bools, look: int, jointly: Floats | None = None, among: int = 1) -> Bools:
     """Of each metric (row) in each of many nights (column) whether it moved.
 
-    ``jointly``: the p-values of all metrics together, which the parts go by where they are given.
-    ``among``: the tasks that share the budget in equal parts (Bonferroni).
-    """
+        return _holm(p, np.full(p.shape[1], ALPHA[look] / among))
     found = np.zeros(p.shape, np.bool_)
+    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
+    found[~step] = _holm(p[~step], np.where(found[step].any(0), STEP[look], PARTS[look]) / among)
+    """
+    if jointly is not None:
+        return np.asarray(jointly <= (STEP[look] + PARTS[look]) / among)
     if not step.any() or step.all():
+<<<<<<< HEAD
         return _holm(p, np.full(p.shape[1], ALPHA[look] / among))
     found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
     budget = np.where(found[step].any(0), STEP[look], PARTS[look]) / among
     found[~step] = jointly[~step] <= budget if jointly is not None else _holm(p[~step], budget)
+=======
+        return _holm(p, np.full(p.shape[1], ALPHA[look]))
+    found = np.zeros(p.shape, np.bool_)
+    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look]))
+    found[~step] = _holm(p[~step], np.where(found[step].any(0), STEP[look], PARTS[look]))
+>>>>>>> main
     return found
 
 

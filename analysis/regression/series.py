@@ -65,7 +65,12 @@ class Change:
     high: float
     p: float
     seen: int  # the night that saw it first
-    drift: bool = False  # no step: the level moves night by night from `index` on
+    slope: float | None = None  # of a drift, a share of the level a night: it moves night by night from `index` on
+
+    @property
+    def drift(self) -> bool:
+        """Whether it is a drift and no step."""
+        return self.slope is not None
 
     @property
     def since(self) -> int:
@@ -74,7 +79,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """A change as the night saw it that saw it first."""
 
     index: int
@@ -119,7 +124,7 @@ def judge_all(
 def changes(several: Sequence[Sequence[float]], limits: Limits = LIMITS) -> list[list[Change]]:
     """Only the changes of many series."""
     histories = [_history(values) for values in several]
-    found = _as_they_came([each.scaled for each in histories], limits)
+    found = as_they_came([each.scaled for each in histories], limits)
     return [_held(each, splits, limits) for each, splits in zip(histories, found, strict=True)]
 
 
@@ -148,9 +153,9 @@ def _history(values: Sequence[float]) -> _History:
     return _History(given, given / usual, False)
 
 
-def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[_Seen]]:
+def as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[Seen]]:
     """Night after night, the changes that were seen first; windows of one length are scanned together."""
-    starts, found = [0] * len(several), [list[_Seen]() for _ in several]
+    starts, found = [0] * len(several), [list[Seen]() for _ in several]
     for night in range(LEAST, max(map(len, several), default=0) + 1):
         groups: dict[int, list[int]] = {}
         for which, logs in enumerate(several):
@@ -166,7 +171,7 @@ def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[_Seen]
     return found
 
 
-def _of_a_night(windows: Floats, night: int, limits: Limits) -> Iterator[tuple[int, _Seen]]:
+def _of_a_night(windows: Floats, night: int, limits: Limits) -> Iterator[tuple[int, Seen]]:
     """The rows whose level has moved by a night, as a step or night by night, whichever explains more."""
     begin, least = night - windows.shape[1], math.log1p(limits.least)
     steps = change_point.scan(windows)
@@ -175,15 +180,15 @@ def _of_a_night(windows: Floats, night: int, limits: Limits) -> Iterator[tuple[i
     if windows.shape[1] >= drift.LEAST:
         drifts = drift.climbs(windows)
         climbed = (drifts.p <= limits.alpha) & (np.abs(drifts.total) >= least)
-        climbed &= ~stepped | (drifts.evidence > steps.evidence)
+        climbed &= drifts.evidence > steps.evidence
     for row in np.flatnonzero(stepped | climbed).tolist():
         if drifts is not None and climbed[row]:
-            yield row, _Seen(begin + int(drifts.start[row]), night - 1, bool(drifts.slope[row] > 0), True)
+            yield row, Seen(begin + int(drifts.start[row]), night - 1, bool(drifts.slope[row] > 0), True)
         else:
-            yield row, _Seen(begin + int(steps.split[row]), night - 1, bool(steps.shift[row] > 0), False)
+            yield row, Seen(begin + int(steps.split[row]), night - 1, bool(steps.shift[row] > 0), False)
 
 
-def _held(history: _History, seen: list[_Seen], limits: Limits) -> list[Change]:
+def _held(history: _History, seen: list[Seen], limits: Limits) -> list[Change]:
     """The changes that hold with all nights on either side, dated by them; the weakest goes first."""
     tried: list[list[int]] = []  # two datings may each lead to the other
     while True:
@@ -191,7 +196,7 @@ def _held(history: _History, seen: list[_Seen], limits: Limits) -> list[Change]:
         edges = [0, *(each.onward for each in seen)]
         ends = [*(each.index for each in seen[1:]), len(history.scaled)]
         looked = [
-            (_look_at_drift if each.drift else _look)(history, limits, edges[place], each, ends[place])
+            _look_again(history, limits, edges[place], each, ends[place])
             for place, each in enumerate(seen)
         ]
         weakest = max((change.p for change in looked), default=0.0)
@@ -204,7 +209,15 @@ def _held(history: _History, seen: list[_Seen], limits: Limits) -> list[Change]:
         seen = [replace(each, index=index) for each, index in zip(seen, dated, strict=True)]
 
 
-def _look(history: _History, limits: Limits, before: int, seen: _Seen, after: int) -> Change:
+def _look_again(history: _History, limits: Limits, before: int, seen: Seen, after: int) -> Change:
+    """One change between its neighbours; what began like a drift and went no further is a step."""
+    if not seen.drift:
+        return _look(history, limits, before, seen, after)
+    found = _look_at_drift(history, limits, before, seen, after)
+    return found if found.p <= limits.alpha else _look(history, limits, before, seen, after)
+
+
+def _look(history: _History, limits: Limits, before: int, seen: Seen, after: int) -> Change:
     """One step between its neighbours; of a size that is not spoken of, p is 1."""
     split = seen.index
     begin, end = max(before, split - _SIDE), min(after, split + _SIDE)
@@ -220,15 +233,13 @@ def _look(history: _History, limits: Limits, before: int, seen: _Seen, after: in
     return Change(begin + index, begin + first, begin + last, ratio, low, high, p, seen.night)
 
 
-def _look_at_drift(history: _History, limits: Limits, before: int, seen: _Seen, after: int) -> Change:
+def _look_at_drift(history: _History, limits: Limits, before: int, seen: Seen, after: int) -> Change:
     """One drift, with the nights soon after it was seen; how far it has gone by the last of them."""
-    end = min(after, seen.night + _FOLLOWED)
+    end = max(min(after, seen.night + _FOLLOWED), seen.night + 1)
     begin = max(before, end - WINDOW)
-    if end - begin < drift.LEAST or end <= seen.night:
-        end = max(end, seen.night + 1)
     window = history.scaled[begin:end]
     if len(window) < drift.LEAST:
-        return Change(seen.index, seen.index, seen.night, 1.0, 1.0, 1.0, 1.0, seen.night, True)
+        return Change(seen.index, seen.index, seen.night, 1.0, 1.0, 1.0, 1.0, seen.night, 0.0)
     found = drift.climbs(window[None])
     index, total = int(found.start[0]), float(found.total[0])
     freedom = max(len(window) - 3, 1)
@@ -236,7 +247,8 @@ def _look_at_drift(history: _History, limits: Limits, before: int, seen: _Seen, 
     old = float(np.median(window[:index]))
     low, ratio, high = (history.ratio(each, old) for each in (total - reach, total, total + reach))
     p = float(found.p[0]) if abs(total) >= math.log1p(limits.least) else 1.0
-    return Change(begin + index, begin + index, seen.night, ratio, low, high, p, seen.night, True)
+    slope = history.ratio(float(found.slope[0]), old) - 1
+    return Change(begin + index, begin + index, seen.night, ratio, low, high, p, seen.night, slope)
 
 
 def _verdict(history: _History, found: list[Change], limits: Limits, better: str) -> SeriesVerdict:
@@ -271,8 +283,9 @@ def _settles(logs: Floats, limits: Limits) -> int | None:
 
 
 def _since_long(logs: Floats) -> Iterator[float]:
-    """How far the level of the last nights lies from that of 30 and of 90 nights ago."""
+    """How far the level of the last nights lies from the first of this level, and from that of 30 and 90 nights ago."""
     now = float(np.median(logs[-_LATELY:]))
+    yield now - float(np.median(logs[:_FEW]))
     for ago in _AGO:
         if len(logs) > ago + _AROUND:
             place = len(logs) - 1 - ago

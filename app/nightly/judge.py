@@ -23,7 +23,7 @@ from npulens.analysis.regression.verdict import Verdict as OfPairs
 from npulens.analysis.say import share
 from npulens.app.nightly.confirm import confirm
 from npulens.app.nightly.knowledge import Known
-from npulens.app.nightly.night import OUTSIDE, Hint, Row, Said, Spot, Verdict
+from npulens.app.nightly.night import MAYBE_CHANCE, OUTSIDE, Hint, Row, Said, Spot, Verdict
 from npulens.app.nightly.tonight import Measured
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Identity, Point
@@ -169,7 +169,7 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
         confirm=confirm(beside, each.task, court.config) if each.task in court.sided else "",
         base_run=usable[change.index - 1].run_id,
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
-        settles=Said("settles_apart", {}) if verdict == "likely" else None,
+        settles=Said("settles_apart", {}) if verdict == "likely" else None, slope=change.slope,
     )  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
         near = [point.at_ns for point in usable[max(0, min(change.first, change.index - 2)) :
                                                 max(change.last, change.index + 2) + 1]]  # fmt: skip
         told = court.known.told(case.tonight.identity.key, case.tonight.metric, near, change.ratio > 1)
-        if not told and len(usable) - change.index <= _NEWS:
+        if not told and len(usable) - (change.seen if change.drift else change.index) <= _NEWS:
             return change
     return None
 
@@ -271,7 +271,7 @@ def _standing(found: list[Row]) -> list[Row]:
     ])  # fmt: skip
     many = {"n": len({row.task for row in found})}
     return [
-        replace(row, verdict="likely", settles=Said("settles_many", many)) if alarm and not stands else row
+        replace(row, verdict="likely", settles=Said(MAYBE_CHANCE, many)) if alarm and not stands else row
         for row, alarm, stands in zip(found, moved, stand, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from npulens.app.nightly import place
-from npulens.app.nightly.night import Night
+from npulens.app.nightly.night import MAYBE_CHANCE, Night
 
 NAME = "known.json"
 
@@ -61,10 +61,15 @@ def known(home: Path, tonight: str) -> Known:
 
 
 def tell(home: Path, before: Known, night: Night) -> None:
-    """Keeps what tonight tells: a change that pairs show is no news when the history shows it too."""
+    """Keeps what tonight tells: a change that pairs show is no news when the history shows it too.
+
+    What may be chance is not told yet: it stays news until it is sure.
+    """
     told = []
     for row in night.rows:
         at_ns = night.at_ns if row.by == "pairs" else row.since_ns
+        if row.settles is not None and row.settles.key == MAYBE_CHANCE:
+            continue
         if at_ns is not None and (row.fresh or (row.by == "pairs" and row.verdict in ("regressed", "improved"))):
             told.append(Told(row.identity, row.metric, at_ns, (row.ratio or 1.0) > 1, night.label, row.by))
     place.write(home / NAME, json.dumps([msgspec.to_builtins(each) for each in (*before.changes, *told)], indent=1))

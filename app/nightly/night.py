@@ -23,6 +23,8 @@ Outcome = Literal["regressed", "open", "broken", "likely", "machine", "improved"
 _NO_ALARM: tuple[Literal["likely", "machine", "improved", "fixed"], ...] = ("likely", "machine", "improved", "fixed")
 #: Of a night that lies outside the band of those before it, and may be the first of a new level.
 OUTSIDE = "settles_band"
+#: Of a dated change that chance may have brought: it stays news until it is sure.
+MAYBE_CHANCE = "settles_many"
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -90,6 +92,7 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
     parts_ns: int | None = None
     rest_ns: int = 0
     residual_ns: int | None = None
+    slope: float | None = None  # of one that goes on night by night: a share of the level a night
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +134,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     muted: bool = False
     share: float | None = None  # of the step, where it is a part of one
     step: Verdict | None = None  # and what is said of that step
+    slope: float | None = None  # of a change that goes on night by night: a share of the level a night
     standing: Verdict | None = None  # what tonight alone says, where an open regression says more
 
 

@@ -28,8 +28,8 @@ NAME = "regressions.json"
 _LEFT = 0.5
 #: Nights in a row on the good side that say so without a step in the history.
 _NIGHTS = 5
-#: Nights of a level that say how large a regression is now.
-_LATELY = 14
+#: Nights of a level that say how large a regression is now; of one that goes on night by night, the last few.
+_LATELY, _CLIMBING = 14, 3
 
 
 def read(home: Path) -> tuple[Regression, ...]:
@@ -102,7 +102,7 @@ def _opened(row: Row, label: str, at_ns: int, held: Sequence[Regression]) -> Reg
         by=row.by, level=row.level or row.value / ratio, told=ratio, ratio=ratio, since=since,
         since_ns=row.since_ns or at_ns, opened=label, seen=label, hints=row.hints, confirm=row.confirm,
         run_id=row.run_id, base_run=row.base_run, parts=row.parts, parts_ns=row.parts_ns, rest_ns=row.rest_ns,
-        residual_ns=row.residual_ns,
+        residual_ns=row.residual_ns, slope=row.slope,
     )  # fmt: skip
 
 
@@ -133,14 +133,15 @@ def _by_history(each: Regression, row: Row) -> tuple[float, bool]:
     since, opened = (nights.index(night) if night in nights else 0 for night in (each.since, each.opened))
     steps = [nights.index(night) for night in row.changes if night in nights]
     last = max((step for step in steps if step > since), default=None)
-    level = [spot.value for spot in usable[since if last is None else last :]][-_LATELY:]
+    lately = _LATELY if each.slope is None or last is not None else _CLIMBING
+    level = [spot.value for spot in usable[since if last is None else last :]][-lately:]
     if not level or each.level <= 0:
         return each.ratio, False
     half = _LEFT * _worse(each, each.told)
     ratio = median(level) / each.level
-    lately = [spot.value for spot in usable[opened + 1 :]][-_NIGHTS:]
-    if len(lately) == _NIGHTS and all(_worse(each, value / each.level) < half for value in lately):
-        return median(lately) / each.level, True
+    after = [spot.value for spot in usable[opened + 1 :]][-_NIGHTS:]
+    if len(after) == _NIGHTS and all(_worse(each, value / each.level) < half for value in after):
+        return median(after) / each.level, True
     return ratio, last is not None and _worse(each, ratio) < half
 
 
@@ -160,6 +161,7 @@ def _shown(row: Row, mine: Sequence[Regression]) -> Row:
         since_ns=first.since_ns, hints=first.hints, confirm=first.confirm, base_run=first.base_run,
         low=row.low if row.by == "pairs" else None, high=row.high if row.by == "pairs" else None, settles=None,
         parts=first.parts, parts_ns=first.parts_ns, rest_ns=first.rest_ns, residual_ns=first.residual_ns,
+        slope=first.slope,
     )  # fmt: skip
 
 
@@ -171,7 +173,7 @@ def _unmeasured(each: Regression) -> Row:
         ratio=each.ratio, level=each.level, settles=Said("settles_unmeasured", {"night": each.seen}),
         hints=each.hints, confirm=each.confirm, run_id=each.run_id, base_run=each.base_run, parts=each.parts,
         parts_ns=each.parts_ns, rest_ns=each.rest_ns, residual_ns=each.residual_ns, number=each.number,
-        owner=each.owner, muted=each.muted,
+        owner=each.owner, muted=each.muted, slope=each.slope,
     )  # fmt: skip
 
 

@@ -110,6 +110,10 @@ TEXT = {
         "Base and head are the same tonight, and both moved: the surroundings changed, not the code.",
         "本夜基线与对比没有差别，但两者都变了：变的是环境，不是代码。",
     ),
+    "climbs": (
+        "It goes on night by night: {slope} a night since {night}.",
+        "逐夜持续变化：自 {night} 起每夜 {slope}。",
+    ),
     "why": ("What changed in the same night", "同一夜的其他变化"),
     "why_none": (
         "No recorded condition changed in that night. What is recorded: {names}.",

@@ -1,6 +1,7 @@
 """python -m tests.power [--rows N] [--rival-rows N] [-o FILE]: measures every cell and writes docs/power.md.
 
-With `--only pairs` it measures the pairs of one night, prints their table and writes nothing.
+With `--only pairs` or `--only told` it measures the pairs of one night, or the history night by night, prints that and
+writes nothing.
 
 The gate was tuned on other numbers: seeds below 100, and 20270101 and 20270102, where five nights of a week looked
 like a change. Exit code 1 if it does not hold what it promises.
@@ -22,23 +23,22 @@ from tests.bench.rivals import environment  # noqa: E402
 from tests.power.cells import Cell  # noqa: E402
 from tests.power.measured import OTAVA, RUPTURES, ours, theirs  # noqa: E402
 from tests.power.noise import KINDS  # noqa: E402
-from tests.power.page import HISTORY, false_alarms, page  # noqa: E402
+from tests.power.page import HISTORY, page  # noqa: E402
 from tests.power.pairs import PairCell, alone, many, table  # noqa: E402
 from tests.power.pairs import promises as of_pairs  # noqa: E402
+from tests.power.told import Alarms, Seeing, alarms, seeing  # noqa: E402
+from tests.power.told import promises as of_nights  # noqa: E402
+from tests.power.told import table as by_level  # noqa: E402
 
 SEED = 20_270_103
 #: What the gate promises.
-MOST_FALSE, LEAST_DATED = 0.01, 0.90
+LEAST_DATED = 0.90
+#: Series of each noise that are followed night by night, and series in which something is planted, of 4,000 rows.
+_TOLD, _SEEN = 8, 20
 
 
 def promises(cells: Sequence[Cell]) -> Iterator[tuple[bool, str]]:
-    """Each promise: whether it holds, and the sentence that says so."""
-    quiet = [cell for cell in cells if cell.rule == HISTORY and not cell.effect]
-    most = max(quiet, key=lambda cell: cell.rate)
-    yield most.rate <= MOST_FALSE, (
-        f"False alarms per metric-night at most {MOST_FALSE:.0%} in every noise, {HISTORY}: at worst "
-        f"{false_alarms(most)} % ({most.noise}, {most.nights} nights)"
-    )
+    """The promise about dates: whether it holds, and the sentence that says so."""
     found = [cell for cell in cells if cell.rule == HISTORY and cell.effect == 0.05 and cell.alarms >= cell.n // 40]
     dated = sum(cell.dated or 0 for cell in found) / sum(cell.alarms for cell in found)
     worst = min(found, key=lambda cell: (cell.dated or 0) / cell.alarms)
@@ -54,16 +54,19 @@ def main() -> int:
     parser.add_argument("--rival-rows", type=int, default=250, help="the same of Otava and ruptures; 0: without them")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parents[2] / "docs" / "power.md")
-    parser.add_argument("--only", choices=["pairs"], help="measure these, print them and write nothing")
+    parser.add_argument("--only", choices=["pairs", "told"], help="measure these, print them and write nothing")
     arguments = parser.parse_args()
-    pairs = _pairs(arguments.rows, arguments.jobs)
-    cells = [] if arguments.only else _measured(arguments.rows, arguments.rival_rows, arguments.jobs)
-    kept = [*of_pairs(pairs), *(promises(cells) if cells else ())]
+    asked, rows, jobs = arguments.only, arguments.rows, arguments.jobs
+    pairs = [] if asked == "told" else _pairs(rows, jobs)
+    quiet, seen = ([], []) if asked == "pairs" else _told(rows, jobs)
+    cells = [] if asked else _measured(rows, arguments.rival_rows, jobs)
+    kept = [*(of_pairs(pairs) if pairs else ()), *(of_nights(quiet, seen) if quiet else ()),
+            *(promises(cells) if cells else ())]  # fmt: skip
     said = [("holds: " if holds else "DOES NOT HOLD: ") + text for holds, text in kept]
-    if arguments.only:
-        print("\n".join(table(pairs)))
+    if asked:
+        print("\n".join(table(pairs) if pairs else by_level(quiet)))
     else:
-        arguments.output.write_text(page(cells, pairs, said))
+        arguments.output.write_text(page(cells, pairs, quiet, said))
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("\n".join(said), f"{spent.ru_utime + spent.ru_stime:.0f} CPU seconds", sep="\n")
     return 0 if all(line.startswith("holds") for line in said) else 1
@@ -80,6 +83,22 @@ def _pairs(rows: int, jobs: int) -> list[PairCell]:
 
 def _of_pairs(kind: str, rows: int) -> list[PairCell]:
     return [*alone(kind, 5 * rows, SEED), *many(kind, rows, SEED)]
+
+
+def _told(rows: int, jobs: int) -> tuple[list[Alarms], list[Seeing]]:
+    """The history as it speaks, kind by kind."""
+    with ProcessPoolExecutor(jobs) as pool:
+        planted = pool.submit(_seen, max(10, rows // _SEEN))
+        asked = [pool.submit(_alarms, kind, max(10, rows // _TOLD)) for kind in KINDS]
+        return [each for done in asked for each in done.result()], planted.result()
+
+
+def _alarms(kind: str, rows: int) -> list[Alarms]:
+    return list(alarms(kind, rows, SEED))
+
+
+def _seen(rows: int) -> list[Seeing]:
+    return list(seeing(rows, SEED))
 
 
 def _measured(rows: int, rival_rows: int, jobs: int) -> list[Cell]:

@@ -9,6 +9,8 @@ from tests.power.cells import EFFECTS, Cell
 from tests.power.measured import OTAVA, RUPTURES
 from tests.power.noise import KINDS
 from tests.power.pairs import PairCell, table
+from tests.power.told import Alarms
+from tests.power.told import table as by_level
 
 HISTORY = "npulens, history"
 HEAD = f"""# How often the gate cries wolf, and what it sees
@@ -36,14 +38,19 @@ ruptures.
 """
 
 
-def page(cells: Sequence[Cell], of_pairs: Sequence[PairCell], said: Sequence[str]) -> str:
+def page(
+    cells: Sequence[Cell], of_pairs: Sequence[PairCell], quiet: Sequence[Alarms], said: Sequence[str]
+) -> str:
     """The whole page."""
     ours = next(cell.n for cell in cells if cell.rule == HISTORY)
     theirs = min((cell.n for cell in cells), default=ours)
     kinds = "\n".join(f"* {name}: {(make.__doc__ or '').strip()}" for name, make in KINDS.items())
     head = HEAD.format(kinds=kinds, most=f"{100 / math.sqrt(ours):.1f}", most_theirs=f"{100 / math.sqrt(theirs):.1f}")
     parts = [head, "## What was asked, and what came out\n", *(f"* {line}" for line in said), ""]
-    parts += ["", "## Pairs of one night\n", *table(of_pairs), "", "## The worst of the sixteen\n", *_worst(cells)]
+    parts += ["", "## Pairs of one night\n", *table(of_pairs), ""]
+    parts += ["## Alarms as nights tell them\n", "Of metric-nights without a change, by noise and its size; "
+              "each change counts on the night that tells it.\n", *by_level(quiet), ""]
+    parts += ["## The worst of the sixteen\n", *_worst(cells)]
     for kind in KINDS:
         parts += ["", f"## {kind[0].upper()}{kind[1:]}\n", *_table([cell for cell in cells if cell.noise == kind])]
     parts += ["", f"Repetitions: {ours:,} a cell, {theirs:,} of Otava and ruptures."]

@@ -89,6 +89,8 @@ def why(row: Row, lang: str) -> list[str]:
     for hint in row.hints:
         values = {"name": hint.name, "before": hint.before or "–", "after": hint.after or "–"}
         found.append(say(lang, "nightly.hint_machine" if hint.machine else "nightly.hint", values))
+    if row.slope is not None:
+        found.append(say(lang, "nightly.climbs", {"slope": figures.change(1 + row.slope), "night": row.since or "–"}))
     if row.settles is not None:
         found.append(said(row.settles, lang))
     if (sentence := in_step(row, lang)) is not None:

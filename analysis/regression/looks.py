@@ -101,25 +101,16 @@ def look_of(pairs: int, rounds: int) -> int:
 def moved(p: Floats, step: Bools, look: int, jointly: Floats | None = None, among: int = 1) -> Bools:
     """Of each metric (row) in each of many nights (column) whether it moved.
 
-        return _holm(p, np.full(p.shape[1], ALPHA[look] / among))
-    found = np.zeros(p.shape, np.bool_)
-    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
-    found[~step] = _holm(p[~step], np.where(found[step].any(0), STEP[look], PARTS[look]) / among)
+    ``jointly``: the p-values of all metrics together, which decide where they are given. ``among``: so many tasks share
+    one budget of alarms.
     """
     if jointly is not None:
         return np.asarray(jointly <= (STEP[look] + PARTS[look]) / among)
     if not step.any() or step.all():
-<<<<<<< HEAD
         return _holm(p, np.full(p.shape[1], ALPHA[look] / among))
-    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
-    budget = np.where(found[step].any(0), STEP[look], PARTS[look]) / among
-    found[~step] = jointly[~step] <= budget if jointly is not None else _holm(p[~step], budget)
-=======
-        return _holm(p, np.full(p.shape[1], ALPHA[look]))
     found = np.zeros(p.shape, np.bool_)
-    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look]))
-    found[~step] = _holm(p[~step], np.where(found[step].any(0), STEP[look], PARTS[look]))
->>>>>>> main
+    found[step] = _holm(p[step], np.full(p.shape[1], STEP[look] / among))
+    found[~step] = _holm(p[~step], np.where(found[step].any(0), STEP[look], PARTS[look]) / among)
     return found
 
 

@@ -18,6 +18,8 @@ Verdict = Literal[
 ORDER: tuple[Verdict, ...] = (
     "regressed", "open", "likely", "machine", "fixed", "improved", "ambiguous", "young", "accepted", "same",
 )  # fmt: skip
+#: What a night is about; the other verdicts are in the table.
+TOLD: tuple[Verdict, ...] = ("regressed", "open", "likely", "machine", "fixed", "improved")
 Outcome = Literal["regressed", "open", "broken", "likely", "machine", "improved", "fixed", "learning", "quiet"]
 #: What else a night may be about, where nothing regressed and nothing failed.
 _NO_ALARM: tuple[Literal["likely", "machine", "improved", "fixed"], ...] = ("likely", "machine", "improved", "fixed")
@@ -50,6 +52,16 @@ class Hint(msgspec.Struct, frozen=True):
     after: str
     machine: bool
     score: float  # how well the condition and the series change together, 0 to 1
+
+
+class Commits(msgspec.Struct, frozen=True):
+    """The commits between two that a change lies between, and who wrote the last of them."""
+
+    old: str
+    new: str
+    subject: str
+    author: str
+    between: int  # after old up to new; 0 where new does not follow old
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -121,6 +133,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     settles: Said | None = None
     hints: tuple[Hint, ...] = ()
     confirm: str = ""  # the command that would tell
+    next: str = ""  # the command that leads on from there, or where nothing would tell
+    commits: Commits | None = None
     parts: tuple[Share, ...] = ()  # with rest_ns and residual_ns they sum to parts_ns
     parts_ns: int | None = None  # by how much the step of run_id is longer than that of base_run
     rest_ns: int = 0

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.analysis.regression.looks import LOOKS
 from npulens.app import run_compare
-from npulens.app.nightly import judge, knowledge, parts, place, readiness, regressions, steps, tonight
+from npulens.app.nightly import advice, judge, knowledge, parts, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
@@ -71,6 +71,7 @@ def done(work: Work) -> Night:
     numbers = tonight.measured(work.config, work.facts, machine, work.store)
     shares = {(each.identity.key, each.metric): each.share for each in numbers if each.share is not None}
     rows = parts.beside_step(_with_regressions(work, _judged(work, numbers)), shares)
+    rows = advice.advised(work.config, work.path, rows)
     return Night(
         name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
         ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from npulens.analysis.say import share
+from npulens.app.nightly.events import Event, events
 from npulens.app.nightly.night import ORDER, Night, Row
 from npulens.app.nightly.written import drawing, figures, night_text
 from npulens.app.report.as_html import framed
@@ -33,12 +34,14 @@ def _body(night: Night, tongue: Tongue) -> Iterator[str]:
     if link := night_text.link(night, "Nights", {"night": night.label, "name": night.name}):
         yield f"<p>{_link(link, tongue.say('nightly.open_night'))}</p>"
     yield from _lost(night, tongue)
-    rows = night_text.moved(night)
+    found = events(night)
     yield f"<h2>{tongue.say('nightly.moved')}</h2>"
-    if not rows:
-        yield f"<p>{tongue.say('nightly.moved_none')}</p>"
-    for row in rows:
-        yield "".join(_article(night, row, tongue))
+    yield _events(found, tongue) if found else f"<p>{tongue.say('nightly.moved_none')}</p>"
+    for event in found:
+        if len(event.rows) > 1:
+            yield f"<h3>{tongue.about(event, night_text.event_named)}</h3>"
+        for row in event.rows:
+            yield "".join(_article(night, row, tongue))
     yield from _movers(night, tongue)
     yield f"<h2>{tongue.say('nightly.everything')}</h2>{_table(night, tongue)}"
     yield f"<h2>{tongue.say('nightly.tasks')}</h2>{_tasks(night, tongue)}"
@@ -59,6 +62,20 @@ def _lost(night: Night, tongue: Tongue) -> Iterator[str]:
     yield "</ul>"
 
 
+def _events(found: Sequence[Event], tongue: Tongue) -> str:
+    """One line an event, with its metrics below it."""
+    heads = (("verdict", 0), ("event", 0), ("change", 1), ("since", 0))
+    lines = []
+    for event in found:
+        rows = "".join(f"<li>{tongue.about(row, night_text.one_line)}</li>" for row in event.rows)
+        lines.append(
+            f'<tr><td class="t-{event.verdict}">{tongue.about(event.lead, night_text.tagged)}</td>'
+            f"<td><b>{tongue.about(event, night_text.event_named)}</b><ul>{rows}</ul></td>"
+            f'<td class="n">{text(night_text.event_change(event))}</td><td>{text(event.lead.since or "")}</td></tr>'
+        )
+    return f'<div class="wide"><table class="events">{_head(tongue, heads)}{"".join(lines)}</table></div>'
+
+
 def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     name = tongue.of(lambda lang: f"{row.task} · {figures.metric(lang, row.metric)}")
     yield (f'<article><header><b class="t-{row.verdict}">{text(figures.change(row.ratio))}</b>'
@@ -75,8 +92,9 @@ def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     reasons = [tongue.about(place, lambda at, lang: night_text.why(row, lang)[at]) for place in range(count)]
     if reasons:
         yield f"<h4>{tongue.say('nightly.why')}</h4><ul>{''.join(f'<li>{reason}</li>' for reason in reasons)}</ul>"
-    if row.confirm:
-        yield f"<p>{tongue.say('nightly.confirm')}</p><pre><code>{text(row.confirm)}</code></pre>"
+    for key, command in (("confirm", row.confirm), ("next", row.next)):
+        if command:
+            yield f"<p>{tongue.say(f'nightly.{key}')}</p><pre><code>{text(command)}</code></pre>"
     yield _parts(row, tongue)
     links = _links(night, row, tongue)
     yield (f'<p class="links">{" ".join(links)}</p>' if links else "") + "</article>"
@@ -129,7 +147,7 @@ def _movers(night: Night, tongue: Tongue) -> Iterator[str]:
 def _table(night: Night, tongue: Tongue) -> str:
     rows = sorted(night.rows, key=lambda row: (ORDER.index(row.verdict), row.task, row.metric))
     heads = (("task", 0), ("metric", 0), ("verdict", 0), ("change", 1), ("interval", 1), ("tonight", 1), ("before", 1),
-             ("noise", 1), ("by", 0), ("why", 0))  # fmt: skip
+             ("noise", 1), ("by", 0))  # fmt: skip
     body = "".join(
         f"<tr><td>{text(row.task)}</td><td>{tongue.about(row, lambda r, lang: figures.metric(lang, r.metric))}</td>"
         f'<td class="t-{row.verdict}">{tongue.about(row, lambda r, lang: night_text.tagged(r, lang))}</td>'
@@ -137,11 +155,18 @@ def _table(night: Night, tongue: Tongue) -> str:
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
         f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
-        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td>"
-        f"<td>{tongue.about(row, lambda r, lang: ' '.join(night_text.why(r, lang)))}</td></tr>"
+        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td></tr>{_reasons(row, tongue, len(heads))}"
         for row in rows
     )
     return f'<div class="wide"><table class="rows">{_head(tongue, heads)}{body}</table></div>'
+
+
+def _reasons(row: Row, tongue: Tongue, width: int) -> str:
+    """Why, below the figures of a metric over the whole width: beside them it was cut off."""
+    if not night_text.why(row, "en"):
+        return ""
+    reasons = tongue.about(row, lambda r, lang: " ".join(night_text.why(r, lang)))
+    return f'<tr class="why"><td colspan="{width}">{reasons}</td></tr>'
 
 
 def _tasks(night: Night, tongue: Tongue) -> str:

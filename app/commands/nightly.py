@@ -20,7 +20,7 @@ from npulens.app.nightly.config import Config
 from npulens.app.nightly.events import events
 from npulens.app.nightly.night import Night
 from npulens.app.nightly.steps import Step
-from npulens.app.nightly.written import figures, leave, night_text, notify
+from npulens.app.nightly.written import leave, night_text, notify
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -188,9 +188,9 @@ def lines(night: Night, lang: str) -> Iterator[str]:
         yield click.style(night_text.event_named(event, lang), bold=True)
         for row in event.rows:
             yield f"  {night_text.one_line(row, lang)}"
-        for sentence in night_text.why(event.lead, lang):
+        for sentence in night_text.event_why(event, lang):
             yield f"  {sentence}"
-        for words, command in night_text.commands(event.lead, lang):
+        for words, command in night_text.event_commands(event, lang):
             yield f"  {words} {command}"
     yield from night_text.failures(night, lang)
     yield from night_text.notices(night, lang)

@@ -107,7 +107,7 @@ def _turned(ratio: float | None, row: Row) -> float | None:
 
 
 def _reach(row: Row) -> tuple[float, float] | None:
-    """Where the factor of a row may lie: its interval, or its ratio give or take the noise; None if neither is known."""
+    """Where the factor of a row may lie: its interval, or its ratio give or take the noise; None if none is known."""
     low, high, middle = (_turned(ratio, row) for ratio in (row.low, row.high, row.ratio))
     if low is not None and high is not None:
         return min(low, high), max(low, high)

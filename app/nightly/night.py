@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,7 @@ class Share(msgspec.Struct, frozen=True):
     kind: str
     what: str
     delta_ns: int
+    shapes: str = ""  # of a kernel
 
 
 class Hint(msgspec.Struct, frozen=True):
@@ -219,6 +220,14 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     def status(self) -> int:
         """The exit code: 1 a regression is new or open, 2 the night failed in part, 0 neither."""
         return 1 if self.outcome in ("regressed", "open") else 2 if self.broken else 0
+
+
+def by_kernel(shares: Sequence[Share]) -> list[list[Share]]:
+    """Parts of a change that are one kernel by several shapes, together; what moved most in sum comes first."""
+    found: dict[tuple[str, str], list[Share]] = {}
+    for one in shares:
+        found.setdefault((one.kind, one.what), []).append(one)
+    return sorted(found.values(), key=lambda kernel: -abs(sum(one.delta_ns for one in kernel)))
 
 
 def as_dict(night: Night) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from npulens.analysis.say import share
 from npulens.app.nightly.events import Event, events
-from npulens.app.nightly.night import ORDER, Night, Row
+from npulens.app.nightly.night import ORDER, Night, Row, Share, by_kernel
 from npulens.app.nightly.written import drawing, figures, night_text
 from npulens.app.report.as_html import framed
 from npulens.app.report.tongue import Tongue, text
@@ -104,18 +104,29 @@ def _parts(row: Row, tongue: Tongue) -> str:
     """Kernels, gaps, copies and transfers that the change consists of; with the rest they are the change."""
     if not row.parts:
         return ""
-    most = max(abs(part.delta_ns) for part in row.parts)
-    lines = "".join(
-        f"<tr><td>{tongue.about(part, lambda p, lang: night_text.part(p, lang))}</td>"
-        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
-        f'<td class="bar">{drawing.part(part.delta_ns, most)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
-        for part in row.parts[:_PARTS]
-    )
-    rest = sum(part.delta_ns for part in row.parts[_PARTS:]) + row.rest_ns
+    kernels = by_kernel(row.parts)
+    most = max(abs(sum(part.delta_ns for part in kernel)) for kernel in kernels) or 1
+    lines = "".join(_kernel(kernel, most, tongue) for kernel in kernels[:_PARTS])
+    rest = sum(part.delta_ns for kernel in kernels[_PARTS:] for part in kernel) + row.rest_ns
     sums = (("others", rest), ("residual", row.residual_ns or 0), ("whole", row.parts_ns or 0))
     lines += "".join(f'<tr><td colspan="3">{tongue.say(f"nightly.{name}")}</td><td class="n">{_signed(ns)}</td></tr>'
                      for name, ns in sums)  # fmt: skip
     return f'<h4>{tongue.say("nightly.parts")}</h4><div class="wide"><table>{lines}</table></div>'
+
+
+def _kernel(kernel: Sequence[Share], most: int, tongue: Tongue) -> str:
+    """A kernel with the sum of its shapes, and the shapes below it; a gap or a copy in one line."""
+    whole = sum(part.delta_ns for part in kernel)
+    line = (
+        f"<tr><td>{tongue.about(kernel[0], night_text.part)}</td>"
+        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{kernel[0].kind}")}</td>'
+        f'<td class="bar">{drawing.part(whole, most)}</td><td class="n">{_signed(whole)}</td></tr>'
+    )
+    shapes = (
+        f'<tr class="shape"><td colspan="3">{text(part.shapes)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
+        for part in kernel if part.shapes
+    )  # fmt: skip
+    return line + "".join(shapes)
 
 
 def _signed(ns: int) -> str:
@@ -155,7 +166,8 @@ def _table(night: Night, tongue: Tongue) -> str:
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
         f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
-        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td></tr>{_reasons(row, tongue, len(heads))}"
+        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td></tr>"
+        f"{_reasons(row, tongue, len(heads))}"
         for row in rows
     )
     return f'<div class="wide"><table class="rows">{_head(tongue, heads)}{body}</table></div>'

@@ -61,8 +61,8 @@ def _event(event: Event, lang: str) -> Iterator[str]:
     yield from (f"- {text(night_text.one_line(row, lang))}" for row in event.rows[:_ROWS])
     if len(event.rows) > _ROWS:
         yield f"- {text(say(lang, 'nightly.more', {'n': len(event.rows) - _ROWS}))}"
-    for sentence in night_text.why(event.lead, lang):
+    for sentence in night_text.event_why(event, lang):
         yield f"- {text(sentence)}"
-    for words, command in night_text.commands(event.lead, lang):
+    for words, command in night_text.event_commands(event, lang):
         yield f"- {text(words)} `{command.replace('`', '')}`"
     yield ""

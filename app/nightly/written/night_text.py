@@ -10,10 +10,11 @@ from npulens.analysis.regression.change_point import LEAST
 from npulens.analysis.regression.common_factor import ALIKE
 from npulens.analysis.say import share
 from npulens.app.nightly.events import Event, events
-from npulens.app.nightly.night import TOLD, Commits, Night, Row, Said, Share, Task, Verdict
+from npulens.app.nightly.night import TOLD, Commits, Night, Row, Said, Share, Task, Verdict, by_kernel
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say
 from npulens.app.text.wording import of, plain
+
 
 def named(night: Night) -> dict[str, object]:
     """What a title is filled with."""
@@ -26,7 +27,8 @@ def headline(night: Night, lang: str) -> str:
     of = {word: [event for event in found if event.verdict == word] for word in TOLD}
     lead = [event for event in found if event.verdict == outcome]
     nothing = outcome == "broken" and not night.rows
-    said = [say(lang, f"nightly.headline_{'unmeasured' if nothing else outcome}", {**_many(lead, lang), "least": LEAST})]
+    first = "unmeasured" if nothing else outcome
+    said = [say(lang, f"nightly.headline_{first}", {**_many(lead, lang), "least": LEAST})]
     if len(lead) == 1:
         said.append(say(lang, "nightly.headline_named", {"event": event_named(lead[0], lang)}))
     for word in ("open", "likely", "fixed"):
@@ -86,6 +88,23 @@ def one_line(row: Row, lang: str) -> str:
     return f"{row.task}, {figures.metric(lang, row.metric)}: " + " · ".join(fact for fact in facts if fact)
 
 
+def event_why(event: Event, lang: str) -> list[str]:
+    """What is known of an event, each sentence once; what settles a likely part is among them."""
+    found = why(event.lead, lang)
+    seen = set(found)
+    for row in event.rows[1:]:
+        for sentence in why(row, lang):
+            if sentence not in seen:
+                seen.add(sentence)
+                found.append(f"{row.task}, {figures.metric(lang, row.metric)}: {sentence}")
+    return found
+
+
+def event_commands(event: Event, lang: str) -> list[tuple[str, str]]:
+    """What to run for each task of an event."""
+    return list(dict.fromkeys(one for row in event.leads for one in commands(row, lang)))
+
+
 def beside(event: Event, row: Row, lang: str) -> str | None:
     """Of a row that is one of several of an event, which event that is."""
     if len(event.rows) == 1:
@@ -142,8 +161,8 @@ def why(row: Row, lang: str) -> list[str]:
     if (sentence := in_step(row, lang)) is not None:
         found.append(sentence)
     if row.parts:
-        first = row.parts[0]
-        values = {"what": part(first, lang), "length": figures.signed(first.delta_ns)}
+        first = by_kernel(row.parts)[0]
+        values = {"what": part(first[0], lang), "length": figures.signed(sum(one.delta_ns for one in first))}
         found.append(say(lang, "nightly.first_part", values))
     if row.owner:
         found.append(say(lang, "nightly.owned", {"owner": plain(row.owner)}))
@@ -187,7 +206,7 @@ def tagged(row: Row, lang: str) -> str:
 
 
 def part(share: Share, lang: str) -> str:
-    """The name of a part of a change; causes of gaps and directions of copies in words."""
+    """The name of a part of a change without its shapes; causes of gaps and directions of copies in words."""
     causes = {**CAUSES, **GAP_ONLY}
     if share.kind == "gap" and share.what in causes:
         return of(lang, causes[share.what])

@@ -14,7 +14,7 @@ from npulens.app.nightly import config as configs
 from npulens.app.nightly import kept, regressions
 from npulens.app.nightly import place as stored
 from npulens.app.nightly.events import events
-from npulens.app.nightly.night import ORDER, Night, Regression, Row
+from npulens.app.nightly.night import ORDER, Night, Regression, Row, by_kernel
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.pages.nights import charts
 from npulens.app.panels import cells
@@ -62,10 +62,12 @@ def _moved(ctx: Context, row: Row, place: int) -> None:
         st.text(plain(f"• {sentence}"))
     if row.parts:
         st.text(ctx.say("nightly.parts"))
-    for part in row.parts[:_PARTS]:
-        kind = ctx.say(f"verdict.kind_{part.kind}")
-        length = figures.number(part.delta_ns, "ns")
-        st.text(plain(f"• {'+' if part.delta_ns > 0 else ''}{length} · {kind} · {night_text.part(part, ctx.lang)}"))
+    for kernel in by_kernel(row.parts)[:_PARTS]:
+        kind = ctx.say(f"verdict.kind_{kernel[0].kind}")
+        length = figures.signed(sum(part.delta_ns for part in kernel))
+        st.text(plain(f"• {length} · {kind} · {night_text.part(kernel[0], ctx.lang)}"))
+        if shapes := [f"{figures.signed(part.delta_ns)} {part.shapes}" for part in kernel if part.shapes]:
+            st.caption(plain("; ".join(shapes)))
     for words, command in night_text.commands(row, ctx.lang):
         st.text(words)
         st.code(command, language="bash")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,27 @@ def test_there_is_always_a_next_command(tmp_path: Path) -> None:
     lab = Lab(tmp_path, "[night]\nrounds = 8\n" + job("a", sides(100, 105)))
     done = lab.run("--night", "2026-03-01")
     assert f"npulens nightly {lab.path} --only a" in done.stdout
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_nothing_of_the_report_is_cut_off(tmp_path: Path, width: int) -> None:
+    sync = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    long = "Long words of why that need the whole width of the table to be read. " * 3
+    page = tmp_path / "night.html"
+    wide = row("d", "m" * 60, 1.2, settles=Said("broken", {"reason": long}), next="npulens " + "x" * 90)
+    told = night(*FOURTEEN, wide)
+    page.write_text(as_html.write(told, ("en", "zh")))
+    with sync.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": width, "height": 900})
+        shown.goto(page.as_uri())
+        over = shown.evaluate("[document.documentElement, ...document.querySelectorAll('.wide, pre')]"
+                              ".map(part => part.scrollWidth - part.clientWidth)")  # fmt: skip
+        browser.close()
+    assert len(over) > 3 and max(over) <= 0
 
 
 def test_shapes_of_one_kernel_are_summed() -> None:

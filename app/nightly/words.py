@@ -41,6 +41,8 @@ TEXT = {
     "next": ("What to run next:", "下一步："),
     "event_everything": ("everything", "全部指标"),
     "event_of": ("Part of one event of {n} metrics: {event}", "属于同一事件（共 {n} 项指标）：{event}"),
+    "more_metrics": ("{n} more metrics of this event", "该事件的其他 {n} 项指标"),
+    "more_metrics.one": ("1 more metric of this event", "该事件的另 1 项指标"),
     "col_event": ("Event", "事件"),
     "col_metrics": ("Metrics", "指标数"),
     "counts": ("Metrics: {n} ({all}).", "指标：{n} 项（{all}）。"),

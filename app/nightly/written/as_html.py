@@ -40,8 +40,10 @@ def _body(night: Night, tongue: Tongue) -> Iterator[str]:
     for event in found:
         if len(event.rows) > 1:
             yield f"<h3>{tongue.about(event, night_text.event_named)}</h3>"
-        for row in event.rows:
-            yield "".join(_article(night, row, tongue))
+        yield "".join(_article(night, event.lead, tongue))
+        if others := "".join(part for row in event.rows[1:] for part in _article(night, row, tongue)):
+            label = tongue.say("nightly.more_metrics", {"n": len(event.rows) - 1})
+            yield f"<details><summary>{label}</summary>{others}</details>"
     yield from _movers(night, tongue)
     yield f"<h2>{tongue.say('nightly.everything')}</h2>{_table(night, tongue)}"
     yield f"<h2>{tongue.say('nightly.tasks')}</h2>{_tasks(night, tongue)}"

@@ -321,7 +321,7 @@ def all_alike(one: Contribution, lang: str, mhz: tuple[float | None, float | Non
     text = say(lang, "verdict.kernels_alike_by", {"share": percent(one.factor), "n": len(one.parts)})
     if mhz[0] is None or mhz[1] is None:
         return text + say(lang, "verdict.clock_unknown")
-    return text + say(lang, "verdict.clock", {"base": f"{mhz[0]:,.0f}", "head": f"{mhz[1]:,.0f}"})
+    return f"{text} · " + say(lang, "verdict.clock", {"base": f"{mhz[0]:,.0f}", "head": f"{mhz[1]:,.0f}"})
 
 
 def before(one: Contribution, lang: str) -> str:

@@ -277,7 +277,7 @@ def test_every_report_is_there_and_says_the_same(tmp_path: Path) -> None:
         "tests": "2", "failures": "1", "errors": "1", "skipped": "0"}  # fmt: skip
     assert "regressed" in summary.read_text() and "变差" in summary.read_text()
     page = (folder / "night.html").read_text()
-    assert "<script" not in page and "http" not in page.replace("http-equiv", "") and "1 metric regressed" in page
+    assert "<script" not in page and "http" not in page.replace("http-equiv", "") and "1 regression in 1 task" in page
     shutil.rmtree(folder)
 
 

@@ -64,7 +64,8 @@ def test_a_message_says_what_regressed(tmp_path: Path, receiver: Receiver) -> No
     done = lab.run("--night", "2026-03-01", "--lang", "en", env={"WHERE": receiver.url})
     assert done.exit_code == 1 and "told 1 (JSON)" in done.stderr
     (message,) = receiver.got
-    assert message["title"] == "nightly, night of 2026-03-01: 1 metric regressed" and message["type"] == "failure"
+    title = "nightly, night of 2026-03-01: 1 regression in 1 task: a · step, +5.1 %"
+    assert message["title"] == title and message["type"] == "failure"
     assert "regressed" in message["message"] and "100" in message["message"]
     assert "s3cr3t" not in done.output and "t0ken" not in done.output
 

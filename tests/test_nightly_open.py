@@ -43,13 +43,13 @@ def test_pairs_stay_open_until_they_are_measured_as_fixed(tmp_path: Path) -> Non
     assert (first.exit_code, told.outcome, row.verdict, row.number) == (1, "regressed", "regressed", 1)
     second, still = night(lab, 2)
     assert (second.exit_code, still.outcome, still.rows[0].verdict, still.rows[0].number) == (1, "open", "open", 1)
-    assert "1 metric is still regressed" in second.stdout and "still regressed #1" in second.stdout
+    assert "1 regression is still open in 1 task" in second.stdout and "still regressed #1" in second.stdout
     assert still.rows[0].since == "2026-03-01" and abs((still.rows[0].ratio or 0) - 1.05) < 0.01
     less, smaller = night(lab, 3, pairs(100, 103.5))
     assert less.exit_code == 1 and abs((smaller.rows[0].ratio or 0) - 1.035) < 0.01, "a part of it is no fix"
     done, fixed = night(lab, 4, pairs(100, 100))
     assert (done.exit_code, fixed.outcome, fixed.rows[0].verdict) == (0, "fixed", "fixed")
-    assert "1 metric is fixed" in done.stdout
+    assert "1 regression is fixed" in done.stdout
     after, quiet = night(lab, 5)
     assert (after.exit_code, quiet.outcome, quiet.rows[0].verdict) == (0, "quiet", "same")
     again, anew = night(lab, 6, pairs(100, 105))

@@ -57,7 +57,7 @@ def test_an_empty_store_says_how_to_begin(tmp_path: Path, monkeypatch: pytest.Mo
     assert [code.value for code in page.code] == ["npulens nightly nightly.toml"]
 
 
-@pytest.mark.parametrize(("lang", "word"), [("en", "1 metric regressed"), ("zh", "1 项指标变差")])
+@pytest.mark.parametrize(("lang", "word"), [("en", "1 regression in 1 task"), ("zh", "1 个任务有 1 处变差")])
 def test_a_night_says_what_regressed(lab: Lab, monkeypatch: pytest.MonkeyPatch, lang: str, word: str) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(lab.store))
     page = opened(lang, {"night": "2026-03-02"})

@@ -17,9 +17,10 @@ from npulens.app.nightly import config as configs
 from npulens.app.nightly import dating, lock, place, readiness, steps
 from npulens.app.nightly import night as nights
 from npulens.app.nightly.config import Config
+from npulens.app.nightly.events import events
 from npulens.app.nightly.night import Night
 from npulens.app.nightly.steps import Step
-from npulens.app.nightly.written import figures, leave, night_text, notify
+from npulens.app.nightly.written import leave, night_text, notify
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -179,20 +180,18 @@ def lines(night: Night, lang: str) -> Iterator[str]:
     title = say(lang, "nightly.title", night_text.named(night))
     yield click.style(f"{title}: {night_text.headline(night, lang)}", bold=True)
     yield night_text.counts(night, lang)
-    moved = night_text.moved(night)
-    if moved:
-        heads = [say(lang, f"nightly.col_{name}") for name in ("verdict", "task", "metric", "change", "interval",
-                                                              "tonight", "before", "since")]  # fmt: skip
-        yield table(heads, [[
-            night_text.tagged(row, lang), row.task, figures.metric(lang, row.metric),
-            figures.change(row.ratio), figures.interval(row), figures.number(row.value, row.unit),
-            figures.number(row.level, row.unit), row.since or "",
-        ] for row in moved], left=3)  # fmt: skip
-    for row in moved:
-        for sentence in night_text.why(row, lang):
-            yield f"  {row.task}, {figures.metric(lang, row.metric)}: {sentence}"
-        if row.confirm:
-            yield f"  {say(lang, 'nightly.confirm')} {row.confirm}"
+    found = events(night)
+    if found:
+        heads = [say(lang, f"nightly.col_{name}") for name in ("verdict", "event", "metrics", "change", "since")]
+        yield table(heads, [list(night_text.event_cells(event, lang)) for event in found], left=2)
+    for event in found:
+        yield click.style(night_text.event_named(event, lang), bold=True)
+        for row in event.rows:
+            yield f"  {night_text.one_line(row, lang)}"
+        for sentence in night_text.event_why(event, lang):
+            yield f"  {sentence}"
+        for words, command in night_text.event_commands(event, lang):
+            yield f"  {words} {command}"
     yield from night_text.failures(night, lang)
     yield from night_text.notices(night, lang)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ Verdict = Literal[
 ORDER: tuple[Verdict, ...] = (
     "regressed", "open", "likely", "machine", "fixed", "improved", "ambiguous", "young", "accepted", "same",
 )  # fmt: skip
+#: What a night is about; the other verdicts are in the table.
+TOLD: tuple[Verdict, ...] = ("regressed", "open", "likely", "machine", "fixed", "improved")
 Outcome = Literal["regressed", "open", "broken", "likely", "machine", "improved", "fixed", "learning", "quiet"]
 #: What else a night may be about, where nothing regressed and nothing failed.
 _NO_ALARM: tuple[Literal["likely", "machine", "improved", "fixed"], ...] = ("likely", "machine", "improved", "fixed")
@@ -40,6 +42,7 @@ class Share(msgspec.Struct, frozen=True):
     kind: str
     what: str
     delta_ns: int
+    shapes: str = ""  # of a kernel
 
 
 class Hint(msgspec.Struct, frozen=True):
@@ -50,6 +53,16 @@ class Hint(msgspec.Struct, frozen=True):
     after: str
     machine: bool
     score: float  # how well the condition and the series change together, 0 to 1
+
+
+class Commits(msgspec.Struct, frozen=True):
+    """The commits between two that a change lies between, and who wrote the last of them."""
+
+    old: str
+    new: str
+    subject: str
+    author: str
+    between: int  # after old up to new; 0 where new does not follow old
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -121,6 +134,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     settles: Said | None = None
     hints: tuple[Hint, ...] = ()
     confirm: str = ""  # the command that would tell
+    next: str = ""  # the command that leads on from there, or where nothing would tell
+    commits: Commits | None = None
     parts: tuple[Share, ...] = ()  # with rest_ns and residual_ns they sum to parts_ns
     parts_ns: int | None = None  # by how much the step of run_id is longer than that of base_run
     rest_ns: int = 0
@@ -205,6 +220,14 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     def status(self) -> int:
         """The exit code: 1 a regression is new or open, 2 the night failed in part, 0 neither."""
         return 1 if self.outcome in ("regressed", "open") else 2 if self.broken else 0
+
+
+def by_kernel(shares: Sequence[Share]) -> list[list[Share]]:
+    """Parts of a change that are one kernel by several shapes, together; what moved most in sum comes first."""
+    found: dict[tuple[str, str], list[Share]] = {}
+    for one in shares:
+        found.setdefault((one.kind, one.what), []).append(one)
+    return sorted(found.values(), key=lambda kernel: -abs(sum(one.delta_ns for one in kernel)))
 
 
 def as_dict(night: Night) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.analysis.regression.looks import LOOKS
 from npulens.app import run_compare
-from npulens.app.nightly import judge, knowledge, parts, place, readiness, regressions, steps, tonight
+from npulens.app.nightly import advice, judge, knowledge, parts, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering import folder, gather
 from npulens.app.nightly.gathering.gather import Gather
 from npulens.app.nightly.journal import Journal
 from npulens.app.nightly.judge import Court
-from npulens.app.nightly.night import Night, Regression, Row, Said, Share
+from npulens.app.nightly.night import Night, Regression, Row, Said, Share, by_kernel
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
@@ -72,6 +72,7 @@ def done(work: Work) -> Night:
     numbers = tonight.measured(work.config, work.facts, machine, work.store)
     shares = {(each.identity.key, each.metric): each.share for each in numbers if each.share is not None}
     rows = parts.beside_step(_with_regressions(work, _judged(work, numbers)), shares)
+    rows = advice.advised(work.config, work.path, rows)
     return Night(
         name=work.config.night.name, label=work.which.label, at_ns=work.which.at_ns, began=began,
         ended=datetime.now().astimezone().isoformat(timespec="seconds"), seconds=round(gathering.spent_s, 3),
@@ -167,8 +168,8 @@ def remember(work: Work, night: Night) -> None:
 
 
 # Where a change of the step comes from: the run before it against tonight's, kernel by kernel and gap by gap.
-#: Parts that are kept; the sum of the others is one more.
-_MOST = 12
+#: Kernels and gaps that are kept, and shapes of each; the sum of the others is one more.
+_MOST, _SHAPES = 12, 6
 _WIDEST = 160  # characters of a part's name
 #: The metric whose change is made of parts.
 _STEP = "step_ns"
@@ -198,14 +199,28 @@ def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
     found = seen[pair]
     if found is None:
         return row
-    moved = [one for one in found.contributions if one.delta_ns]
-    parts = tuple(Share(one.kind, _what(one), one.delta_ns) for one in moved[:_MOST])
-    rest = sum(one.delta_ns for one in moved[_MOST:])
+    kept = by_kernel([_share(one) for one in found.contributions if one.delta_ns])[:_MOST]
+    parts = tuple(part for kernel in kept for part in _shortened(kernel))
+    rest = sum(one.delta_ns for one in found.contributions) - sum(part.delta_ns for part in parts)
     return replace(row, parts=parts, rest_ns=rest, residual_ns=found.residual_ns, parts_ns=found.delta_ns)
 
 
+def _shortened(kernel: Sequence[Share]) -> list[Share]:
+    """The shapes of a kernel that moved most, and the others in one, so that the sum stays exact."""
+    if len(kernel) <= _SHAPES:
+        return list(kernel)
+    shown = sorted(kernel, key=lambda one: -abs(one.delta_ns))
+    rest = sum(one.delta_ns for one in shown[_SHAPES - 1 :])
+    return [*shown[: _SHAPES - 1], Share(kernel[0].kind, kernel[0].what, rest, "…")]
+
+
+def _share(one: Contribution) -> Share:
+    plain = one.kind not in ("gap", "copy") and not one.parts and one.members is None
+    return Share(one.kind, _what(one), one.delta_ns, str(one.shapes or "")[:_WIDEST] if plain else "")
+
+
 def _what(one: Contribution) -> str:
-    """A kernel by its short name and its shapes; causes and directions stay the words they are.
+    """A kernel by its short name; causes and directions stay the words they are.
 
     Kernels that were fused, split or renamed go by the names of both sides."""
     if one.kind in ("gap", "copy") or one.parts:
@@ -213,7 +228,7 @@ def _what(one: Contribution) -> str:
     if one.members is not None:
         names = [run_compare.names_of(side) for side in (one.members.base, one.members.head)]
         return " → ".join(names)[:_WIDEST]
-    return f"{run_compare.short(one.what)} {one.shapes}".strip()[:_WIDEST]
+    return run_compare.short(one.what)[:_WIDEST]
 
 
 def _change(store: Path, pair: _Pair) -> Change | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from npulens.analysis.say import share
-from npulens.app.nightly.night import ORDER, Night, Row
+from npulens.app.nightly.events import Event, events
+from npulens.app.nightly.night import ORDER, Night, Row, Share, by_kernel
 from npulens.app.nightly.written import drawing, figures, night_text
 from npulens.app.report.as_html import framed
 from npulens.app.report.tongue import Tongue, text
@@ -33,12 +34,16 @@ def _body(night: Night, tongue: Tongue) -> Iterator[str]:
     if link := night_text.link(night, "Nights", {"night": night.label, "name": night.name}):
         yield f"<p>{_link(link, tongue.say('nightly.open_night'))}</p>"
     yield from _lost(night, tongue)
-    rows = night_text.moved(night)
+    found = events(night)
     yield f"<h2>{tongue.say('nightly.moved')}</h2>"
-    if not rows:
-        yield f"<p>{tongue.say('nightly.moved_none')}</p>"
-    for row in rows:
-        yield "".join(_article(night, row, tongue))
+    yield _events(found, tongue) if found else f"<p>{tongue.say('nightly.moved_none')}</p>"
+    for event in found:
+        if len(event.rows) > 1:
+            yield f"<h3>{tongue.about(event, night_text.event_named)}</h3>"
+        yield "".join(_article(night, event.lead, tongue))
+        if others := "".join(part for row in event.rows[1:] for part in _article(night, row, tongue)):
+            label = tongue.say("nightly.more_metrics", {"n": len(event.rows) - 1})
+            yield f"<details><summary>{label}</summary>{others}</details>"
     yield from _movers(night, tongue)
     yield f"<h2>{tongue.say('nightly.everything')}</h2>{_table(night, tongue)}"
     yield f"<h2>{tongue.say('nightly.tasks')}</h2>{_tasks(night, tongue)}"
@@ -59,6 +64,20 @@ def _lost(night: Night, tongue: Tongue) -> Iterator[str]:
     yield "</ul>"
 
 
+def _events(found: Sequence[Event], tongue: Tongue) -> str:
+    """One line an event, with its metrics below it."""
+    heads = (("verdict", 0), ("event", 0), ("change", 1), ("since", 0))
+    lines = []
+    for event in found:
+        rows = "".join(f"<li>{tongue.about(row, night_text.one_line)}</li>" for row in event.rows)
+        lines.append(
+            f'<tr><td class="t-{event.verdict}">{tongue.about(event.lead, night_text.tagged)}</td>'
+            f"<td><b>{tongue.about(event, night_text.event_named)}</b><ul>{rows}</ul></td>"
+            f'<td class="n">{text(night_text.event_change(event))}</td><td>{text(event.lead.since or "")}</td></tr>'
+        )
+    return f'<div class="wide"><table class="events">{_head(tongue, heads)}{"".join(lines)}</table></div>'
+
+
 def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     name = tongue.of(lambda lang: f"{row.task} · {figures.metric(lang, row.metric)}")
     yield (f'<article><header><b class="t-{row.verdict}">{text(figures.change(row.ratio))}</b>'
@@ -75,8 +94,9 @@ def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:
     reasons = [tongue.about(place, lambda at, lang: night_text.why(row, lang)[at]) for place in range(count)]
     if reasons:
         yield f"<h4>{tongue.say('nightly.why')}</h4><ul>{''.join(f'<li>{reason}</li>' for reason in reasons)}</ul>"
-    if row.confirm:
-        yield f"<p>{tongue.say('nightly.confirm')}</p><pre><code>{text(row.confirm)}</code></pre>"
+    for key, command in (("confirm", row.confirm), ("next", row.next)):
+        if command:
+            yield f"<p>{tongue.say(f'nightly.{key}')}</p><pre><code>{text(command)}</code></pre>"
     yield _parts(row, tongue)
     links = _links(night, row, tongue)
     yield (f'<p class="links">{" ".join(links)}</p>' if links else "") + "</article>"
@@ -86,18 +106,29 @@ def _parts(row: Row, tongue: Tongue) -> str:
     """Kernels, gaps, copies and transfers that the change consists of; with the rest they are the change."""
     if not row.parts:
         return ""
-    most = max(abs(part.delta_ns) for part in row.parts)
-    lines = "".join(
-        f"<tr><td>{tongue.about(part, lambda p, lang: night_text.part(p, lang))}</td>"
-        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{part.kind}")}</td>'
-        f'<td class="bar">{drawing.part(part.delta_ns, most)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
-        for part in row.parts[:_PARTS]
-    )
-    rest = sum(part.delta_ns for part in row.parts[_PARTS:]) + row.rest_ns
+    kernels = by_kernel(row.parts)
+    most = max(abs(sum(part.delta_ns for part in kernel)) for kernel in kernels) or 1
+    lines = "".join(_kernel(kernel, most, tongue) for kernel in kernels[:_PARTS])
+    rest = sum(part.delta_ns for kernel in kernels[_PARTS:] for part in kernel) + row.rest_ns
     sums = (("others", rest), ("residual", row.residual_ns or 0), ("whole", row.parts_ns or 0))
     lines += "".join(f'<tr><td colspan="3">{tongue.say(f"nightly.{name}")}</td><td class="n">{_signed(ns)}</td></tr>'
                      for name, ns in sums)  # fmt: skip
     return f'<h4>{tongue.say("nightly.parts")}</h4><div class="wide"><table>{lines}</table></div>'
+
+
+def _kernel(kernel: Sequence[Share], most: int, tongue: Tongue) -> str:
+    """A kernel with the sum of its shapes, and the shapes below it; a gap or a copy in one line."""
+    whole = sum(part.delta_ns for part in kernel)
+    line = (
+        f"<tr><td>{tongue.about(kernel[0], night_text.part)}</td>"
+        f'<td class="quiet kind">{tongue.say(f"verdict.kind_{kernel[0].kind}")}</td>'
+        f'<td class="bar">{drawing.part(whole, most)}</td><td class="n">{_signed(whole)}</td></tr>'
+    )
+    shapes = (
+        f'<tr class="shape"><td colspan="3">{text(part.shapes)}</td><td class="n">{_signed(part.delta_ns)}</td></tr>'
+        for part in kernel if part.shapes
+    )  # fmt: skip
+    return line + "".join(shapes)
 
 
 def _signed(ns: int) -> str:
@@ -129,7 +160,7 @@ def _movers(night: Night, tongue: Tongue) -> Iterator[str]:
 def _table(night: Night, tongue: Tongue) -> str:
     rows = sorted(night.rows, key=lambda row: (ORDER.index(row.verdict), row.task, row.metric))
     heads = (("task", 0), ("metric", 0), ("verdict", 0), ("change", 1), ("interval", 1), ("tonight", 1), ("before", 1),
-             ("noise", 1), ("by", 0), ("why", 0))  # fmt: skip
+             ("noise", 1), ("by", 0))  # fmt: skip
     body = "".join(
         f"<tr><td>{text(row.task)}</td><td>{tongue.about(row, lambda r, lang: figures.metric(lang, r.metric))}</td>"
         f'<td class="t-{row.verdict}">{tongue.about(row, lambda r, lang: night_text.tagged(r, lang))}</td>'
@@ -137,11 +168,19 @@ def _table(night: Night, tongue: Tongue) -> str:
         f'<td class="n">{text(figures.number(row.value, row.unit))}</td>'
         f'<td class="n">{text(figures.number(row.level, row.unit))}</td>'
         f'<td class="n">{"–" if row.floor is None else share(row.floor)}</td>'
-        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td>"
-        f"<td>{tongue.about(row, lambda r, lang: ' '.join(night_text.why(r, lang)))}</td></tr>"
+        f"<td>{tongue.about(row, lambda r, lang: night_text.judged_by(r, lang))}</td></tr>"
+        f"{_reasons(row, tongue, len(heads))}"
         for row in rows
     )
     return f'<div class="wide"><table class="rows">{_head(tongue, heads)}{body}</table></div>'
+
+
+def _reasons(row: Row, tongue: Tongue, width: int) -> str:
+    """Why, below the figures of a metric over the whole width: beside them it was cut off."""
+    if not night_text.why(row, "en"):
+        return ""
+    reasons = tongue.about(row, lambda r, lang: " ".join(night_text.why(r, lang)))
+    return f'<tr class="why"><td colspan="{width}">{reasons}</td></tr>'
 
 
 def _tasks(night: Night, tongue: Tongue) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npulens.app.nightly.night import Night, Row
-from npulens.app.nightly.written import figures, night_text
+from npulens.app.nightly.events import Event, events
+from npulens.app.nightly.night import Night
+from npulens.app.nightly.written import night_text
 from npulens.app.report.as_markdown import text
 from npulens.app.text.i18n import say
 
-#: Rows of a message; the rest is in the report.
+#: Events of a message; the rest is in the report.
 _MOST = 10
+#: Metrics of an event that a message names.
+_ROWS = 16
 
 
 def write(night: Night, langs: tuple[str, ...]) -> str:
@@ -32,18 +35,18 @@ def _whole(night: Night, lang: str) -> Iterator[str]:
 
 
 def _body(night: Night, lang: str) -> Iterator[str]:
-    moved = night_text.moved(night)
-    if moved:
-        heads = ("verdict", "task", "metric", "change", "interval", "tonight", "before", "since")
+    found = events(night)
+    if found:
+        heads = ("verdict", "event", "metrics", "change", "since")
         yield "| " + " | ".join(text(say(lang, f"nightly.col_{head}")) for head in heads) + " |"
-        yield "|:--|:--|:--|--:|:--|--:|--:|:--|"
-        for row in moved[:_MOST]:
-            yield "| " + " | ".join(text(cell) for cell in _cells(row, lang)) + " |"
+        yield "|:--|:--|--:|--:|:--|"
+        for event in found[:_MOST]:
+            yield "| " + " | ".join(text(cell) for cell in night_text.event_cells(event, lang)) + " |"
         yield ""
-        if len(moved) > _MOST:
-            yield text(say(lang, "nightly.more", {"n": len(moved) - _MOST})) + "\n"
-        for row in moved[:_MOST]:
-            yield from _why(row, lang)
+        if len(found) > _MOST:
+            yield text(say(lang, "nightly.more", {"n": len(found) - _MOST})) + "\n"
+        for event in found[:_MOST]:
+            yield from _event(event, lang)
     wrong = [*night_text.failures(night, lang), *night_text.notices(night, lang)]
     yield from (f"- {text(sentence)}" for sentence in wrong)
     if wrong:
@@ -52,16 +55,14 @@ def _body(night: Night, lang: str) -> Iterator[str]:
         yield f"[{text(say(lang, 'nightly.open_night'))}]({link})\n"
 
 
-def _cells(row: Row, lang: str) -> tuple[str, ...]:
-    return (
-        night_text.tagged(row, lang), row.task, figures.metric(lang, row.metric),
-        figures.change(row.ratio), figures.interval(row), figures.number(row.value, row.unit),
-        figures.number(row.level, row.unit), row.since or "",
-    )  # fmt: skip
-
-
-def _why(row: Row, lang: str) -> Iterator[str]:
-    for sentence in night_text.why(row, lang):
-        yield f"- {text(f'{row.task}, {figures.metric(lang, row.metric)}: {sentence}')}"
-    if row.confirm:
-        yield f"  {text(say(lang, 'nightly.confirm'))} `{row.confirm.replace('`', '')}`"
+def _event(event: Event, lang: str) -> Iterator[str]:
+    """The rows of an event, and what is known of those that stand for its tasks."""
+    yield f"**{text(night_text.event_named(event, lang))}**\n"
+    yield from (f"- {text(night_text.one_line(row, lang))}" for row in event.rows[:_ROWS])
+    if len(event.rows) > _ROWS:
+        yield f"- {text(say(lang, 'nightly.more', {'n': len(event.rows) - _ROWS}))}"
+    for sentence in night_text.event_why(event, lang):
+        yield f"- {text(sentence)}"
+    for words, command in night_text.event_commands(event, lang):
+        yield f"- {text(words)} `{command.replace('`', '')}`"
+    yield ""

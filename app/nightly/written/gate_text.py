@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npulens.app.nightly import commits
+from npulens.app.nightly.events import moved
 from npulens.app.nightly.gate import Gate
 from npulens.app.nightly.night import Night, Row
 from npulens.app.nightly.written import figures, night_text
@@ -55,10 +56,10 @@ def cells(row: Row, lang: str) -> list[str]:
 
 def shown(night: Night) -> list[Row]:
     """What moved, and the step of every task; all metrics of a task that has no step."""
-    moved = night_text.moved(night)
+    found = moved(night)
     stepped = {row.task for row in night.rows if row.metric == _STEP}
     mine = [row for row in night.rows if row.metric == _STEP or row.task not in stepped]
-    return [*moved, *(row for row in mine if row not in moved)][:_MOST]
+    return [*found, *(row for row in mine if row not in found)][:_MOST]
 
 
 def besides(gate: Gate, night: Night, lang: str) -> list[str]:

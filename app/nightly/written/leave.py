@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from npulens.app.nightly import night, place
 from npulens.app.nightly.night import Night
@@ -52,5 +53,7 @@ def redacted(tonight: Night) -> Night:
         text for row in tonight.rows for hint in row.hints if hint.name.rpartition(".")[2] == "host"
         for text in (hint.before, hint.after)
     }  # fmt: skip
+    rows = tuple(replace(row, commits=row.commits and replace(row.commits, author="–")) for row in tonight.rows)
+    tonight = replace(tonight, rows=rows)
     clean = Redactor(hosts - {""}, {getpass.getuser()}).value(msgspec.to_builtins(tonight))
     return msgspec.convert(clean, Night)

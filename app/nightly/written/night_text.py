@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.regression.change_point import LEAST
 from npulens.analysis.regression.common_factor import ALIKE
 from npulens.analysis.say import share
-from npulens.app.nightly.night import ORDER, Night, Row, Said, Share, Task, Verdict
+from npulens.app.nightly.events import Event, events
+from npulens.app.nightly.night import TOLD, Commits, Night, Row, Said, Share, Task, Verdict, by_kernel
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say
 from npulens.app.text.wording import of, plain
-
-#: What a night is about.
-_TOLD: tuple[Verdict, ...] = ("regressed", "open", "likely", "machine", "fixed", "improved")
 
 
 def named(night: Night) -> dict[str, object]:
@@ -25,14 +23,17 @@ def named(night: Night) -> dict[str, object]:
 
 def headline(night: Night, lang: str) -> str:
     """The one sentence to take away: the gravest thing, and whatever else must not be missed."""
-    outcome = night.outcome
-    many: dict[str, int] = {word: len(night.of(word)) for word in _TOLD}
-    lead: dict[str, object] = {"n": many.get(outcome, 0), "least": LEAST}
+    outcome, found = night.outcome, events(night)
+    of = {word: [event for event in found if event.verdict == word] for word in TOLD}
+    lead = [event for event in found if event.verdict == outcome]
     nothing = outcome == "broken" and not night.rows
-    said = [say(lang, f"nightly.headline_{'unmeasured' if nothing else outcome}", lead)]
+    first = "unmeasured" if nothing else outcome
+    said = [say(lang, f"nightly.headline_{first}", {**_many(lead, lang), "least": LEAST})]
+    if len(lead) == 1:
+        said.append(say(lang, "nightly.headline_named", {"event": event_named(lead[0], lang)}))
     for word in ("open", "likely", "fixed"):
-        if many[word] and word != outcome:
-            said.append(say(lang, f"nightly.headline_and_{word}", {"n": many[word]}))
+        if of[word] and word != outcome:
+            said.append(say(lang, f"nightly.headline_and_{word}", _many(of[word], lang)))
     if night.broken and outcome != "broken":
         said.append(say(lang, "nightly.headline_and_broken"))
     if night.outside:
@@ -40,9 +41,80 @@ def headline(night: Night, lang: str) -> str:
     return "".join(said)
 
 
+def _many(found: Sequence[Event], lang: str) -> dict[str, object]:
+    """How many events there are, and of how many tasks."""
+    tasks = len({task for event in found for task in event.tasks})
+    return {"n": len(found), "tasks": say(lang, "nightly.tasks_many", {"n": tasks})}
+
+
+#: Tasks of an event that are named; of more it is said how many.
+_NAMED = 3
+
+
+def event_named(event: Event, lang: str) -> str:
+    """What, why and by how much: everything, driver 24.1.0 → 24.1.1, +5.0 %."""
+    comma = "，" if lang == "zh" else ", "
+    if event.everything:
+        what = say(lang, "nightly.event_everything")
+    elif len(event.tasks) > _NAMED:
+        what = say(lang, "nightly.tasks_many", {"n": len(event.tasks)})
+    else:
+        what = comma.join(event.tasks)
+    if len(event.tasks) == 1:
+        what = f"{what} · {figures.metric(lang, event.lead.metric)}"
+    why = [f"{hint.name} {hint.before or '–'} → {hint.after or '–'}" for hint in event.hints[:1]]
+    return plain(comma.join([what, *why, event_change(event)]))
+
+
+def event_change(event: Event) -> str:
+    """By how much the tasks of an event changed: one figure, or the least and the most."""
+    if event.factors is None:
+        return figures.change(None)
+    least, most = (figures.change(factor) for factor in event.factors)
+    return least if least == most else f"{least} … {most}"
+
+
+def event_cells(event: Event, lang: str) -> tuple[str, ...]:
+    """An event in one line of a table: verdict, what it is, how many metrics, change, since."""
+    return (tagged(event.lead, lang), event_named(event, lang), str(len(event.rows)), event_change(event),
+            event.lead.since or "")  # fmt: skip
+
+
+def one_line(row: Row, lang: str) -> str:
+    """A metric of an event: what it is, the change with its interval, the values, and how sure it is."""
+    between = figures.interval(row)
+    change = f"{figures.change(row.ratio)} ({between})" if between else figures.change(row.ratio)
+    facts = (change, was(row, lang), tagged(row, lang), row.where)
+    return f"{row.task}, {figures.metric(lang, row.metric)}: " + " · ".join(fact for fact in facts if fact)
+
+
+def event_why(event: Event, lang: str) -> list[str]:
+    """What is known of an event, each sentence once; what settles a likely part is among them."""
+    found = why(event.lead, lang)
+    seen = set(found)
+    for row in event.rows[1:]:
+        for sentence in why(row, lang):
+            if sentence not in seen:
+                seen.add(sentence)
+                found.append(f"{row.task}, {figures.metric(lang, row.metric)}: {sentence}")
+    return found
+
+
+def event_commands(event: Event, lang: str) -> list[tuple[str, str]]:
+    """What to run for each task of an event."""
+    return list(dict.fromkeys(one for row in event.leads for one in commands(row, lang)))
+
+
+def beside(event: Event, row: Row, lang: str) -> str | None:
+    """Of a row that is one of several of an event, which event that is."""
+    if len(event.rows) == 1:
+        return None
+    return say(lang, "nightly.event_of", {"event": event_named(event, lang), "n": len(event.rows)})
+
+
 def counts(night: Night, lang: str) -> str:
     """How many metrics ended how."""
-    many: dict[str, int] = {verdict: len(night.of(verdict)) for verdict in _TOLD}
+    many: dict[str, int] = {verdict: len(night.of(verdict)) for verdict in TOLD}
     for verdict in ("same", "ambiguous", "young", "accepted"):
         many[verdict] = sum(row.verdict == verdict for row in night.rows)
     many["known"] = len(night.rows) - sum(many.values())
@@ -50,15 +122,6 @@ def counts(night: Night, lang: str) -> str:
     if not said:
         return say(lang, "nightly.counts_none")
     return say(lang, "nightly.counts", {"n": len(night.rows), "all": ("，" if lang == "zh" else ", ").join(said)})
-
-
-def moved(night: Night) -> list[Row]:
-    """The rows that this night is about, the gravest first."""
-    found = [*(row for verdict in _TOLD for row in night.of(verdict)), *night.outside]
-    # The step first: what it is made of moves with it.
-    return sorted(found, key=lambda row: (
-        ORDER.index(row.verdict), row.number or 0, not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
-    ))  # fmt: skip
 
 
 def said(sentence: Said, lang: str) -> str:
@@ -89,6 +152,8 @@ def why(row: Row, lang: str) -> list[str]:
     for hint in row.hints:
         values = {"name": hint.name, "before": hint.before or "–", "after": hint.after or "–"}
         found.append(say(lang, "nightly.hint_machine" if hint.machine else "nightly.hint", values))
+    if row.commits is not None:
+        found.append(commits(row.commits, lang))
     if row.slope is not None:
         found.append(say(lang, "nightly.climbs", {"slope": figures.change(1 + row.slope), "night": row.since or "–"}))
     if row.settles is not None:
@@ -96,12 +161,25 @@ def why(row: Row, lang: str) -> list[str]:
     if (sentence := in_step(row, lang)) is not None:
         found.append(sentence)
     if row.parts:
-        first = row.parts[0]
-        values = {"what": part(first, lang), "length": figures.signed(first.delta_ns)}
+        first = by_kernel(row.parts)[0]
+        values = {"what": part(first[0], lang), "length": figures.signed(sum(one.delta_ns for one in first))}
         found.append(say(lang, "nightly.first_part", values))
     if row.owner:
         found.append(say(lang, "nightly.owned", {"owner": plain(row.owner)}))
     return found
+
+
+def commits(between: Commits, lang: str) -> str:
+    """Subject and author of the commit; they are text from strangers."""
+    values = {"old": between.old, "new": between.new, "n": between.between, "subject": plain(between.subject),
+              "author": plain(between.author)}  # fmt: skip
+    return say(lang, "nightly.commit_many" if between.between > 1 else "nightly.commit_one", values)
+
+
+def commands(row: Row, lang: str) -> list[tuple[str, str]]:
+    """What to run, each with the words before it."""
+    both = (("nightly.confirm", row.confirm), ("nightly.next", row.next))
+    return [(say(lang, key), command) for key, command in both if command]
 
 
 #: Of a part that moved, how sure that is.
@@ -128,7 +206,7 @@ def tagged(row: Row, lang: str) -> str:
 
 
 def part(share: Share, lang: str) -> str:
-    """The name of a part of a change; causes of gaps and directions of copies in words."""
+    """The name of a part of a change without its shapes; causes of gaps and directions of copies in words."""
     causes = {**CAUSES, **GAP_ONLY}
     if share.kind == "gap" and share.what in causes:
         return of(lang, causes[share.what])

@@ -13,7 +13,8 @@ from npulens.app.context import Context
 from npulens.app.nightly import config as configs
 from npulens.app.nightly import kept, regressions
 from npulens.app.nightly import place as stored
-from npulens.app.nightly.night import ORDER, Night, Regression, Row
+from npulens.app.nightly.events import events
+from npulens.app.nightly.night import ORDER, Night, Regression, Row, by_kernel
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.pages.nights import charts
 from npulens.app.panels import cells
@@ -35,11 +36,16 @@ def show(ctx: Context, night: Night) -> None:
         st.text(night_text.counts(night, ctx.lang))
         for sentence in (*night_text.failures(night, ctx.lang), *night_text.notices(night, ctx.lang)):
             st.text(f"• {sentence}")
-    for place, row in enumerate(night_text.moved(night)):
-        with st.container(border=True, key=f"gap_night_{place}"):
-            _moved(ctx, row, place)
-            if each := known.get((row.number or 0, row.metric)):
-                _decided(ctx, home, each, place)
+    place = 0
+    for event in events(night):
+        if len(event.rows) > 1:
+            st.text(plain(f"{night_text.tagged(event.lead, ctx.lang)}  {night_text.event_named(event, ctx.lang)}"))
+        for row in event.rows:
+            with st.container(border=True, key=f"gap_night_{place}"):
+                _moved(ctx, row, place)
+                if each := known.get((row.number or 0, row.metric)):
+                    _decided(ctx, home, each, place)
+            place += 1
     _table(ctx, night)
     _foot(ctx, night)
 
@@ -56,13 +62,15 @@ def _moved(ctx: Context, row: Row, place: int) -> None:
         st.text(plain(f"• {sentence}"))
     if row.parts:
         st.text(ctx.say("nightly.parts"))
-    for part in row.parts[:_PARTS]:
-        kind = ctx.say(f"verdict.kind_{part.kind}")
-        length = figures.number(part.delta_ns, "ns")
-        st.text(plain(f"• {'+' if part.delta_ns > 0 else ''}{length} · {kind} · {night_text.part(part, ctx.lang)}"))
-    if row.confirm:
-        st.text(ctx.say("nightly.confirm"))
-        st.code(row.confirm, language="bash")
+    for kernel in by_kernel(row.parts)[:_PARTS]:
+        kind = ctx.say(f"verdict.kind_{kernel[0].kind}")
+        length = figures.signed(sum(part.delta_ns for part in kernel))
+        st.text(plain(f"• {length} · {kind} · {night_text.part(kernel[0], ctx.lang)}"))
+        if shapes := [f"{figures.signed(part.delta_ns)} {part.shapes}" for part in kernel if part.shapes]:
+            st.caption(plain("; ".join(shapes)))
+    for words, command in night_text.commands(row, ctx.lang):
+        st.text(words)
+        st.code(command, language="bash")
     if len(row.series) > 1:
         st.plotly_chart(charts.series(row, context.ink(), context.accent()), key=f"night_series_{place}_{ctx.lang}",
                         config={"displayModeBar": False})  # fmt: skip

@@ -9,8 +9,9 @@ import streamlit as st
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.nightly import journal, kept, place
+from npulens.app.nightly.events import events
 from npulens.app.nightly.night import Night
-from npulens.app.nightly.written import figures, night_text
+from npulens.app.nightly.written import night_text
 from npulens.app.pages.nights import charts, detail
 
 TITLE = "nights.title"
@@ -57,7 +58,7 @@ def _empty(ctx: Context) -> None:
 
 
 # The calendar: one square a night, and which night is read.
-_NAMED = 3  # metrics that a square names
+_NAMED = 3  # events that a square names
 
 
 def show_calendar(ctx: Context, nights: Mapping[str, Night | None]) -> str:
@@ -94,6 +95,6 @@ def outcome(night: Night | None) -> str:
 
 def _hover(ctx: Context, label: str, night: Night | None) -> str:
     word = ctx.say(f"nightly.outcome_{outcome(night)}")
-    moved = night_text.moved(night)[:_NAMED] if night is not None else []
-    what = ", ".join(f"{row.task} {figures.metric(ctx.lang, row.metric)} {figures.change(row.ratio)}" for row in moved)
+    found = events(night)[:_NAMED] if night is not None else ()
+    what = "; ".join(night_text.event_named(event, ctx.lang) for event in found)
     return ctx.say("nights.hover_moved" if what else "nights.hover", {"label": label, "word": word, "what": what})

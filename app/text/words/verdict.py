@@ -127,7 +127,7 @@ TEXT = {
     "kernels_alike": ("all kernels alike", "所有算子同幅变化"),
     "kernels_alike_share": ("all kernels alike: {share}", "所有算子同幅变化：{share}"),
     "kernels_alike_by": ("all {n} kernels alike: {share} each", "全部 {n} 种算子同幅变化：各 {share}"),
-    "clock": (" · AI Core clock {base} → {head} MHz", " · AI Core 频率 {base} → {head} MHz"),
+    "clock": ("AI Core clock {base} → {head} MHz", "AI Core 频率 {base} → {head} MHz"),
     "clock_unknown": (
         " · as a different clock would do; the clock was not recorded",
         " · 表现与频率变化一致，但未采集频率",

@@ -21,8 +21,8 @@ NIGHTS = 60
 BEFORE, AFTER = 30, 14
 #: One night is judged from here on: fewer say nothing.
 FIRST = 5
-#: Ten tasks of ten metrics, and one task of a hundred.
-TASKS = ((10, 10), (1, 100), (1, 1))
+#: Ten tasks of ten metrics, and one task of a hundred; the metric that moves: the step of a task (0), or a part of it.
+TASKS = ((10, 10, 0), (10, 10, 1), (1, 100, 0), (1, 100, 1), (1, 1, 0))
 STEP, WITHIN, LEAK, LARGEST = 0.03, 8, 0.005, 0.06
 
 
@@ -66,9 +66,10 @@ def alarms(kind: str, rows: int, seed: int) -> Iterator[Alarms]:
 def seeing(rows: int, seed: int) -> Iterator[Seeing]:
     """A step among many metrics, and a leak, both under Gaussian noise of 0.5 % a night."""
     dice = np.random.default_rng([seed, 1])
-    for tasks, metrics in TASKS:
-        in_time = sum(_step_is_told(dice, tasks, metrics) for _ in range(rows))
-        yield Seeing(f"{STEP:.0%} within {WITHIN} nights, {tasks} x {metrics} metrics", rows, in_time)
+    for tasks, metrics, place in TASKS:
+        in_time = sum(_is_told(dice, tasks, metrics, place) for _ in range(rows))
+        of = "part" if place else "step"
+        yield Seeing(f"{STEP:.0%} of a {of} within {WITHIN} nights, {tasks} x {metrics} metrics", rows, in_time)
     nights = int(np.log1p(LARGEST) / np.log1p(LEAK))
     planted = 0.005 * dice.standard_normal((rows, BEFORE + nights))
     planted[:, BEFORE:] += np.log1p(LEAK) * np.arange(1, nights + 1)
@@ -76,17 +77,17 @@ def seeing(rows: int, seed: int) -> Iterator[Seeing]:
     yield Seeing(f"a leak of {LEAK:.1%} a night before {LARGEST:.0%}", rows, told)
 
 
-def _step_is_told(dice: np.random.Generator, tasks: int, metrics: int) -> bool:
-    """Whether the step of the first task is told in time, and stands among everything else of that night."""
+def _is_told(dice: np.random.Generator, tasks: int, metrics: int, place: int) -> bool:
+    """Whether what moves in the first task is told in time, and stands among everything else of that night."""
     logs = 0.005 * dice.standard_normal((tasks * metrics, BEFORE + WITHIN))
-    logs[0, BEFORE:] += np.log1p(STEP)
+    logs[place, BEFORE:] += np.log1p(STEP)
     came = as_they_came(_list(logs), LIMITS)
     for night in range(BEFORE, BEFORE + WITHIN):
-        if not any(BEFORE <= each.night <= night and each.up for each in came[0]):
+        if not any(BEFORE <= each.night <= night and each.up for each in came[place]):
             continue
         p = [_p(logs[row], seen, night) for row, seen in enumerate(came)]
         of = [Alarm(str(row // metrics), row % metrics == 0, each) for row, each in enumerate(p)]
-        if standing(of)[0]:
+        if standing(of)[place]:
             return True
     return False
 

@@ -175,7 +175,7 @@ def _of_a_night(windows: Floats, night: int, limits: Limits) -> Iterator[tuple[i
     """The rows whose level has moved by a night, as a step or night by night, whichever explains more."""
     begin, least = night - windows.shape[1], math.log1p(limits.least)
     steps = change_point.scan(windows)
-    stepped = (steps.p <= limits.alpha) & (np.abs(steps.shift) >= least)
+    stepped = (steps.doubted <= limits.alpha) & (np.abs(steps.shift) >= least)
     climbed, drifts = np.zeros(len(windows), bool), None
     if windows.shape[1] >= drift.LEAST:
         drifts = drift.climbs(windows)

@@ -65,6 +65,14 @@ def test_a_night_that_went_back_clears_nobody() -> None:
     assert (build.name, round(build.tells, 2), build.sure) == ("build", 0.39, False)
 
 
+def test_a_commit_of_every_night_is_named_and_not_taken_for_the_reason() -> None:
+    """Twenty nights before had twenty commits: the last of them tells a twentieth."""
+    (often,) = suspects([{"commit": f"c{night}"} for night in range(40)], 20, 20)
+    assert (often.tells, often.sure) == (1 / 20, False)
+    (once,) = suspects([{"commit": "a" if night < 20 else "b"} for night in range(40)], 20, 20)
+    assert (once.tells, once.sure) == (1.0, True)
+
+
 def test_what_changed_long_before_does_not_hide_that_it_changed_again() -> None:
     nights = [{"driver": "23" if night < 70 else "24" if night < 100 else "25"} for night in range(110)]
     assert suspects(nights, 100, 100) == [Suspect("driver", "24", "25", 1.0, 1)]

@@ -17,6 +17,10 @@ import numpy as np
 
 #: Of the alarms of a night that are raised, the share that may be false.
 RATE = 0.05
+#: The same of a night's tasks. The p-values of histories are upper limits over sixteen noises: of independent nights
+#: one in 10,000 has a p of 0.01. So this rate costs no alarm there, and a tenth more of them in the worst noise. At
+#: 0.05, one 3 % part of a hundred under noise of 0.5 % stood within eight nights in 80 of 100 series; so it does in 90.
+TASKS_RATE = 0.15
 
 
 def discoveries(p_values: Sequence[float], rate: float = RATE) -> list[bool]:
@@ -39,7 +43,7 @@ class Alarm:
     p: float
 
 
-def standing(alarms: Sequence[Alarm], rate: float = RATE) -> list[bool]:
+def standing(alarms: Sequence[Alarm], rate: float = TASKS_RATE) -> list[bool]:
     """For each metric of a night, whether its alarm stands."""
     tasks = sorted({each.task for each in alarms})
     by_task = discoveries([_of_task([each for each in alarms if each.task == task]) for task in tasks], rate)

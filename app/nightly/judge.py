@@ -218,7 +218,7 @@ def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
 def _of_change(change: Change, each: Measured, beside: Sequence[Suspect]) -> Verdict:
     """Regressed or improved; the machine's where a condition of it fits best; likely where two fit alike."""
     machine = max((one.tells for one in beside if one.machine and one.sure), default=0.0)
-    others = max((one.tells for one in beside if not one.machine and one.sure), default=0.0)
+    others = max((one.tells for one in beside if not one.machine and (one.sure or one.commit)), default=0.0)
     if machine and machine >= others + _BETTER:
         return "machine"
     if machine and others < machine + _BETTER:

@@ -320,7 +320,7 @@ def all_alike(one: Contribution, lang: str, mhz: tuple[float | None, float | Non
     """That all kernels changed by one factor, and the clock of both sides where it was recorded."""
     text = say(lang, "verdict.kernels_alike_by", {"share": percent(one.factor), "n": len(one.parts)})
     if mhz[0] is None or mhz[1] is None:
-        return text + say(lang, "verdict.clock_unknown")
+        return f"{text} · " + say(lang, "verdict.clock_unknown")
     return f"{text} · " + say(lang, "verdict.clock", {"base": f"{mhz[0]:,.0f}", "head": f"{mhz[1]:,.0f}"})
 
 

@@ -17,9 +17,10 @@ import numpy as np
 
 #: Of the alarms of a night that are raised, the share that may be false.
 RATE = 0.05
-#: The same of a night's tasks. The p-values of histories are upper limits over sixteen noises: of independent nights one
-#: in 10,000 has a p of 0.01. So this rate costs no alarm there, and in the worst noise a tenth more of them; at 0.05, one
-#: 3 % part of a hundred under noise of 0.5 % stood within eight nights in 80 of 100 series, so it does in 90.
+#: The same of a night's tasks. The p-values of histories are upper limits over sixteen noises: of independent nights
+#: one in 10,000 brings an alarm at all. So this rate costs none there. Of 100 metric-nights, modes that last bring 0.45
+#: alarms instead of the 0.36 at 0.05, a bad end of the month 0.23 instead of 0.15. One part of a hundred, 3 % slower
+#: under noise of 0.5 %, stands within eight nights in 88 of 100 series instead of 82.
 TASKS_RATE = 0.15
 
 

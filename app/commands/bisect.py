@@ -12,15 +12,16 @@ import click
 import msgspec
 
 from npulens.app.console import json_option, lang_option, print_json, store_option, table
-from npulens.app.nightly import commits, lock
 from npulens.app.nightly import config as configs
+from npulens.app.nightly import lock
+from npulens.app.nightly.by_commit import commits
 from npulens.app.nightly.steps import Step
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.text.i18n import say
 from npulens.app.text.wording import plain
 
 if TYPE_CHECKING:  # it judges, and what judges loads slowly
-    from npulens.app.nightly.bisect import Asked, Found, Tried
+    from npulens.app.nightly.by_commit.bisect import Asked, Found, Tried
 
 
 @click.command("bisect")
@@ -41,7 +42,7 @@ def command(
     Each commit that is tried is measured against good, in turns. A search that was killed goes on where it stopped.
     Exits with 0 if one commit is found, 1 if nothing between differs, 2 if several may be it or something is wrong.
     """
-    from npulens.app.nightly import bisect
+    from npulens.app.nightly.by_commit import bisect
 
     path = path.absolute()
     wanted = bisect.asked(configs.read(path), path, store, task, good, bad, metric)

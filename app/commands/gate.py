@@ -21,7 +21,7 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 
 if TYPE_CHECKING:  # it judges, and what judges loads slowly
-    from npulens.app.nightly.gate import Gate
+    from npulens.app.nightly.by_commit.gate import Gate
 
 
 @click.command("gate")
@@ -42,7 +42,7 @@ def command(
     Base is taken where head left it. Nothing enters the history. Exits with 0 if nothing regressed, 1 if something did,
     2 if a part could not be measured. On GitHub the Markdown is also the summary of the step.
     """
-    from npulens.app.nightly import gate as gates
+    from npulens.app.nightly.by_commit import gate as gates
     from npulens.app.nightly.written import gate_text
 
     path = path.absolute()

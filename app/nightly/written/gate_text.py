@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npulens.app.nightly import commits
+from npulens.app.nightly.by_commit import commits
+from npulens.app.nightly.by_commit.gate import Gate
 from npulens.app.nightly.events import moved
-from npulens.app.nightly.gate import Gate
 from npulens.app.nightly.night import Night, Row
 from npulens.app.nightly.written import figures, night_text
 from npulens.app.report.as_markdown import text

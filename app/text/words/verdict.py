@@ -129,8 +129,8 @@ TEXT = {
     "kernels_alike_by": ("all {n} kernels alike: {share} each", "全部 {n} 种算子同幅变化：各 {share}"),
     "clock": ("AI Core clock {base} → {head} MHz", "AI Core 频率 {base} → {head} MHz"),
     "clock_unknown": (
-        " · as a different clock would do; the clock was not recorded",
-        " · 表现与频率变化一致，但未采集频率",
+        "as a different clock would do; the clock was not recorded",
+        "表现与频率变化一致，但未采集频率",
     ),
     "parts_within": (
         "Kernels below a line of all kernels are part of it and not counted again.",

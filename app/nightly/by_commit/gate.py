@@ -23,7 +23,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from npulens.app.nightly import commits, dating, lock, place, steps
+from npulens.app.nightly import dating, lock, place, steps
+from npulens.app.nightly.by_commit import commits
 from npulens.app.nightly.config import Config, Job, Watch
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering.gather import Tell

@@ -29,8 +29,9 @@ from msgspec.structs import replace as with_fields
 
 from npulens.analysis.regression.looks import LOOKS, Decision, Pairs, decide, tick_of
 from npulens.analysis.regression.verdict import Verdict
-from npulens.app.nightly import commits, dating, place, steps, tonight
-from npulens.app.nightly.commits import Commit
+from npulens.app.nightly import dating, place, steps, tonight
+from npulens.app.nightly.by_commit import commits
+from npulens.app.nightly.by_commit.commits import Commit
 from npulens.app.nightly.config import Config, Job, Watch, Workload
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering.gather import PATIENCE, Gather

@@ -56,7 +56,7 @@ _FAR = {2: 7.0, 3: 4.5, 4: 4.0}
 #: In its first nights a step of fewer deviations has to be so many times less likely to be noise: levels that come and
 #: go, as two modes do, lie that near. Chosen so that modes that last a fortnight give 0.9 alarms in 100 nights, and
 #: 3 % under noise of 0.5 % is seen within eight nights by 19 series of 20.
-_DOUBTS, _YOUNG = ((5.5, 6.0), (4.5, 50.0)), 30
+_DOUBTS, _YOUNG = ((5.5, 6.0), (4.5, 50.0)), 20
 #: The deviation of a few nights is often found too small: a distance counts for less by this share over their number.
 _UNSURE = 1.5
 

@@ -82,10 +82,10 @@ def test_machine_and_commit_in_one_night_cannot_be_told_apart(tmp_path: Path) ->
     assert told.verdict == "likely" and told.settles is not None and told.settles.key == "settles_apart"
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 5])
+@pytest.mark.parametrize("every", [1, 3, 5])
 def test_a_driver_leads_before_a_commit_that_is_often_new(tmp_path: Path, every: int) -> None:
-    """The commit is new on the night of the driver too, as on every first, second, third or fifth night."""
-    both = [{"driver": "24.1" if n < 15 else "24.2", "commit": f"{(n - 15) // every}"} for n in range(30)]
+    """The commit is new on the night of the driver too, as on every night, every third or every fifth."""
+    both = [{"driver": "24.1" if n < 15 else "24.2", "commit": f"{n // every:03d}"} for n in range(30)]
     (told,) = [row for row in nights(tmp_path, [*QUIET, *(v * 1.05 for v in QUIET)], both) if row.fresh]
     assert told.verdict == "machine" and [hint.name for hint in told.hints] == ["driver", "commit"]
     assert told.hints[1].score < 0.5 < told.hints[0].score

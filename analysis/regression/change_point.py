@@ -53,10 +53,11 @@ _SAME = 1e-12
 #: So many last nights alone are a step only beyond so many deviations of the nights before: two or three bad nights in
 #: a row are none, and the next night tells. Measured over the noises of docs/power.md.
 _FAR = {2: 7.0, 3: 4.5, 4: 4.0}
-#: In its first nights a step of fewer deviations has to be so many times less likely to be noise: levels that come and
-#: go, as two modes do, lie that near. Chosen so that modes that last a fortnight give 0.9 alarms in 100 nights, and
-#: 3 % under noise of 0.5 % is seen within eight nights by 19 series of 20.
-_DOUBTS, _YOUNG = ((5.5, 6.0), (4.5, 50.0)), 30
+#: A step of fewer nights and of fewer deviations than these has to be so many times less likely to be noise; the last
+#: that applies counts. Levels that come and go, as two modes do, lie that near. Chosen so that modes that last a
+#: fortnight give at most 1 alarm in 100 nights (0.96 and 0.88 in 700 series each), and 3 % under noise of 0.5 % is seen
+#: within eight nights by nine series of ten.
+_DOUBTS = ((20, 5.5, 6.0), (30, 4.2, 20.0), (20, 4.5, 50.0))
 #: The deviation of a few nights is often found too small: a distance counts for less by this share over their number.
 _UNSURE = 1.5
 
@@ -85,8 +86,8 @@ class Scan:
         since, p = self.nights - self.split, self.p
         away, unit = np.abs(self.shift), self.spread * (1 + _UNSURE / self.split)
         doubt = np.ones(len(p))
-        for near, factor in _DOUBTS:
-            doubt[(since < _YOUNG) & (away < near * unit)] = factor
+        for young, near, factor in _DOUBTS:
+            doubt[(since < young) & (away < near * unit)] = factor
         far = np.select([since == lately for lately in _FAR], list(_FAR.values()), 0.0)
         return np.where(away < far * unit, 1.0, np.minimum(1.0, doubt * p))
 

@@ -73,8 +73,8 @@ def climbs(windows: Floats) -> Climbs:
     """The best climb or fall in each row; rows have the same length, of at least LEAST nights."""
     rows, n = windows.shape
     made, calm = _design(n), tamed(windows)
-    rest = np.einsum("rn,fnm,rm->rf", calm, made.inverse, calm, optimize=True) + made.least
-    along = np.einsum("rn,fns->rfs", calm, made.toward, optimize=True) / made.length
+    rest = ((calm @ made.inverse) * calm).sum(2).T + made.least
+    along = (calm @ made.toward).transpose(1, 0, 2) / made.length
     left = np.maximum(rest[..., None] - np.square(along), made.least[:, None])
     kind, place = np.divmod(left.reshape(rows, -1).argmin(1), made.length.shape[1])
     every = np.arange(rows)
@@ -89,5 +89,9 @@ def climbs(windows: Floats) -> Climbs:
 
 def _clear(upward: Floats, start: Ints) -> NDArray[np.bool_]:
     """Whether each of the last nights lies beyond nine in ten of the nights before the climb."""
-    usual = np.where(np.arange(upward.shape[1])[None, :] < start[:, None], upward, np.nan)
-    return np.asarray(upward[:, -_LAST:].min(1) > np.nanquantile(usual, _USUAL, axis=1))
+    nights = np.arange(upward.shape[1])
+    usual = np.sort(np.where(nights[None, :] < start[:, None], upward, np.inf), axis=1)
+    place, every = _USUAL * (start - 1), np.arange(len(upward))
+    low = np.floor(place).astype(np.int64)
+    under, over = usual[every, low], usual[every, np.ceil(place).astype(np.int64)]
+    return np.asarray(upward[:, -_LAST:].min(1) > under + (place - low) * (over - under))

@@ -160,8 +160,8 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
                        hints=_machine(case.before, each.identity))  # fmt: skip
     change = _news(court, case, found)
     if change is None:
-        return _suspect(row, usable)
-    beside = suspects_of([point.covariates for point in usable], found.changes, found.changes.index(change))
+        return _of_machine(case, found, row) if row.verdict in _MOVED else _suspect(row, usable)
+    beside = _beside(case, found, change)
     verdict = _of_change(change, each, beside)
     return replace(
         row, verdict=verdict, fresh=True, since=_night(usable[change.index]), since_ns=usable[change.index].at_ns,
@@ -171,6 +171,18 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
         level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
         settles=Said("settles_apart", {}) if verdict == "likely" else None, slope=change.slope,
     )  # fmt: skip
+
+
+def _beside(case: _Case, found: SeriesVerdict, change: Change) -> tuple[Suspect, ...]:
+    return suspects_of([point.covariates for point in case.usable], found.changes, found.changes.index(change))
+
+
+def _of_machine(case: _Case, found: SeriesVerdict, row: Row) -> Row:
+    """A level that is known stays the machine's in the table where it was the machine's when it was told."""
+    beside = _beside(case, found, found.changes[-1])
+    if _of_change(found.changes[-1], case.tonight, beside) != "machine":
+        return row
+    return replace(row, verdict="machine", hints=tuple(_hint(one) for one in beside))
 
 
 def _suspect(row: Row, usable: Sequence[Point]) -> Row:
@@ -209,8 +221,9 @@ def _news(court: Court, case: _Case, found: SeriesVerdict) -> Change | None:
     for change in found.changes[::-1]:
         near = [point.at_ns for point in usable[max(0, min(change.first, change.index - 2)) :
                                                 max(change.last, change.index + 2) + 1]]  # fmt: skip
-        told = court.known.told(case.tonight.identity.key, case.tonight.metric, near, change.ratio > 1)
-        if not told and len(usable) - (change.seen if change.drift else change.index) <= _NEWS:
+        mine = case.tonight.identity.key, case.tonight.metric, near, change.ratio > 1
+        new = len(usable) - (change.seen if change.drift else change.index) <= _NEWS
+        if not court.known.told(*mine) and (new or court.known.doubted(*mine)):
             return change
     return None
 

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from npulens.app.nightly import place
-from npulens.app.nightly.night import MAYBE_CHANCE, Night
+from npulens.app.nightly.night import Night
 
 NAME = "known.json"
 
@@ -26,6 +26,7 @@ class Told(msgspec.Struct, frozen=True):
     more: bool
     night: str
     by: Literal["pairs", "history"]
+    sure: bool = True  # what is likely is told again until it is sure
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,17 @@ class Known:
 
     def told(self, identity: str, metric: str, near: Sequence[int], more: bool) -> bool:
         """Whether a change in this direction was told for one of these moments: a date moves as nights are added."""
-        return any(
-            (each.identity, each.metric, each.more) == (identity, metric, more) and each.at_ns in near
-            for each in self.changes
-        )
+        return any(each.sure for each in self._near(identity, metric, near, more))
+
+    def doubted(self, identity: str, metric: str, near: Sequence[int], more: bool) -> bool:
+        """Whether it was told as likely."""
+        return any(not each.sure for each in self._near(identity, metric, near, more))
+
+    def _near(self, identity: str, metric: str, near: Sequence[int], more: bool) -> list[Told]:
+        return [
+            each for each in self.changes
+            if (each.identity, each.metric, each.more) == (identity, metric, more) and each.at_ns in near
+        ]  # fmt: skip
 
     def streak(self, identity: str, metric: str, more: bool, moments: Sequence[int]) -> int | None:
         """The first of the nights in a row, back from the last of ``moments``, whose pairs said the same."""
@@ -61,15 +69,13 @@ def known(home: Path, tonight: str) -> Known:
 
 
 def tell(home: Path, before: Known, night: Night) -> None:
-    """Keeps what tonight tells: a change that pairs show is no news when the history shows it too.
-
-    What may be chance is not told yet: it stays news until it is sure.
-    """
-    told = []
+    """Keeps what tonight tells: a change that pairs show is no news when the history shows it too."""
+    told = list(before.changes)
     for row in night.rows:
         at_ns = night.at_ns if row.by == "pairs" else row.since_ns
-        if row.settles is not None and row.settles.key == MAYBE_CHANCE:
+        if at_ns is None or not (row.fresh or (row.by == "pairs" and row.verdict in ("regressed", "improved"))):
             continue
-        if at_ns is not None and (row.fresh or (row.by == "pairs" and row.verdict in ("regressed", "improved"))):
-            told.append(Told(row.identity, row.metric, at_ns, (row.ratio or 1.0) > 1, night.label, row.by))
-    place.write(home / NAME, json.dumps([msgspec.to_builtins(each) for each in (*before.changes, *told)], indent=1))
+        sure, more = row.verdict != "likely", (row.ratio or 1.0) > 1
+        if sure or not before.doubted(row.identity, row.metric, (at_ns,), more):
+            told.append(Told(row.identity, row.metric, at_ns, more, night.label, row.by, sure))
+    place.write(home / NAME, json.dumps([msgspec.to_builtins(each) for each in told], indent=1))

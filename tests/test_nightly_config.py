@@ -52,7 +52,7 @@ def test_a_file_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[night]\nname = 'x'\nbudjet = '1h'\n", ("line 3", "night", "budjet")),
+        ("[night]\nname = 'x'\nbudjet = '1h'\n", ("line 3", "night", "budjet", "mean `budget`")),
         ("[night]\nrounds = 'ten'\n[[job]]\nname='a'\ncommand=['b']\n", ("line 2", "night.rounds", "int")),
         ("[[job]]\nname = 'a'\ncommand = ['x']\n\n[[job]]\nname = 'b'\ncommand = 'x'\n", ("line 7", "job[1].command")),
         ("[[job]]\nname = 'a'\ncommand = ['x']\n[[job]]\nname = 'a'\ncommand = ['y']\n", ("line 5", "two tasks")),
@@ -66,7 +66,9 @@ def test_a_file_says_what_to_do(tmp_path: Path) -> None:
         ("[night]\nbudget = '0s'\n[[job]]\nname='a'\ncommand=['b']\n", ("line 2", "longer than nothing")),
         ("[night]\nname = 'x'\n", ("nothing to do", "[[job]]")),
         ("[night\n", ("no TOML", "line 1")),
-        ("[[job]]\nname = 'a'\ncommand = ['x']\n[job.base]\npyhton = 'x'\n", ("line 5", "pyhton")),
+        ("[[job]]\nname = 'a'\ncommand = ['x']\n[job.base]\npyhton = 'x'\n", ("line 5", "pyhton", "mean `python`")),
+        ("[[jobs]]\nname = 'a'\ncommand = ['x']\n", ("line 1", "mean `job`")),
+        ("[notify]\nurl = ['x']\n[[job]]\nname='a'\ncommand=['b']\n", ("line 2", "mean `urls`")),
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_line_and_key(tmp_path: Path, text: str, said: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -123,6 +124,25 @@ def test_who_cannot_begin_tells_it(tmp_path: Path, receiver: Receiver) -> None:
     (lab.store / ".nights" / "nightly").write_text("a file where the nights are to be")
     done = lab.run("--night", "2026-03-01", env={notify.VARIABLE: receiver.url})
     assert done.exit_code == 2 and len(receiver.got) == 1
+
+
+def test_a_store_that_takes_no_files_is_told(tmp_path: Path, receiver: Receiver) -> None:
+    lab = Lab(tmp_path, toml("", job("a")))
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(made(lab.store))], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a disk")
+    try:
+        done = lab.run("--night", "2026-03-01", env={notify.VARIABLE: receiver.url})
+    finally:
+        subprocess.run(["umount", "-l", str(lab.store)], check=True)
+    assert done.exit_code == 2 and "ead-only file system" in done.stderr and lab.sessions() == []
+    (message,) = receiver.got
+    assert "ead-only file system" in message["message"] and message["type"] == "failure"
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def test_nobody_is_told_where_nobody_is_to_be(tmp_path: Path, receiver: Receiver) -> None:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import date
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -230,7 +231,10 @@ def _wrong(path: Path, text: str, where: str, message: str) -> IngestError:
     message = message[:1].lower() + message[1:]
     lines = {key: number for key, number in reversed(list(_lines(text)))}
     named = re.search(r"unknown field `(.+)`", message)
+    if named and (meant := get_close_matches(named[1], _fields(where), n=1)):
+        message += f"; did you mean `{meant[0]}`?"
     whole = ".".join(filter(None, [where, named[1] if named else ""]))
+    whole = f"{whole}[0]" if f"{whole}[0]" in lines else whole
     while whole and whole not in lines:
         whole = whole.rpartition(".")[0]
     place = where or whole or path.name
@@ -238,6 +242,16 @@ def _wrong(path: Path, text: str, where: str, message: str) -> IngestError:
     if not whole:
         return IngestError("nightly_config", Message("of", {"name": place, "said": message}), str(path))
     return IngestError("nightly_config", Message("on_line", {**values, "line": lines[whole]}), str(path))
+
+
+def _fields(where: str) -> tuple[str, ...]:
+    """The keys that a place such as ``job[1].base`` may have."""
+    tables: dict[str, type[msgspec.Struct]] = {
+        "": Config, "night": Night, "workload": Workload, "job": Job, "watch": Watch, "notify": Notify,
+        "base": Side, "head": Side,
+    }  # fmt: skip
+    table = tables.get(re.sub(r"\[\d+\]$", "", where).rpartition(".")[2])
+    return table.__struct_fields__ if table else ()
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

@@ -233,6 +233,15 @@ def test_gitlab_gets_a_note(tmp_path: Path, shell_env: dict[str, str]) -> None:
     assert parse_qs(sent) == {"body": ["a & b = 5 %\n"]}
 
 
+@pytest.mark.parametrize(("file", "schema"), [("github.yml", "github-workflows"), ("gitlab.yml", "gitlab-ci")])
+def test_the_templates_have_the_form_that_the_service_asks_for(tmp_path: Path, file: str, schema: str) -> None:
+    words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    assert subprocess.run([*words, str(CI / file)]).returncode == 0
+    wrong = tmp_path / file
+    wrong.write_text((CI / file).read_text().replace("artifact", "artifakt").replace("permissions:", "permission:"))
+    assert subprocess.run([*words, str(wrong)], capture_output=True).returncode == 1, "it says so where one has not"
+
+
 def test_what_runs_strangers_code_may_write_nothing() -> None:
     text, found = (CI / "github.yml").read_text(), workflow("github.yml")
     assert "pull_request_target" not in text and found["permissions"] == {}

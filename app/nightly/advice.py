@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from msgspec.structs import replace
 
 from npulens.analysis.regression.covariates import is_commit
 from npulens.app.nightly.config import Config, Job, Watch, Workload
-from npulens.app.nightly.gathering.measure import sha
 from npulens.app.nightly.night import TOLD, Commits, Row
+from npulens.app.nightly.repository import printed, sha
 
-_PATIENCE = 60
 #: A name of a commit that means the same one tomorrow; branches move.
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 #: Enough of a commit's name to find it by.
@@ -61,12 +59,12 @@ def commits_between(directory: Path, old: str, new: str) -> Commits | None:
     first, last = sha(directory, old), sha(directory, new)
     if first is None or last is None:
         return None
-    said = _git(directory, "log", "-1", "--format=%s%x1f%an", last)
-    many = _git(directory, "rev-list", "--count", f"{first}..{last}")
+    said = printed(directory, "log", "-1", "--format=%s%x1f%an", last)
+    many = printed(directory, "rev-list", "--count", f"{first}..{last}")
     if said is None or many is None:
         return None
     subject, _, author = said.strip("\n").partition("\x1f")
-    follows = _git(directory, "merge-base", "--is-ancestor", first, last) is not None
+    follows = printed(directory, "merge-base", "--is-ancestor", first, last) is not None
     return Commits(first[:_SHORT], last[:_SHORT], subject, author, int(many) if follows else 0)
 
 
@@ -84,12 +82,3 @@ def _next(row: Row, task: Measurable | Watch | None, path: Path, commits: Commit
     elif row.run_id:
         words = ("check", row.run_id)
     return f"npulens {shlex.join(words)}" if words else ""
-
-
-def _git(directory: Path, *arguments: str) -> str | None:
-    """What git prints; None where it fails."""
-    try:
-        done = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, timeout=_PATIENCE)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -173,7 +173,7 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
     )  # fmt: skip
 
 
-def _beside(case: _Case, found: SeriesVerdict, change: Change) -> tuple[Suspect, ...]:
+def _beside(case: _Case, found: SeriesVerdict, change: Change) -> list[Suspect]:
     return suspects_of([point.covariates for point in case.usable], found.changes, found.changes.index(change))
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from npulens.app.nightly import place
 from npulens.app.nightly.config import Config, Job, Notify, Side, Watch, Workload
-from npulens.app.nightly.gathering.measure import sha
 from npulens.app.nightly.night import Said
+from npulens.app.nightly.repository import sha
 from npulens.app.nightly.written import figures, notify
 
 #: Seconds a command of [machine] or [software] may take.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from npulens.app.nightly.config import Job, Side, Workload
-from npulens.app.nightly.gathering.measure import sha
+from npulens.app.nightly.repository import printed, sha
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 
-_PATIENCE = 60
 #: Name, author, day and subject of a commit, with a character between them that none of them has.
 _FORMAT = "%H%x1f%an%x1f%as%x1f%s"
 
@@ -47,7 +45,7 @@ def full(directory: Path, name: str) -> str:
 
 def fork(directory: Path, base: str, head: str) -> str:
     """The last commit that both have. What head is compared with: base may have moved on since."""
-    found = _git(directory, "merge-base", base, head)
+    found = printed(directory, "merge-base", base, head)
     if found is None:
         values = {"base": short(base), "head": short(head), "path": directory}
         raise IngestError("no_commit", Message("no_common_commit", values))
@@ -56,22 +54,13 @@ def fork(directory: Path, base: str, head: str) -> str:
 
 def before(directory: Path, good: str, bad: str) -> bool:
     """Whether bad holds everything that good does."""
-    return _git(directory, "merge-base", "--is-ancestor", good, bad) is not None
+    return printed(directory, "merge-base", "--is-ancestor", good, bad) is not None
 
 
 def between(directory: Path, good: str, bad: str) -> list[Commit]:
     """The commits after good up to bad, the oldest first; of a merge only the merge, as the branch saw them."""
-    said = _git(directory, "log", "--first-parent", "--reverse", f"--format={_FORMAT}", f"{good}..{bad}") or ""
+    said = printed(directory, "log", "--first-parent", "--reverse", f"--format={_FORMAT}", f"{good}..{bad}") or ""
     return [Commit(*line.split("\x1f", 3)) for line in said.split("\n") if line]
-
-
-def _git(directory: Path, *arguments: str) -> str | None:
-    """What git prints; None where it fails."""
-    try:
-        done = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, timeout=_PATIENCE)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
 def sided(task: Job | Workload, base: str, head: str, rounds: int) -> Job | Workload:

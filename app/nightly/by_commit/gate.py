@@ -28,8 +28,8 @@ from npulens.app.nightly.by_commit import commits
 from npulens.app.nightly.config import Config, Job, Watch
 from npulens.app.nightly.dating import Which
 from npulens.app.nightly.gathering.gather import Tell
-from npulens.app.nightly.gathering.measure import sha
 from npulens.app.nightly.night import Night
+from npulens.app.nightly.repository import sha
 from npulens.app.nightly.work import Work, done
 from npulens.app.nightly.written import leave
 from npulens.ingest.errors import IngestError

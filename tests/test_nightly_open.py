@@ -92,6 +92,22 @@ def test_a_level_of_the_history_stays_open_until_it_goes_back(tmp_path: Path) ->
     assert said[fixed][1].rows[0].since == "2026-03-11"
 
 
+def test_an_accepted_level_of_the_history_is_the_new_baseline(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, alone(100))
+    values = [*QUIET[:10], *(value * 1.05 for value in QUIET[:10]), *(value * 1.10 for value in QUIET[:4])]
+    said = []
+    for day, value in enumerate(values, 1):
+        if day == 15:
+            assert decide(lab, "1", "--accept", "--why", "exact softmax").exit_code == 0
+        said.append(night(lab, day, alone(value)))
+    exits, rows = [done.exit_code for done, _ in said], [told.rows[0] for _, told in said]
+    assert set(exits[14:20]) == {0} and {row.verdict for row in rows[14:20]} == {"accepted"}
+    begin = next(number for number, row in enumerate(rows) if row.number == 2)
+    assert begin in (21, 22) and rows[begin].verdict == "regressed" and set(exits[begin:]) == {1}
+    assert abs((rows[begin].ratio or 0) - 1.10 / 1.05) < 0.01, "against what was accepted"
+    assert {row.verdict for row in rows[begin + 1 :]} <= {"open"}
+
+
 def test_first_nights_are_still_learning(tmp_path: Path) -> None:
     done, told = night(Lab(tmp_path, alone(100)), 1)
     assert (done.exit_code, told.outcome) == (0, "learning") and "Still learning" in done.stdout

@@ -117,6 +117,14 @@ def test_a_driver_leads_before_a_commit_that_is_often_new(tmp_path: Path, every:
     assert told.hints[1].score < 0.5 < told.hints[0].score
 
 
+def test_a_first_night_has_the_noise_of_its_steps(tmp_path: Path) -> None:
+    one = Measured("job", Identity("job"), "kernel_ns a", Value(100.0, "ns", error=0.004), {0: 100.0}, {}, None, None, {},
+                   True, "", error=0.004)  # fmt: skip
+    keep(tmp_path, [one], "night 0", DAY)
+    (row,) = judge.rows(Court(tmp_path, DAY, {"job": 1}, knowledge.Known(()), "nightly.toml", True), [one])
+    assert (row.verdict, row.floor) == ("young", 0.004)
+
+
 def test_other_hardware_begins_a_history_of_its_own_and_is_no_regression(tmp_path: Path) -> None:
     machines = [Identity("job", hardware="910B2" if number < 15 else "910B4") for number in range(30)]
     found = nights(tmp_path, [*QUIET, *(value * 1.3 for value in QUIET)], None, machines)

@@ -207,7 +207,8 @@ def _row(case: _Case, found: SeriesVerdict) -> Row:
     return Row(
         task=each.task, identity=each.identity.key, where=" · ".join(filter(None, where)), metric=each.metric,
         unit=each.like.unit, better=each.like.better, value=each.value, by="history", n=len(usable), level=level,
-        verdict="young" if len(usable) < LEAST else found.verdict, floor=found.floor, run_id=each.run_id,
+        verdict="young" if len(usable) < LEAST else found.verdict, run_id=each.run_id,
+        floor=each.error if found.floor is None else found.floor,
         ratio=each.value / level if level else None, settles=settles,
         since=_night(usable[found.changes[-1].index]) if found.verdict in _MOVED else None,
         series=tuple(Spot(_night(point), point.value, point.usable) for point in case.points[-_DRAWN:]),

@@ -118,8 +118,9 @@ def test_a_driver_leads_before_a_commit_that_is_often_new(tmp_path: Path, every:
 
 
 def test_a_first_night_has_the_noise_of_its_steps(tmp_path: Path) -> None:
-    one = Measured("job", Identity("job"), "kernel_ns a", Value(100.0, "ns", error=0.004), {0: 100.0}, {}, None, None, {},
-                   True, "", error=0.004)  # fmt: skip
+    like = Value(100.0, "ns", error=0.004)
+    one = Measured("job", Identity("job"), "kernel_ns a", like, {0: 100.0}, {}, None, None, {}, True, "",
+                   error=0.004)  # fmt: skip
     keep(tmp_path, [one], "night 0", DAY)
     (row,) = judge.rows(Court(tmp_path, DAY, {"job": 1}, knowledge.Known(()), "nightly.toml", True), [one])
     assert (row.verdict, row.floor) == ("young", 0.004)

@@ -60,7 +60,21 @@ def test_a_base_that_has_it_too_is_no_fix(tmp_path: Path) -> None:
     lab = Lab(tmp_path, pairs(100, 105))
     night(lab, 1)
     done, still = night(lab, 2, pairs(105, 105))
-    assert (done.exit_code, still.rows[0].verdict, still.rows[0].standing) == (1, "open", "same")
+    (row,) = still.rows
+    assert (done.exit_code, row.verdict, row.standing) == (1, "open", "same")
+    assert abs((row.ratio or 0) - 1.05) < 0.01 and abs((row.level or 0) - 100) < 0.5, "against base as it was"
+    assert "Base has it too now" in done.stdout
+    fixed, told = night(lab, 3, pairs(100, 100))
+    assert (fixed.exit_code, told.rows[0].verdict) == (0, "fixed")
+
+
+def test_a_slower_machine_is_no_base_that_has_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, pairs(100, 105))
+    night(lab, 1)
+    done, still = night(lab, 2, pairs(110, 115.5))
+    (row,) = still.rows
+    assert done.exit_code == 1 and row.verdict == "open" and row.settles is None
+    assert abs((row.ratio or 0) - 1.05) < 0.01 and abs((row.level or 0) - 110) < 1, "tonight's base"
 
 
 def test_a_night_made_again_tells_its_own_anew(tmp_path: Path) -> None:

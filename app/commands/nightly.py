@@ -186,9 +186,7 @@ def lines(night: Night, lang: str) -> Iterator[str]:
         yield table(heads, [list(night_text.event_cells(event, lang)) for event in found], left=2)
     for event in found:
         yield click.style(night_text.event_named(event, lang), bold=True)
-        for row in event.rows:
-            yield f"  {night_text.one_line(row, lang)}"
-        for sentence in night_text.event_why(event, lang):
+        for sentence in (*night_text.event_lines(event, lang), *night_text.event_why(event, lang)):
             yield f"  {sentence}"
         for words, command in night_text.event_commands(event, lang):
             yield f"  {words} {command}"

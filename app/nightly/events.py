@@ -14,6 +14,8 @@ from npulens.app.nightly.night import ORDER, TOLD, Hint, Night, Row, Verdict
 
 #: Verdicts that say the same thing with more or less certainty, or a night later.
 _WORSE = ("regressed", "open", "likely")
+#: Metrics of an event that are named.
+_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,14 @@ class Event:
     @property
     def lead(self) -> Row:
         return self.rows[0]
+
+    @property
+    def named(self) -> tuple[Row, ...]:
+        """The rows that say what happened: one a task, then those that moved unlike theirs, most of a step first."""
+        leads = {row.task: row for row in self.leads}
+        others = [row for row in self.rows if row not in self.leads and not _alike(row, leads[row.task])]
+        others.sort(key=lambda row: -abs(_turned(row.ratio, row) or 0.0) * (1.0 if row.share is None else row.share))
+        return (*self.leads, *others)[:_NAMED]
 
     @property
     def verdict(self) -> Verdict:
@@ -71,8 +81,19 @@ def moved(night: Night) -> list[Row]:
     found = [*told, *(row for row in night.outside if row not in told)]
     # The step first: what it is made of moves with it.
     return sorted(found, key=lambda row: (
-        ORDER.index(row.verdict), row.number or 0, not row.metric.startswith("step"), -abs((row.ratio or 1) - 1),
+        ORDER.index(row.verdict), row.number or 0, _depth(row), -abs((row.ratio or 1) - 1),
     ))  # fmt: skip
+
+
+def _depth(row: Row) -> int:
+    """0 of a step, 1 of what is left of it without waits, 2 of anything else."""
+    return 0 if row.metric in ("step", "step_ns") else 1 if row.metric.startswith("step") else 2
+
+
+def _alike(row: Row, lead: Row) -> bool:
+    """Whether one factor may lie in the intervals of both."""
+    mine, its = _reach(row), _reach(lead)
+    return mine is not None and its is not None and max(mine[0], its[0]) <= min(mine[1], its[1])
 
 
 def _within(row: Row, since: str | None) -> tuple[object, ...]:

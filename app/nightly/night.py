@@ -196,6 +196,15 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.rows if row.settles is not None and row.settles.key == OUTSIDE]
 
     @property
+    def slowed(self) -> list[Row]:
+        """The rows that the machine made worse in an earlier night, and that are worse still."""
+        return [
+            row for row in self.rows
+            if row.verdict == "machine" and not row.fresh and row.since is not None and row.number is None
+            and row.ratio is not None and (row.ratio > 1) == (row.better == "lower")
+        ]  # fmt: skip
+
+    @property
     def broken(self) -> bool:
         """Whether the night itself failed in part, or did not measure a task."""
         return any(task.status != "done" for task in self.tasks) or any(

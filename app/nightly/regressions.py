@@ -121,10 +121,17 @@ def _worse(each: Regression, ratio: float | None) -> float:
 
 
 def _by_pairs(each: Regression, row: Row) -> tuple[float, bool]:
-    whole = _worse(each, each.told)
+    if _base_has_it(each, row):
+        return row.value / each.level if each.level > 0 else each.ratio, False
     edge = max(_worse(each, row.low), _worse(each, row.high))
-    stands = row.level is not None and each.level > 0 and _worse(each, row.level / each.level) < _LEFT * whole
-    return row.ratio or each.ratio, stands and edge < _LEFT * whole
+    return row.ratio or each.ratio, edge < _LEFT * _worse(each, each.told)
+
+
+def _base_has_it(each: Regression, row: Row) -> bool:
+    """Whether tonight's pairs show no regression because base got worse by more than half of it since it was told."""
+    half = _LEFT * _worse(each, each.told)
+    base = row.level / each.level if row.level is not None and each.level > 0 else math.inf
+    return _worse(each, base) >= half and _worse(each, row.ratio) < half
 
 
 def _by_history(each: Regression, row: Row) -> tuple[float, bool]:
@@ -153,14 +160,17 @@ def _shown(row: Row, mine: Sequence[Regression]) -> Row:
     if first.state == "open" and row.verdict == "regressed" and row.fresh:
         return replace(row, number=first.number, owner=first.owner, muted=first.muted)
     words: Mapping[str, Verdict] = {"open": "open", "fixed": "fixed", "accepted": "accepted"}
+    lost = row.by == "pairs" and first.state == "open" and _base_has_it(first, row)
+    paired = row.by == "pairs" and not lost
     if first.state == "accepted" and row.fresh and row.verdict in ("regressed", "improved", "machine", "likely"):
         return row
     return replace(
         row, verdict=words[first.state], fresh=first.state == "fixed", standing=row.verdict, number=first.number,
-        owner=first.owner, muted=first.muted, ratio=first.ratio, level=first.level, since=first.since,
-        since_ns=first.since_ns, hints=first.hints, confirm=first.confirm, base_run=first.base_run,
-        low=row.low if row.by == "pairs" else None, high=row.high if row.by == "pairs" else None, settles=None,
-        parts=first.parts, parts_ns=first.parts_ns, rest_ns=first.rest_ns, residual_ns=first.residual_ns,
+        owner=first.owner, muted=first.muted, ratio=first.ratio, level=row.level if paired else first.level,
+        since=first.since, since_ns=first.since_ns, hints=first.hints, confirm=first.confirm, base_run=first.base_run,
+        low=row.low if paired else None, high=row.high if paired else None,
+        settles=Said("settles_base_has_it", {}) if lost else None, parts=first.parts, parts_ns=first.parts_ns,
+        rest_ns=first.rest_ns, residual_ns=first.residual_ns,
         slope=first.slope,
     )  # fmt: skip
 

@@ -30,6 +30,18 @@ TEXT = {
     "headline_unmeasured": ("Nothing was measured", "本夜没有测得任何数据"),
     "headline_outside": ("; {n} metrics lie outside their band", "；{n} 项指标超出其波动范围"),
     "headline_outside.one": ("; 1 metric lies outside its band", "；1 项指标超出其波动范围"),
+    "headline_since_machine": (
+        "; {n} metrics have been worse since the machine changed on {night}",
+        "；自 {night} 机器变化以来，{n} 项指标变差",
+    ),
+    "headline_since_machine.one": (
+        "; 1 metric has been worse since the machine changed on {night}",
+        "；自 {night} 机器变化以来，1 项指标变差",
+    ),
+    "settles_base_has_it": (
+        "Base has it too now, so the change is given against base as it was when this was told.",
+        "基准侧现在也变差，因此变化量相对于首次报告时的基准给出。",
+    ),
     "headline_named": (": {event}", "：{event}"),
     "tasks_many": ("{n} tasks", "{n} 个任务"),
     "tasks_many.one": ("1 task", " 1 个任务"),

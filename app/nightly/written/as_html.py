@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.resources import files
 
 from npulens.analysis.say import share
@@ -69,13 +70,18 @@ def _events(found: Sequence[Event], tongue: Tongue) -> str:
     heads = (("verdict", 0), ("event", 0), ("change", 1), ("since", 0))
     lines = []
     for event in found:
-        rows = "".join(f"<li>{tongue.about(row, night_text.one_line)}</li>" for row in event.rows)
+        count = range(len(night_text.event_lines(event, "en")))
+        rows = "".join(f"<li>{tongue.of(partial(_line, event, place))}</li>" for place in count)
         lines.append(
             f'<tr><td class="t-{event.verdict}">{tongue.about(event.lead, night_text.tagged)}</td>'
             f"<td><b>{tongue.about(event, night_text.event_named)}</b><ul>{rows}</ul></td>"
             f'<td class="n">{text(night_text.event_change(event))}</td><td>{text(event.lead.since or "")}</td></tr>'
         )
     return f'<div class="wide"><table class="events">{_head(tongue, heads)}{"".join(lines)}</table></div>'
+
+
+def _line(event: Event, place: int, lang: str) -> str:
+    return night_text.event_lines(event, lang)[place]
 
 
 def _article(night: Night, row: Row, tongue: Tongue) -> Iterator[str]:

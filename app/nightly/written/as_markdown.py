@@ -12,8 +12,6 @@ from npulens.app.text.i18n import say
 
 #: Events of a message; the rest is in the report.
 _MOST = 10
-#: Metrics of an event that a message names.
-_ROWS = 16
 
 
 def write(night: Night, langs: tuple[str, ...]) -> str:
@@ -58,10 +56,7 @@ def _body(night: Night, lang: str) -> Iterator[str]:
 def _event(event: Event, lang: str) -> Iterator[str]:
     """The rows of an event, and what is known of those that stand for its tasks."""
     yield f"**{text(night_text.event_named(event, lang))}**\n"
-    yield from (f"- {text(night_text.one_line(row, lang))}" for row in event.rows[:_ROWS])
-    if len(event.rows) > _ROWS:
-        yield f"- {text(say(lang, 'nightly.more', {'n': len(event.rows) - _ROWS}))}"
-    for sentence in night_text.event_why(event, lang):
+    for sentence in (*night_text.event_lines(event, lang), *night_text.event_why(event, lang)):
         yield f"- {text(sentence)}"
     for words, command in night_text.event_commands(event, lang):
         yield f"- {text(words)} `{command.replace('`', '')}`"

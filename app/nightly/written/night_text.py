@@ -36,6 +36,9 @@ def headline(night: Night, lang: str) -> str:
             said.append(say(lang, f"nightly.headline_and_{word}", _many(of[word], lang)))
     if night.broken and outcome != "broken":
         said.append(say(lang, "nightly.headline_and_broken"))
+    if slowed := night.slowed:
+        values = {"n": len(slowed), "night": max(row.since or "" for row in slowed)}
+        said.append(say(lang, "nightly.headline_since_machine", values))
     if night.outside:
         said.append(say(lang, "nightly.headline_outside", {"n": len(night.outside)}))
     return "".join(said)
@@ -80,24 +83,39 @@ def event_cells(event: Event, lang: str) -> tuple[str, ...]:
             event.lead.since or "")  # fmt: skip
 
 
-def one_line(row: Row, lang: str) -> str:
-    """A metric of an event: what it is, the change with its interval, the values, and how sure it is."""
+def event_lines(event: Event, lang: str) -> list[str]:
+    """The metrics of an event that say what happened, and how many more moved with them."""
+    named = event.named
+    lines = [one_line(row, lang, row in event.leads) for row in named]
+    more = len(event.rows) - len(named)
+    return [*lines, say(lang, "nightly.more_metrics", {"n": more})] if more else lines
+
+
+def one_line(row: Row, lang: str, placed: bool) -> str:
+    """A metric of an event: what it is, the change with its interval, the values, how sure it is, and on what."""
     between = figures.interval(row)
     change = f"{figures.change(row.ratio)} ({between})" if between else figures.change(row.ratio)
-    facts = (change, was(row, lang), tagged(row, lang), row.where)
+    facts = (change, was(row, lang), tagged(row, lang), row.where if placed else "")
     return f"{row.task}, {figures.metric(lang, row.metric)}: " + " · ".join(fact for fact in facts if fact)
 
 
 def event_why(event: Event, lang: str) -> list[str]:
-    """What is known of an event, each sentence once; what settles a likely part is among them."""
+    """What is known of an event, each sentence once; of a part only what its step does not say."""
     found = why(event.lead, lang)
     seen = set(found)
-    for row in event.rows[1:]:
-        for sentence in why(row, lang):
+    for row in event.rows:
+        for sentence in why(row, lang) if row in event.leads else _of_part(row, lang):
             if sentence not in seen:
                 seen.add(sentence)
-                found.append(f"{row.task}, {figures.metric(lang, row.metric)}: {sentence}")
+                found.append(f"{row.task}: {sentence}")
     return found
+
+
+def _of_part(row: Row, lang: str) -> list[str]:
+    """What would settle the matter, and what it is of a step that does not show it."""
+    settles = [said(row.settles, lang)] if row.settles is not None else []
+    hidden = None if row.step in _SURE else in_step(row, lang)
+    return settles if hidden is None else [*settles, hidden]
 
 
 def event_commands(event: Event, lang: str) -> list[tuple[str, str]]:

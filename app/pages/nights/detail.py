@@ -40,12 +40,14 @@ def show(ctx: Context, night: Night) -> None:
     for event in events(night):
         if len(event.rows) > 1:
             st.text(plain(f"{night_text.tagged(event.lead, ctx.lang)}  {night_text.event_named(event, ctx.lang)}"))
-        for row in event.rows:
+        for row in event.named:
             with st.container(border=True, key=f"gap_night_{place}"):
                 _moved(ctx, row, place)
                 if each := known.get((row.number or 0, row.metric)):
                     _decided(ctx, home, each, place)
             place += 1
+        if more := len(event.rows) - len(event.named):
+            st.caption(ctx.say("nightly.more_metrics", {"n": more}))
     _table(ctx, night)
     _foot(ctx, night)
 

@@ -108,6 +108,27 @@ def test_what_settles_a_likely_part_is_in_every_report() -> None:
         assert sentence.replace(";", "") in report.replace("\\", "").replace(";", "")
 
 
+def test_an_event_names_one_row_a_task_and_what_moved_otherwise() -> None:
+    """Forty parts moved with their step; two did not, and the one that is more of the step comes first."""
+    wide = {"low": 1.04, "high": 1.06}
+    alike = [row("a", f"kernel_ns k{n}", 1.051, **wide, share=0.01, step="regressed") for n in range(40)]
+    idle = row("a", "idle_ns", 60.0, low=59.0, high=61.0, share=0.001, step="regressed")
+    softmax = row("a", "kernel_ns softmax", 1.5, low=1.4, high=1.6, share=0.1, step="regressed")
+    told = night(row("a", "step_net_ns", 1.06, **wide), row("a", "step_ns", 1.05, **wide), idle, softmax, *alike)
+    (event,) = events(told)
+    assert [each.metric for each in event.named] == ["step_ns", "kernel_ns softmax", "idle_ns"]
+    lines = night_text.event_lines(event, "en")
+    assert len(lines) == 4 and lines[-1] == "41 more metrics of this event"
+    assert not any("the step itself moved too" in sentence for sentence in night_text.event_why(event, "en"))
+
+
+def test_what_the_machine_slowed_in_an_earlier_night_stays_in_the_headline() -> None:
+    slow = row("a", "step", 1.05, verdict="machine", fresh=False, since="2026-03-02")
+    fast = row("b", "step", 0.95, verdict="machine", fresh=False, since="2026-03-02")
+    said = night_text.headline(night(slow, fast), "en")
+    assert said == "Nothing changed; 1 metric has been worse since the machine changed on 2026-03-02"
+
+
 def test_a_likely_change_is_in_the_headline_the_message_and_the_table() -> None:
     told = night(row("a", verdict="likely"))
     assert night_text.headline(told, "en").startswith("1 likely change in 1 task: a · step")

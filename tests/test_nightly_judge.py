@@ -106,6 +106,7 @@ def test_a_level_that_the_machine_brought_stays_the_machines(tmp_path: Path) -> 
     drivers = [{"driver": "24.1" if number < 15 else "24.2"} for number in range(23)]
     found = nights(tmp_path, [*[100.0] * 15, *[105.0] * 8], drivers)
     assert [(row.verdict, row.fresh) for row in found[16:]] == [("machine", True), *[("machine", False)] * 6]
+    assert {(row.level, row.ratio and round(row.ratio, 6)) for row in found[16:]} == {(100.0, 1.05)}
 
 
 @pytest.mark.parametrize("every", [1, 3, 5])

@@ -168,8 +168,8 @@ def _against_history(court: Court, case: _Case, found: SeriesVerdict) -> Row:
         ratio=change.ratio, low=change.low, high=change.high, p=change.p, hints=tuple(_hint(one) for one in beside),
         confirm=confirm(beside, each.task, court.config) if each.task in court.sided else "",
         base_run=usable[change.index - 1].run_id,
-        level=median(point.value for point in usable[max(0, change.index - _DRAWN) : change.index]),
-        settles=Said("settles_apart", {}) if verdict == "likely" else None, slope=change.slope,
+        level=_level(case, change), settles=Said("settles_apart", {}) if verdict == "likely" else None,
+        slope=change.slope,
     )  # fmt: skip
 
 
@@ -179,10 +179,17 @@ def _beside(case: _Case, found: SeriesVerdict, change: Change) -> list[Suspect]:
 
 def _of_machine(case: _Case, found: SeriesVerdict, row: Row) -> Row:
     """A level that is known stays the machine's in the table where it was the machine's when it was told."""
-    beside = _beside(case, found, found.changes[-1])
-    if _of_change(found.changes[-1], case.tonight, beside) != "machine":
+    change = found.changes[-1]
+    beside = _beside(case, found, change)
+    if _of_change(change, case.tonight, beside) != "machine":
         return row
-    return replace(row, verdict="machine", hints=tuple(_hint(one) for one in beside))
+    return replace(row, verdict="machine", ratio=change.ratio, low=change.low, high=change.high,
+                   level=_level(case, change), hints=tuple(_hint(one) for one in beside))  # fmt: skip
+
+
+def _level(case: _Case, change: Change) -> float:
+    """What a change is measured against: the nights before it."""
+    return median(point.value for point in case.usable[max(0, change.index - _DRAWN) : change.index])
 
 
 def _suspect(row: Row, usable: Sequence[Point]) -> Row:

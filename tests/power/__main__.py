@@ -33,18 +33,21 @@ from tests.power.told import table as by_level  # noqa: E402
 SEED = 20_270_103
 #: What the gate promises.
 LEAST_DATED = 0.90
+#: Where fewer are found, most of what is found was brought there by chance, and so was its date.
+_OFTEN = 0.25
 #: Series of each noise that are followed night by night, and series in which something is planted, of 4,000 rows.
-_TOLD, _SEEN = 8, 20
+_TOLD, _SEEN = 8, 10
 
 
 def promises(cells: Sequence[Cell]) -> Iterator[tuple[bool, str]]:
     """The promise about dates: whether it holds, and the sentence that says so."""
-    found = [cell for cell in cells if cell.rule == HISTORY and cell.effect == 0.05 and cell.alarms >= cell.n // 40]
+    found = [cell for cell in cells if cell.rule == HISTORY and cell.effect == 0.05 and cell.alarms >= cell.n * _OFTEN]
     dated = sum(cell.dated or 0 for cell in found) / sum(cell.alarms for cell in found)
     worst = min(found, key=lambda cell: (cell.dated or 0) / cell.alarms)
     yield dated >= LEAST_DATED, (
-        f"Of the changes of 5 % that the history finds, at least {LEAST_DATED:.0%} dated within one night: "
-        f"{dated:.1%}; at worst {(worst.dated or 0) / worst.alarms:.1%} ({worst.noise}, {worst.nights} nights)"
+        f"Of the changes of 5 % that the history finds, where it finds at least one in four, at least "
+        f"{LEAST_DATED:.0%} dated within one night: {dated:.1%}; at worst {(worst.dated or 0) / worst.alarms:.1%} "
+        f"({worst.noise}, {worst.nights} nights)"
     )
 
 

@@ -21,9 +21,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from npulens.analysis.regression import change_point, drift
 from npulens.analysis.regression.baseline import Baseline, baseline
@@ -155,6 +157,17 @@ def _history(values: Sequence[float]) -> _History:
 
 def as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[Seen]]:
     """Night after night, the changes that were seen first; windows of one length are scanned together."""
+    with _blas().limit(limits=1, user_api="blas"):
+        return _as_they_came(several, limits)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Products of matrices this small gain nothing from threads, which spin where other work wants the cores."""
+    return ThreadpoolController()
+
+
+def _as_they_came(several: Sequence[Floats], limits: Limits) -> list[list[Seen]]:
     starts, found = [0] * len(several), [list[Seen]() for _ in several]
     for night in range(LEAST, max(map(len, several), default=0) + 1):
         groups: dict[int, list[int]] = {}

@@ -8,7 +8,7 @@ import duckdb
 
 from npulens.analysis.look import bench as look
 from npulens.app.pages.bench import sentences
-from npulens.app.report.tongue import Tongue, text
+from npulens.app.report.html_text import HtmlText, text
 from npulens.app.text import i18n
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -24,7 +24,7 @@ _SWITCH = (
 
 def write(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
     """The page."""
-    tongue = Tongue(("en", "zh"))
+    html = HtmlText(("en", "zh"))
     name = text(found.about.get("workload") or "")
     style = files("npulens.app.report").joinpath("report.css").read_text("utf-8")
     return (
@@ -32,15 +32,15 @@ def write(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{name}</title><style>{style}{_ONE_LINE}</style></head><body>{_SWITCH}<main>"
-        f"<h1>{name}</h1>{_head(found, tongue)}{''.join(_part(found, con, part, tongue) for part in sentences.PARTS)}"
-        f"{_about(found, tongue)}</main></body></html>\n"
+        f"<h1>{name}</h1>{_head(found, html)}{''.join(_part(found, con, part, html) for part in sentences.PARTS)}"
+        f"{_about(found, html)}</main></body></html>\n"
     )
 
 
-def _head(found: look.Bench, tongue: Tongue) -> str:
+def _head(found: look.Bench, html: HtmlText) -> str:
     best = look.headline(found)
-    answer = tongue.of(lambda lang: sentences.sentence(best, lang)) if best else tongue.say("bench.no_versus")
-    what = tongue.of(lambda lang: i18n.say(lang, "bench.what", {
+    answer = html.of(lambda lang: sentences.sentence(best, lang)) if best else html.say("bench.no_versus")
+    what = html.of(lambda lang: i18n.say(lang, "bench.what", {
         "workload": found.about.get("workload"), "shape": found.about.get("shape"),
         "device": found.device or i18n.say(lang, "bench.unknown"),
         "evidence": i18n.say(lang, f"bench.evidence_{found.about.get('evidence')}"),
@@ -48,9 +48,9 @@ def _head(found: look.Bench, tongue: Tongue) -> str:
     return f'<p class="answer">{answer}</p><p>{what}</p>'
 
 
-def _part(found: look.Bench, con: duckdb.DuckDBPyConnection, part: str, tongue: Tongue) -> str:
+def _part(found: look.Bench, con: duckdb.DuckDBPyConnection, part: str, html: HtmlText) -> str:
     """One table, with the drawing it has."""
-    made = {lang: {table.part: table for table in sentences.tables(found, lang)}.get(part) for lang in tongue.langs}
+    made = {lang: {table.part: table for table in sentences.tables(found, lang)}.get(part) for lang in html.langs}
     shown = made["en"]
     if shown is None:
         return ""
@@ -60,11 +60,11 @@ def _part(found: look.Bench, con: duckdb.DuckDBPyConnection, part: str, tongue: 
         mark = "th" if y == 0 else "td"
         rows.append("<tr>" + "".join(
             f"<{mark}{' class=n' if right else ''}>"
-            f"{tongue.about((y, x), lambda at, lang: cells[lang][at[0]][at[1]])}</{mark}>"
+            f"{html.about((y, x), lambda at, lang: cells[lang][at[0]][at[1]])}</{mark}>"
             for x, right in enumerate(shown.right)
         ) + "</tr>")  # fmt: skip
     picture = _ratios(found) if part == "versus" else _curves(found, con) if part == "latency" else ""
-    return (f"<h2>{tongue.say(f'bench.{part}')}</h2>{picture}"
+    return (f"<h2>{html.say(f'bench.{part}')}</h2>{picture}"
             f'<div class="wide"><table>{"".join(rows)}</table></div>')  # fmt: skip
 
 
@@ -125,11 +125,11 @@ def _curves(found: look.Bench, con: duckdb.DuckDBPyConnection) -> str:
     return f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{"".join(drawn)}</svg></figure>'
 
 
-def _about(found: look.Bench, tongue: Tongue) -> str:
-    told = {lang: sentences.about(found, lang) for lang in tongue.langs}
+def _about(found: look.Bench, html: HtmlText) -> str:
+    told = {lang: sentences.about(found, lang) for lang in html.langs}
     rows = "".join(
-        f"<tr><td>{tongue.about(y, lambda y, lang: told[lang][y][0])}</td>"
-        f"<td>{tongue.about(y, lambda y, lang: told[lang][y][1])}</td></tr>"
+        f"<tr><td>{html.about(y, lambda y, lang: told[lang][y][0])}</td>"
+        f"<td>{html.about(y, lambda y, lang: told[lang][y][1])}</td></tr>"
         for y in range(len(told["en"]))
     )
-    return f"<h2>{tongue.say('bench.about')}</h2><table>{rows}</table>"
+    return f"<h2>{html.say('bench.about')}</h2><table>{rows}</table>"

@@ -1,7 +1,7 @@
 """The report's charts as SVG: the split of each step, what each finding gives back, where its evidence lies.
 
 Widths are in units of a drawing 1000 wide that scales with the page. Colours are the classes of report.css, so that
-light and dark need no second drawing. Texts are escaped by Tongue; everything else here is a number.
+light and dark need no second drawing. Texts are escaped by HtmlText; everything else here is a number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from npulens.analysis.device.strip import Strip
 from npulens.analysis.finding import Evidence
 from npulens.analysis.split import Row
 from npulens.app.charts.parts import PARTS, lengths
-from npulens.app.report.tongue import Tongue
+from npulens.app.report.html_text import HtmlText
 from npulens.app.text import i18n
 
 _WIDTH, _LABEL, _BAR, _PITCH = 1000, 150, 20, 27
@@ -21,7 +21,7 @@ MOST_BARS = 40
 _LEAST = 2.0  # width of a moment that would be too thin to see
 
 
-def split(rows: Sequence[Row], tongue: Tongue) -> tuple[str, int]:
+def split(rows: Sequence[Row], html: HtmlText) -> tuple[str, int]:
     """Stacked bars, one a rank and step; the drawing and how many rows it leaves out."""
     known = [row for row in rows if row.dur_ns and row.computing_ns is not None]
     steps = [row for row in known if row.step is not None]
@@ -31,14 +31,14 @@ def split(rows: Sequence[Row], tongue: Tongue) -> tuple[str, int]:
         return "", 0
     longest = max(row.dur_ns or 0 for row in shown)
     scale = (_WIDTH - _LABEL) / longest
-    parts = [_row(row, place, scale, tongue) for place, row in enumerate(shown)]
+    parts = [_row(row, place, scale, html) for place, row in enumerate(shown)]
     return _svg("".join(parts), _PITCH * len(shown)), len(every) - len(shown)
 
 
-def _row(row: Row, place: int, scale: float, tongue: Tongue) -> str:
+def _row(row: Row, place: int, scale: float, html: HtmlText) -> str:
     y = place * _PITCH
     label = "breakdown.rank_all" if row.step is None else "breakdown.rank_step"
-    drawn = [tongue.drawn(lambda lang: i18n.say(lang, label, {"rank": row.rank, "step": row.step}),
+    drawn = [html.drawn(lambda lang: i18n.say(lang, label, {"rank": row.rank, "step": row.step}),
                           f'x="{_LABEL - 8}" y="{y + 14}" text-anchor="end"')]  # fmt: skip
     x, held = float(_LABEL), lengths(row)
     for part in PARTS:
@@ -64,7 +64,7 @@ def saving(share: float, most: float) -> str:
     )
 
 
-def timeline(strips: Sequence[Strip], evidence: Sequence[Evidence], tongue: Tongue) -> str:
+def timeline(strips: Sequence[Strip], evidence: Sequence[Evidence], html: HtmlText) -> str:
     """What the device did, one strip a rank, steps marked off, and the moments of the evidence across it."""
     pitch, drawn = 46, []
     for place, strip in enumerate(strips):

@@ -1,6 +1,6 @@
 """The night's charts as SVG without a script: the series of a metric with its changes, and who moved most.
 
-Colours are classes of night.css, so that light and dark need no second drawing; texts are escaped by Tongue.
+Colours are classes of night.css, so that light and dark need no second drawing; texts are escaped by HtmlText.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from npulens.app.nightly.night import Row
 from npulens.app.nightly.written import figures
-from npulens.app.report.tongue import Tongue, text
+from npulens.app.report.html_text import HtmlText, text
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 1000, 190, 96, 14, 26
 _LABEL, _PITCH = 330, 26
@@ -19,7 +19,7 @@ _SHORT = ("ns", "bytes", "ms", "s", "us", "%")
 _MOST_SHARE = 0.5
 
 
-def series(row: Row, tongue: Tongue) -> str:
+def series(row: Row, html: HtmlText) -> str:
     """Every night of a metric: one dot a night, the level of each stretch, and where it changed."""
     spots = row.series
     if len(spots) < 2:
@@ -46,7 +46,7 @@ def series(row: Row, tongue: Tongue) -> str:
     drawn.append(f'<text class="faint" x="{_LEFT}" y="{_HEIGHT - 6}">{text(spots[0].night)}</text>')
     drawn.append(f'<text class="faint" x="{_WIDTH - 12}" y="{_HEIGHT - 6}" text-anchor="end">'
                  f"{text(spots[-1].night)}</text>")  # fmt: skip
-    label = tongue.langs[0]
+    label = html.langs[0]
     name = f"{figures.metric(label, row.metric)}, {row.task}"
     return (f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{text(name)}">'
             f"{''.join(drawn)}</svg>")  # fmt: skip
@@ -88,7 +88,7 @@ def _levels(row: Row, x: Callable[[int], float], y: Callable[[float], float]) ->
     return drawn
 
 
-def movers(rows: Sequence[Row], tongue: Tongue) -> str:
+def movers(rows: Sequence[Row], html: HtmlText) -> str:
     """Each change with its interval, on one axis: right of the middle is more, left is less."""
     known = [row for row in rows if row.ratio is not None]
     if not known:
@@ -104,14 +104,14 @@ def movers(rows: Sequence[Row], tongue: Tongue) -> str:
     drawn = [f'<path class="axis" d="M{middle:.1f} 0V{len(known) * _PITCH}"/>']
     for place, row in enumerate(known):
         at = place * _PITCH + _PITCH / 2
-        drawn.append(_mover(row, at, x, tongue))
+        drawn.append(_mover(row, at, x, html))
     return (f'<svg class="chart" viewBox="0 0 {_WIDTH} {len(known) * _PITCH}" role="img">'
             f"{''.join(drawn)}</svg>")  # fmt: skip
 
 
-def _mover(row: Row, at: float, x: Callable[[float], float], tongue: Tongue) -> str:
+def _mover(row: Row, at: float, x: Callable[[float], float], html: HtmlText) -> str:
     assert row.ratio is not None
-    name = tongue.drawn(lambda lang: _cut(f"{row.task} · {figures.metric(lang, row.metric)}"),
+    name = html.drawn(lambda lang: _cut(f"{row.task} · {figures.metric(lang, row.metric)}"),
                         f'x="{_LABEL - 10}" y="{at + 4}" text-anchor="end"')  # fmt: skip
     reach = "" if row.low is None or row.high is None else (
         f'<path class="reach v-{row.verdict}" d="M{x(row.low):.1f} {at}H{x(row.high):.1f}"/>')  # fmt: skip

@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True)
-class Tongue:
+class HtmlText:
     """The languages a page is written in. Whatever comes in as text goes out escaped."""
 
     langs: tuple[str, ...]

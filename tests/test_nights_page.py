@@ -90,7 +90,7 @@ def test_the_calendar_places_every_night_on_its_weekday() -> None:
     says = dict.fromkeys(charts.MARKS, "word")
     days = [("2026-03-01", "quiet", "a"), ("2026-03-02", "regressed", "b"), ("2026-03-02.2", "broken", "c")]
     picture = charts.calendar(days, says, ["Mon", "Thu", "Sun"], "2026-03-02", "#000")
-    placed = {trace.customdata[0]: (trace.x[0], trace.y[0]) for trace in picture.data}
+    placed = {trace.customdata[0]: (trace.x[0], round(trace.base[0] + trace.y[0] / 2)) for trace in picture.data}
     assert placed == {"2026-03-01": (0, 6), "2026-03-02": (1, 0), "2026-03-02.2": (1, 0)}, "a Sunday, then a Monday"
 
 

@@ -26,6 +26,10 @@ MARKS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
+#: Of the square of a night, in weeks and days.
+_SIDE = 0.84
+
+
 def calendar(
     days: Sequence[tuple[str, str, str]], says: Mapping[str, str], rows: Sequence[str], chosen: str, ink: str
 ) -> go.Figure:
@@ -38,13 +42,16 @@ def calendar(
         mine = [(label, hover, day) for label, kind, hover, day in placed if kind == outcome]
         if not mine:
             continue
-        picture.add_scatter(
-            x=[(day.toordinal() - monday) // 7 for *_, day in mine], y=[day.weekday() for *_, day in mine],
-            mode="markers+text", name=f"{sign} {says[outcome]}".strip(), customdata=[label for label, *_ in mine],
+        # Bars, and not markers: their size is in weeks and days, so they never lie over each other.
+        picture.add_bar(
+            x=[(day.toordinal() - monday) // 7 for *_, day in mine], y=[_SIDE] * len(mine), width=_SIDE,
+            base=[day.weekday() - _SIDE / 2 for *_, day in mine],
+            name=f"{sign} {says[outcome]}".strip(), customdata=[label for label, *_ in mine],
             text=[f"{day.day}{sign}" if sign else str(day.day) for *_, day in mine],
+            textposition="inside", insidetextanchor="middle", textangle=0,
             textfont={"color": text or ink, "size": 10}, hovertext=[style.plain(hover) for _, hover, _ in mine],
             hoverinfo="text", selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
-            marker={"symbol": "square", "size": 27, "color": colour,
+            marker={"color": colour,
                     "line": {"width": [2.5 if label == chosen else 0 for label, *_ in mine], "color": ink}},
         )  # fmt: skip
     weeks = max((day.toordinal() - monday) // 7 for *_, day in placed) + 1
@@ -55,10 +62,10 @@ def calendar(
     picture.update_layout(
         height=300, margin={"l": 46, "r": 8, "t": 30, "b": 40}, plot_bgcolor="rgba(0,0,0,0)", clickmode="event+select",
         paper_bgcolor="rgba(0,0,0,0)", font={"color": ink}, legend={"orientation": "h", "y": -0.06, "x": 0},
-        dragmode=False, hoverlabel={"align": "left"},
+        dragmode=False, hoverlabel={"align": "left"}, barmode="overlay",
     )  # fmt: skip
     picture.update_xaxes(
-        range=[-0.7, max(weeks - 0.3, 26)], tickvals=sorted(months), ticktext=[months[week] for week in sorted(months)],
+        range=[-0.7, max(weeks - 0.3, 18)], tickvals=sorted(months), ticktext=[months[week] for week in sorted(months)],
         tickangle=0, side="top", showgrid=False, zeroline=False, fixedrange=True,
     )  # fmt: skip
     picture.update_yaxes(range=[6.6, -0.6], tickvals=[0, 3, 6], ticktext=list(rows), showgrid=False, zeroline=False,

@@ -67,8 +67,10 @@ def _versus(result: Result) -> None:
     dice = random.Random(7)
     for variant, level in LEVELS_NS.items():
         verdict = judge([level / LEVELS_NS["unfused"] * (1 + dice.gauss(0, 0.004)) for _ in range(10)])
+        noisy = {"clock": "host", "said": "cannot_tell", "ratio": 0.9, "low": 0.3, "high": 2.7}
+        by = {"clock": "cpu", "other_clock": noisy} if variant == "folded" else {"clock": "host", "other_clock": None}
         result.add("versus", {"variant": variant, "dtype": "float32", "shape": "small", "base": "unfused",
-                              "control": variant == "unfused", **asdict(verdict), "withheld": None})  # fmt: skip
+                              "control": variant == "unfused", **asdict(verdict), "withheld": None, **by})  # fmt: skip
 
 
 def _besides(result: Result) -> None:

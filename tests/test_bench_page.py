@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from npulens import ingest
 from npulens.analysis.look import bench as look
 from npulens.app.pages.bench import charts as chart
+from npulens.app.pages.bench import sentences
 from npulens.app.text import i18n
 from npulens.ingest.store import runs
 
@@ -100,3 +101,17 @@ def test_a_call_stands_at_its_time_on_the_screen(tmp_path: Path) -> None:
     figure = next(each for each in found.part("latency") if each["variant"] == "folded")
     (points,) = chart.course(rows, figure, lambda key, values: i18n.say("en", key, values), "#000").data
     assert list(points.y) == list(rows["ns"]) and points.hovertext[0] == i18n.duration(int(rows["ns"][0]))
+
+
+def test_a_verdict_says_by_which_clock_it_is(tmp_path: Path) -> None:
+    (run,) = ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store").runs
+    with runs.open_run(tmp_path / "store", str(run.run_id)) as con:
+        found = look.bench(con)
+    assert found is not None
+    by_variant = {figure["variant"]: figure for figure in found.part("versus")}
+    assert sentences.sentence(by_variant["folded"], "en").endswith("By CPU time.")
+    assert "CPU time" not in sentences.sentence(by_variant["fused"], "en")
+    assert sentences.other_clock(by_variant["folded"], "zh") == "主机: 0.900 [0.300, 2.700]"
+    wide = {**by_variant["fused"], "withheld": "as far as this", "withheld_by": "wide"}
+    assert "no further from 1 than the control" in sentences.sentence(wide, "en")
+    assert "不予采信" in sentences.sentence(wide, "zh")

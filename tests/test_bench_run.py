@@ -54,7 +54,11 @@ def test_a_workload_is_checked_timed_compared_and_loaded(tmp_path: Path) -> None
     assert {(figure["variant"], figure["cache"]) for figure in found.part("latency")} == {
         (variant, cache) for variant in ("unfused", "reference") for cache in ("hot", "cold")
     }
+    assert {figure["clock"] for figure in found.part("latency")} == {"host", "cpu"}
     assert [figure["control"] for figure in found.part("versus")] == [True, False]
+    for figure in found.part("versus"):
+        assert {figure["clock"], figure["other_clock"]["clock"]} == {"host", "cpu"}
+        assert figure["beside"] == "reference" and figure["base"] == "unfused"
     assert {figure["kind"] for figure in found.part("together")} == {"threads", "processes"}
     swept = {figure["shape"]: figure for figure in found.part("sweep")}
     assert {"small", "ones", "odd", "empty"} == set(swept)
@@ -114,6 +118,32 @@ def test_every_reason_is_a_message_with_the_same_text() -> None:
     for name, text in REASONS.items():
         values = {name: f"<{name}>" for _, name, _, _ in Formatter().parse(text) if name}
         assert Message(f"benchmark_{name}", values) == str(Reason(name, values))
+
+
+def test_cpu_time_counts_neither_sleep_nor_other_threads() -> None:
+    import torch
+
+    from npulens.collectors.backends.backend import open_backend
+    from npulens.collectors.harness.cpu_time import on_one_thread
+    from npulens.collectors.harness.latency import Load, measure
+    from npulens.collectors.harness.watch import DeviceWatch
+
+    backend = open_backend("cpu")
+    wanted_s = 0.004
+
+    def busy() -> None:
+        end = time.thread_time() + wanted_s
+        while time.thread_time() < end:
+            pass
+        time.sleep(2 * wanted_s)
+
+    for clock, least, most in (("host", 3 * wanted_s, 60.0), ("cpu", wanted_s, 1.5 * wanted_s)):
+        taken = sorted(measure(backend, Load((busy,)), clock, DeviceWatch(backend), 20, 20).ns)
+        assert least * 1e9 <= taken[len(taken) // 2] <= most * 1e9
+    before = torch.get_num_threads()
+    with on_one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
 
 
 def test_numerics_by_hand() -> None:

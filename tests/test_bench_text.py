@@ -22,6 +22,10 @@ def figures() -> Iterator[tuple[dict[str, Any], str]]:
     )
     yield {**told, "ratio": 1.2, "said": "different", "control": True}, "DIFFERENT from itself"
     yield {**told, "ratio": 0.6, "said": "different", "withheld": "noise"}, "withheld: noise"
+    host = {"clock": "host", "ratio": 0.7, "low": 0.2, "high": 2.5}
+    yield {**told, "ratio": 0.6, "said": "different", "clock": "cpu", "other_clock": host}, (
+        "faster: 1.67 x; by CPU time (the wall clock: 0.700 [0.200, 2.500])"
+    )
 
 
 @pytest.mark.parametrize(("figure", "says"), list(figures()))

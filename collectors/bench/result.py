@@ -61,9 +61,10 @@ class Result:
         self._series[name] = {"clock": series.clock, "ns": series.ns, "at_ns": series.at_ns}
         return name
 
-    def keep_blocks(self, name: str, blocks: Sequence[Sequence[int]]) -> str:
-        """The blocks of one side of pairs, one after the other; the figure says how many calls a block has."""
-        self._series[name] = {"clock": "host", "ns": [ns for block in blocks for ns in block], "at_ns": None}
+    def keep_blocks(self, name: str, clock: str, blocks: Sequence[Sequence[int]]) -> str:
+        """The blocks of one side of pairs, one after the other, and how many calls each has."""
+        ns = [each for block in blocks for each in block]
+        self._series[name] = {"clock": clock, "ns": ns, "at_ns": None, "blocks": [len(block) for block in blocks]}
         return name
 
     def save(self, status: str, reason: Reason | None, telemetry: Sequence[Mapping[str, Any]] = ()) -> None:

@@ -57,4 +57,4 @@ class Session:
         series = len(timed) * len(clocks(self.backend)) * (2 if options.cold else 1)
         besides = (options.throughput * len(timed) + 4 * options.batch_curve + 4 * options.sweep
                    + 4 * (options.concurrency is not None))  # fmt: skip
-        return shares(options, series, len(timed) + 1, besides)
+        return shares(options, series, len(timed), besides)

@@ -13,6 +13,7 @@ Figure = Mapping[str, Any]
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 #: Runnable processes a core before the measurement begins, beyond which it is not alone.
 BUSY_LOAD = 0.5
+_CLOCKS = {"host": "the wall clock", "cpu": "CPU time"}
 _LEVELS = {0.5: "P50", 0.9: "P90", 0.99: "P99", 0.999: "P99.9"}
 
 _COLUMNS = f"{'variant':<14} {'type':<9} {'error':>9} {'allowed':>9} {'max ulp':>9}"
@@ -101,8 +102,13 @@ def versus_head(base: str, dtype: str, pairs: int) -> str:
 
 
 def versus(figure: Figure) -> str:
+    """One line: who, the ratio with its interval, what it means, and by which clock."""
+    return f"{_versus(figure)}{_clocks(figure)}"
+
+
+def _versus(figure: Figure) -> str:
     who = f"{figure['base']} again (A/A)" if figure["control"] else figure["variant"]
-    left = f"{who:<24} {figure['ratio']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]  "
+    left = f"{who:<24} {_interval(figure)}  "
     if figure["withheld"]:
         return left + f"withheld: {figure['withheld']}"
     if figure["said"] == "cannot_tell":
@@ -116,6 +122,18 @@ def versus(figure: Figure) -> str:
         return left + "DIFFERENT from itself: this machine is not quiet enough"
     ratio = figure["ratio"]
     return left + (f"faster: {1 / ratio:.2f} x" if ratio < 1 else f"slower: takes {ratio:.2f} x the time")
+
+
+def _clocks(figure: Figure) -> str:
+    """Where there are two clocks: which one it is by, and what the other says."""
+    other = figure.get("other_clock")
+    if other is None:
+        return ""
+    return f"; by {_CLOCKS[figure['clock']]} ({_CLOCKS[other['clock']]}: {_interval(other)})"
+
+
+def _interval(figure: Figure) -> str:
+    return f"{figure['ratio']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
 
 
 def throughput(figure: Figure) -> str:

@@ -55,22 +55,27 @@ def _series(
     for clock in clocks(session.backend):
         name = f"{variant} {dtype} {kind} {clock}"
         series, begun = Series(clock), len(session.watch.seen)
+        how = {**how, "cache": kind, "numerics": session.ran[dtype][variant]}
         try:
             measure(session.backend, load, clock, session.watch, session.options.calls, each.series, series)
         finally:
             if series.ns:
-                seen = [telemetry for _, telemetry in session.watch.seen[begun:]]
-                session.result.keep(name, series)
-                figure = {
-                    **session.where(variant, dtype), "cache": kind, "series": name,
-                    "numerics": session.ran[dtype][variant], **figures_of(series, session.options.calls),
-                    "warm_up": _warm(session, name, warm), "throttled": throttled(seen), **how,
-                }  # fmt: skip
-                p50 = figure["quantiles"][0]["value"]
-                session.say(text.latency(session.add("latency", {**figure, "model": model(case, p50)})))
+                how["throttled"] = throttled([telemetry for _, telemetry in session.watch.seen[begun:]])
+                warmed = _warm(session, name, warm)
+                _tell(session, variant, dtype, case, name, series, {**how, "warm_up": warmed})
         if kind == "hot" and clock == "host":
             ordered = sorted(series.ns)
             session.p50_ns[variant, dtype] = ordered[rank(0.5, len(ordered)) - 1]
+
+
+def _tell(
+    session: Session, variant: str, dtype: str, case: Case, name: str, series: Series, how: dict[str, Any]
+) -> None:
+    """One series, kept and told; rates are of what passes on the wall or on the device, not of time on a core."""
+    session.result.keep(name, series)
+    figure = {**session.where(variant, dtype), "series": name, **figures_of(series, session.options.calls), **how}
+    p50 = None if series.clock == "cpu" else figure["quantiles"][0]["value"]
+    session.say(text.latency(session.add("latency", {**figure, "model": model(case, p50)})))
 
 
 def _warm(session: Session, name: str, warm: WarmUp) -> dict[str, Any]:

@@ -111,7 +111,9 @@ def _colour(figure: Figure) -> str:
 
 
 def _called(figure: Figure, say: Say, typed: bool) -> str:
-    name = say("bench.again", {"base": figure["base"]}) if figure["control"] else figure["variant"]
+    beside = figure.get("beside")
+    again = say("bench.again_beside" if beside else "bench.again", {"base": figure["base"], "variant": beside})
+    name = again if figure["control"] else figure["variant"]
     return short(f"{name} {figure['dtype']}" if typed else name, 28)
 
 

@@ -51,7 +51,17 @@ def sentence(figure: Figure, lang: str) -> str:
         "ratio": f"{figure['ratio']:.3f}", "low": f"{figure['low']:.3f}", "high": f"{figure['high']:.3f}",
         "times": f"{max(figure['ratio'], 1 / figure['ratio']):.2f}", "needed": f"{figure['pairs_needed'] or 0:,}",
     }  # fmt: skip
-    return i18n.say(lang, f"bench.{verdict(figure)}", values)
+    said = i18n.say(lang, f"bench.{verdict(figure)}", values)
+    return i18n.say(lang, "bench.by_cpu_time", {"said": said}) if figure.get("clock") == "cpu" else said
+
+
+def other_clock(figure: Figure, lang: str) -> str:
+    """What the clock says that the verdict is not taken from."""
+    other = figure.get("other_clock")
+    if other is None:
+        return ABSENT
+    name = i18n.say(lang, f"bench.{other['clock']}")
+    return f"{name}: {other['ratio']:.3f} [{other['low']:.3f}, {other['high']:.3f}]"
 
 
 def verdict(figure: Figure) -> str:
@@ -59,7 +69,7 @@ def verdict(figure: Figure) -> str:
     if figure["control"]:
         return "control_bad" if figure["said"] == "different" else "control_good"
     if figure.get("withheld"):
-        return "withheld"
+        return "withheld_wide" if figure.get("withheld_by") == "wide" else "withheld"
     if figure["said"] == "cannot_tell" and (figure["pairs_needed"] or 0) > MOST_PAIRS:
         return "too_noisy"
     return figure["said"] if figure["said"] != "different" else "faster" if figure["ratio"] < 1 else "slower"
@@ -136,11 +146,13 @@ def _level(level: float) -> Make:
 
 
 _CASE: tuple[tuple[str, Make], ...] = (("variant", _text("variant")), ("dtype", _text("dtype")))
-_LEFT = ("variant", "dtype", "cache", "clock", "verdict", "state", "outliers", "shape", "kind", "chosen")
+_LEFT = ("variant", "dtype", "cache", "clock", "other_clock", "verdict", "state", "outliers", "shape", "kind", "chosen")
 _COLUMNS: dict[str, tuple[tuple[str, Make], ...]] = {
     "versus": (*_CASE, ("ratio", _number("ratio", ".3f")),
                ("interval", lambda figure, _: f"[{figure['low']:.3f}, {figure['high']:.3f}]"),
-               ("p", _number("p", ".2g")), ("pairs", _number("pairs", ",")), ("verdict", sentence)),
+               ("clock", lambda figure, lang: i18n.say(lang, f"bench.{figure.get('clock', 'host')}")),
+               ("other_clock", other_clock), ("p", _number("p", ".2g")), ("pairs", _number("pairs", ",")),
+               ("verdict", sentence)),
     "latency": (*_CASE, ("cache", lambda figure, lang: i18n.say(lang, f"bench.{figure['cache']}")),
                 ("clock", lambda figure, lang: i18n.say(lang, f"bench.{figure['clock']}")),
                 ("samples", _number("samples", ",")), ("state", state),

@@ -53,6 +53,13 @@ TEXT = {
         "this machine was not quiet enough to say.",
         "{dtype} 下 {variant} 与 {base} 的比较不予采信：对照组（同一变体与自身比较）也出现差异，说明机器干扰太大。",
     ),
+    "withheld_wide": (
+        "{variant} against {base} in {dtype} is withheld: {ratio} [{low}, {high}] is no further from 1 than the "
+        "control, the same variant twice, reaches in the same rounds.",
+        "{dtype} 下 {variant} 与 {base} 的比较不予采信：同轮测量的对照组（同一变体自身比较）的区间已覆盖这一差异 "
+        "{ratio} [{low}, {high}]。",
+    ),
+    "by_cpu_time": ("{said} By CPU time.", "{said}按 CPU 时间判定。"),
     "control_good": (
         "Control: {base} against itself in {dtype} shows no difference: {ratio} [{low}, {high}].",
         "对照：{dtype} 下 {base} 与自身比较没有差异：{ratio} [{low}, {high}]。",
@@ -65,11 +72,12 @@ TEXT = {
     "versus": ("Against the baseline", "与基线比较"),
     "versus_means": (
         "Blocks of both variants in turns, so that both meet the same drift; each ratio is one pair. The dot is "
-        "the mean "
-        "ratio of time, the bar its 99 % interval. Left of 1 is faster. The control is the baseline against itself.",
+        "the mean ratio of time, the bar its 99 % interval. Left of 1 is faster. The control is the baseline against "
+        "itself in the same rounds. On a processor the verdict is by the steadier clock: the host's, which is what the "
+        "caller waits, or CPU time, which is what the work costs one thread.",
         "两个变体的测量块交替进行，承受同样的漂移；每对给出一个比值。点为用时比的均值，横条为 99 % 区间，1 "
-        "的左侧为更快。对照"
-        "为基线与自身比较。",
+        "的左侧为更快。对照为同轮测量的基线与自身比较。在 CPU 上按波动较小的时钟判定：主机时钟是调用方的等待时间，"
+        "CPU 时间是单线程的计算开销。",
     ),
     "latency": ("Latency", "时延"),
     "latency_means": (
@@ -131,6 +139,7 @@ TEXT = {
     "hot": ("hot", "热"),
     "cold": ("cold", "冷"),
     "host": ("host", "主机"),
+    "cpu": ("CPU time", "CPU 时间"),
     "device": ("device", "设备"),
     "streams": ("streams", "流"),
     "threads": ("threads", "线程"),
@@ -149,11 +158,13 @@ TEXT = {
     "axis_items": ("items per second", "每秒样本数"),
     "axis_call": ("call", "第几次调用"),
     "again": ("{base} again", "{base}（对照）"),
+    "again_beside": ("{base} again, beside {variant}", "{base}（与 {variant} 同轮的对照）"),
     "counted": ("counted from here", "从此处开始计入"),
     "col_variant": ("Variant", "变体"),
     "col_dtype": ("Type", "类型"),
     "col_cache": ("Cache", "缓存"),
     "col_clock": ("Clock", "时钟"),
+    "col_other_clock": ("By the other clock", "另一时钟"),
     "col_samples": ("Calls", "调用数"),
     "col_mean": ("Mean", "均值"),
     "col_max": ("Largest", "最大"),

@@ -27,7 +27,7 @@ Sizes = dict[Name, Count]
 class Samples(Struct):
     """One series of samples.json; ``at_ns`` is since 1970 and may be missing."""
 
-    clock: Literal["host", "device"]
+    clock: Literal["host", "device", "cpu"]
     ns: list[Ns]
     at_ns: list[Annotated[int, Meta(ge=0, le=2**62)]] | None = None
 
@@ -104,7 +104,7 @@ class Latency(Case, tag_field="part", tag="latency"):
     """The calls of one case on one clock."""
 
     cache: Literal["hot", "cold"]
-    clock: Literal["host", "device"]
+    clock: Literal["host", "device", "cpu"]
     series: Name
     numerics: bool
     samples: Count
@@ -126,6 +126,16 @@ class Latency(Case, tag_field="part", tag="latency"):
     copies: Count | None = None
 
 
+class OtherClock(Struct):
+    """What a second clock says of the same pairs."""
+
+    clock: Literal["host", "cpu"]
+    said: Literal["different", "same", "cannot_tell"]
+    ratio: Positive
+    low: Positive
+    high: Positive
+
+
 class Versus(Case, tag_field="part", tag="versus"):
     """Pairs of the variant and the base; ``ratio`` above 1: the variant takes longer."""
 
@@ -140,6 +150,10 @@ class Versus(Case, tag_field="part", tag="versus"):
     pairs_needed: Count | None
     ratios: list[Positive]
     withheld: Why = None
+    withheld_by: Literal["noisy", "wide"] | None = None
+    beside: Name | None = None  # of a control: the variant in whose rounds it was measured
+    clock: Literal["host", "cpu"] = "host"
+    other_clock: OtherClock | None = None
 
 
 class Throughput(Case, tag_field="part", tag="throughput"):

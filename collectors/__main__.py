@@ -26,6 +26,7 @@ from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, cho
 from npulens.collectors.bench import command as bench
 from npulens.collectors.collected import Collected
 from npulens.collectors.doctor import verbs as doctor
+from npulens.collectors.period import By
 from npulens.collectors.profilers import dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from npulens.collectors.workloads.workload import NotHere
@@ -50,6 +51,7 @@ def _own(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise ValueError("say what to run: collect -o DIR -- python train.py")
+    By.parse(arguments.steps_by)
     choice, answers = _choice(arguments), []
     for home, settings in _passes(arguments, choice):
         found, status = own_job.run(command, home, choice.actual, settings, arguments.steps_by, arguments.armed)
@@ -99,7 +101,7 @@ def _told(
     more: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Writes the manifest of one run of the job; what to answer about it."""
-    told = {"status": found.status, "reason": found.reason, **more}
+    told = {"status": found.status, "reason": found.reason, "warnings": list(found.warnings), **more}
     traces = [asdict(trace) for trace in found.traces]
     recorded = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
     manifest.write(directory, what, command, choice, {**told, **recorded})
@@ -138,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     own.set_defaults(run=_own)
     own.add_argument("-o", "--output", type=Path, required=True)
     own.add_argument("--backend", choices=BACKENDS)
-    own.add_argument("--steps-by", choices=("auto", "optimizer", "forward"), default="auto")
+    own.add_argument("--steps-by", default="auto", help="auto, optimizer, forward, a number of them, time:200ms")
     own.add_argument("--armed", action="store_true")
     _add_settings(own)
     own.add_argument("command", nargs=argparse.REMAINDER)

@@ -24,6 +24,8 @@ _OVERLAP = 256
 _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
 _KERNEL = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
 _HOST_OP = re.compile(rb'"cat"\s*:\s*"cpu_op"')
+#: Steps are unlike when the longest takes so many times as long as the shortest.
+UNLIKE = 2
 _ERROR = re.compile(r"\[ERROR\]|\bERROR\b")
 
 
@@ -47,6 +49,7 @@ class Collected:
     reason: str | None
     traces: tuple[Trace, ...]
     processes: tuple[dict[str, Any], ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,7 +65,21 @@ def collected(directory: Path, backend: str, wanted_steps: int, since_ns: int = 
     short = [f"{trace.path}: {trace.steps} of {wanted_steps} steps" for trace in traces if trace.steps < wanted_steps]
     short += [complaint for trace in traces for complaint in trace.complaints]
     short += [f"process {each['pid']}: {each['reason']}" for each in processes if each["state"] != "written"]
-    return Collected("partial" if short else "complete", "; ".join(short[:5]) or None, traces, processes)
+    said, status = "; ".join(short[:5]) or None, "partial" if short else "complete"
+    return Collected(status, said, traces, processes, tuple(_unlike(processes, wanted_steps)))
+
+
+def _unlike(processes: tuple[dict[str, Any], ...], recorded: int) -> Iterator[str]:
+    """Whose recorded steps are of unlike lengths: what is said of one of them does not hold for the next."""
+    for each in processes:
+        before = each["wanted"] - recorded
+        steps = sorted(each.get("steps_ns", [])[before:])
+        if len(steps) > 1 and steps[-1] >= UNLIKE * steps[0]:
+            who = f"process {each['pid']}" if each["rank"] is None else f"rank {each['rank']}"
+            took = f"{steps[0] / 1e6:.1f} to {steps[-1] / 1e6:.1f} ms"
+            what = {"optimizer": "optimiser steps", "forward": "forwards", "rollout": "rollouts with their updates"}
+            made = what.get(each["steps_by"], "slices of time")
+            yield f"{who}: the recorded steps ({made}) take {took}, so they are not alike; --steps-by says otherwise"
 
 
 def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], backend: str) -> str | None:
@@ -73,7 +90,10 @@ def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], b
             return said[0]
         if processes:
             return "the job's processes began a recording, and none of them wrote a trace"
-        return "no process of the job made a step: no optimiser stepped, and no module ran twice without gradients"
+        return (
+            "no process of the job made a step: no optimiser stepped, and no module ran twice where nothing is "
+            "trained; --steps-by time:200ms records slices of time"
+        )
     if not any(trace.steps or trace.host_ops or trace.kernels for trace in traces):
         return "the traces are there and empty: no step, no operator, no kernel"
     if backend in ("npu", "cuda") and not any(trace.kernels for trace in traces):

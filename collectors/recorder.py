@@ -39,6 +39,7 @@ class Recorder:
         self.steps = 0
         self.state = "idle"  # idle, recording, written, cut_short, failed
         self.reason: str | None = None
+        self.stepping: dict[str, object] = {}  # what whoever finds the steps says of them
         self._profiler: Any = None
         self._wrote = False
         self._begun_ns = 0
@@ -91,7 +92,7 @@ class Recorder:
         said = {
             "pid": os.getpid(), "rank": int(rank) if rank.isdecimal() else None, "state": self.state,
             "reason": self.reason, "steps": self.steps, "wanted": self.settings.steps, "backend": self.backend,
-            "begun_ns": self._begun_ns,
+            "begun_ns": self._begun_ns, **self.stepping,
         }  # fmt: skip
         half = place / f".{os.getpid()}.json"
         half.write_text(json.dumps(said), encoding="utf-8")

@@ -45,7 +45,7 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--wait", type=click.IntRange(0), help="Steps before the profiler starts.  [1]")
 @_setting("--warmup", type=click.IntRange(0), help="Steps whose records are thrown away.  [1]")
 @_setting("--active", type=click.IntRange(1), help="Steps that are recorded.  [3]")
-@click.option("--steps-by", type=click.Choice(["auto", "optimizer", "forward"]), help="What a step is.  [auto]")
+@click.option("--steps-by", help="A step: auto, optimizer, forward, a number of them, or time:200ms.  [auto]")
 @_setting("--level", help="torch_npu's profiler level.  [Level1]")
 @_setting("--metrics", help="torch_npu's groups of AI core counters: one run for each.  [PipeUtilization]")
 @_setting("--stacks/--no-stacks", default=None, help="Record call stacks.")
@@ -76,8 +76,8 @@ def command(
     npulens collect train_step               records one
     npulens collect -- python train.py ...   records a job of yours
 
-    Your job needs no change. A step is a step of its first optimiser, or, where nothing is trained, a call of the
-    outermost module. Several processes (torchrun) give several ranks.
+    Your job needs no change. A step is one period of its optimisers, a rollout with its updates, or, where nothing is
+    trained, a call of the outermost module. Several processes (torchrun) give several ranks.
     """
     about = {"variant": variant, "dtype": dtype, "shape": shape, "seed": seed}
     ours = bool(command) and "/" not in command[0] and shutil.which(command[0]) is None
@@ -126,6 +126,8 @@ def _show(answer: dict[str, Any], home: Path, loads: bool, store: Path, as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:
         click.echo(f"{home}: {answer['status']}" + (f" ({answer['reason']})" if answer["reason"] else ""))
+        for warning in answer["warnings"]:
+            click.echo(f"warning: {warning}")
         if report is not None:
             load.show(report)
             for run in report.runs:

@@ -1,0 +1,114 @@
+"""What a step of a job is, told from the order in which its optimisers step and its outermost modules run.
+
+The job's own rhythm decides: a step is one period of it. One optimiser: each of its steps, however many forwards come
+before it. Several: one period of their order, as with a critic that steps five times for each step of a generator. Many
+forwards without gradients and then optimiser steps, again and again: one rollout with its updates. Where nothing is
+trained: a forward of the outermost module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+#: A forward that happens so often is a step; so many forwards without gradients in a row may be a rollout.
+REPEATS = 2
+#: So many optimiser steps are waited for an optimiser that exists and never steps.
+PATIENCE = 24
+#: So many forwards are waited for an optimiser that exists to step.
+ROLLOUT = 1000
+_SLICE = re.compile(r"time:(\d+)(ms|s)")
+
+
+@dataclass(frozen=True)
+class By:
+    """What somebody wants a step to be."""
+
+    way: str = "auto"  # auto, optimizer, forward, count, time
+    count: int = 1
+    slice_ns: int = 0
+
+    @staticmethod
+    def parse(text: str) -> By:
+        """``auto``, ``optimizer``, ``forward``, a number, ``time:200ms`` or ``time:2s``."""
+        if text in ("auto", "optimizer", "forward"):
+            return By(text)
+        if text.isascii() and text.isdecimal() and 1 <= int(text) <= 1_000_000:
+            return By("count", int(text))
+        found = _SLICE.fullmatch(text)
+        if found and len(found[1]) <= 6 and int(found[1]) > 0:
+            return By("time", 1, int(found[1]) * (1_000_000 if found[2] == "ms" else 1_000_000_000))
+        raise ValueError(f"{text!r} says no step; there are: auto, optimizer, forward, a number, time:200ms, time:2s")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What ends a step: every so-many-th event of its owner."""
+
+    kind: str  # optimizer, forward, rollout
+    owner: int | None  # None: whoever it is
+    every: int = 1
+
+
+class Rhythm:
+    """Hears of the events of a process until it knows its steps."""
+
+    def __init__(self, by: By) -> None:
+        self._by = by
+        self._stepped: list[int] = []
+        self._forwards: Counter[int] = Counter()
+        self._rolled = 0  # forwards without gradients before the first optimiser step
+        self._roller: int | None = None
+
+    def optimizer_stepped(self, key: int, known: Set[int]) -> Mark | None:
+        """An optimiser has stepped; ``known`` are all that there are."""
+        if self._by.way == "count":
+            return Mark("optimizer", None, self._by.count)
+        self._stepped.append(key)
+        may_be_rollout = self._by.way == "auto" and self._rolled >= REPEATS and len(self._stepped) < self._rolled
+        return None if may_be_rollout else optimizer_mark(self._stepped, known)
+
+    def inference_begins(self) -> Mark | None:
+        """An outermost forward without gradients begins: the second time after a rollout and updates it is a step."""
+        if self._by.way == "auto" and self._rolled >= REPEATS and self._stepped and self._roller is not None:
+            return Mark("rollout", self._roller)
+        return None
+
+    def forward_ended(self, key: int, gradients: bool, training: Callable[[], bool]) -> Mark | None:
+        """An outermost forward has ended; ``training``: whether there is an optimiser that may step some time."""
+        if self._by.way == "count":
+            return None if training() else Mark("forward", None, self._by.count)
+        if self._by.way == "optimizer" or (self._by.way == "auto" and self._stepped):
+            return None
+        self._forwards[key] += 1
+        if not gradients:
+            self._rolled += 1
+            self._roller = key if self._roller is None else self._roller
+        if self._forwards[key] < REPEATS:
+            return None
+        waits = self._by.way == "auto" and training() and (gradients or self._rolled < ROLLOUT)
+        return None if waits else Mark("forward", key)
+
+    def forget_forwards(self) -> None:
+        """Forwards were taken for steps, and then an optimiser stepped: they were none."""
+        self._rolled, self._roller = 0, None
+
+
+def optimizer_mark(stepped: Sequence[int], known: Set[int]) -> Mark | None:
+    """The optimiser whose steps end a period; None while the order has not repeated itself."""
+    for period in range(1, len(stepped)):
+        pattern = stepped[:period]
+        whole = len(stepped) > PATIENCE or known <= set(pattern)
+        if whole and all(stepped[i] == stepped[i + period] for i in range(len(stepped) - period)):
+            return _rarest(pattern)
+    return None
+
+
+def _rarest(pattern: Sequence[int]) -> Mark:
+    """Of those that step least in a period, the one that comes last."""
+    counts = Counter(pattern)
+    least = min(counts.values())
+    owner = next(key for key in reversed(pattern) if counts[key] == least)
+    return Mark("optimizer", owner, least)

@@ -45,6 +45,9 @@ from npulens.ingest.messages import Message
 
 #: Below the nights of the configuration, where no night is looked for.
 _HOME = ".bisects"
+#: A commit that the last look leaves in doubt is on the side where it is with so small a chance to be wrong: a night's
+#: limits are far lower, because a night has nothing to look for.
+_PLACED = 0.01
 #: The metric that a task's others are parts of.
 _STEP = "step_ns"
 
@@ -174,8 +177,10 @@ def _placed(wanted: Asked, commit: Commit, tell: Tell, half: float) -> Tried:
     trial = _trial(wanted, commit, tell, half)
     if isinstance(trial, Said):
         return Tried(commit, "skipped", reason=trial)
-    said = trial.verdict(half).said
-    return Tried(commit, "bad" if said == "regressed" else "good" if said == "improved" else "unclear", trial.change)
+    found = trial.verdict(half)
+    placed = found.said in ("regressed", "improved") or (found.p is not None and found.p <= _PLACED)
+    worse = (found.ratio or 1.0) > 1
+    return Tried(commit, ("bad" if worse else "good") if placed else "unclear", trial.change)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,10 @@ from npulens.ingest.messages import Message, verbatim
 
 #: Run as a folder: the interpreter may be one without npulens.
 COLLECTORS = Path(__file__).resolve().parent.parent / "collectors"
+#: A shell's statuses of what could not be started lie above this.
+_NOT_STARTED = 125
+#: What people, schedulers and servers send to a job (collectors/child.py).
+_PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None) -> dict[str, Any]:
@@ -39,10 +47,54 @@ def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None
                     click.echo(line, nl=False, err=quiet_out)
             except KeyboardInterrupt:
                 continue
+    return _checked(answer, child.returncode)
+
+
+def run_job(arguments: list[str], quiet_out: bool) -> dict[str, Any]:
+    """What the collectors answer about a job of its owner's, which keeps this process's channels and signals.
+
+    With ``quiet_out`` what the job prints goes to stderr. A job that cannot start, or a signal before it could, ends
+    this process with the status that a shell would give.
+    """
+    read, write = os.pipe()
+    command = [sys.executable, str(COLLECTORS), "own", "--answer-to", str(write), *arguments]
+    out = sys.stderr.fileno() if quiet_out else None
+    sys.stdout.flush()
+    with open(read, encoding="utf-8") as channel:
+        os.set_inheritable(write, True)
+        with subprocess.Popen(command, stdout=out, close_fds=False) as child, _signals_to(child):
+            os.close(write)
+            told = channel.read()
+            child.wait()
+    answer = json.loads(told) if told else {}
+    if "error" in answer and child.returncode > _NOT_STARTED:
+        click.echo(f"npulens: {answer['error']['message']}", err=True)
+        sys.exit(child.returncode)
+    if not answer and child.returncode < 0:
+        sys.exit(128 - child.returncode)
+    return _checked(answer, child.returncode)
+
+
+@contextmanager
+def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """What is sent to this process reaches the child; what this process ignores, the child ignores as well."""
+
+    def pass_on(number: int, _: object) -> None:
+        child.send_signal(number)
+
+    kept = {each: signal.signal(each, pass_on) for each in _PASSED if signal.getsignal(each) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+def _checked(answer: dict[str, Any], status: int) -> dict[str, Any]:
     if "error" in answer:
         raise IngestError(answer["error"]["kind"], verbatim(answer["error"]["message"]))
     if "status" not in answer:
-        raise IngestError("failed", Message("collector_ended_with_status", {"status": child.returncode}))
+        raise IngestError("failed", Message("collector_ended_with_status", {"status": status}))
     return answer
 
 

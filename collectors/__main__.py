@@ -1,7 +1,7 @@
 """``python -m npulens.collectors``: what runs on the machine with the device. Needs Python 3.9 and torch, nothing else
 of ours.
 
-The last line of standard output is the answer as JSON; everything before it is the job's own.
+The last line of standard output is the answer as JSON, or a channel of its own is; all else there is the job's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import types
 from dataclasses import asdict, replace
@@ -24,7 +25,8 @@ if not __package__:  # run as a folder, by an interpreter that need not have npu
 from npulens.collectors import manifest, our_job, own_job
 from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from npulens.collectors.bench import command as bench
-from npulens.collectors.collected import Collected
+from npulens.collectors.child import CannotStart
+from npulens.collectors.collected import Collected, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.period import By
 from npulens.collectors.profilers import dynamic_profile
@@ -37,28 +39,55 @@ _SWITCHES = (
 )  # fmt: skip
 
 
+#: A shell's status of a process that a signal has ended is above this.
+_SIGNALLED = 128
+
+
 def main(argv: list[str] | None = None) -> int:
-    """0: complete or partial, 1: nothing was recorded, 2: it could not begin, 3: the job itself failed."""
+    """0: complete or partial, 1: nothing was recorded, 2: it could not begin. ``own`` ends with the job's own status."""
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except (Unavailable, NotHere, OSError, ValueError) as error:
-        print(json.dumps({"error": {"kind": type(error).__name__.lower(), "message": str(error)}}))
-        return 2
+        said = {"kind": type(error).__name__.lower(), "message": str(error)}
+        _say({"error": said}, getattr(arguments, "answer_to", None))
+        return error.status if isinstance(error, CannotStart) else 2
 
 
 def _own(arguments: argparse.Namespace) -> int:
+    """Runs the job, once for each group of counters; a run that a signal ended is the last."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise ValueError("say what to run: collect -o DIR -- python train.py")
     By.parse(arguments.steps_by)
+    parent = None
+    if arguments.answer_to is not None:
+        os.set_inheritable(arguments.answer_to, False)  # the job and what it leaves running never hold it
+        parent = os.getppid()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the job runs an interrupt ends us, without a word
     choice, answers = _choice(arguments), []
     for home, settings in _passes(arguments, choice):
-        found, status = own_job.run(command, home, choice.actual, settings, arguments.steps_by, arguments.armed)
-        told = {"exit_status": status}
-        answers.append(_told(home, "a job of its owner's", command, choice, settings, found, told))
-    answer = _answer(arguments.output, answers)
-    return 3 if any(each["exit_status"] for each in answers) else 1 if answer["status"] == "failed" else 0
+        found, status = own_job.run(command, home, choice.actual, settings, arguments.steps_by, arguments.armed, parent)
+        answers.append(_told_of_own(home, command, choice, settings, found, status))
+        if status > _SIGNALLED:
+            break
+    _answer(arguments.output, answers, arguments.answer_to)
+    return next((int(each["exit_status"]) for each in answers if each["exit_status"]), 0)
+
+
+def _told_of_own(
+    home: Path, command: list[str], choice: Choice, settings: Settings, found: Collected, status: int
+) -> dict[str, Any]:
+    """What to answer of one run of a job. Where its disk is full the manifest is missing, and the answer says so."""
+    more = {"exit_status": status, "notices": notices(found)}
+    if not home.exists():  # it failed before anything was recorded, and left nothing
+        return {"backend": choice.actual, "status": found.status, "reason": found.reason, **more, "traces": 0}
+    try:
+        return _told(home, "a job of its owner's", command, choice, settings, found, more)
+    except OSError as error:
+        reason = f"the manifest cannot be written: {error.strerror}"
+        return {"backend": choice.actual, "status": "failed", "reason": reason, **more, "traces": 0}
 
 
 def _ours(arguments: argparse.Namespace) -> int:
@@ -108,12 +137,21 @@ def _told(
     return {"backend": choice.actual, **told, "traces": len(traces)}
 
 
-def _answer(directory: Path, answers: list[dict[str, Any]]) -> dict[str, Any]:
+def _answer(directory: Path, answers: list[dict[str, Any]], to: int | None = None) -> dict[str, Any]:
     """The worst of all runs speaks for them."""
     worst = max(answers, key=lambda each: ("complete", "partial", "failed").index(each["status"]))
     answer = {"directory": str(directory), **worst, "traces": sum(each["traces"] for each in answers)}
-    print("\n" + json.dumps(answer), flush=True)
+    _say(answer, to)
     return answer
+
+
+def _say(answer: dict[str, Any], to: int | None) -> None:
+    """The answer: on a channel of its own, or as the last line of standard output."""
+    if to is None:
+        print("\n" + json.dumps(answer), flush=True)
+        return
+    with open(to, "w", encoding="utf-8", closefd=False) as channel:
+        channel.write(json.dumps(answer))
 
 
 def _begin(arguments: argparse.Namespace) -> int:
@@ -143,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument("--steps-by", default="auto", help="auto, optimizer, forward, a number of them, time:200ms")
     own.add_argument("--armed", action="store_true")
     _add_settings(own)
+    own.add_argument("--answer-to", type=int, metavar="FD", help="a channel for the answer, instead of standard output")
     own.add_argument("command", nargs=argparse.REMAINDER)
     ours = verbs.add_parser("workload", help="record one of ours")
     ours.set_defaults(run=_ours)

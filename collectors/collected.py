@@ -82,12 +82,30 @@ def _unlike(processes: tuple[dict[str, Any], ...], recorded: int) -> Iterator[st
             yield f"{who}: the recorded steps ({made}) take {took}, so they are not alike; --steps-by says otherwise"
 
 
+def notices(found: Collected) -> list[dict[str, Any]]:
+    """What somebody should know besides: names of texts and their values, each said once for all processes."""
+    first = [each["first_start_ns"] for each in found.processes if each.get("first_start_ns")]
+    own = [each for each in found.processes if each.get("own_profiler")]
+    left_out = sorted({setting for each in found.processes for setting in each.get("left_out", ())})
+    said: list[dict[str, Any]] = []
+    if first:
+        said.append({"name": "first_start", "values": {"ns": max(first)}})
+    if own:
+        traces = [path for each in own for path in each.get("own_traces", ())]
+        said.append({"name": "own_profiler", "values": {"processes": len(own), "traces": traces}})
+    if left_out:
+        said.append({"name": "left_out", "values": {"settings": left_out}})
+    return said
+
+
 def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], backend: str) -> str | None:
     """Why there is nothing to look at; None where there is."""
     if not traces:
         said = [str(each["reason"]) for each in processes if each["reason"]]
         if said:
             return said[0]
+        if any(each["state"] == "recording" for each in processes):
+            return "a process of the job ended before its recording did: it was killed, or left by os._exit"
         if processes:
             return "the job's processes began a recording, and none of them wrote a trace"
         return (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from npulens.collectors import child
 from npulens.collectors.collected import Collected, collected
 from npulens.collectors.settings import Settings
 from npulens.collectors.stepping import VARIABLE
@@ -24,10 +24,14 @@ TRIGGER = ".begin"
 
 
 def run(
-    command: Sequence[str], directory: Path, backend: str, settings: Settings, by: str = "auto", armed: bool = False
-) -> tuple[Collected, int]:
-    """Runs the command to its end; what it left, and its exit status."""
-    directory.mkdir(parents=True, exist_ok=True)
+    command: Sequence[str], directory: Path, backend: str, settings: Settings, by: str = "auto", armed: bool = False,
+    parent: int | None = None,
+) -> tuple[Collected, int]:  # fmt: skip
+    """Runs the command to its end; what it left, and its exit status. What a job leaves that fails at once is nothing.
+
+    ``parent`` is the process that passes its signals on to this one (child.py).
+    """
+    made = _made(directory)
     trigger = directory / TRIGGER
     trigger.unlink(missing_ok=True)
     begun = time.time_ns()
@@ -35,8 +39,32 @@ def run(
         "directory": str(directory.resolve()), "settings": asdict(settings), "backend": backend, "by": by,
         "trigger": str(trigger.resolve()) if armed else None,
     }  # fmt: skip
-    status = subprocess.run(list(command), env=environment(os.environ, told)).returncode
-    return collected(directory, backend, settings.active, begun), status
+    try:
+        status = child.run(list(command), environment(os.environ, told), parent)
+    except child.CannotStart:
+        _remove(made)
+        raise
+    found = collected(directory, backend, settings.active, begun)
+    if status and not found.traces and not found.processes:
+        trigger.unlink(missing_ok=True)
+        _remove(made)
+    return found, status
+
+
+def _made(directory: Path) -> list[Path]:
+    """Makes a directory; which of it and those above were not there, the innermost first."""
+    missing = [place for place in (directory, *directory.parents) if not place.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _remove(made: Sequence[Path]) -> None:
+    """Removes the directories that are still empty."""
+    for place in made:
+        try:
+            place.rmdir()
+        except OSError:  # somebody has put something into it
+            return
 
 
 def environment(current: Mapping[str, str], told: Mapping[str, object]) -> dict[str, str]:

@@ -15,51 +15,78 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from npulens.collectors import profilers
+from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.settings import Settings
 
 #: One small file a process, beside what its profiler wrote: what it did, for whoever started it.
 NOTES = ".recordings"
+_BLOCK = 4096
+#: Of the traces that the job's own profiler wrote, so many are named.
+_OWN_TRACES = 8
+#: Profilers of a parent process, kept in a child.
+_KEPT: list[Any] = []
 
 
 class Recorder:
-    """Starts a profiler, passes steps on to it and stops it once."""
+    """Starts a profiler, passes steps on to it and stops it once.
+
+    A profiler sees the thread that started it, and only there it can be stopped: steps of other threads are not its.
+    """
 
     def __init__(
         self, directory: str | os.PathLike[str], settings: Settings | None = None, backend: str = "cpu"
     ) -> None:
         self.directory, self.settings, self.backend = Path(directory), settings or Settings(), backend
         self.steps = 0
-        self.state = "idle"  # idle, recording, written, cut_short, failed
+        self.state = "idle"  # idle, recording, written, cut_short, failed, aside
         self.reason: str | None = None
         self.stepping: dict[str, object] = {}  # what whoever finds the steps says of them
+        self.left_out: list[str] = []  # settings that this release of the profiler does not have
+        self.first_start_ns: int | None = None  # None: nothing was warmed up, so nobody measured it
+        self.own: JobsOwn | None = None  # told of the job's own profiler by whoever listens for one
         self._profiler: Any = None
+        self._thread = 0
         self._wrote = False
         self._begun_ns = 0
+        self._notes: Path | None = None
+        self._started = False
+        os.register_at_fork(after_in_child=self._forked)
+
+    def warm_up(self) -> None:
+        """Takes the profiler's first start, which may last seconds, before the job's first step."""
+        begun, self._started = time.perf_counter_ns(), True
+        with self._ours():
+            warmed = profilers.warm_up(self.backend)
+        self.first_start_ns = time.perf_counter_ns() - begun if warmed else None
 
     def start(self) -> None:
         """Begins; a second start is an error of the caller."""
         if self.state != "idle":
             raise RuntimeError(f"this recording is {self.state}; make another one")
-        self._begun_ns = time.time_ns()
-        self._profiler = profilers.make(self.backend, self.settings, self.directory, self._written)
-        self._profiler.start()
-        self.state = "recording"
+        self._begun_ns, self._thread, self.steps = time.time_ns(), threading.get_ident(), 0
+        self.left_out = []
+        self._profiler = profilers.make(self.backend, self.settings, self.directory, self._written, self.left_out)
+        self.state, self._started = "recording", True
         self._note()
+        with self._ours():
+            self._profiler.start()
 
     def step(self) -> None:
         """Says that a step of the job has ended."""
-        if self.state != "recording":
+        if self.state != "recording" or threading.get_ident() != self._thread:
             return
         self.steps += 1
-        self._profiler.step()
+        with self._ours():
+            self._profiler.step()
         if self.steps >= self.settings.steps:
             self.stop()
 
@@ -67,36 +94,90 @@ class Recorder:
         """Ends the recording; with fewer steps than wanted it keeps what there is and says so."""
         if self.state != "recording":
             return
-        ending, self._profiler = self._profiler, None
-        ending.stop()
-        if self.steps < self.settings.steps:
-            self.reason = f"the job ended after {self.steps} of {self.settings.steps} steps"
-        elif not self._wrote:
-            self.reason = "the profiler ended without writing a trace"
-        self.state = "failed" if not self._wrote else "cut_short" if self.reason else "written"
+        self._end(f"the job ended after {self.steps} of {self.settings.steps} steps")
+
+    def make_way(self) -> None:
+        """Ends the recording because the job begins a profiler of its own; one that holds nothing yet may begin again."""
+        if self.state != "recording":
+            return
+        if threading.get_ident() != self._thread:  # it cannot be stopped from here, and the job's own ends it anyway
+            self.state, self._profiler = "aside", None
+            self._note()
+            return
+        self._end(f"the job began a profiler of its own after {self.steps} of {self.settings.steps} steps")
+        if self.state == "failed":
+            self.state, self.reason = "idle", None
+            self._note()
+
+    def end(self) -> None:
+        """The end of the job's process: stops, or says what kept this from recording."""
+        self.stop()
+        if self.own is None or not self.own.seen:
+            return
+        if self.state in ("idle", "aside"):
+            self.state, self.reason = "aside", "the job's own profiler was on, and this one stood aside"
         self._note()
 
     def fail(self, error: BaseException) -> None:
         """Lets the job go on without a profiler, and says why."""
         self.state, self._profiler = "failed", None
         self.reason = traceback.format_exception_only(type(error), error)[-1].strip()
+        with suppress(OSError):  # a full disk is what it may have failed of
+            self._note()
+
+    def _end(self, short: str) -> None:
+        ending, self._profiler = self._profiler, None
+        with self._ours():
+            ending.stop()
+        self.reason = None
+        if self.steps < self.settings.steps:
+            self.reason = short
+        elif not self._wrote:
+            self.reason = "the profiler ended without writing a trace"
+        self.state = "failed" if not self._wrote else "cut_short" if self.reason else "written"
         self._note()
+
+    def _ours(self) -> AbstractContextManager[None]:
+        return self.own.ours() if self.own is not None else nullcontext()
+
+    def _forked(self) -> None:
+        """In a child that forked off. A recording that runs is its parent's: here it is neither stopped nor written."""
+        self._notes = None
+        recording = self.state == "recording"
+        if recording:
+            self.state = "parents"
+            _KEPT.append(self._profiler)  # its own destructor would write
+        if self.own is not None:
+            self.own.forget()
+        if self._started:
+            profilers.in_a_fork(self.backend, recording and threading.get_ident() == self._thread)
 
     def _written(self) -> None:
         self._wrote = True
 
     def _note(self) -> None:
-        place = self.directory / NOTES
-        place.mkdir(parents=True, exist_ok=True)
+        """Written into the same block again and again: on a disk that has become full there is still room for it."""
         rank = os.environ.get("RANK", "")
         said = {
             "pid": os.getpid(), "rank": int(rank) if rank.isdecimal() else None, "state": self.state,
             "reason": self.reason, "steps": self.steps, "wanted": self.settings.steps, "backend": self.backend,
-            "begun_ns": self._begun_ns, **self.stepping,
+            "begun_ns": self._begun_ns or time.time_ns(), "left_out": self.left_out,
+            "first_start_ns": self.first_start_ns, "own_profiler": bool(self.own and self.own.seen),
+            "own_traces": self.own.traces[:_OWN_TRACES] if self.own else [], **self.stepping,
         }  # fmt: skip
+        place = self.directory / NOTES
+        if self._notes is None:
+            place.mkdir(parents=True, exist_ok=True)
+            self._notes = place / f"{os.getpid()}.json"
+        text = json.dumps(said).encode().ljust(_BLOCK)
         half = place / f".{os.getpid()}.json"
-        half.write_text(json.dumps(said), encoding="utf-8")
-        half.replace(place / f"{os.getpid()}.json")
+        if not self._notes.exists():
+            half.write_bytes(text)
+            half.replace(self._notes)
+            return
+        with self._notes.open("r+b") as file:
+            file.write(text)
+            file.truncate()
 
 
 @contextmanager

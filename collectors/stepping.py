@@ -9,10 +9,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from npulens.collectors.period import By, Mark, Rhythm
+from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.recorder import Recorder
 from npulens.collectors.settings import Settings
 from npulens.collectors.slices import Slices
@@ -40,6 +42,8 @@ class Stepping:
         self._base: Any = None  # torch's Optimizer
         self._optimizer_hook: Any = None
         self._module_hooks: list[Any] = []
+        self._warming: Any = None
+        self._own = recorder.own = JobsOwn(self._make_way)
 
     @staticmethod
     def from_environment() -> Stepping:
@@ -52,6 +56,8 @@ class Stepping:
     def watch(self, optimizer: Any) -> None:
         """Hooks every optimiser and every module of this process, until it is known which of them makes the steps."""
         atexit.register(self._end)
+        self._own.watch()
+        self._warm_up_with_the_first_model()
         if self._by.way == "time":
             Slices(self._by.slice_ns, self._step, lambda: self._recorder.state in ("idle", "recording")).start()
             return
@@ -65,6 +71,23 @@ class Stepping:
                 module.register_module_forward_pre_hook(self._forward_begins),
                 module.register_module_forward_hook(self._forward_ends, always_call=True),
             ]
+
+    def _warm_up_with_the_first_model(self) -> None:
+        """A process that makes a parameter will make steps: the profiler's first start is taken then, not amid them."""
+        import torch.nn.modules.module as module
+
+        self._warming = module.register_module_parameter_registration_hook(self._warm_up)
+
+    def _warm_up(self, *_: object) -> None:
+        if self._warming is None:
+            return
+        warming, self._warming = self._warming, None
+        warming.remove()
+        if not self._own.is_on:
+            self._guarded(self._recorder.warm_up)
+
+    def _make_way(self) -> None:
+        self._guarded(self._recorder.make_way)
 
     def _optimizer_stepped(self, optimizer: Any, *_: object) -> None:
         self._updated = True
@@ -132,18 +155,25 @@ class Stepping:
 
     def _step(self) -> None:
         now = time.perf_counter_ns()
+        self._guarded(lambda: self._stepped_at(now))
+        self._resumed_ns = time.perf_counter_ns()
+
+    def _stepped_at(self, now: int) -> None:
+        if self._recorder.state == "idle" and not self._over and not self._own.is_on:
+            if self._trigger is None or self._trigger.exists():
+                self._steps_ns = []
+                self._recorder.start()
+        elif self._recorder.state == "recording":
+            self._steps_ns.append(now - self._resumed_ns)
+            self._recorder.stepping.update(self._said())
+            self._recorder.step()
+
+    def _guarded(self, action: Callable[[], None]) -> None:
         try:
-            if self._recorder.state == "idle" and not self._over:
-                if self._trigger is None or self._trigger.exists():
-                    self._recorder.start()
-            elif self._recorder.state == "recording":
-                self._steps_ns.append(now - self._resumed_ns)
-                self._recorder.stepping.update(self._said())
-                self._recorder.step()
+            action()
         except Exception as error:  # the job goes on without us, whatever its profiler met
             self._recorder.fail(error)
             sys.stderr.write(f"npulens: the recording failed, the job goes on: {self._recorder.reason}\n")
-        self._resumed_ns = time.perf_counter_ns()
 
     def _said(self) -> dict[str, object]:
         """What a step is, and how long each took, without what the profiler took between two."""
@@ -166,7 +196,7 @@ class Stepping:
     def _end(self) -> None:
         self._over = True
         try:
-            self._recorder.stop()
+            self._recorder.end()
         except Exception as error:  # at the end of a process there is nobody left to raise to
             self._recorder.fail(error)
 

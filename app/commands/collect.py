@@ -15,8 +15,9 @@ import click
 from npulens import ingest
 from npulens.app import run_check
 from npulens.app.commands import check, load
-from npulens.app.console import json_option, lang_option, print_json, store_option, table
-from npulens.app.run_collectors import ask
+from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.app.run_collectors import ask, run_job
+from npulens.app.text.i18n import say
 
 _KEY = "npulens.collect.settings"
 
@@ -100,7 +101,8 @@ def command(
             raise click.UsageError("--variant, --dtype, --shape and --seed are for our workloads; what belongs to your "
                                    "command comes after a --")  # fmt: skip
         options += [*(["--armed"] if armed else []), *_given({"steps-by": steps_by, "backend": backend})]
-        _show(ask(["own", *options, "--", *command]), home, loads, store, as_json, lang)
+        answer = run_job([*options, "--", *command], as_json)
+        _show(answer, home, loads, store, as_json, lang, err=not as_json)
 
 
 def _given(options: Mapping[str, object]) -> list[str]:
@@ -119,19 +121,36 @@ def _list(as_json: bool) -> None:
     click.echo("\nnpulens collect WORKLOAD records one, npulens collect -- python train.py a job of yours.")
 
 
-def _show(answer: dict[str, Any], home: Path, loads: bool, store: Path, as_json: bool, lang: str) -> None:
-    """What became of it, what the store says of it, and what `check` says; ends with the status of all that."""
+def _show(
+    answer: dict[str, Any], home: Path, loads: bool, store: Path, as_json: bool, lang: str, err: bool = False
+) -> None:
+    """What became of it, what the store says of it, and what `check` says.
+
+    Ends with the status of all that; after a job of its owner's, whose stdout is not ours (``err``), with the job's.
+    """
     report = ingest.load(home, store, label=home.name) if loads and answer["status"] != "failed" else None
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:
-        click.echo(f"{home}: {answer['status']}" + (f" ({answer['reason']})" if answer["reason"] else ""))
-        for warning in answer["warnings"]:
-            click.echo(f"warning: {warning}")
+        click.echo(f"{home}: {answer['status']}" + (f" ({answer['reason']})" if answer["reason"] else ""), err=err)
+        for warning in answer.get("warnings", ()):
+            click.echo(f"warning: {warning}", err=err)
+        for notice in answer.get("notices", ()):
+            click.echo(said(notice, lang), err=err)
         if report is not None:
-            load.show(report)
+            load.show(report, err)
             for run in report.runs:
                 if run.run_id:
                     for line in ["", *check.lines(run_check.judge(store, run.run_id), lang, home.name)]:
-                        click.echo(line)
-    sys.exit(1 if answer["status"] == "failed" else 3 if answer.get("exit_status") else 0)
+                        click.echo(line, err=err)
+    sys.exit(answer.get("exit_status", 1 if answer["status"] == "failed" else 0))
+
+
+def said(notice: Mapping[str, Any], lang: str) -> str:
+    """One notice of the collectors as a sentence."""
+    values = dict(notice["values"])
+    if "ns" in values:
+        values["ms"] = milliseconds(values["ns"])
+    lists = {name: ", ".join(value) for name, value in values.items() if isinstance(value, list)}
+    name = f"collect.{notice['name']}" + ("_no_traces" if values.get("traces") == [] else "")
+    return say(lang, name, {**values, **lists})

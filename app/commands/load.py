@@ -67,7 +67,7 @@ def command(
         sys.exit(2)
 
 
-def show(report: ingest.LoadReport) -> None:
+def show(report: ingest.LoadReport, err: bool = False) -> None:
     kept = [run for run in report.runs if run.run_id is not None]
     if kept:
         rows = [
@@ -75,17 +75,17 @@ def show(report: ingest.LoadReport) -> None:
              "+".join(run.formats), f"{run.events:,}", f"{run.seconds:.1f} s"]
             for run in kept
         ]  # fmt: skip
-        click.echo(table(["run", "label", "stored", "status", "ranks", "formats", "rows", "took"], rows, left=6))
+        click.echo(table(["run", "label", "stored", "status", "ranks", "formats", "rows", "took"], rows, left=6), err=err)
     for run in kept:
         if run.reason:
-            click.echo(f"{run.run_id} is partial: {run.reason}")
+            click.echo(f"{run.run_id} is partial: {run.reason}", err=err)
         for warning in run.warnings:
-            click.echo(f"{run.run_id} warns: {warning}")
+            click.echo(f"{run.run_id} warns: {warning}", err=err)
     for run in report.runs:
         if run.run_id is None:
             click.echo(f"refused: {run.reason}", err=True)
     if not report.runs:
-        click.echo("nothing to load")
+        click.echo("nothing to load", err=err)
 
 
 def _print_files(files: Sequence[ingest.FileFate]) -> None:

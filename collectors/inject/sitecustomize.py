@@ -6,6 +6,7 @@ makes no steps (a data loader's worker, a launcher) is left alone. Nothing that 
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -15,7 +16,7 @@ import types
 from importlib.machinery import ModuleSpec
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_WATCHED = "torch.optim.optimizer"
+_WATCHED = "torch"
 
 
 class _Watch(importlib.abc.MetaPathFinder):
@@ -31,7 +32,7 @@ class _Watch(importlib.abc.MetaPathFinder):
 
             def exec_module(module: types.ModuleType) -> None:
                 execute(module)
-                _begin(module)
+                _begin()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # one loader, for one import
         return spec
@@ -44,12 +45,12 @@ def _ours() -> None:
         package.__path__ = [os.path.dirname(os.path.dirname(_HERE))]
 
 
-def _begin(optimizer: types.ModuleType) -> None:
+def _begin() -> None:
     try:
         _ours()
         from npulens.collectors.stepping import Stepping
 
-        Stepping.from_environment().watch(optimizer)
+        Stepping.from_environment().watch(importlib.import_module("torch.optim.optimizer"))
     except Exception as error:  # whatever is wrong, it is the job that matters
         sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")
 

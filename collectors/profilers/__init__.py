@@ -9,12 +9,39 @@ from typing import Any
 from npulens.collectors.settings import Settings
 
 
-def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
-    """A profiler that writes into ``directory`` and calls ``ready`` when the recorded steps are on disk."""
+def make(
+    backend: str, settings: Settings, directory: Path, ready: Callable[[], None], left_out: list[str]
+) -> Any:
+    """A profiler that writes into ``directory`` and calls ``ready`` when the recorded steps are on disk.
+
+    ``left_out`` gets the settings that were asked for and that the installed release does not have.
+    """
     if backend == "npu":
         from npulens.collectors.profilers import torch_npu_profiler
 
-        return torch_npu_profiler.make(settings, directory, ready)
+        return torch_npu_profiler.make(settings, directory, ready, left_out)
     from npulens.collectors.profilers import torch_profiler
 
     return torch_profiler.make(backend, settings, directory, ready)
+
+
+def warm_up(backend: str) -> bool:
+    """Starts and stops the profiler once, whose first start takes long; False where that is left alone.
+
+    A device that the job has not touched is not touched either: a job may still fork. What the first start of
+    torch_npu's profiler costs was never measured.
+    """
+    if backend == "npu":
+        return False
+    from npulens.collectors.profilers import torch_profiler
+
+    torch_profiler.warm_up(backend)
+    return True
+
+
+def in_a_fork(backend: str, recording: bool) -> None:
+    """In a child that forked off a process whose profiler was started; ``recording``: by the thread that forked."""
+    if backend != "npu":
+        from npulens.collectors.profilers import torch_profiler
+
+        torch_profiler.in_a_fork(recording)

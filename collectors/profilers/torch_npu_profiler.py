@@ -3,27 +3,33 @@
 Its schedule takes its arguments in another order than torch's. Its default level switches the AI core counters off.
 Without a handler the data stays raw in the current directory. Errors are printed, not raised. So every argument is
 named, the handler is always given, and what it wrote is looked at afterwards (collectors/collected.py).
+
+Its releases take different settings. Each of its functions is asked what it takes, and gets nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from npulens.collectors.settings import Settings
 
+#: What an argument was called before.
+FORMER = {"mstx": "msprof_tx"}  # until CANN 8.3.RC1
 
-def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
-    """The profiler; it records host and device."""
+
+def make(settings: Settings, directory: Path, ready: Callable[[], None], left_out: list[str]) -> Any:
+    """The profiler; it records host and device. ``left_out`` gets what was asked for and this release cannot do."""
     if settings.native:
         return _native(settings, directory, ready)
     from torch_npu import profiler
 
     directory.mkdir(parents=True, exist_ok=True)
-    write = profiler.tensorboard_trace_handler(
-        dir_name=str(directory), analyse_flag=True, async_mode=settings.asynchronous
-    )
+    handler = {"dir_name": str(directory), "analyse_flag": True, "async_mode": settings.asynchronous or None}
+    # Releases without analyse_flag always analyse: it is nothing that is lost.
+    write = asked(profiler.tensorboard_trace_handler, handler, left_out, without=("analyse_flag",))
 
     def handle(profile: Any) -> None:
         write(profile)
@@ -40,7 +46,7 @@ def make(settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
         with_stack=settings.stacks,
         with_flops=settings.flops,
         with_modules=settings.modules,
-        experimental_config=experimental(profiler, settings),
+        experimental_config=experimental(profiler, settings, left_out),
     )
 
 
@@ -55,21 +61,78 @@ def _native(settings: Settings, directory: Path, ready: Callable[[], None]) -> A
     return torch_profiler.make("npu", settings, directory, ready)
 
 
-def experimental(profiler: Any, settings: Settings) -> Any:
-    """torch_npu's own settings; counters of the AI core exist from Level1 on."""
+def experimental(profiler: Any, settings: Settings, left_out: list[str]) -> Any:
+    """torch_npu's own settings; counters of the AI core exist from Level1 on. None: left as the release has it."""
     counted = settings.level in ("Level1", "Level2")
-    return profiler._ExperimentalConfig(
-        profiler_level=getattr(profiler.ProfilerLevel, settings.level),
-        aic_metrics=getattr(profiler.AiCMetrics, settings.metrics if counted else "AiCoreNone"),
-        l2_cache=settings.l2_cache,
-        mstx=settings.mstx,
-        mstx_domain_include=list(settings.mstx_only) or None,
-        mstx_domain_exclude=list(settings.mstx_without) or None,
-        op_attr=settings.op_attr,
-        data_simplification=settings.simplify,
-        gc_detect_threshold=settings.gc_threshold_ms,
-        export_type=[getattr(profiler.ExportType, {"text": "Text", "db": "Db"}[kind]) for kind in settings.export],
-        host_sys=[getattr(profiler.HostSystem, name) for name in settings.host_system],
-        sys_io=settings.system_io,
-        sys_interconnection=settings.interconnection,
-    )
+    wanted = {
+        "profiler_level": _member(profiler, "ProfilerLevel", settings.level, left_out),
+        "aic_metrics": _member(profiler, "AiCMetrics", settings.metrics, left_out) if counted else _none(profiler),
+        "l2_cache": settings.l2_cache or None,
+        "mstx": settings.mstx or None,
+        "mstx_domain_include": list(settings.mstx_only) or None,
+        "mstx_domain_exclude": list(settings.mstx_without) or None,
+        "op_attr": settings.op_attr or None,
+        "data_simplification": settings.simplify,
+        "gc_detect_threshold": settings.gc_threshold_ms,
+        "export_type": _exports(profiler, settings, left_out),
+        "host_sys": _members(profiler, "HostSystem", settings.host_system, left_out),
+        "sys_io": settings.system_io or None,
+        "sys_interconnection": settings.interconnection or None,
+    }
+    return asked(profiler._ExperimentalConfig, wanted, left_out)
+
+
+def asked(
+    function: Callable[..., Any], wanted: Mapping[str, Any], left_out: list[str], without: tuple[str, ...] = ()
+) -> Any:
+    """Calls a function of torch_npu with what it takes of what is wanted; None is not wanted.
+
+    What it does not take is named in ``left_out``, except what nothing is lost ``without``.
+    """
+    taken = set(inspect.signature(function).parameters)
+    given: dict[str, Any] = {}
+    for name, value in wanted.items():
+        place = name if name in taken else FORMER.get(name)
+        if value is None:
+            continue
+        if place in taken:
+            given[str(place)] = value
+        elif name not in without:
+            left_out.append(name)
+    return function(**given)
+
+
+def _member(profiler: Any, scope: str, name: str, left_out: list[str]) -> Any:
+    """A level, a group of counters or a part of the host; None where this release has no such thing."""
+    found = getattr(getattr(profiler, scope, None), name, None)
+    if found is None:
+        left_out.append(f"{scope}.{name}")
+    return found
+
+
+def _members(profiler: Any, scope: str, names: tuple[str, ...], left_out: list[str]) -> list[Any] | None:
+    found = [_member(profiler, scope, name, left_out) for name in names]
+    return [each for each in found if each is not None] or None
+
+
+def _none(profiler: Any) -> Any:
+    """No counters: before CANN 8.0.RC2 there was no word for it, and a level below 1 counts nothing anyway."""
+    return getattr(profiler.AiCMetrics, "AiCoreNone", None)
+
+
+def _exports(profiler: Any, settings: Settings, left_out: list[str]) -> Any:
+    """What is written: a word, or a list of two. Until CANN 8.0 a list would quietly become text."""
+    if getattr(profiler, "ExportType", None) is None:  # releases without a choice write text
+        left_out.extend(f"ExportType.{kind.capitalize()}" for kind in settings.export if kind != "text")
+        return None
+    kinds = [getattr(profiler.ExportType, {"text": "Text", "db": "Db"}[kind]) for kind in settings.export]
+    if len(kinds) > 1 and _takes_one(profiler._ExperimentalConfig, "export_type"):
+        left_out.extend(f"ExportType.{kind.capitalize()}" for kind in settings.export[1:])
+        return kinds[0]
+    return kinds[0] if len(kinds) == 1 else kinds
+
+
+def _takes_one(function: Callable[..., Any], name: str) -> bool:
+    """Whether an argument is one word: its default is one, where later releases have None and take a list."""
+    argument = inspect.signature(function).parameters.get(name)
+    return argument is not None and isinstance(argument.default, str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import time
@@ -27,8 +28,11 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         final = directory / trace_name()
         # Under a name of its own until it is whole: whoever watches the directory never meets half a trace.
         half = final.with_name("." + final.name)
-        profile.export_chrome_trace(str(half))
-        half.replace(final)
+        try:
+            profile.export_chrome_trace(str(half))
+            half.replace(final)
+        finally:
+            half.unlink(missing_ok=True)  # a full disk leaves no half of a trace either
         ready()
 
     return profiler.profile(
@@ -41,6 +45,34 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         with_flops=settings.flops,
         with_modules=settings.modules,
     )
+
+
+def warm_up(backend: str) -> None:
+    """Starts and stops a profiler around nothing."""
+    import torch
+
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if backend == "cuda" and torch.cuda.is_initialized():
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    profile = torch.profiler.profile(activities=activities)
+    profile.start()
+    profile.stop()
+
+
+def in_a_fork(recording: bool) -> None:
+    """In a child that forked off a process with a profiler: ends what it has inherited.
+
+    The child lacks Kineto's thread, and a destructor of Kineto's would wait for that thread for ever. So once Python has
+    ended and C has written its buffers, the child ends without destructors. ``on_exit`` is glibc's.
+    """
+    import torch
+
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # what is registered last comes first
+        libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)
+        libc.__cxa_atexit(ctypes.cast(libc.fflush, ctypes.c_void_p), None, None)
+    if recording:
+        torch._C._autograd._disable_profiler()
 
 
 def trace_name() -> str:

@@ -44,7 +44,7 @@ _SIGNALLED = 128
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0: complete or partial, 1: nothing was recorded, 2: it could not begin. ``own`` ends with the job's own status."""
+    """0: complete or partial, 1: nothing was recorded, 2: it could not begin. ``own`` ends as the job does."""
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

@@ -97,7 +97,7 @@ class Recorder:
         self._end(f"the job ended after {self.steps} of {self.settings.steps} steps")
 
     def make_way(self) -> None:
-        """Ends the recording because the job begins a profiler of its own; one that holds nothing yet may begin again."""
+        """Ends the recording because the job begins a profiler of its own; without a trace it may begin again later."""
         if self.state != "recording":
             return
         if threading.get_ident() != self._thread:  # it cannot be stopped from here, and the job's own ends it anyway

@@ -12,7 +12,7 @@ METRICS = (
     "PipeUtilization", "ArithmeticUtilization", "Memory", "MemoryL0", "MemoryUB", "ResourceConflictRatio", "L2Cache",
     "MemoryAccess", "AiCoreNone",
 )  # fmt: skip
-#: What of the host torch_npu samples beside the device. NUMA came with 2.7.1.post11.
+#: What of the host torch_npu samples beside the device. NUMA came with CANN 9.1.0.
 HOST_SYSTEM = ("CPU", "MEM", "DISK", "NETWORK", "OSRT", "NUMA")
 
 

@@ -75,7 +75,8 @@ def show(report: ingest.LoadReport, err: bool = False) -> None:
              "+".join(run.formats), f"{run.events:,}", f"{run.seconds:.1f} s"]
             for run in kept
         ]  # fmt: skip
-        click.echo(table(["run", "label", "stored", "status", "ranks", "formats", "rows", "took"], rows, left=6), err=err)
+        header = ["run", "label", "stored", "status", "ranks", "formats", "rows", "took"]
+        click.echo(table(header, rows, left=6), err=err)
     for run in kept:
         if run.reason:
             click.echo(f"{run.run_id} is partial: {run.reason}", err=err)

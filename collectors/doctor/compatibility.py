@@ -24,11 +24,34 @@ CANN = {
     "2.2.0": "8.0.RC1", "2.1.0.post4": "8.0.RC1", "2.1.0": "7.0.0",
 }  # fmt: skip
 
+#: The oldest release of this table. Its profiler takes a recording with our own defaults, as do all that follow.
+OLDEST = "2.1.0"
+#: The releases of CANN above, oldest first.
+ORDER = (
+    "7.0.0", "8.0.RC1", "8.0.RC2", "8.0.RC3", "8.0.0", "8.1.RC1", "8.2.RC1", "8.3.RC1", "8.5.0", "9.0.0", "9.1.0", "9.1",
+)  # fmt: skip
+#: A setting of a recording, or one value of it -> the CANN whose torch_npu was the first to have it. Read in the wheels
+#: of all releases above but 2.1.0.post4, of which there is none (tests/npu/profilers.json).
+SINCE = {
+    "mstx": "8.0.RC2", "op_attr": "8.0.RC2", "export db": "8.0.RC2", "gc_threshold_ms": "8.0.RC3",
+    "asynchronous": "8.1.RC1", "metrics MemoryAccess": "8.1.RC1", "export text and db": "8.1.RC1",
+    "host_system": "8.2.RC1", "mstx_only": "8.2.RC1", "mstx_without": "8.2.RC1", "system_io": "8.2.RC1",
+    "interconnection": "8.2.RC1", "host_system NUMA": "9.1.0",
+}  # fmt: skip
+
 #: torch -> the first and the last Python 3 that its torch_npu is built for.
 PYTHON = {
     "2.13": (10, 14), "2.12": (10, 14), "2.11": (10, 14), "2.10": (10, 13), "2.9": (10, 13), "2.8": (9, 13),
     "2.7": (9, 13), "2.6": (9, 11), "2.5": (9, 11), "2.4": (8, 11), "2.3": (8, 11), "2.2": (8, 10), "2.1": (8, 11),
 }  # fmt: skip
+
+
+def lacking(torch_npu: str) -> tuple[str, ...] | None:
+    """The settings that a release's profiler does not have; None where the table does not know the release."""
+    cann = CANN.get(torch_npu)
+    if cann is None:
+        return None
+    return tuple(setting for setting, since in SINCE.items() if ORDER.index(cann) < ORDER.index(since))
 
 
 def base(version: str) -> str:

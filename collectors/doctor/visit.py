@@ -74,6 +74,23 @@ def versions(facts: Facts) -> Check:
     return Check("versions", PASS, "match", seen)
 
 
+def profiler(facts: Facts) -> Check:
+    """Which settings of a recording this release's profiler does not have. They are left out, and `collect` says so."""
+    torch_npu = facts.packages.get("torch-npu")
+    if torch_npu is None:
+        return Check("profiler", SKIP, "no_torch_npu")
+    missing = compatibility.lacking(torch_npu)
+    seen = {"torch_npu": torch_npu, "missing": list(missing or ()), "oldest": compatibility.OLDEST,
+            "date": compatibility.DATE}  # fmt: skip
+    if missing is None:
+        return Check("profiler", PASS, "unlisted", seen)
+    if not missing:
+        return Check("profiler", PASS, "all", seen)
+    if all(" " in setting for setting in missing):  # one value of a setting, which hardly anybody asks for
+        return Check("profiler", PASS, "lacks", seen)
+    return Check("profiler", WARN, "lacks", seen, ("npulens collect --help",))
+
+
 def torch_build(facts: Facts) -> Check:
     """torch_npu refuses to start beside a torch that is built for another accelerator."""
     if "torch-npu" not in facts.packages:
@@ -249,7 +266,7 @@ def variables(facts: Facts) -> Check:
 
 
 CHECKS: tuple[Callable[[Facts], Check], ...] = (
-    machine.backend, python, torch, torch_npu, versions, torch_build,
+    machine.backend, python, torch, torch_npu, versions, profiler, torch_build,
     cann, devices, npu_smi, msprof, user, umask, log_level,
     variables, triton, machine.processes, machine.clocks, machine.memory, machine.disk,
 )  # fmt: skip

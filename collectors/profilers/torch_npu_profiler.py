@@ -10,14 +10,12 @@ Its releases take different settings. Each of its functions is asked what it tak
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from npulens.collectors.profilers.asked import asked
 from npulens.collectors.settings import Settings
-
-#: What an argument was called before.
-FORMER = {"mstx": "msprof_tx"}  # until CANN 8.3.RC1
 
 
 def make(settings: Settings, directory: Path, ready: Callable[[], None], left_out: list[str]) -> Any:
@@ -80,26 +78,6 @@ def experimental(profiler: Any, settings: Settings, left_out: list[str]) -> Any:
         "sys_interconnection": settings.interconnection or None,
     }
     return asked(profiler._ExperimentalConfig, wanted, left_out)
-
-
-def asked(
-    function: Callable[..., Any], wanted: Mapping[str, Any], left_out: list[str], without: tuple[str, ...] = ()
-) -> Any:
-    """Calls a function of torch_npu with what it takes of what is wanted; None is not wanted.
-
-    What it does not take is named in ``left_out``, except what nothing is lost ``without``.
-    """
-    taken = set(inspect.signature(function).parameters)
-    given: dict[str, Any] = {}
-    for name, value in wanted.items():
-        place = name if name in taken else FORMER.get(name)
-        if value is None:
-            continue
-        if place in taken:
-            given[str(place)] = value
-        elif name not in without:
-            left_out.append(name)
-    return function(**given)
 
 
 def _member(profiler: Any, scope: str, name: str, left_out: list[str]) -> Any:

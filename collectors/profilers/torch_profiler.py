@@ -62,8 +62,8 @@ def warm_up(backend: str) -> None:
 def in_a_fork(recording: bool) -> None:
     """In a child that forked off a process with a profiler: ends what it has inherited.
 
-    The child lacks Kineto's thread, and a destructor of Kineto's would wait for that thread for ever. So once Python has
-    ended and C has written its buffers, the child ends without destructors. ``on_exit`` is glibc's.
+    The child lacks Kineto's thread, and a destructor of Kineto's would wait for it for ever. So once Python has ended
+    and C has written its buffers, the child ends without destructors. ``on_exit`` is glibc's.
     """
     import torch
 

@@ -77,6 +77,22 @@ TEXT = {
         "torch_npu {torch_npu}, torch {torch} and CANN {cann} belong together.",
         "torch_npu {torch_npu}、torch {torch} 与 CANN {cann} 配套。",
     ),
+    "profiler_no_torch_npu": ("torch_npu is not installed.", "未安装 torch_npu。"),
+    "profiler_unlisted": (
+        "What the profiler of torch_npu {torch_npu} takes is not in the table of {date}. It is asked when a job is "
+        "recorded. The oldest release in the table is {oldest}.",
+        "{date} 的表中没有 torch_npu {torch_npu} 的 profiler 参数信息，采集时会直接查询。表中最旧的版本为 {oldest}。",
+    ),
+    "profiler_all": (
+        "The profiler of torch_npu {torch_npu} has every setting of a recording.",
+        "torch_npu {torch_npu} 的 profiler 支持全部采集设置。",
+    ),
+    "profiler_lacks": (
+        "The profiler of torch_npu {torch_npu} records, but lacks these settings, which are left out: {missing}. The "
+        "oldest release that records is {oldest}.",
+        "torch_npu {torch_npu} 的 profiler 可以采集，但不支持以下设置（将被忽略）：{missing}。"
+        "可采集的最旧版本为 {oldest}。",
+    ),
     "torch_build_no_torch_npu": ("torch_npu is not installed.", "未安装 torch_npu。"),
     "torch_build_torch_unknown": ("torch does not start.", "torch 无法导入。"),
     "torch_build_cpu": (

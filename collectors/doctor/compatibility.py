@@ -28,7 +28,8 @@ CANN = {
 OLDEST = "2.1.0"
 #: The releases of CANN above, oldest first.
 ORDER = (
-    "7.0.0", "8.0.RC1", "8.0.RC2", "8.0.RC3", "8.0.0", "8.1.RC1", "8.2.RC1", "8.3.RC1", "8.5.0", "9.0.0", "9.1.0", "9.1",
+    "7.0.0", "8.0.RC1", "8.0.RC2", "8.0.RC3", "8.0.0", "8.1.RC1", "8.2.RC1", "8.3.RC1", "8.5.0", "9.0.0", "9.1.0",
+    "9.1",
 )  # fmt: skip
 #: A setting of a recording, or one value of it -> the CANN whose torch_npu was the first to have it. Read in the wheels
 #: of all releases above but 2.1.0.post4, of which there is none (tests/npu/profilers.json).

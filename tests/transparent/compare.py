@@ -64,12 +64,12 @@ def pair(job: Job, place: Path) -> Pair:
     environment = {**os.environ, "NPULENS_STORE": str(place / "store"), "OMP_NUM_THREADS": "1"}
     plain = ran(command, place / "plain", environment, job)
     out = place / "out"
-    collect = [sys.executable, "-m", "npulens.app.cli", "collect", "--no-load", "--backend", "cpu", "-o", str(out), "--"]
+    collect = [sys.executable, "-m", "npulens.app.cli", "collect", "--no-load", "--backend", "cpu", "-o", str(out)]
     if job.full:
         out.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(out)], check=True)
     try:
-        recorded = ran([*collect, *command], place / "recorded", environment, job)
+        recorded = ran([*collect, "--", *command], place / "recorded", environment, job)
         traces = len(list(out.glob("*.pt.trace.json.gz")))
         left = out.exists() and any(out.iterdir())
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -87,6 +88,9 @@ def _profile(session: Session, task: Job, python: str, directory: Path) -> Resul
     out = session.place / "capture"
     own = [python, str(COLLECTORS), "own", "-o", str(out), *task.options, "--"]
     _ran(session, [*own, *_command(task, python)], task.timeout, directory)
+    told = json.loads((out / "manifest.json").read_text("utf-8"))
+    if told["status"] == "failed":  # the status of the process is the job's
+        raise Failed("broken", {"reason": told["reason"]})
     return loaded(session, out)
 
 

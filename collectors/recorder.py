@@ -32,7 +32,7 @@ NOTES = ".recordings"
 _BLOCK = 4096
 #: Of the traces that the job's own profiler wrote, so many are named.
 _OWN_TRACES = 8
-#: Profilers of a parent process, kept in a child.
+#: Profilers that this thread or process may not end: what goes away would end them.
 _KEPT: list[Any] = []
 
 
@@ -54,7 +54,7 @@ class Recorder:
         self.first_start_ns: int | None = None  # None: nothing was warmed up, so nobody measured it
         self.own: JobsOwn | None = None  # told of the job's own profiler by whoever listens for one
         self._profiler: Any = None
-        self._thread = 0
+        self._thread = threading.local()  # marks the recorded thread; the number of one that ended is used again
         self._wrote = False
         self._begun_ns = 0
         self._notes: Path | None = None
@@ -72,7 +72,8 @@ class Recorder:
         """Begins; a second start is an error of the caller."""
         if self.state != "idle":
             raise RuntimeError(f"this recording is {self.state}; make another one")
-        self._begun_ns, self._thread, self.steps = time.time_ns(), threading.get_ident(), 0
+        self._begun_ns, self._thread, self.steps = time.time_ns(), threading.local(), 0
+        self._thread.recorded = True
         self.left_out = []
         self._profiler = profilers.make(self.backend, self.settings, self.directory, self._written, self.left_out)
         self.state, self._started = "recording", True
@@ -82,7 +83,7 @@ class Recorder:
 
     def step(self) -> None:
         """Says that a step of the job has ended."""
-        if self.state != "recording" or threading.get_ident() != self._thread:
+        if self.state != "recording" or not self._is_here():
             return
         self.steps += 1
         with self._ours():
@@ -94,13 +95,21 @@ class Recorder:
         """Ends the recording; with fewer steps than wanted it keeps what there is and says so."""
         if self.state != "recording":
             return
-        self._end(f"the job ended after {self.steps} of {self.settings.steps} steps")
+        if self._is_here():
+            self._end(f"the job ended after {self.steps} of {self.settings.steps} steps")
+            return
+        _KEPT.append(self._profiler)  # stopped from another thread it would take the process with it
+        profilers.end_plainly(self.backend, False)  # and so would its destructors, where its thread has ended
+        self.state, self._profiler = "failed", None
+        self.reason = f"the recorded thread made {self.steps} of {self.settings.steps} steps before the job ended"
+        self._note()
 
     def make_way(self) -> None:
         """Ends the recording because the job begins a profiler of its own; without a trace it may begin again later."""
         if self.state != "recording":
             return
-        if threading.get_ident() != self._thread:  # it cannot be stopped from here, and the job's own ends it anyway
+        if not self._is_here():  # it cannot be stopped from here, and the job's own ends it anyway
+            _KEPT.append(self._profiler)
             self.state, self._profiler = "aside", None
             self._note()
             return
@@ -137,6 +146,9 @@ class Recorder:
         self.state = "failed" if not self._wrote else "cut_short" if self.reason else "written"
         self._note()
 
+    def _is_here(self) -> bool:
+        return bool(getattr(self._thread, "recorded", False))
+
     def _ours(self) -> AbstractContextManager[None]:
         return self.own.ours() if self.own is not None else nullcontext()
 
@@ -150,7 +162,7 @@ class Recorder:
         if self.own is not None:
             self.own.forget()
         if self._started:
-            profilers.in_a_fork(self.backend, recording and threading.get_ident() == self._thread)
+            profilers.end_plainly(self.backend, recording and self._is_here())
 
     def _written(self) -> None:
         self._wrote = True

@@ -113,6 +113,25 @@ print(len(heard), flush=True)
     assert job.returncode == 0
 
 
+def test_threads_that_end_amid_the_recording_do_no_harm(tmp_path: Path) -> None:
+    """The number of a thread that ended is used again, and a profiler can be stopped in its own thread only."""
+    source = """
+import threading, torch
+model = torch.nn.Linear(8, 8).eval()
+def serve(n):
+    with torch.inference_mode():
+        for _ in range(n):
+            model(torch.randn(2, 8))
+for n in (4, 3, 3, 3):
+    thread = threading.Thread(target=serve, args=(n,))
+    thread.start()
+    thread.join()
+print("served")
+"""
+    done = collect("-o", "out", "--", sys.executable, "-c", source, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "served\n"), done.stderr
+
+
 def test_the_status_of_a_child_is_a_shells(tmp_path: Path) -> None:
     for script in ("exit 0", "exit 41", "kill -TERM $$", "kill -KILL $$"):
         shell = subprocess.run(["sh", "-c", f"sh -c '{script}'; exit $?"], stderr=subprocess.DEVNULL).returncode

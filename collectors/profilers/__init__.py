@@ -39,9 +39,12 @@ def warm_up(backend: str) -> bool:
     return True
 
 
-def in_a_fork(backend: str, recording: bool) -> None:
-    """In a child that forked off a process whose profiler was started; ``recording``: by the thread that forked."""
+def end_plainly(backend: str, recording: bool) -> None:
+    """Where the profiler's threads are not there any more: in a child that forked off, or when the recorded thread ended.
+
+    ``recording``: this thread is the recorded one, and stops being it.
+    """
     if backend != "npu":
         from npulens.collectors.profilers import torch_profiler
 
-        torch_profiler.in_a_fork(recording)
+        torch_profiler.end_plainly(recording)

@@ -59,8 +59,8 @@ def warm_up(backend: str) -> None:
     profile.stop()
 
 
-def in_a_fork(recording: bool) -> None:
-    """In a child that forked off a process with a profiler: ends what it has inherited.
+def end_plainly(recording: bool) -> None:
+    """Lets a process end without the profiler that it cannot stop: in a child that forked off, or without its thread.
 
     The child lacks Kineto's thread, and a destructor of Kineto's would wait for it for ever. So once Python has ended
     and C has written its buffers, the child ends without destructors. ``on_exit`` is glibc's.

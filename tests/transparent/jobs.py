@@ -76,12 +76,12 @@ async def main():
     queue = asyncio.Queue()
     server = asyncio.create_task(serve(queue))
     total = 0.0
-    for i in range(40):
+    for i in range(400):
         future = asyncio.get_running_loop().create_future()
-        queue.put_nowait((torch.full((64,), i / 40), future))
+        queue.put_nowait((torch.full((64,), i / 400), future))
         total += await future
     server.cancel()
-    print("served 40, %.4f" % total)
+    print("served 400, %.4f" % total)
 asyncio.run(main())
 """),
     Job("sanity check, accumulation of four, bfloat16, validation", _SMALL + """

@@ -40,7 +40,7 @@ def warm_up(backend: str) -> bool:
 
 
 def end_plainly(backend: str, recording: bool) -> None:
-    """Where the profiler's threads are not there any more: in a child that forked off, or when the recorded thread ended.
+    """Where the profiler's threads are gone: in a child that forked off, or when the recorded thread has ended.
 
     ``recording``: this thread is the recorded one, and stops being it.
     """

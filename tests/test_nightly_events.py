@@ -129,6 +129,17 @@ def test_what_the_machine_slowed_in_an_earlier_night_stays_in_the_headline() -> 
     assert said == "Nothing changed; 1 metric has been worse since the machine changed on 2026-03-02"
 
 
+def test_a_night_of_mostly_young_metrics_is_still_learning() -> None:
+    young = [row("a", f"m{n}", 1.0, verdict="young", fresh=False) for n in range(5)]
+    known = [row("b", f"m{n}", 1.0, verdict="same", fresh=False) for n in range(2)]
+    told = night(*young, *known)
+    assert told.outcome == "learning"
+    assert night_text.headline(told, "en").startswith("Still learning: 5 of 7 metrics lack the 5 nights")
+    few = night(young[0], *known)
+    said = night_text.headline(few, "en")
+    assert few.outcome == "quiet" and said == "Nothing changed; 1 metric has too few nights yet"
+
+
 def test_a_likely_change_is_in_the_headline_the_message_and_the_table() -> None:
     told = night(row("a", verdict="likely"))
     assert night_text.headline(told, "en").startswith("1 likely change in 1 task: a · step")

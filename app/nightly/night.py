@@ -196,6 +196,11 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.rows if row.settles is not None and row.settles.key == OUTSIDE]
 
     @property
+    def young(self) -> list[Row]:
+        """The rows whose noise nobody knows yet."""
+        return [row for row in self.rows if row.verdict == "young"]
+
+    @property
     def slowed(self) -> list[Row]:
         """The rows that the machine made worse in an earlier night, and that are worse still."""
         return [
@@ -223,7 +228,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
         for verdict in _NO_ALARM:
             if self.of(verdict):
                 return verdict
-        return "learning" if self.rows and all(row.verdict == "young" for row in self.rows) else "quiet"
+        return "learning" if 2 * len(self.young) > len(self.rows) else "quiet"
 
     @property
     def status(self) -> int:

@@ -18,9 +18,11 @@ TEXT = {
     "headline_and_fixed": ("; {n} are fixed", "；{n} 处已修复"),
     "headline_and_fixed.one": ("; 1 is fixed", "；1 处已修复"),
     "headline_learning": (
-        "Still learning: no metric has the {least} nights yet that its noise takes to know",
-        "仍在学习：尚无指标达到了解其噪声所需的 {least} 夜",
+        "Still learning: {young} of {all} metrics lack the {least} nights that it takes to know their noise",
+        "仍在学习：{all} 项指标中有 {young} 项尚不足 {least} 夜，无法了解其噪声",
     ),
+    "headline_young": ("; {n} metrics have too few nights yet", "；{n} 项指标夜数不足"),
+    "headline_young.one": ("; 1 metric has too few nights yet", "；1 项指标夜数不足"),
     "headline_broken": ("Nothing regressed in what was measured; a part of the night failed",
                         "已测的指标没有变差；本夜有一部分失败"),
     "headline_machine": ("Nothing regressed; the machine changed", "没有指标变差；机器有变化"),

@@ -28,7 +28,8 @@ def headline(night: Night, lang: str) -> str:
     lead = [event for event in found if event.verdict == outcome]
     nothing = outcome == "broken" and not night.rows
     first = "unmeasured" if nothing else outcome
-    said = [say(lang, f"nightly.headline_{first}", {**_many(lead, lang), "least": LEAST})]
+    young = {"young": len(night.young), "all": len(night.rows), "least": LEAST}
+    said = [say(lang, f"nightly.headline_{first}", {**_many(lead, lang), **young})]
     if len(lead) == 1:
         said.append(say(lang, "nightly.headline_named", {"event": event_named(lead[0], lang)}))
     for word in ("open", "likely", "fixed"):
@@ -36,6 +37,8 @@ def headline(night: Night, lang: str) -> str:
             said.append(say(lang, f"nightly.headline_and_{word}", _many(of[word], lang)))
     if night.broken and outcome != "broken":
         said.append(say(lang, "nightly.headline_and_broken"))
+    if night.young and outcome == "quiet":
+        said.append(say(lang, "nightly.headline_young", {"n": len(night.young)}))
     if slowed := night.slowed:
         values = {"n": len(slowed), "night": max(row.since or "" for row in slowed)}
         said.append(say(lang, "nightly.headline_since_machine", values))

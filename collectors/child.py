@@ -21,6 +21,10 @@ _OURS = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ") if hasatt
 TOGETHER_S = 1.0
 
 
+#: A thread of ours that was there before may swallow the word of a child's end, so it is also looked for.
+_LOOK_S = 0.2
+
+
 class CannotStart(OSError):
     """The job did not begin; ``status`` is what a shell would answer."""
 
@@ -60,9 +64,9 @@ def _followed(child: int, heard: set[signal.Signals], parent: int | None) -> int
     """Waits for the child's end and passes on what comes meanwhile."""
     direct: dict[int, float] = {}
     while True:
-        told = signal.sigwaitinfo(heard)
+        told = signal.sigtimedwait(heard, _LOOK_S)
         now = time.monotonic()
-        if told.si_signo == signal.SIGCHLD:
+        if told is None or told.si_signo == signal.SIGCHLD:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 return _as_a_shell(status)

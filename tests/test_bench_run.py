@@ -91,7 +91,7 @@ def until_it_times(run: subprocess.Popen[str]) -> None:
 
 
 def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path) -> None:
-    asked = command("train_step", "--variant", "unfused", "--time-budget", "300", "-o", str(tmp_path / "out"),
+    asked = command("train_step", "--time-budget", "300", "-o", str(tmp_path / "out"),
                     "--store", str(tmp_path / "store"))  # fmt: skip
     with subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
         until_it_times(run)
@@ -104,7 +104,7 @@ def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path) -> Non
 
 
 def test_a_result_that_was_killed_outright_loads_as_partial(tmp_path: Path) -> None:
-    asked = [sys.executable, "-m", "npulens.collectors", "bench", "train_step", "--variant", "unfused", "--dtype",
+    asked = [sys.executable, "-m", "npulens.collectors", "bench", "train_step", "--dtype",
              "float32", "--time-budget", "300", "-o", str(tmp_path / "out")]  # fmt: skip
     with subprocess.Popen(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
         until_it_times(run)

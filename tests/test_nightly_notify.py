@@ -75,7 +75,7 @@ def test_urls_come_from_the_environment_and_the_language_from_the_command(tmp_pa
     lab = Lab(tmp_path, toml("", job("a")))
     lab.run("--night", "2026-03-01", "--lang", "zh", env={notify.VARIABLE: f"{receiver.url} {receiver.url}"})
     assert [message["title"] for message in receiver.got] == [
-        "nightly，2026-03-01 夜间结果: 仍在学习：尚无指标达到了解其噪声所需的 5 夜"
+        "nightly，2026-03-01 夜间结果: 仍在学习：1 项指标中有 1 项尚不足 5 夜，无法了解其噪声"
     ] * 2
 
 

@@ -49,6 +49,7 @@ class Has:
     why: str | None  # why the others do not
     why_zh: str | None
     collect_with: str | None  # what would record it; None where it is there, and where nothing records it
+    applies: bool = True  # a job of this kind can have it
 
     @property
     def status(self) -> str:
@@ -163,6 +164,8 @@ _LAUNCHED_TIME = (
     "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"
     "::DOUBLE, sum(dur_ns)::DOUBLE FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') GROUP BY rank"
 )
+#: Ranks whose device is the CPU: their tasks are operators themselves.
+_ON_CPU = "SELECT DISTINCT rank FROM link WHERE route = 'itself'"
 _COPY_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (t.bytes IS NOT NULL), 0)::DOUBLE, sum(s.dur_ns)::DOUBLE "
     "FROM span s LEFT JOIN transfer t USING (span_id) WHERE s.kind = 'memcpy' GROUP BY s.rank"
@@ -195,6 +198,8 @@ CAPABILITIES: tuple[Capability, ...] = (
                _SPANS + "'cpu_op'", _NPU, _CUDA),
     Capability("runtime_calls", ("calls into the runtime library", "运行时库调用"), "span",
                _SPANS + "'runtime'", _LEVEL1, _CUDA, 1),
+    Capability("compiling", ("calls and marks of compilers", "编译调用与标记"), "span",
+               _SPANS + f"'runtime' UNION {_ON_CPU}", _LEVEL1, _CUDA, 1),
     Capability("python", ("Python functions and call stacks", "Python 函数与调用栈"), "stack",
                "SELECT rank FROM stack UNION SELECT rank FROM span WHERE kind = 'python'",
                "with_stack=True", "with_stack=True"),
@@ -220,7 +225,9 @@ CAPABILITIES: tuple[Capability, ...] = (
                "SELECT DISTINCT rank FROM sample WHERE counter ILIKE '%freq%'", _LEVEL1, None, 1),
     Capability("gc", ("Python's garbage collections", "Python 垃圾回收"), "span",
                _SPANS + "'gc' UNION SELECT rank FROM rank WHERE settings LIKE '%gc_detect_threshold\": %' "
-               "AND settings NOT LIKE '%gc_detect_threshold\": null%'", "gc_detect_threshold=0", None),
+               "AND settings NOT LIKE '%gc_detect_threshold\": null%' OR settings LIKE '%\"python_gc\": true%'",
+               "gc_detect_threshold=0",
+               "with_stack=True, experimental_config=_ExperimentalConfig(record_python_gc_info=True)"),
     Capability("memory", ("the state of the memory pools", "内存池状态"), "memory_sample", None,
                "profile_memory=True", "profile_memory=True"),
     Capability("memory_events", ("each allocation of device memory", "每次设备内存申请"), "memory_event", None,
@@ -231,6 +238,12 @@ _NOT_TOLD = (
     "none of the device's work was told to be communication", "设备上没有任务被识别为通信",
     "a line for the library in comm_facts.toml",
 )  # fmt: skip
+
+#: What only a device beside the CPU has.
+_OF_DEVICES = (
+    "kernel_cores", "kernel_blocks", "kernel_counters", "runtime_calls", "frequency", "comm_tasks", "peer_waits",
+)  # fmt: skip
+_A_CPU_HAS_NONE = ("the job ran on the CPU, which has none", "作业在 CPU 上运行，没有此项")
 
 BY_NAME = {capability.name: capability for capability in CAPABILITIES}
 
@@ -254,8 +267,9 @@ def capabilities(run: Run) -> dict[str, Has]:
     }
     made = {rank: (on_npu(backend, formats), level) for rank, backend, formats, level in run.con.execute(
         "SELECT rank, backend, formats, profiler_level FROM rank").fetchall()}  # fmt: skip
+    on_cpu = {rank for (rank,) in run.con.execute(_ON_CPU).fetchall()}
     untold = {rank for (rank,) in run.con.execute(_UNTOLD).fetchall()}
-    return {capability.name: _has(run, capability, coverage, made, untold) for capability in CAPABILITIES}
+    return {capability.name: _has(run, capability, coverage, made, untold, on_cpu) for capability in CAPABILITIES}
 
 
 def on_npu(backend: str | None, formats: list[str]) -> bool:
@@ -265,7 +279,7 @@ def on_npu(backend: str | None, formats: list[str]) -> bool:
 
 def _has(
     run: Run, capability: Capability, coverage: dict[tuple[int, str], _TableCoverage],
-    made: dict[int, tuple[bool, str | None]], untold: set[int],
+    made: dict[int, tuple[bool, str | None]], untold: set[int], on_cpu: set[int],
 ) -> Has:  # fmt: skip
     def said(rank: int) -> _TableCoverage:
         return coverage.get((rank, capability.table), _TableCoverage())
@@ -280,8 +294,11 @@ def _has(
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)
     unknown = capability.table == "comm" and lacking[0] in untold  # it was recorded, and nobody knows it
+    having_it = tuple(rank for rank in run.ranks if rank in having)
+    if on_cpu.issuperset(lacking) and capability.name in _OF_DEVICES:
+        return Has(capability, having_it, lacking, *_A_CPU_HAS_NONE, None, False)
     why = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])
-    return Has(capability, tuple(rank for rank in run.ranks if rank in having), lacking, *why)
+    return Has(capability, having_it, lacking, *why)
 
 
 def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | None) -> tuple[str, str, str | None]:

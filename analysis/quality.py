@@ -231,6 +231,8 @@ POINTS = {
 }  # fmt: skip
 #: What only a job that communicates can have.
 OF_A_JOB = ("peer_waits",)
+#: What torch.profiler records since 2.9 only, and for which nobody asks it.
+OF_AN_NPU = ("gc",)
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,9 @@ def _recorded(run: Run, has: dict[str, Has]) -> Iterator[Part]:
     npu, communicates = about(run)["npu"], talks(run)
     for name, points in POINTS.items():
         capability = BY_NAME[name]
-        if (name in OF_A_JOB and not communicates) or (not npu and capability.torch is None):
+        if (name in OF_A_JOB and not communicates) or (not npu and (capability.torch is None or name in OF_AN_NPU)):
+            continue
+        if not has[name].applies:
             continue
         yield Part(name, capability.means, points, len(has[name].ranks) / max(1, len(run.ranks)))
 
@@ -333,7 +337,7 @@ def _object(text: str | None) -> dict[str, Any]:
 
 def _lacking(has: dict[str, Has]) -> Iterator[Missing]:
     for name, found in has.items():
-        if found.lacking and found.why and found.why_zh:
+        if found.applies and found.lacking and found.why and found.why_zh:
             why = (found.why, found.why_zh)
             yield Missing(name, found.capability.means, why, found.collect_with, found.lacking)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
@@ -22,6 +23,12 @@ NANO = HTA + "ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
 NCCL = HTA + "nccl_parser_config/nccl_data.json.gz"
 B200 = LENS + "b200/eager_trace.json.gz"
 RESNET = "pytorch+kineto@hist-234cf25d/tb_plugin/samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz"
+
+HTA_CPU = (
+    "facebookresearch+HolisticTraceAnalysis@hist-05cd72fe/tests/data/cpu_only/"
+    "rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"
+)
+REAL_CPU = (TRACES / HTA_CPU, TRACES.parent / "traces_serving/made+vllm-0.32.0-cpu/E_profiled/rank0.pt.trace.json.gz")
 
 
 @lru_cache(maxsize=3)
@@ -63,6 +70,42 @@ def kind(event: dict[str, Any]) -> str | None:
     if cat == "mtia_runtime" and event["pid"] == 17:  # the device's own process
         return "wait"
     return {**HOST_KINDS, **DEVICE_KINDS}[cat]
+
+
+#: Operators of aten that move nothing; the ones that real files hold.
+MOVE_NOTHING = re.compile(
+    r"(alias|as_strided|as_strided_|broadcast_to|chunk|contiguous|detach|detach_|diagonal|empty|empty_like|"
+    r"empty_strided|expand|expand_as|flatten|is_nonzero|item|lift_fresh|_local_scalar_dense|narrow|new_empty|permute|"
+    r"_reshape_alias|reshape|resize_|resolve_conj|resolve_neg|result_type|select|slice|split|split_with_sizes|squeeze|"
+    r"squeeze_|t|tensor_split|to|_to_copy|transpose|type_as|unbind|unfold|_unsafe_view|unsqueeze|unsqueeze_|view|"
+    r"view_as)$"
+)
+
+
+def outermost(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The work of a job on a CPU: what computes and has no such operator, loader, compiler or collective around it."""
+
+    def role(event: dict[str, Any]) -> str | None:
+        cat, name = event.get("cat"), str(event["name"])
+        if name.startswith(("enumerate(DataLoader)", "c10d::", "entire_", "record_param_comms")):
+            return "host"
+        if cat == "user_annotation":
+            return "work" if name.startswith(("gloo:", "## Call CompiledFxGraph ")) else None
+        space, colons, operator = name.partition("::")
+        if cat != "cpu_op" or not colons or not space.isidentifier() or space in ("autograd", "torch", "profiler"):
+            return None
+        return None if space == "aten" and MOVE_NOTHING.match(operator) else "work"
+
+    until: dict[tuple[Any, Any], Any] = {}
+    found = []
+    for event in sorted((e for e in events if e["ph"] == "X" and e["dur"] > 0), key=lambda e: (e["ts"], -e["dur"])):
+        lane = event["pid"], event["tid"]
+        if (what := role(event)) is None or event["ts"] < until.get(lane, 0):
+            continue
+        until[lane] = event["ts"] + event["dur"]
+        if what == "work":
+            found.append(event)
+    return found
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

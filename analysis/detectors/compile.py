@@ -38,7 +38,7 @@ from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 
-NEEDS = ("kernels", "runtime_calls")
+NEEDS = ("kernels", "compiling")
 _NAMED = 5  # operators that a sentence can hold
 _LOOKED_UP = 200  # the longest pieces
 

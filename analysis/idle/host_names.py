@@ -40,6 +40,8 @@ _COMPILE_FRAMES = (
     r"tilelang/\S*\.py\(\d+\): (?:jit_)?compile(?:_\w+|r_?\w*)?|"
     r"torchair/\S*\.py\(\d+\): _?compile(?:_\w+|r_?\w*)?"
 )
+#: torch.compile's own marks, which are there without Python frames.
+_COMPILE_MARKS = r"entire_(?:frame|backward)_compile|_compile\.compile_inner \(dynamo_timed\)"
 _ALLOC_CALLS = (
     r"aclrt(?:Malloc|Free|MapMem|UnmapMem|ReserveMem|ReleaseMem)\w*|(?:rt|Dev|Host)(?:Malloc|Free)\w*|"
     r"MemAlloc\w*|MemFree\w*|(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Malloc|Free))\w*|"
@@ -58,8 +60,8 @@ _PROFILER_FRAMES = (
 #: cause -> pattern of the names (RE2); in the order of who owns a moment that several claim.
 PATTERNS: dict[str, str] = {
     "gc": r"^<built-in function collect>$",
-    "compile": rf"{_LAYER}(?:{_COMPILE_CALLS})$|^(?:Driver Compiler|Runtime Triggered Module Loading|Lazy Function "
-    rf"Loading)$|(?:^|/)(?:{_COMPILE_FRAMES})$",
+    "compile": rf"{_LAYER}(?:{_COMPILE_CALLS})$|^(?:{_COMPILE_MARKS})$|(?:^|/)(?:{_COMPILE_FRAMES})$|"
+    r"^(?:Driver Compiler|Runtime Triggered Module Loading|Lazy Function Loading)$",
     "memory_alloc": rf"{_LAYER}(?:{_ALLOC_CALLS})$|(?:^|/)torch(?:_npu)?/(?:npu|cuda)/memory\.py\(\d+\): empty_cache$",
     "profiler_overhead": rf"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Command Buffer Full|Resource)$|"
     rf"{_LAYER}(?:aclprof|Msprof|cupti|roctracer)\w*$|(?:^|/)(?:{_PROFILER_FRAMES})$",

@@ -57,6 +57,8 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
     takes = np.minimum(tasks.end - tasks.ts, np.where(waiting, _SHORT_NS, ALL))
     for kind, of in ((COPY, copying), (EVENT, waiting), (KERNEL, ~copying & ~waiting & (tasks.code != COLLECTIVE))):
         draft.edges(start[of], end[of], takes[of], kind)
+    itself = np.flatnonzero(tasks.itself)
+    draft.edges(end[itself], host.nodes[np.searchsorted(host.times, tasks.end[itself])], 0, SYNC)
     _events(draft, rows, host, start, end)
     expected = np.maximum(reached, np.where(done > _NEVER, done + gap, _NEVER))
     explained = _hidden(draft, rows, host, (start, end), expected, not waiting.any())

@@ -19,6 +19,8 @@ from npulens.analysis.replay.rows import BY_CALL, Queued, Rows, Tasks
 
 #: A host that waits for a task goes on so soon after it: 5 to 50 us in real captures.
 _WOKEN_NS = 100_000
+#: Where the device is the CPU itself, it may take this share of the wait.
+_SHARED_CORES = 20
 #: In what is a wait the device works for at least this share.
 _WORKED_SHARE = 0.9
 #: Elements of the queue in a row, each waiting for the one before, that are no accident; and how much longer than usual
@@ -60,15 +62,18 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
     put = np.where(np.isin(queued.putter, working), queued.put, -1)
     base = np.concatenate((anchor[mine], put[put >= 0], marks))
     span, begin, end = _syncs(rows, np.setdiff1d(working, queue_threads))
-    times = _distinct(np.concatenate((base, begin, end)))
+    done = tasks.end[tasks.itself]
+    times = _distinct(np.concatenate((base, begin, end, done)))
     spans = np.full(len(times), -1, np.int64)
     spans[np.searchsorted(times, anchor[mine])] = tasks.source[mine]
     spans[np.searchsorted(times, end[span >= 0])] = span[span >= 0]
     nodes = draft.nodes(times, index, spans)
     starts, ends = np.searchsorted(times, begin), np.searchsorted(times, end)
-    # The return of a waiting call has its own reasons; what another thread did meanwhile only comes before it.
+    # The return of a waiting call, or of one that is the task itself, has its own reasons; what another thread did
+    # meanwhile only comes before it.
     steps = np.diff(times, prepend=times[:1])
     steps[ends] = 0
+    steps[np.searchsorted(times, done)] = 0
     launch, launch_ts = np.full(len(tasks.ts), -1, np.int64), np.zeros(len(tasks.ts), np.int64)
     _found(times, nodes, tasks, mine, launch, launch_ts)
     busy, taken = EMPTY, Intervals.union_of(queued.ts, queued.end)
@@ -159,19 +164,20 @@ def _syncs(rows: Rows, threads: Ints) -> tuple[Ints, Ints, Ints]:
     return span[order], begin[order], end[order]
 
 
-def ended_with(tasks: Tasks, begin: Ints, end: Ints) -> NDArray[np.bool_]:
+def ended_with(tasks: Tasks, begin: Ints, end: Ints, woken: Ints | int = _WOKEN_NS) -> NDArray[np.bool_]:
     """Which of some stretches of the host ended soon after a task did that ran in them."""
     ends = np.sort(tasks.end)
     at = np.searchsorted(ends, end, "right") - 1
     last = ends[np.maximum(at, 0)] if len(ends) else end
-    return np.asarray((at >= 0) & (last > begin) & (end - last <= _WOKEN_NS))
+    return np.asarray((at >= 0) & (last > begin) & (end - last <= woken))
 
 
 def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
     """Silent stretches that are waits for the device, which no call shows: allocators wait without one.
 
     The device worked nearly all the time, and the stretch ended with its last task: with nothing running any more, or
-    with a task that makes up most of it. A host that sleeps is none: its device idles meanwhile.
+    with a task that makes up most of it. A host that sleeps is none: its device idles meanwhile. Nor is a thread of a
+    CPU that works; one that waits shares its cores with what it waits for, and wakes later.
     """
     tasks, begin, end = rows.tasks, rows.silence.ts, rows.silence.end
     if not len(begin) or not len(threads) or not len(tasks.end):
@@ -183,7 +189,11 @@ def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
     over = np.searchsorted(tasks.end[ends], end, "right")
     filled = np.minimum(tasks.end[last], end) - np.maximum(tasks.ts[last], begin)
     busy = work.within(begin, end) >= _WORKED_SHARE * (end - begin)
-    return np.asarray(busy & ended_with(tasks, begin, end) & ((begun == over) | (2 * filled >= end - begin)))
+    itself, woken = tasks.itself, np.full(len(begin), _WOKEN_NS)
+    if itself.any():
+        busy &= Intervals.union_of(tasks.ts[itself], tasks.end[itself]).within(begin, end) < end - begin
+        woken = np.maximum(woken, (end - begin) // _SHARED_CORES)
+    return np.asarray(busy & ended_with(tasks, begin, end, woken) & ((begun == over) | (2 * filled >= end - begin)))
 
 
 def _found(

@@ -127,6 +127,12 @@ class Tasks:
         return np.where(self.source_end < self.ts, self.source_end, inside)
 
     @property
+    def itself(self) -> NDArray[np.bool_]:
+        """Work of a CPU, which is done where it is called: the task is its own launch."""
+        same = (self.source_ts == self.ts) & (self.source_end == self.end)
+        return np.asarray((self.source >= 0) & (self.code == COMPUTE) & (self.how == BY_OPERATOR) & same)
+
+    @property
     def held(self) -> NDArray[np.bool_]:
         """Copies whose call lasted until they were done: it waited for them."""
         return np.asarray((self.how != BY_QUEUE) & (self.code == COPYING) & (self.source_end >= self.end))

@@ -15,9 +15,9 @@ import click
 from npulens import ingest
 from npulens.app import run_check
 from npulens.app.commands import check, load
-from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.app.console import json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
-from npulens.app.text.i18n import say
+from npulens.app.text.i18n import duration, say
 
 _KEY = "npulens.collect.settings"
 
@@ -150,7 +150,7 @@ def said(notice: Mapping[str, Any], lang: str) -> str:
     """One notice of the collectors as a sentence."""
     values = dict(notice["values"])
     if "ns" in values:
-        values["ms"] = milliseconds(values["ns"])
+        values["took"] = duration(values["ns"])
     lists = {name: ", ".join(value) for name, value in values.items() if isinstance(value, list)}
     name = f"collect.{notice['name']}" + ("_no_traces" if values.get("traces") == [] else "")
     return say(lang, name, {**values, **lists})

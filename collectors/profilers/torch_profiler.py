@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import json
 import os
 import socket
 import time
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from npulens.collectors.environment import variables
 from npulens.collectors.settings import Settings
 
 
@@ -35,7 +38,7 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
             half.unlink(missing_ok=True)  # a full disk leaves no half of a trace either
         ready()
 
-    return profiler.profile(
+    profile = profiler.profile(
         activities=activities,
         schedule=profiler.schedule(wait=settings.wait, warmup=settings.warmup, active=settings.active, repeat=1),
         on_trace_ready=write,
@@ -45,6 +48,38 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         with_flops=settings.flops,
         with_modules=settings.modules,
     )
+    profile.preset_metadata_json("environment", json.dumps(variables()))
+    profile.preset_metadata_json("python_gc", "true")
+    return _WithCollections(profile)
+
+
+class _WithCollections:
+    """The profiler, and each garbage collection as a span of its own: no setting records them without Python stacks."""
+
+    def __init__(self, profile: Any) -> None:
+        self._profile = profile
+        self._open: list[Any] = []
+
+    def start(self) -> None:
+        self._profile.start()
+        gc.callbacks.append(self._collected)
+
+    def step(self) -> None:
+        self._profile.step()
+
+    def stop(self) -> None:
+        gc.callbacks.remove(self._collected)
+        self._profile.stop()
+
+    def _collected(self, phase: str, _: object) -> None:
+        import torch
+
+        if phase == "start":
+            span = torch.autograd.profiler.record_function("Python GC")
+            self._open.append(span)
+            span.__enter__()
+        elif self._open:
+            self._open.pop().__exit__(None, None, None)
 
 
 def warm_up(backend: str) -> None:

@@ -208,6 +208,18 @@ TEXT: dict[str, tuple[str, str]] = {
         "文件没有地址：能区分申请与释放，但无法配对"),
     "memory_and_metadata_events_which": ("{n} memory and metadata events, which are no spans, had further arguments",
         "{n} 个非区间的内存或元数据事件带有其他参数"),
+    "cpu_is_the_device": (
+        "the job ran on the CPU: its {n} outermost operators are the device's work",
+        "作业在 CPU 上运行：其 {n} 个最外层算子视为设备任务",
+    ),
+    "cpu_copies_nothing": (
+        "a CPU is host and device at once: nothing is copied between them",
+        "CPU 既是主机也是设备，两者之间没有拷贝",
+    ),
+    "no_collective_of_gloo": (
+        "the job has several ranks and the file no collective of Gloo",
+        "作业有多个 rank，而文件中没有 Gloo 集合通信",
+    ),
     "no_communication_ran_on_device": ("no communication ran on the device", "设备上没有通信"),
     "job_has_ranks_and_none": ("the job has {ranks} ranks, and none of the device's work was told to be communication",
         "任务有 {ranks} 个 rank，但设备上没有任务被识别为通信"),

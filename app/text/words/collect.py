@@ -2,8 +2,8 @@
 
 TEXT = {
     "first_start": (
-        "The profiler's first start took {ms} ms, before the job's first step.",
-        "profiler 首次启动耗时 {ms} ms，发生在作业第一个 step 之前。",
+        "The profiler's first start took {took}, before the job's first step.",
+        "profiler 首次启动耗时 {took}，发生在作业第一个 step 之前。",
     ),
     "own_profiler": (
         "The job has a profiler of its own, and this one stood aside while that was on. Its traces: {traces}.",

@@ -7,6 +7,7 @@ the operator's External id on the task. The first that tells is stored; one call
 from __future__ import annotations
 
 from npulens.ingest.messages import Message
+from npulens.ingest.readers.kineto import cpu
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.readers.kineto.shape import LAUNCHED
 from npulens.ingest.tables.draft import Draft
@@ -86,7 +87,7 @@ FROM chosen s JOIN chosen f ON f.id = s.id AND s.ph = 115 AND f.ph = 102 WHERE s
 """
 
 
-def link(draft: Draft, *, flows: bool) -> int:
+def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
     """Make ``task`` (device spans a call asked for), ``of_operator`` and ``linked``, and provide the links.
 
     Returns the number of tasks that no call shares a correlation with.
@@ -94,16 +95,15 @@ def link(draft: Draft, *, flows: bool) -> int:
     con = draft.con
     con.execute(_TASK)
     con.execute(_SAME_ID)
-    draft.keep("linked_1", _CORRELATED)
-    if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
-        draft.keep("linked_0", _EARLIEST)
-        con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
-    draft.keep("of_operator", _OPERATOR)
+    if on_cpu:
+        cpu.link(draft)
+    else:
+        _correlate(draft)
     con.execute("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
     tasks = count(draft, "SELECT count(*) FROM task")
     missing = tasks - count(draft, "SELECT count(*) FROM linked_1")
     made = ["linked_1"]
-    if missing:
+    if missing and not on_cpu:
         draft.keep("launch", _FLOW.format(cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
         draft.keep("linked_2", _ARROWS)
         draft.keep("linked_3", _BY_OPERATOR)
@@ -120,3 +120,11 @@ def link(draft: Draft, *, flows: bool) -> int:
         draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, 'fwdbwd' AS route FROM answers")
         draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))
     return missing
+
+
+def _correlate(draft: Draft) -> None:
+    draft.keep("linked_1", _CORRELATED)
+    if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
+        draft.keep("linked_0", _EARLIEST)
+        draft.con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
+    draft.keep("of_operator", _OPERATOR)

@@ -16,7 +16,7 @@ from npulens.ingest.events import Scan, scan
 from npulens.ingest.loading import peek
 from npulens.ingest.messages import Message
 from npulens.ingest.readers import Claim
-from npulens.ingest.readers.kineto import head, merged
+from npulens.ingest.readers.kineto import cpu, head, merged
 from npulens.ingest.readers.kineto.about import about
 from npulens.ingest.readers.kineto.columns import COLUMNS
 from npulens.ingest.readers.kineto.links import link
@@ -61,15 +61,19 @@ def read(claim: Claim, draft: Draft) -> None:
         raise IngestError("empty", Message("nothing_to_show_in_this", {"reason": why}), str(path))
     shift = _shift(draft, trace, spools.typical_ns)
     rows = spools.rows
-    shape(draft, paired=rows["edge_raw"] > 0)
-    unlinked = link(draft, flows=rows["flow_raw"] > 0)
-    witness(draft)
+    on_cpu = 0 if rows["device_raw"] else cpu.tasks(draft, trace.header)
+    shape(draft, paired=rows["edge_raw"] > 0, on_cpu=on_cpu > 0)
+    unlinked = link(draft, flows=rows["flow_raw"] > 0, on_cpu=on_cpu > 0)
+    if on_cpu:
+        cpu.said(draft, trace.header)
+    else:
+        witness(draft)
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
     if claim.device is not None:  # the header is of the first rank alone
         draft.fact("world_size", claim.facts.world_size)
     backend = about(draft, trace.header)
     provide(draft, shift, spools.seen, unlinked, backend)
-    cover(draft, spools, backend)
+    cover(draft, spools, backend, on_cpu)
     _losses(draft, trace, spools)
 
 
@@ -207,10 +211,11 @@ _CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind =
 Lack = tuple[str, Message, str | None]
 
 
-def cover(draft: Draft, spools: Spools, backend: str) -> None:
+def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int) -> None:
     """Say of each table that is empty, or lacks what it is for, why."""
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
-    for table, why, setting in (*_device(draft, spools, activities, backend == "npu"), *_host(draft, spools)):
+    device = _cpu(draft, on_cpu) if on_cpu else _device(draft, spools, activities, backend == "npu")
+    for table, why, setting in (*device, *_unmeasured(draft, spools, backend == "npu"), *_host(draft, spools)):
         draft.absent(table, why, setting)
     _graphs(draft)
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
@@ -250,6 +255,21 @@ def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterato
     ):
         setting = (_ASCEND.format("profiler_level=Level1") if npu else Message("pytorch_or_later", {"version": "2.4"}))
         yield "comm", Message("sizes_and_groups_collectives_were"), setting
+
+
+def _cpu(draft: Draft, tasks: int) -> Iterator[Lack]:
+    """Of a job on a CPU its operators are the device's work: nothing is copied between host and device."""
+    draft.note("kernel", Message("cpu_is_the_device", {"n": tasks}))
+    draft.note("transfer", Message("cpu_copies_nothing"))
+    if count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op'"):
+        return
+    if draft.facts.get("world_size", 1) == 1:
+        draft.note("comm", Message("no_communication_ran_on_device"))
+    else:
+        yield "comm", Message("no_collective_of_gloo"), None
+
+
+def _unmeasured(draft: Draft, spools: Spools, npu: bool) -> Iterator[Lack]:
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
         yield "sample", Message("file_has_no_counters"), None
     if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):

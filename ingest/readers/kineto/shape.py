@@ -18,6 +18,8 @@ def _named(cats: tuple[str, ...]) -> str:
 
 
 _DEVICE_KIND = f"""CASE
+    WHEN cat IN ('cpu_op', 'operator') THEN 'kernel'
+    WHEN cat = 'user_annotation' THEN CASE WHEN starts_with(name, 'gloo:') THEN 'comm_op' ELSE 'kernel' END
     WHEN cat IN ('gpu_user_annotation', {_named(npu.NOTES)}) THEN 'device_annotation'
     WHEN cat IN ('cuda_sync', 'xpu_sync') THEN 'wait'
     WHEN cat IN ('gpu_memcpy', 'memcpy', {_named(npu.COPIES)}) THEN 'memcpy'
@@ -35,10 +37,11 @@ _DEVICE_KIND = f"""CASE
     ELSE 'device_other' END"""
 
 _HOST_KIND = f"""CASE
+    WHEN name = 'Python GC' THEN 'gc'
     WHEN cat IN ('cpu_op', 'operator', 'user_annotation') AND regexp_matches(name, '{STEP_MARK}') THEN 'step_mark'
     WHEN cat IN ('cpu_op', 'operator') THEN 'cpu_op'
     WHEN cat = 'user_annotation' THEN 'annotation'
-    WHEN cat = 'python_function' THEN CASE WHEN name = 'Python GC' THEN 'gc' ELSE 'python' END
+    WHEN cat = 'python_function' THEN 'python'
     WHEN cat = 'runtime' OR cat LIKE '%\\_runtime' ESCAPE '\\' OR cat LIKE '%\\_driver' ESCAPE '\\' THEN 'runtime'
     ELSE 'host_other' END"""
 
@@ -147,15 +150,18 @@ def _sort() -> str:
     )  # fmt: skip
 
 
-def shape(draft: Draft, *, paired: bool) -> None:
+def shape(draft: Draft, *, paired: bool, on_cpu: bool) -> None:
     """Make ``ev`` (every span), ``sort`` (kind and name of each shape), ``lane``, ``meta`` and the tracks."""
     con = draft.con
+    sources = ["span_raw"]
     if paired:
         con.execute(_PAIRED)
         con.execute("CREATE TABLE unpaired AS SELECT row FROM edge_raw ANTI JOIN edge USING (row)")
-        con.execute("CREATE VIEW ev AS SELECT * FROM span_raw UNION ALL SELECT row, ts, dur, shape, lane FROM edge")
-    else:
-        con.execute("CREATE VIEW ev AS FROM span_raw")
+        sources.append("edge")
+    if on_cpu:
+        sources.append("cpu_task")
+    every = " UNION ALL ".join(f"SELECT row, ts, dur, shape, lane FROM {source}" for source in sources)
+    con.execute(f"CREATE VIEW ev AS {every}")
     con.execute(_META)
     con.execute(_LANE)
     con.execute(_TRACK)

@@ -1,0 +1,145 @@
+"""A job that ran on the CPU: what its threads computed becomes work of a device, on a track for each thread.
+
+The profiler records no device there, and operators run where they are called. An operator that no other encloses is a
+task, as a kernel is of a GPU; it is its own launch. Gloo runs collectives on threads of its own: those are tasks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npulens.ingest.readers.kineto import head
+from npulens.ingest.readers.kineto.lanes import CATEGORY, NAME
+from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.tables import comm_facts
+from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.sqltext import literal
+
+#: Categories of a file that recorded the host alone and no call of a device's driver.
+_HOST_ONLY = ("cpu_op", "operator", "user_annotation", "python_function", "cpu_instant_event", "trace", "overhead", "")
+
+#: Operators and annotations that only a job with another device has.
+_ELSEWHERE = (
+    "(?i)(^|[^a-z])_?(cuda|cudnn|cublas|nccl|hip|rocm|miopen|npu|hccl|lccl|acl|aclnn|mtia|xpu|mps|hpu|xla|tpu|musa|mlu)"
+    "($|[^a-z])|pin_memory|record_stream"
+)
+
+#: What computes: an operator with a namespace, but for marks of autograd, torch.distributed and the profiler; and what
+#: the compiler made of a graph.
+_OPERATOR = r"^[A-Za-z_]\w*::"
+_MARK = "^(autograd|torch|profiler)::"
+_COMPILED = "^## Call CompiledFxGraph "
+
+#: Operators of aten that make a view, ask or allocate; a copy within one of them is a task of its own.
+_MOVE_NOTHING = (
+    r"^aten::(alias|as_strided|as_strided_|broadcast_to|chunk|contiguous|data|detach|detach_|diagonal|empty|"
+    r"empty_like|empty_permuted|empty_strided|expand|expand_as|flatten|is_nonzero|item|lift_fresh|_local_scalar_dense|"
+    r"movedim|narrow|new_empty|new_empty_strided|permute|promote_types|ravel|real|_reshape_alias|reshape|reshape_as|"
+    r"resize_|resolve_conj|resolve_neg|result_type|select|set_|size|slice|split|split_with_sizes|squeeze|squeeze_|t|"
+    r"t_|tensor_split|to|_to_copy|transpose|transpose_|type_as|unbind|unflatten|unfold|_unsafe_view|unsqueeze|"
+    r"unsqueeze_|view|view_as|view_as_complex|view_as_real)$"
+)
+
+#: Operators within these are work of the host: the time is the loader's or the compiler's.
+_HOST_WORK = r"^enumerate\(DataLoader\)|^entire_(frame|backward)_compile$|^_compile\.compile_inner \(dynamo_timed\)$"
+_GLOO = "^gloo:"
+
+_NAMED = f"""
+CREATE TABLE host_name AS SELECT shape, n.text AS name, lower(c.text) AS cat
+FROM (SELECT DISTINCT shape FROM span_raw) JOIN category_raw k ON k.number = {CATEGORY}
+    JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {NAME}
+"""
+_FOREIGN = f"""SELECT count(*) FROM host_name WHERE cat NOT IN ({", ".join(map(literal, _HOST_ONLY))})
+    OR cat <> 'python_function' AND regexp_matches(name, {literal(_ELSEWHERE)})"""
+#: c10::DeviceType 0 is the host.
+_FOREIGN_MEMORY = "SELECT count(*) FROM memory_raw WHERE device_type <> 0"
+
+#: What no other of them encloses on its thread, as events of the device's side: a shape and a lane have a twin there.
+_TASKS = f"""
+WITH role AS (
+    SELECT shape, CASE
+        WHEN cat = 'user_annotation' THEN CASE
+            WHEN regexp_matches(name, {literal(_GLOO)}) THEN 'comm'
+            WHEN regexp_matches(name, {literal(_HOST_WORK)}) THEN 'host'
+            WHEN regexp_matches(name, {literal(_COMPILED)}) THEN 'work' END
+        WHEN cat NOT IN ('cpu_op', 'operator') THEN NULL
+        WHEN regexp_matches(name, {literal(_HOST_WORK)}) OR {{launches}} THEN 'host'
+        WHEN regexp_matches(name, {literal(_OPERATOR)}) AND NOT regexp_matches(name, {literal(_MARK)})
+            AND NOT regexp_matches(name, {literal(_MOVE_NOTHING)}) THEN 'work' END AS role
+    FROM host_name
+), opening AS (
+    SELECT e.row, e.ts, e.dur, e.shape, e.lane, r.role, coalesce(e.ts >= max(e.ts + e.dur) OVER before, true) AS opens
+    FROM span_raw e JOIN role r USING (shape) WHERE r.role IS NOT NULL AND e.dur > 0
+    WINDOW before AS (
+        PARTITION BY e.lane ORDER BY e.ts, e.dur DESC, e.row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+SELECT (SELECT max(row) FROM span_raw) + row_number() OVER (ORDER BY row) AS row, ts, dur, shape + 1 AS shape,
+    lane + 1 AS lane, row AS source, shape AS called
+FROM opening WHERE opens AND role <> 'host'
+"""
+#: Gloo takes collectives of one kind in the order of their calls.
+_CALLED = r"""
+WITH told AS (
+    SELECT e.row, e.ts, e.shape, false AS ran, regexp_extract(name, '^c10d::(\w+)$', 1) AS word
+    FROM span_raw e JOIN host_name USING (shape) WHERE name LIKE 'c10d::%'
+    UNION ALL SELECT t.row, t.ts, t.called, true, regexp_extract(name, '^gloo:(\w+)$', 1)
+    FROM cpu_task t JOIN host_name n ON n.shape = t.called WHERE name LIKE 'gloo:%'
+), worded AS (
+    SELECT * REPLACE (replace(word, '_', '') AS word) FROM told
+), counted AS (
+    SELECT *, row_number() OVER (PARTITION BY word, ran ORDER BY ts, row) AS nth,
+        count(*) OVER (PARTITION BY word, ran) AS n FROM worded
+), pair AS (
+    SELECT c.row AS src, r.row AS dst, c.shape AS call, word, r.ts - c.ts AS late
+    FROM counted c JOIN counted r USING (word, nth, n) WHERE NOT c.ran AND r.ran
+)
+SELECT src, dst, call, 'order' AS route FROM pair QUALIFY min(late) OVER (PARTITION BY word) >= 0
+"""
+_OF_OPERATOR = "SELECT row, source AS op FROM task JOIN cpu_task USING (row) WHERE kind = 'kernel'"
+_ITSELF = """SELECT c.source AS src, c.row AS dst, c.called AS call, 'itself' AS route
+    FROM task JOIN cpu_task c USING (row) WHERE kind = 'kernel'"""
+#: Their lanes hold spans now.
+_LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t.first_row, r.first_row) AS first_row)
+    FROM {lane_raw} r LEFT JOIN (SELECT lane, count(*) AS spans, min(row) AS first_row FROM cpu_task GROUP BY lane) t
+    USING (lane))"""
+
+#: What an operator of Gloo says of its tensors: all are of one type. A job with one group has no other to mean.
+_SAID = """
+WITH tensor AS (
+    SELECT t.row, unnest(json_extract(d.text, '$[*]')) AS dims, lower(json_extract_string(y.text, '$[0]')) AS dtype
+    FROM cpu_task t JOIN host_raw h ON h.row = t.source
+        JOIN strings d ON d.code = h.shapes JOIN strings y ON y.code = h.dtypes
+    WHERE json_valid(d.text) AND json_valid(y.text)
+), said AS (
+    SELECT row, any_value(replace(dtype, 'c10::', '')) AS dtype,
+        try_cast(sum(list_product(try_cast(dims AS BIGINT[]))) AS BIGINT) AS elements FROM tensor GROUP BY row
+)
+SELECT t.row, {team} AS team, s.dtype, s.elements, true AS by_shape
+FROM task t LEFT JOIN said s USING (row) WHERE t.kind = 'comm_op'
+"""
+
+
+def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
+    """Make ``cpu_task``, the device's side of a job that ran on a CPU; the number of its rows: 0 of any other job."""
+    draft.con.execute(_NAMED)
+    if header.get("deviceProperties") != [] or count(draft, _FOREIGN) or count(draft, _FOREIGN_MEMORY):
+        return 0
+    made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
+    mine = "SELECT row, ts, shape, lane FROM cpu_task"
+    draft.show("device_raw", f"(FROM {draft.raw['device_raw']} UNION ALL BY NAME {mine})")
+    draft.show("lane_raw", _LANES.format(lane_raw=draft.raw["lane_raw"]))
+    return made
+
+
+def link(draft: Draft) -> None:
+    """Make ``linked`` and ``of_operator`` of these tasks."""
+    draft.keep("of_operator", _OF_OPERATOR)
+    draft.keep("linked_1", f"({_ITSELF}) UNION ALL ({_CALLED})")
+
+
+def said(draft: Draft, header: Mapping[str, Any]) -> None:
+    """Make ``operator_said`` of its collectives."""
+    groups = head.groups(header["distributedInfo"]) if isinstance(header.get("distributedInfo"), Mapping) else []
+    only = literal(str(groups[0]["pg_name"])) if len(groups) == 1 else "NULL"
+    draft.keep("operator_said", _SAID.format(team=f"{only}::VARCHAR"))

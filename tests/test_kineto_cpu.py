@@ -1,0 +1,173 @@
+"""The CPU as a device: which operators of a trace are its work, found again by a stack in Python, event by event."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npulens import ingest
+from npulens.ingest.store import runs as stores
+from tests.kineto_files import HTA_CPU, REAL_CPU, TRACES, Event, Loaded, Maker, length, ns, outermost, task, x
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = sorted(path for name in ("cpu_*",) for path in (ROOT / "sample_traces").glob(f"{name}/*.json.gz"))
+ON_CPU: Event = {"deviceProperties": []}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Maker]:
+    maker = Maker(tmp_path)
+    yield maker
+    maker.close()
+
+
+def works(loaded: Loaded) -> list[str]:
+    """The device's work, in the order of time."""
+    return [row[1] for row in loaded.rows("span", "ts_ns, name", "kind IN ('kernel', 'comm_op')")]
+
+
+# --- real files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*SAMPLES, *REAL_CPU], ids=lambda path: path.parent.name[-24:])
+def test_the_work_of_a_real_job_is_what_no_other_operator_encloses(path: Path, tmp_path: Path) -> None:
+    if not path.is_file():
+        pytest.skip("the real captures (../shared) are not here")
+    root = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    base = root["baseTimeNanoseconds"]
+    expected = sorted((ns(e["ts"]) + base, ns(e["dur"]), e["name"]) for e in outermost(root["traceEvents"]))
+    assert len(expected) > 5
+    loaded = Loaded(path, tmp_path / "draft")
+    found = loaded.rows("span", "ts_ns, dur_ns, name", "kind IN ('kernel', 'comm_op')")
+    assert found == expected
+    # Every operator is its own launch, and has its shapes.
+    kernels = loaded.rows("kernel", "span_id, op_span_id")
+    assert kernels and dict(kernels) == {
+        dst: src for src, dst in loaded.rows("link", "src_span_id, dst_span_id", "route = 'itself'")
+    }
+    twins = {row[0]: row[1:] for row in loaded.rows("span", "span_id, ts_ns, dur_ns, name")}
+    assert all(twins[kernel] == twins[operator] for kernel, operator in kernels)
+    assert loaded.draft.facts["backend"] == "cpu"
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
+def test_a_step_on_a_cpu_idles_where_no_operator_runs(path: Path, tmp_path: Path) -> None:
+    """The split of every step, against unions made in Python."""
+    root = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    (run,) = ingest.load(path.parent, tmp_path).runs
+    con = stores.open_run(tmp_path, str(run.run_id))
+    work = [(ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])) for e in outermost(root["traceEvents"])]
+    marks = sorted(ns(e["ts"]) for e in root["traceEvents"] if e["name"].startswith("ProfilerStep#"))
+    rows = con.execute(
+        "SELECT ts_ns, ts_ns + dur_ns, computing_ns, idle_ns FROM device_time WHERE step IS NOT NULL ORDER BY ts_ns"
+    ).fetchall()
+    assert len(rows) == len(marks)
+    shift = marks[0] - rows[0][0]  # the store counts from the first event
+    work = [(begin - shift, end - shift) for begin, end in work]
+    for begin, end, computing, idle in rows:
+        inside = [(max(a, begin), min(b, end)) for a, b in work if min(b, end) > max(a, begin)]
+        assert (computing, idle) == (length(inside), end - begin - length(inside))
+
+
+@pytest.mark.shared
+def test_collectives_of_a_real_job_on_300_cpus(tmp_path: Path) -> None:
+    """rank-34 names ten groups, so nothing tells which one a collective was of; its own shape tells what it moved."""
+    path = TRACES / HTA_CPU
+    if not path.is_file():
+        pytest.skip("the real captures (../shared) are not here")
+    loaded = Loaded(path, tmp_path / "draft")
+    events = [e for e in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if "gloo" in str(e.get("name"))]
+    elements = sorted(e["args"]["Input Dims"][0][0] for e in events)
+    assert len(elements) == 10 and {tuple(e["args"]["Input type"]) for e in events} == {("float",)}
+    found = loaded.rows("comm", "count, bytes, collective, dtype, group_name")
+    assert found == [(n, 4 * n, "allreduce", "float", None) for n in elements]
+
+
+# --- made up ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_work_and_what_is_not(made: Maker) -> None:
+    events = [
+        x("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 10),
+        x("cpu_op", "aten::stack", 2, 3),  # the loader's
+        x("cpu_op", "aten::linear", 20, 10), x("cpu_op", "aten::addmm", 21, 8),  # within linear
+        x("cpu_op", "aten::view", 31, 1), x("cpu_op", "aten::empty", 32, 1), x("cpu_op", "aten::item", 33, 1),
+        x("cpu_op", "aten::to", 40, 9), x("cpu_op", "aten::_to_copy", 41, 7), x("cpu_op", "aten::copy_", 43, 4),
+        x("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 50, 20),
+        x("cpu_op", "AddmmBackward0", 51, 18), x("cpu_op", "aten::mm", 52, 5), x("cpu_op", "aten::mm", 60, 5),
+        x("cpu_op", "torch::autograd::AccumulateGrad", 71, 5), x("cpu_op", "aten::detach", 72, 1),
+        x("user_annotation", "Optimizer.step#SGD.step", 80, 9), x("cpu_op", "aten::add_", 81, 2),
+        x("cpu_op", "fbgemm::lookup", 90, 2), x("cpu_op", "detach", 93, 1), x("cpu_op", "aten::relu", 95, 0),
+        x("cpu_op", "entire_frame_compile", 100, 50), x("cpu_op", "aten::mul", 110, 5),  # the compiler's
+        x("cpu_op", "CompiledFunction", 160, 9), x("user_annotation", "## Call CompiledFxGraph abc ##", 161, 7),
+        x("cpu_op", "aten::bmm", 162, 3),
+        x("cpu_op", "aten::exp", 20, 10, tid=2),  # another thread
+    ]  # fmt: skip
+    loaded = made(events, ON_CPU)
+    assert sorted(works(loaded)) == sorted([
+        "aten::linear", "aten::copy_", "aten::mm", "aten::mm", "aten::add_", "fbgemm::lookup",
+        "## Call CompiledFxGraph abc ##", "aten::exp",
+    ])  # fmt: skip
+    assert sorted(e["name"] for e in outermost(events)) == sorted(works(loaded))
+    streams = dict(loaded.rows("track", "track, tid", "kind = 'stream'"))
+    assert sorted(streams.values()) == ["1", "2"]
+    assert {streams[row[0]] for row in loaded.rows("span", "track", "name = 'aten::exp' AND kind = 'kernel'")} == {"2"}
+    # The host keeps every one of its events.
+    assert len(loaded.rows("span", "span_id", "kind NOT IN ('kernel', 'comm_op')")) == len(events)
+
+
+ELSEWHERE = [
+    (x("cuda_runtime", "cudaGetDeviceCount", 50, 1), ON_CPU),
+    (x("cpu_op", "aten::cudnn_convolution", 50, 1), ON_CPU),
+    (x("cpu_op", "npu::npu_dtype_cast", 50, 1), ON_CPU),
+    (x("cpu_op", "aten::_mps_convolution", 50, 1), ON_CPU),
+    (x("user_annotation", "nccl:all_reduce", 50, 1), ON_CPU),
+    (x("user_annotation", "hccl:all_reduce", 50, 1), ON_CPU),
+    (x("cpu_op", "aten::_pin_memory", 50, 1), ON_CPU),
+    ({"ph": "i", "name": "[memory]", "cat": "cpu_instant_event", "pid": 1, "tid": 1, "ts": 50, "s": "t",
+      "args": {"Device Type": 1, "Device Id": 0, "Addr": 5, "Bytes": 512}}, ON_CPU),
+    (x("cpu_op", "aten::add", 50, 1), {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}),
+    (x("cpu_op", "aten::add", 50, 1), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "header"), ELSEWHERE, ids=[str(i) for i in range(len(ELSEWHERE))])
+def test_a_job_with_another_device_has_none_of_the_cpus_work(event: Event, header: Event, made: Maker) -> None:
+    loaded = made([x("cpu_op", "aten::mm", 10, 5), event], header)
+    assert works(loaded) == [] and loaded.draft.covers["kernel"].absent is not None
+
+
+def test_with_work_of_a_device_the_cpu_is_none(made: Maker) -> None:
+    loaded = made([x("cpu_op", "aten::mm", 10, 5), task("gemm", 20, 5)], ON_CPU)
+    assert works(loaded) == ["gemm"]
+
+
+def called(*pairs: tuple[float, float], shapes: Any = ((4, 2), (3,))) -> list[Event]:
+    """All-reduces: when each was called and when Gloo began it."""
+    args = {"Input Dims": [list(shape) for shape in shapes], "Input type": ["float", "float"]}
+    return [event for at, began in pairs for event in (
+        x("cpu_op", "c10d::allreduce_", at, 1), x("user_annotation", "gloo:all_reduce", began, 9, args, tid=7),
+    )]  # fmt: skip
+
+
+def test_gloos_collectives_belong_to_their_calls_in_order(made: Maker) -> None:
+    job = {"backend": "gloo", "rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+    loaded = made(called((10, 15), (12, 30)), {**ON_CPU, "distributedInfo": job})
+    names = dict(loaded.rows("span", "span_id, ts_ns"))
+    pairs = [(names[a], names[b]) for a, b in loaded.rows("link", "src_span_id, dst_span_id", "route = 'order'")]
+    assert sorted(pairs) == [(10_000, 15_000), (12_000, 30_000)]
+    told = loaded.rows("comm", "collective, group_name, count, dtype, bytes")
+    assert told == [("allreduce", "0", 11, "float", 44)] * 2
+
+
+def test_collectives_that_do_not_fit_their_calls_have_none(made: Maker) -> None:
+    """One began before the first call that the file holds: it was called before the recording."""
+    loaded = made(called((20, 15), (22, 30)), ON_CPU)
+    assert loaded.rows("link", "route", "route = 'order'") == []
+    assert len(loaded.rows("comm", "span_id")) == 2

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests import real_captures
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
 
@@ -32,6 +36,17 @@ MISSED = {
     "triton": re.compile(r"triton.* is not installed"),
     "browser": re.compile(r"browser|chromium|playwright", re.IGNORECASE),
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A place for what several tests read; the processes of pytest-xdist find it in their environment."""
+    if not hasattr(config, "workerinput"):
+        os.environ[real_captures.HOME] = tempfile.mkdtemp(prefix="npulens-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(real_captures.HOME, ""), ignore_errors=True)
 
 
 def required() -> frozenset[str]:

@@ -16,6 +16,7 @@ from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 from npulens.analysis.split import breakdown
 from npulens.ingest.store import runs as stores
+from tests import real_captures
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTORCH = "Ascend+msinsight/test/data/pytorch"
@@ -55,11 +56,13 @@ def test_samples(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-def test_real_captures(shared_traces: Path, tmp_path: Path) -> None:
-    runs = [run.run_id for run in ingest.load([shared_traces], tmp_path).runs if run.run_id]
+@pytest.mark.parametrize("part", range(4))
+def test_real_captures(shared_traces: Path, part: int) -> None:
+    store, report = real_captures.loaded(shared_traces)
+    runs = [run.run_id for run in report.runs if run.run_id]
     assert len(runs) >= 30
-    for run_id in runs:
-        judged_exactly(tmp_path, run_id)
+    for run_id in runs[part::4]:
+        judged_exactly(store, run_id)
 
 
 #: Whom the captured ranks wait for, worked out from the Notify_Wait rows of each export by hand.

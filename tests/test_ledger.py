@@ -17,6 +17,7 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import quota
 from npulens.ingest.store import runs
 from tests import archives_made as made
+from tests import real_captures
 from tests.conftest import SHARED
 from tests.test_archive import job
 from tests.test_store import kineto
@@ -118,8 +119,8 @@ def test_a_rank_that_cannot_be_read_has_its_files_refused(tmp_path: Path, store_
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real captures (../shared/traces) are not here")
-def test_every_real_file_has_a_fate(store_dir: Path) -> None:
-    report = ingest.load(SHARED, store_dir)
+def test_every_real_file_has_a_fate() -> None:
+    _, report = real_captures.loaded(SHARED)
     here = Counter(str(path) for path in SHARED.rglob("*") if path.is_file())
     assert Counter(each.path for each in report.files) == here
     assert all(each.reason or each.run_id for each in report.files)

@@ -11,7 +11,7 @@ from pathlib import Path
 #: Changing it makes other files of the same kinds.
 SEED = 20261122
 #: `make test` loads one file in so many.
-SPARSE = 10
+SPARSE = 25
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,28 @@
+"""Real captures, each loaded once for all tests that only read it, whichever process asks first."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import pickle
+from pathlib import Path
+
+from npulens import ingest
+
+#: Where they lie during a run of the tests; tests/conftest.py makes it and takes it away.
+HOME = "NPULENS_TESTS_LOADED"
+
+
+def loaded(capture: Path) -> tuple[Path, ingest.LoadReport]:
+    """The store of a capture, to read only, and what its load said."""
+    place = Path(os.environ[HOME]) / hashlib.sha256(str(capture).encode()).hexdigest()[:16]
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = place / "report"
+        if not kept.exists():
+            report = ingest.load(capture, place / "store")
+            kept.write_bytes(pickle.dumps(report))
+        found: ingest.LoadReport = pickle.loads(kept.read_bytes())
+    return place / "store", found

@@ -87,12 +87,13 @@ def outermost(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
     def role(event: dict[str, Any]) -> str | None:
         cat, name = event.get("cat"), str(event["name"])
-        if name.startswith(("enumerate(DataLoader)", "c10d::", "entire_", "record_param_comms")):
+        if name.startswith(("enumerate(DataLoader)", "entire_")):
             return "host"
         if cat == "user_annotation":
             return "work" if name.startswith(("gloo:", "## Call CompiledFxGraph ")) else None
         space, colons, operator = name.partition("::")
-        if cat != "cpu_op" or not colons or not space.isidentifier() or space in ("autograd", "torch", "profiler"):
+        marks = ("autograd", "torch", "profiler", "c10d")
+        if cat != "cpu_op" or not colons or not space.isidentifier() or space in marks:
             return None
         return None if space == "aten" and MOVE_NOTHING.match(operator) else "work"
 

@@ -105,6 +105,8 @@ def test_what_is_work_and_what_is_not(made: Maker) -> None:
         x("user_annotation", "Optimizer.step#SGD.step", 80, 9), x("cpu_op", "aten::add_", 81, 2),
         x("cpu_op", "fbgemm::lookup", 90, 2), x("cpu_op", "detach", 93, 1), x("cpu_op", "aten::relu", 95, 0),
         x("cpu_op", "entire_frame_compile", 100, 50), x("cpu_op", "aten::mul", 110, 5),  # the compiler's
+        x("cpu_op", "pass.post_grad_passes.move_constructors_to_cuda", 120, 5),
+        x("python_function", "torch/cuda/__init__.py(50): is_available", 121, 1),
         x("cpu_op", "CompiledFunction", 160, 9), x("user_annotation", "## Call CompiledFxGraph abc ##", 161, 7),
         x("cpu_op", "aten::bmm", 162, 3),
         x("cpu_op", "aten::exp", 20, 10, tid=2),  # another thread
@@ -164,6 +166,20 @@ def test_gloos_collectives_belong_to_their_calls_in_order(made: Maker) -> None:
     assert sorted(pairs) == [(10_000, 15_000), (12_000, 30_000)]
     told = loaded.rows("comm", "collective, group_name, count, dtype, bytes")
     assert told == [("allreduce", "0", 11, "float", 44)] * 2
+
+
+def test_a_send_and_a_receive_name_their_peer(made: Maker) -> None:
+    """They run on the calling thread and begin before their call has returned."""
+    moved = {"Input Dims": [[4, 2]], "Input type": ["float"]}
+    job = {"backend": "gloo", "rank": 1, "world_size": 3, "pg_config": [{"pg_name": "0", "ranks": [0, 1, 2]}]}
+    loaded = made([
+        x("cpu_op", "c10d::send", 10, 5, {"Concrete Inputs": ["", "", "2", "0"]}),
+        x("user_annotation", "gloo:send", 14, 3, moved),
+        x("cpu_op", "c10d::recv_", 20, 5, {"Concrete Inputs": ["", "", "0", "0"]}),
+        x("user_annotation", "gloo:recv", 24, 9, moved),
+    ], {**ON_CPU, "distributedInfo": job})  # fmt: skip
+    told = loaded.rows("comm", "collective, src_rank, dst_rank, bytes")
+    assert sorted(told) == [("receive", 0, None, 32), ("send", None, 2, 32)]
 
 
 def test_collectives_that_do_not_fit_their_calls_have_none(made: Maker) -> None:

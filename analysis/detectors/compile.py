@@ -1,9 +1,9 @@
 """Operators are compiled or tuned while the job runs.
 
 ## What it measures
-Gaps of the device while the host compiles: `aclopCompileAndExecute` and `opCompile` of CANN, TorchDynamo, Inductor,
-Triton and TileLang frames, loading of device code on CUDA and ROCm (also where the profiler files it as overhead).
-Which operators asked for it, and how often.
+Gaps of the device while the host compiles: `aclopCompileAndExecute` and `opCompile` of CANN, torch.compile's own
+marks, TorchDynamo, Inductor, Triton and TileLang frames, loading of device code on CUDA and ROCm (also where the
+profiler files it as overhead). Which operators asked for it, and how often.
 
 ## Why it costs
 An operator that CANN has no ready kernel for is prepared by the host at each new shape, from 0.5 ms up to seconds;
@@ -24,6 +24,7 @@ CANN: aclopCompileAndExecute, aclrtSetCompileopt; torch_npu: set_compile_mode; m
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Value, Words
 from npulens.analysis.idle.blame import Blame, everywhere, moments
 from npulens.analysis.idle.culprit import codes, names
-from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.host_names import PATTERNS, special
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.run import Run
 
@@ -86,7 +87,8 @@ def _operators(run: Run, found: Blame) -> list[str]:
     for rank in found.ranks:
         mine = found.pieces[:_LOOKED_UP][pieces.rank[found.pieces[:_LOOKED_UP]] == rank]
         for piece, code in zip(mine, codes(run, rank, moments(run, pieces, mine)), strict=True):
-            op = code.op if code.op and " -> " not in code.op else tasks.get(int(pieces.task[piece]))
+            own = code.op is not None and " -> " not in code.op and not re.search(PATTERNS["compile"], code.op)
+            op = code.op if own else tasks.get(int(pieces.task[piece]))
             if op:
                 spent[op] += int(pieces.end[piece] - pieces.start[piece])
     return [name for name, _ in spent.most_common(_NAMED)]

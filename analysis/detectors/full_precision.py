@@ -6,7 +6,7 @@ Matrix products and convolutions in fp32 that use none of the faster units: on C
 (sgemm, scudnn, simt, SB of Tensile), on Ascend matrix operators with FLOAT inputs that are not marked as HF32. How
 much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
 than fp32, else bf16; on Ascend, where the files give no peak for fp32, twice as fast: half the passes, and in bf16
-half the bytes.
+half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
 
 ## Why it costs
 
@@ -64,7 +64,13 @@ TEXT = {
             "torch.autocast('cuda', dtype=torch.bfloat16).]][[npu: Allow HF32: torch.npu.matmul.allow_hf32 = True, "
             "torch.npu.conv.allow_hf32 = True; or bf16 by torch.autocast('npu', dtype=torch.bfloat16).]] On this "
             "device {faster} is {times} times as fast as fp32. Compare accuracy. Launched by {origin}.",
-        )
+        ),
+        "double": Words(
+            "Rank {ranks}: {count} operators of each step compute in float64, {kernel_ns} of each step "
+            "({kernel_share}); most on {type}",
+            "Make models and inputs float32: what comes from NumPy or Python is float64 until it is converted. A CPU "
+            "computes and moves twice as many float32 as float64. Compare accuracy. Launched by {origin}.",
+        ),
     },
     "zh": {
         "found": Words(
@@ -75,7 +81,12 @@ TEXT = {
             "torch.autocast('cuda', dtype=torch.bfloat16)。]][[npu: 启用 HF32：torch.npu.matmul.allow_hf32 = True、"
             "torch.npu.conv.allow_hf32 = True；或用 torch.autocast('npu', dtype=torch.bfloat16) 转为 bf16。]]"
             "在该设备上 {faster} 的速度是 fp32 的 {times} 倍。请对比精度。由 {origin_zh} 下发。",
-        )
+        ),
+        "double": Words(
+            "rank {ranks}：每步有 {count} 个算子以 float64 计算，每步 {kernel_ns}（{kernel_share}）；主要是 {type}",
+            "模型与输入使用 float32：来自 NumPy 或 Python 的数据默认是 float64，需要转换。CPU 处理和搬运 float32 "
+            "的速度是 float64 的两倍。请对比精度。由 {origin_zh} 下发。",
+        ),
     },
 }
 
@@ -87,7 +98,7 @@ _NAMED = re.compile(
 )
 #: Operator types of Ascend that run on the cube.
 _CUBE = re.compile(r"matmul|^conv[23]d|^gemm|batchmatmul|depthwiseconv", re.I)
-#: On Ascend: half the passes of fp32.
+#: On Ascend: half the passes of fp32. On a CPU: float32 against float64, twice as many in a register and from memory.
 HALF = 2.0
 #: A kernel takes this long whatever it multiplies.
 LEAST_NS = 2_000
@@ -109,6 +120,13 @@ class _Faster:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
+    if family(run) == "cpu":
+        if len(every) and not any(kind.input_dtypes for kind in every.kinds):
+            raise NotMeasured("types of operators were not recorded", "未采集算子的数据类型", "record_shapes=True")
+        mine = np.flatnonzero(every.of("double" in (kind.input_dtypes or "").lower() for kind in every.kinds))
+        for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
+            yield _candidate(run, every, ranks, mine[rows], None, _Faster("fp32", HALF, 0.5), "double")
+        return
     mine = np.flatnonzero(every.of(full(kind) for kind in every.kinds) & ~np.isin(every.span_id, _hf32(run)))
     least = limits.min_share * run.get(steady_ns)
     for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
@@ -153,8 +171,9 @@ def _faster(here: Device | None, of: str, least: float) -> _Faster | None:
 
 
 def _candidate(
-    run: Run, every: Kernels, ranks: tuple[int, ...], rows: Ints, here: Device | None, faster: _Faster
-) -> Candidate:
+    run: Run, every: Kernels, ranks: tuple[int, ...], rows: Ints, here: Device | None, faster: _Faster,
+    text: str = "found",
+) -> Candidate:  # fmt: skip
     bandwidth = here.memory_bytes_per_s if here else None
     roof = np.array([(kind.bytes or 0) * faster.bytes_share * 1e9 / bandwidth if bandwidth else 0.0
                      for kind in every.kinds])[every.kind[rows]]  # fmt: skip
@@ -168,7 +187,7 @@ def _candidate(
     first = np.concatenate((biggest, order[every.kind[order] != np.argmax(per_kind)]))[:20]
     per, worst = run.step_count * len(ranks), max(int(spent[every.rank[rows] == rank].sum()) for rank in ranks)
     return Candidate(
-        "full_precision", "found",
+        "full_precision", text,
         {
             "ranks": said(ranks), "count": -(-len(rows) // per), "kernel_ns": int(spent.sum()) // per,
             "kernel_share": of_run(run, worst), "type": most.type, "faster": faster.name,

@@ -41,7 +41,7 @@ _COMPILE_FRAMES = (
     r"torchair/\S*\.py\(\d+\): _?compile(?:_\w+|r_?\w*)?"
 )
 #: torch.compile's own marks, which are there without Python frames.
-_COMPILE_MARKS = r"entire_(?:frame|backward)_compile|_compile\.compile_inner \(dynamo_timed\)"
+_COMPILE_MARKS = r"_compile\.compile_inner \(dynamo_timed\)|entire_backward_compile"
 _ALLOC_CALLS = (
     r"aclrt(?:Malloc|Free|MapMem|UnmapMem|ReserveMem|ReleaseMem)\w*|(?:rt|Dev|Host)(?:Malloc|Free)\w*|"
     r"MemAlloc\w*|MemFree\w*|(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Malloc|Free))\w*|"

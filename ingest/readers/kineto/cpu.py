@@ -19,9 +19,10 @@ from npulens.ingest.tables.sqltext import literal
 #: Categories of a file that recorded the host alone and no call of a device's driver.
 _HOST_ONLY = ("cpu_op", "operator", "user_annotation", "python_function", "cpu_instant_event", "trace", "overhead", "")
 
-#: Operators and annotations that only a job with another device has.
+#: Operators and collectives of a library, and words in them that only a job with another device has.
+_LIBRARY = r"^[A-Za-z_]\w*::?\w"
 _ELSEWHERE = (
-    "(?i)(^|[^a-z])_?(cuda|cudnn|cublas|nccl|hip|rocm|miopen|npu|hccl|lccl|acl|aclnn|mtia|xpu|mps|hpu|xla|tpu|musa|mlu)"
+    "(?i)(^|[^a-z])_?(cuda|cudnn|cublas|nccl|hip|rocm|miopen|npu|hccl|lccl|mtia|xpu|mps|hpu|xla|tpu|musa|mlu)"
     "($|[^a-z])|pin_memory|record_stream"
 )
 
@@ -51,7 +52,8 @@ FROM (SELECT DISTINCT shape FROM span_raw) JOIN category_raw k ON k.number = {CA
     JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {NAME}
 """
 _FOREIGN = f"""SELECT count(*) FROM host_name WHERE cat NOT IN ({", ".join(map(literal, _HOST_ONLY))})
-    OR cat <> 'python_function' AND regexp_matches(name, {literal(_ELSEWHERE)})"""
+    OR cat <> 'python_function' AND regexp_matches(name, {literal(_LIBRARY)})
+        AND regexp_matches(name, {literal(_ELSEWHERE)})"""
 #: c10::DeviceType 0 is the host.
 _FOREIGN_MEMORY = "SELECT count(*) FROM memory_raw WHERE device_type <> 0"
 
@@ -64,7 +66,8 @@ WITH role AS (
             WHEN regexp_matches(name, {literal(_HOST_WORK)}) THEN 'host'
             WHEN regexp_matches(name, {literal(_COMPILED)}) THEN 'work' END
         WHEN cat NOT IN ('cpu_op', 'operator') THEN NULL
-        WHEN regexp_matches(name, {literal(_HOST_WORK)}) OR {{launches}} THEN 'host'
+        WHEN regexp_matches(name, {literal(_HOST_WORK)}) THEN 'host'
+        WHEN {{launches}} THEN NULL
         WHEN regexp_matches(name, {literal(_OPERATOR)}) AND NOT regexp_matches(name, {literal(_MARK)})
             AND NOT regexp_matches(name, {literal(_MOVE_NOTHING)}) THEN 'work' END AS role
     FROM host_name
@@ -104,7 +107,8 @@ _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t
     FROM {lane_raw} r LEFT JOIN (SELECT lane, count(*) AS spans, min(row) AS first_row FROM cpu_task GROUP BY lane) t
     USING (lane))"""
 
-#: What an operator of Gloo says of its tensors: all are of one type. A job with one group has no other to mean.
+#: What an operator of Gloo says of its tensors: all are of one type, and what it moves except where others' parts come
+#: in. A send and a receive are called with their peer. A job with one group has no other to mean.
 _SAID = """
 WITH tensor AS (
     SELECT t.row, unnest(json_extract(d.text, '$[*]')) AS dims, lower(json_extract_string(y.text, '$[0]')) AS dtype
@@ -115,8 +119,13 @@ WITH tensor AS (
     SELECT row, any_value(replace(dtype, 'c10::', '')) AS dtype,
         try_cast(sum(list_product(try_cast(dims AS BIGINT[]))) AS BIGINT) AS elements FROM tensor GROUP BY row
 )
-SELECT t.row, {team} AS team, s.dtype, s.elements, true AS by_shape
-FROM task t LEFT JOIN said s USING (row) WHERE t.kind = 'comm_op'
+SELECT t.row, {team} AS team, s.dtype, s.elements,
+    t.text NOT IN ('gloo:send', 'gloo:recv', 'gloo:broadcast') AS by_shape,
+    CASE WHEN t.text IN ('gloo:send', 'gloo:recv')
+        THEN try_cast(json_extract_string(r.rest, '$."Concrete Inputs"[2]') AS INTEGER) END AS peer
+FROM task t LEFT JOIN said s USING (row) LEFT JOIN linked_1 l ON l.dst = t.row
+    LEFT JOIN host_rest_raw r ON r.row = l.src
+WHERE t.kind = 'comm_op'
 """
 
 

@@ -110,7 +110,7 @@ def _comm() -> str:
     """The event's own words, else the operator's: of an all-reduce alone its shapes tell what it moves."""
     return f"""WITH m AS (
         SELECT t.row, t.text, t.stream, c.text AS said, t.told, o.team AS of_team, o.dtype AS of_dtype,
-            o.elements AS of_elements, o.by_shape, {npu.told(npu.DTYPE)} AS own_dtype,
+            o.elements AS of_elements, o.by_shape, o.peer, {npu.told(npu.DTYPE)} AS own_dtype,
             {npu.told(npu.GROUP)} AS team, {npu.told(npu.ALGORITHM)} AS plan,
             try_cast({_arg("count")} AS BIGINT) AS counted,
             try_cast({_arg("In msg nelems")} AS BIGINT) AS sent,
@@ -130,7 +130,8 @@ def _comm() -> str:
             coalesce(own_dtype, CASE WHEN lent THEN of_dtype END) AS dtype FROM e
     )
     SELECT row AS span_id, row AS op_span_id, kind AS collective, coalesce(team, of_team) AS group_name,
-        src_rank, dst_rank, elements AS count, dtype,
+        coalesce(src_rank, CASE kind WHEN 'receive' THEN peer END) AS src_rank,
+        coalesce(dst_rank, CASE kind WHEN 'send' THEN peer END) AS dst_rank, elements AS count, dtype,
         try_cast(elements::HUGEINT * CASE {ELEMENT_BYTES} END AS BIGINT) AS bytes,
         coalesce(nullif(regexp_extract(text, '{_ALGORITHM}', 1), ''), plan) AS algorithm, stream
     FROM d"""

@@ -89,13 +89,14 @@ WITH o AS (
     WHERE elements > 0 AND CASE {ELEMENT_BYTES} END IS NOT NULL GROUP BY track, place
 )
 SELECT b.dst AS row, any_value(one.team) AS team, any_value(coalesce(one.dtype, largest.dtype)) AS dtype,
-    any_value(coalesce(one.elements, largest.elements)) AS elements, any_value(one.elements IS NULL) AS by_shape
+    any_value(coalesce(one.elements, largest.elements)) AS elements, any_value(one.elements IS NULL) AS by_shape,
+    NULL::INTEGER AS peer
 FROM below b LEFT JOIN one USING (track, place) LEFT JOIN largest USING (track, place)
 WHERE coalesce(one.elements, largest.elements) IS NOT NULL OR one.team IS NOT NULL GROUP BY b.dst
 """
 
 _NOTHING_SAID = """
-CREATE TABLE operator_said (row BIGINT, team VARCHAR, dtype VARCHAR, elements BIGINT, by_shape BOOLEAN)
+CREATE TABLE operator_said (row BIGINT, team VARCHAR, dtype VARCHAR, elements BIGINT, by_shape BOOLEAN, peer INTEGER)
 """
 
 

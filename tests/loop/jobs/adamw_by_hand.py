@@ -1,7 +1,8 @@
 """AdamW with a loop over parameters and operators; the fix is the fused one."""
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 if __name__ == "__main__":
     net = model()

@@ -5,7 +5,8 @@ import threading
 import time
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 def busy() -> None:

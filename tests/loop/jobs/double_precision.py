@@ -1,7 +1,8 @@
 """The network computes in float64 by mistake; the fix is float32."""
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 if __name__ == "__main__":
     dtype = torch.float32 if FIXED else torch.float64

@@ -1,7 +1,8 @@
 """Every fourth step evaluates a large batch in between; the fix evaluates after the training."""
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 def step(number: int) -> None:

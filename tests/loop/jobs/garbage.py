@@ -4,7 +4,8 @@ import gc
 from typing import Any
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 KEPT = [{"index": i, "list": [i]} for i in range(200_000)]  # tables that the job keeps
 

@@ -3,8 +3,9 @@
 import math
 
 import torch
-from steps import FIXED, run
 from torch.nn import functional
+
+from tests.loop.jobs.steps import FIXED, run
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:

@@ -4,9 +4,10 @@ import time
 
 import torch
 import torch.distributed as dist
-from steps import FIXED, model, run, train
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 class Disk(Dataset[torch.Tensor]):

@@ -4,8 +4,9 @@ import time
 
 import torch
 import torch.distributed as dist
-from steps import FIXED, model, run, train
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 def step(_: int) -> None:

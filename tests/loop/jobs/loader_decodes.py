@@ -4,8 +4,9 @@ import zlib
 
 import numpy as np
 import torch
-from steps import FIXED, model, run, train
 from torch.utils.data import DataLoader, Dataset
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 PACKED = [zlib.compress(np.random.default_rng(i).normal(size=512).astype(np.float32).tobytes() * 40) for i in range(64)]
 

@@ -3,8 +3,9 @@
 import time
 
 import torch
-from steps import FIXED, model, run, train
 from torch.utils.data import DataLoader, Dataset
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 class SlowDisk(Dataset[torch.Tensor]):

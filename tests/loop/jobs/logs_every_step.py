@@ -4,7 +4,8 @@ import json
 import os
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 def step(number: int) -> None:

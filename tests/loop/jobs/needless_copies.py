@@ -1,7 +1,8 @@
 """Every layer gets copies of its input, made for debugging; the fix does without."""
 
 import torch
-from steps import FIXED, run
+
+from tests.loop.jobs.steps import FIXED, run
 
 
 class Network(torch.nn.Module):

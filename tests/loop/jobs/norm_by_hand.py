@@ -1,8 +1,9 @@
 """Layer normalisation written out; the fix is the operator."""
 
 import torch
-from steps import FIXED, run
 from torch.nn import functional
+
+from tests.loop.jobs.steps import FIXED, run
 
 
 class Norm(torch.nn.Module):

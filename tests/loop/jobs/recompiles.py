@@ -1,7 +1,8 @@
 """Sequences of another length in every step: the compiler starts anew. The fix pads them to one length."""
 
 import torch
-from steps import FIXED, model, run
+
+from tests.loop.jobs.steps import FIXED, model, run
 
 if __name__ == "__main__":
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 64

@@ -2,8 +2,9 @@
 
 import torch
 import torch.distributed as dist
-from steps import FIXED, model, run
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.loop.jobs.steps import FIXED, model, run
 
 
 def step(_: int) -> None:

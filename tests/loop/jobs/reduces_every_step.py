@@ -4,8 +4,9 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
-from steps import FIXED, model, run
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.loop.jobs.steps import FIXED, model, run
 
 
 def step(number: int) -> None:

@@ -1,7 +1,8 @@
 """A batch goes through the network one row at a time; the fix takes it at once."""
 
 import torch
-from steps import FIXED, model, run
+
+from tests.loop.jobs.steps import FIXED, model, run
 
 
 class Rows(torch.nn.Module):

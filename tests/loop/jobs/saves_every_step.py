@@ -4,7 +4,8 @@ import os
 import tempfile
 
 import torch
-from steps import FIXED, model, run, train
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 
 def step(_: int) -> None:

@@ -2,8 +2,9 @@
 
 import torch
 import torch.distributed as dist
-from steps import FIXED, model, run, train
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.loop.jobs.steps import FIXED, model, run, train
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")

@@ -1,0 +1,1 @@
+"""The loop closed on real jobs: recorded, judged, fixed, measured again."""

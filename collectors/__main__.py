@@ -26,16 +26,16 @@ from npulens.collectors import manifest, our_job, own_job
 from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from npulens.collectors.bench import command as bench
 from npulens.collectors.child import CannotStart
-from npulens.collectors.collected import Collected, notices
+from npulens.collectors.collected import Collected, collected, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.period import By
-from npulens.collectors.profilers import dynamic_profile
+from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from npulens.collectors.workloads.workload import NotHere
 
 _SWITCHES = (
     "shapes", "stacks", "memory", "modules", "flops", "l2_cache", "mstx", "op_attr", "system_io", "interconnection",
-    "simplify", "asynchronous", "native",
+    "simplify", "asynchronous", "native", "defer",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def _told_of_own(
     home: Path, command: list[str], choice: Choice, settings: Settings, found: Collected, status: int
 ) -> dict[str, Any]:
     """What to answer of one run of a job. Where its disk is full the manifest is missing, and the answer says so."""
-    more = {"exit_status": status, "notices": notices(found)}
+    more = {"exit_status": status, "notices": notices(found, settings.active)}
     if not home.exists():  # it failed before anything was recorded, and left nothing
         return {"backend": choice.actual, "status": found.status, "reason": found.reason, **more, "traces": 0}
     try:
@@ -130,7 +130,7 @@ def _told(
     more: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Writes the manifest of one run of the job; what to answer about it."""
-    told = {"status": found.status, "reason": found.reason, "warnings": list(found.warnings), **more}
+    told = {"status": found.status, "reason": found.reason, **more}
     traces = [asdict(trace) for trace in found.traces]
     recorded = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
     manifest.write(directory, what, command, choice, {**told, **recorded})
@@ -139,7 +139,7 @@ def _told(
 
 def _answer(directory: Path, answers: list[dict[str, Any]], to: int | None = None) -> dict[str, Any]:
     """The worst of all runs speaks for them."""
-    worst = max(answers, key=lambda each: ("complete", "partial", "failed").index(each["status"]))
+    worst = max(answers, key=lambda each: ("deferred", "complete", "partial", "failed").index(each["status"]))
     answer = {"directory": str(directory), **worst, "traces": sum(each["traces"] for each in answers)}
     _say(answer, to)
     return answer
@@ -161,6 +161,22 @@ def _begin(arguments: argparse.Namespace) -> int:
         own_job.begin(arguments.output)
     print(json.dumps({"directory": str(arguments.output), "status": "begun"}))
     return 0
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    """Analyses what a deferred recording left, here or where it was copied to."""
+    home = arguments.output
+    if not home.is_dir():
+        raise FileNotFoundError(f"{home} is no directory of a recording")
+    count, told = analysed.analyse(home), manifest.read(home)
+    wanted = told.get("settings", {}).get("active", 0)
+    found = collected(home, told.get("evidence", "npu"), wanted if isinstance(wanted, int) else 0)
+    answer = {"status": found.status, "reason": found.reason, "analysed": count, "traces": len(found.traces)}
+    if told:
+        traces = [asdict(trace) for trace in found.traces]
+        manifest.amend(home, {"status": found.status, "reason": found.reason, "traces": traces})
+    _say({"directory": str(home), **answer}, None)
+    return 1 if found.status == "failed" else 0
 
 
 def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Settings:
@@ -198,6 +214,9 @@ def _parser() -> argparse.ArgumentParser:
     begin.add_argument("-o", "--output", type=Path, required=True)
     begin.add_argument("--watched", type=Path, help="what the job was given as PROF_CONFIG_PATH")
     _add_settings(begin)
+    later = verbs.add_parser("analyse", help="analyse what a deferred recording left")
+    later.set_defaults(run=_analyse)
+    later.add_argument("-o", "--output", type=Path, required=True)
     bench.add(verbs)
     doctor.add(verbs)
     return parser

@@ -39,26 +39,31 @@ class Trace:
     kernels: int | None  # None: this kind of trace has no device
     bytes: int
     complaints: tuple[str, ...] = ()
+    raw: bool = False  # torch_npu's, before its analysis
 
 
 @dataclass(frozen=True)
 class Collected:
     """What a collection left, and what its processes said about themselves."""
 
-    status: str  # complete, partial, failed
+    status: str  # complete, partial, failed; deferred: raw, to be analysed later
     reason: str | None
     traces: tuple[Trace, ...]
     processes: tuple[dict[str, Any], ...] = field(default=())
-    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def collected(directory: Path, backend: str, wanted_steps: int, since_ns: int = 0) -> Collected:
-    """Looks at everything in a directory that is younger than ``since_ns``."""
+def collected(
+    directory: Path, backend: str, wanted_steps: int, since_ns: int = 0, *, deferred: bool = False
+) -> Collected:
+    """Looks at everything in a directory that is younger than ``since_ns``; ``deferred``: it may be raw."""
     traces = tuple(_traces(directory, since_ns))
     processes = tuple(_processes(directory, since_ns))
+    if deferred and any(trace.raw for trace in traces):
+        short = [f"process {each['pid']}: {each['reason']}" for each in processes if each["state"] != "written"]
+        return Collected("deferred", "; ".join(short[:5]) or None, traces, processes)
     reason = _failure(traces, processes, backend)
     if reason is not None:
         return Collected("failed", reason, traces, processes)
@@ -66,24 +71,11 @@ def collected(directory: Path, backend: str, wanted_steps: int, since_ns: int = 
     short += [complaint for trace in traces for complaint in trace.complaints]
     short += [f"process {each['pid']}: {each['reason']}" for each in processes if each["state"] != "written"]
     said, status = "; ".join(short[:5]) or None, "partial" if short else "complete"
-    return Collected(status, said, traces, processes, tuple(_unlike(processes, wanted_steps)))
+    return Collected(status, said, traces, processes)
 
 
-def _unlike(processes: tuple[dict[str, Any], ...], recorded: int) -> Iterator[str]:
-    """Whose recorded steps are of unlike lengths: what is said of one of them does not hold for the next."""
-    for each in processes:
-        before = each["wanted"] - recorded
-        steps = sorted(each.get("steps_ns", [])[before:])
-        if len(steps) > 1 and steps[-1] >= UNLIKE * steps[0]:
-            who = f"process {each['pid']}" if each["rank"] is None else f"rank {each['rank']}"
-            took = f"{steps[0] / 1e6:.1f} to {steps[-1] / 1e6:.1f} ms"
-            what = {"optimizer": "optimiser steps", "forward": "forwards", "rollout": "rollouts with their updates"}
-            made = what.get(each["steps_by"], "slices of time")
-            yield f"{who}: the recorded steps ({made}) take {took}, so they are not alike; --steps-by says otherwise"
-
-
-def notices(found: Collected) -> list[dict[str, Any]]:
-    """What somebody should know besides: names of texts and their values, each said once for all processes."""
+def notices(found: Collected, wanted_steps: int) -> list[dict[str, Any]]:
+    """What somebody should know besides: names of texts and their values."""
     first = [each["first_start_ns"] for each in found.processes if each.get("first_start_ns")]
     own = [each for each in found.processes if each.get("own_profiler")]
     left_out = sorted({setting for each in found.processes for setting in each.get("left_out", ())})
@@ -95,7 +87,16 @@ def notices(found: Collected) -> list[dict[str, Any]]:
         said.append({"name": "own_profiler", "values": {"processes": len(own), "traces": traces}})
     if left_out:
         said.append({"name": "left_out", "values": {"settings": left_out}})
-    return said
+    return [*said, *_unlike(found, wanted_steps)]
+
+
+def _unlike(found: Collected, recorded: int) -> Iterator[dict[str, Any]]:
+    """Whose recorded steps are of unlike lengths: what is said of one of them does not hold for the next."""
+    for each in found.processes:
+        steps = sorted(each.get("steps_ns", [])[each["wanted"] - recorded :])
+        if len(steps) > 1 and steps[-1] >= UNLIKE * steps[0]:
+            who = {name: each[name] for name in ("rank", "pid", "steps_by")}
+            yield {"name": "unlike_steps", "values": {**who, "shortest_ns": steps[0], "longest_ns": steps[-1]}}
 
 
 def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], backend: str) -> str | None:
@@ -152,7 +153,8 @@ def _ascend(path: Path) -> Trace:
         return Trace(str(path), steps, host_ops, _rows(out / "kernel_details.csv"), size, complaints)
     for database in sorted(out.glob("ascend_pytorch_profiler*.db")):
         return Trace(str(path), *_tables(database), size, complaints)
-    return Trace(str(path), 0, 0, 0, size, (f"{path.name}: the profiler's analysis left nothing", *complaints))
+    nothing = (f"{path.name}: the profiler's analysis left nothing", *complaints)
+    return Trace(str(path), 0, 0, 0, size, nothing, raw=not out.exists())
 
 
 def _count(path: Path) -> tuple[int, int, int]:

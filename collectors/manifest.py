@@ -29,6 +29,24 @@ def write(directory: Path, what: str, command: list[str], choice: Choice, told: 
         "environment": environment(capability.versions),
         **told,
     }  # fmt: skip
+    return _put(directory, said)
+
+
+def read(directory: Path) -> dict[str, Any]:
+    """What a manifest says; nothing without one that can be read."""
+    try:
+        said = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def amend(directory: Path, told: Mapping[str, Any]) -> Path:
+    """Says anew what has changed since."""
+    return _put(directory, {**read(directory), **told})
+
+
+def _put(directory: Path, said: Mapping[str, Any]) -> Path:
     path = directory / NAME
     half = directory / f".{NAME}.half"
     half.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

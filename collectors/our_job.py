@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def run(
     try:
         case = workload(name).build(variant, sizes, dtype, open_backend(backend).device, seed)
         begun = time.time_ns()
-        _recorded(case, Recorder(directory, settings, backend))
+        _recorded(case, Recorder(directory, replace(settings, defer=False), backend))
     except RuntimeError as error:  # torch's own: no memory, no such operator for this type on this device
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise NotHere(f"{name} {variant} {dtype} does not run on {backend}: {reason}") from error

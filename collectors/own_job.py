@@ -44,7 +44,7 @@ def run(
     except child.CannotStart:
         _remove(made)
         raise
-    found = collected(directory, backend, settings.active, begun)
+    found = collected(directory, backend, settings.active, begun, deferred=settings.defer)
     if status and not found.traces and not found.processes:
         trigger.unlink(missing_ok=True)
         _remove(made)

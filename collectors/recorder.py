@@ -54,6 +54,7 @@ class Recorder:
         self.first_start_ns: int | None = None  # None: nothing was warmed up, so nobody measured it
         self.own: JobsOwn | None = None  # told of the job's own profiler by whoever listens for one
         self._profiler: Any = None
+        self._deferred: Any = None  # a profiler whose trace is written at the end of the job
         self._thread = threading.local()  # marks the recorded thread; the number of one that ended is used again
         self._wrote = False
         self._begun_ns = 0
@@ -119,8 +120,16 @@ class Recorder:
             self._note()
 
     def end(self) -> None:
-        """The end of the job's process: stops, or says what kept this from recording."""
+        """The end of the job's process: stops, writes what was deferred, or says what kept this from recording."""
         self.stop()
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None:
+            try:
+                with self._ours():
+                    deferred.write_out()
+            except (OSError, RuntimeError) as error:  # a full disk
+                self.fail(error)
+                return
         if self.own is None or not self.own.seen:
             return
         if self.state in ("idle", "aside"):
@@ -138,6 +147,8 @@ class Recorder:
         ending, self._profiler = self._profiler, None
         with self._ours():
             ending.stop()
+        if self.settings.defer and self.backend != "npu":
+            self._deferred = ending
         self.reason = None
         if self.steps < self.settings.steps:
             self.reason = short
@@ -202,7 +213,7 @@ def recording(
     try:
         yield recorder.step
     finally:
-        recorder.stop()
+        recorder.end()
     if recorder.state == "failed":
         raise RuntimeError(f"nothing was recorded: {recorder.reason}")
 

@@ -28,6 +28,7 @@ class Settings:
     memory: bool = False
     modules: bool = False
     flops: bool = False
+    defer: bool = False  # nothing is analysed in a step: an NPU's data stays raw, other traces come at the job's end
     # From here on torch_npu only.
     level: str = "Level1"
     metrics: str = "PipeUtilization"  # one group of AI core counters a run

@@ -199,6 +199,26 @@ def test_an_armed_job_waits_for_its_beginning(tmp_path: Path) -> None:
 
 
 @needs_torch
+def test_a_deferred_trace_is_written_when_the_job_ends(tmp_path: Path) -> None:
+    """The job itself looks after each step whether a trace is there; three of its twelve steps are recorded."""
+    looks = f"    import glob; print('there:', glob.glob({str(tmp_path / 'out')!r} + '/*.gz') != [])\n"
+    source = TRAIN.replace("    optimizer.step()", f"    optimizer.step()\n{looks}")
+    later, at_once = (collect(tmp_path, source, "12", own=own) for own in (("--defer",), ()))
+    assert at_once["status"] == later["status"] == "complete"
+    assert later["printed"].count("there: False") == 12 and "there: True" in at_once["printed"]
+    (first, second) = traces(tmp_path / "out")
+    assert len(steps(first)) == len(steps(second)) == 3
+
+
+@needs_torch
+def test_a_deferred_trace_that_finds_no_place_harms_no_job(tmp_path: Path) -> None:
+    source = TRAIN + f"\nimport shutil, pathlib\nshutil.rmtree({str(tmp_path / 'out')!r})\n" \
+        f"pathlib.Path({str(tmp_path / 'out')!r}).write_text('in the way')\nprint('done')\n"  # fmt: skip
+    answer = collect(tmp_path, source, "12", own=("--defer",))
+    assert (answer["status"], answer["rc"]) == ("failed", 0) and "done" in answer["printed"]
+
+
+@needs_torch
 def test_the_three_lines_for_a_loop_of_ones_own(tmp_path: Path) -> None:
     import torch
 

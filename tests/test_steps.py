@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from test_collect import collect, traces
 
-from npulens.collectors.collected import collected
+from npulens.app.commands.collect import said
+from npulens.collectors.collected import collected, notices
 from npulens.collectors.period import PATIENCE, By, Mark, Rhythm, optimizer_mark
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -211,6 +212,10 @@ def test_slices_of_time_are_steps_where_there_are_no_others(tmp_path: Path) -> N
     assert process["steps_by"] == "time" and min(process["steps_ns"]) >= 100_000_000
 
 
+def unlike(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in told["notices"] if each["name"] == "unlike_steps"]
+
+
 @needs_torch
 @pytest.mark.torch
 def test_a_window_of_unlike_steps_warns_and_one_of_like_steps_does_not(tmp_path: Path) -> None:
@@ -222,22 +227,23 @@ for i in range(9):
     model(x).mean().backward(); optimizer.step(); time.sleep(0.05 if i % 2 else LENGTH)
 """
     answer, _ = steps_of(tmp_path, uneven.replace("LENGTH", "0.5"))
-    (warning,) = answer["warnings"]
-    assert re.search(r"the recorded steps \(optimiser steps\) take \d+\.\d to 5\d\d\.\d ms", warning)
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["warnings"] == [warning]
+    (warning,) = unlike(answer)
+    assert re.search(r": the recorded steps \(optimiser steps\) take \d+\.\d ms to 5\d\d ms, so", said(warning, "en"))
+    assert re.search(r"：采集的 step（优化器 step）耗时 \d+\.\d ms 到 5\d\d ms，", said(warning, "zh"))
+    assert unlike(json.loads((tmp_path / "out" / "manifest.json").read_text())) == [warning]
     even = tmp_path / "even"
     even.mkdir()
     like = uneven.replace("time.sleep(0.05 if i % 2 else LENGTH)", "time.sleep(0.1)")
-    assert steps_of(even, like)[0]["warnings"] == []
+    assert unlike(steps_of(even, like)[0]) == []
 
 
 def test_steps_before_the_recorded_ones_may_be_of_any_length(tmp_path: Path) -> None:
     place = tmp_path / ".recordings"
-    said = {"pid": 4, "rank": None, "state": "written", "reason": None, "steps": 5, "wanted": 5, "backend": "cpu",
+    noted = {"pid": 4, "rank": None, "state": "written", "reason": None, "steps": 5, "wanted": 5, "backend": "cpu",
             "begun_ns": 1, "steps_by": "optimizer", "every": 1}  # fmt: skip
     events = [{"name": f"ProfilerStep#{i}"} for i in range(3)] + [{"cat": "cpu_op"}]
     (tmp_path / "a.pt.trace.json").write_text(json.dumps({"traceEvents": events}))
     for spans, warned in (([9_000_000_000, 1, 50, 60, 99], 0), ([50, 50, 50, 60, 100], 1), ([], 0)):
         place.mkdir()
-        (place / "4.json").write_text(json.dumps({**said, "steps_ns": spans}))
-        assert len(collected(tmp_path, "cpu", 3).warnings) == warned
+        (place / "4.json").write_text(json.dumps({**noted, "steps_ns": spans}))
+        assert len(unlike({"notices": notices(collected(tmp_path, "cpu", 3), 3)})) == warned

@@ -44,6 +44,7 @@ from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import Device, device
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, Kind, kernels
+from npulens.analysis.device.tensors import largest
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import origins
@@ -123,7 +124,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if family(run) == "cpu":
         if len(every) and not any(kind.input_dtypes for kind in every.kinds):
             raise NotMeasured("types of operators were not recorded", "未采集算子的数据类型", "record_shapes=True")
-        mine = np.flatnonzero(every.of("double" in (kind.input_dtypes or "").lower() for kind in every.kinds))
+        mine = np.flatnonzero(every.of(double(kind) for kind in every.kinds))
         for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
             yield _candidate(run, every, ranks, mine[rows], None, _Faster("fp32", HALF, 0.5), "double")
         return
@@ -151,6 +152,11 @@ def full(kind: Kind) -> bool:
         types = (kind.input_dtypes or "").strip('"').split(";")
         return _CUBE.search(kind.op_type or "") is not None and types[0] == "FLOAT" and "AI_CPU" not in kind.core
     return _NAMED.search(kind.name) is not None
+
+
+def double(kind: Kind) -> bool:
+    """Whether the largest of its inputs is of float64; a number beside tensors of float32 often is."""
+    return largest(kind.input_shapes, kind.input_dtypes) in ("DOUBLE", "FLOAT64")
 
 
 def _hf32(run: Run) -> Ints:

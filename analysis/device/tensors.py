@@ -48,6 +48,15 @@ def tensors(shapes: str | None, dtypes: str | None) -> tuple[tuple[str, int], ..
     return tuple(sized)
 
 
+def largest(shapes: str | None, dtypes: str | None) -> str | None:
+    """The type of the tensor with most values; None where there is none, or not told."""
+    if shapes is None or dtypes is None:
+        return None
+    found = (_of_json if shapes.startswith("[") else _of_text)(shapes, dtypes) or []
+    sized = [(prod(dims), dtype(kind)) for dims, kind in found if dtype(kind) in SIZES]
+    return max(sized)[1] if sized else None
+
+
 def spoken(shapes: str | None) -> str | None:
     """Shapes for a sentence, one way for every profiler: `32,3,224,224;64`; what has no sides is left out."""
     if shapes is None or not shapes.startswith("["):

@@ -20,6 +20,8 @@ from npulens.app.run_collectors import ask, run_job
 from npulens.app.text.i18n import duration, say
 
 _KEY = "npulens.collect.settings"
+#: Where there is nothing to load, or not yet.
+_UNREADABLE = ("failed", "deferred")
 
 
 def _passed_on(context: click.Context, option: click.Parameter, value: Any) -> None:
@@ -57,6 +59,8 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--mstx/--no-mstx", default=None, help="Record the job's own marks; torch_npu only.")
 @_setting("--gc-threshold-ms", type=click.FloatRange(0), help="Record garbage collections from here; torch_npu only.")
 @_setting("--export", multiple=True, type=click.Choice(["text", "db"]), help="What torch_npu writes.  [text]")
+@_setting("--defer/--no-defer", default=None, help="Analyse nothing while the job runs.")
+@click.option("--analyse", type=click.Path(path_type=Path), help="Analyse what --defer left in a directory; NPU.")
 @click.option("--armed", is_flag=True, help="Begin when `npulens collect --begin -o DIR` says so.")
 @click.option("--begin", is_flag=True, help="Begin the recording of a job that runs already.")
 @click.option("--watched", type=click.Path(path_type=Path), help="With --begin: the job's own PROF_CONFIG_PATH; NPU.")
@@ -68,7 +72,7 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 def command(
     context: click.Context, command: tuple[str, ...], output: Path | None, backend: str | None, variant: str | None,
     dtype: str | None, shape: str | None, seed: int | None, steps_by: str | None, armed: bool, begin: bool,
-    watched: Path | None, loads: bool, store: Path, as_json: bool, lang: str,
+    watched: Path | None, analyse: Path | None, loads: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Record COMMAND, or a workload of ours, with a profiler around a few of its steps; load what it left, check it.
 
@@ -84,7 +88,9 @@ def command(
     ours = bool(command) and "/" not in command[0] and shutil.which(command[0]) is None
     home = (output or Path(f"{command[0] if ours else 'npulens'}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
     options = ["-o", str(home), *context.meta.get(_KEY, [])]
-    if begin:
+    if analyse is not None:
+        _show(ask(["analyse", "-o", str(analyse.absolute())]), analyse.absolute(), loads, store, as_json, lang)
+    elif begin:
         answer = ask(["begin", *options, *_given({"watched": watched})])
         print_json(answer) if as_json else click.echo("the recording begins at the next step")
     elif not command:
@@ -128,13 +134,13 @@ def _show(
 
     Ends with the status of all that; after a job of its owner's, whose stdout is not ours (``err``), with the job's.
     """
-    report = ingest.load(home, store, label=home.name) if loads and answer["status"] != "failed" else None
+    report = ingest.load(home, store, label=home.name) if loads and answer["status"] not in _UNREADABLE else None
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:
         click.echo(f"{home}: {answer['status']}" + (f" ({answer['reason']})" if answer["reason"] else ""), err=err)
-        for warning in answer.get("warnings", ()):
-            click.echo(f"warning: {warning}", err=err)
+        if answer["status"] == "deferred":
+            click.echo(say(lang, "collect.deferred", {"home": str(home)}), err=err)
         for notice in answer.get("notices", ()):
             click.echo(said(notice, lang), err=err)
         if report is not None:
@@ -151,6 +157,10 @@ def said(notice: Mapping[str, Any], lang: str) -> str:
     values = dict(notice["values"])
     if "ns" in values:
         values["took"] = duration(values["ns"])
+    if notice["name"] == "unlike_steps":
+        who = "process" if values["rank"] is None else "rank"
+        values |= {"who": say(lang, f"collect.{who}", values), "steps": say(lang, f"collect.by_{values['steps_by']}")}
+        values |= {"shortest": duration(values["shortest_ns"]), "longest": duration(values["longest_ns"])}
     lists = {name: ", ".join(value) for name, value in values.items() if isinstance(value, list)}
     name = f"collect.{notice['name']}" + ("_no_traces" if values.get("traces") == [] else "")
     return say(lang, name, {**values, **lists})

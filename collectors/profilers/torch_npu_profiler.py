@@ -25,9 +25,11 @@ def make(settings: Settings, directory: Path, ready: Callable[[], None], left_ou
     from torch_npu import profiler
 
     directory.mkdir(parents=True, exist_ok=True)
-    handler = {"dir_name": str(directory), "analyse_flag": True, "async_mode": settings.asynchronous or None}
-    # Releases without analyse_flag always analyse: it is nothing that is lost.
-    write = asked(profiler.tensorboard_trace_handler, handler, left_out, without=("analyse_flag",))
+    analysed = not settings.defer
+    handler = {"dir_name": str(directory), "analyse_flag": analysed, "async_mode": settings.asynchronous or None}
+    # Releases without analyse_flag always analyse: nothing is lost but the time that it was to save.
+    without = () if settings.defer else ("analyse_flag",)
+    write = asked(profiler.tensorboard_trace_handler, handler, left_out, without=without)
 
     def handle(profile: Any) -> None:
         write(profile)

@@ -26,6 +26,13 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
     elif backend == "npu":
         activities.append(getattr(profiler.ProfilerActivity, "NPU"))  # noqa: B009  torch itself knows no such name
 
+    def recorded(profile: Any) -> None:
+        if settings.defer:
+            made.kept = profile
+        else:
+            write(profile)
+        ready()
+
     def write(profile: Any) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         final = directory / trace_name()
@@ -36,12 +43,11 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
             half.replace(final)
         finally:
             half.unlink(missing_ok=True)  # a full disk leaves no half of a trace either
-        ready()
 
     profile = profiler.profile(
         activities=activities,
         schedule=profiler.schedule(wait=settings.wait, warmup=settings.warmup, active=settings.active, repeat=1),
-        on_trace_ready=write,
+        on_trace_ready=recorded,
         record_shapes=settings.shapes,
         profile_memory=settings.memory,
         with_stack=settings.stacks,
@@ -50,15 +56,23 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
     )
     profile.preset_metadata_json("environment", json.dumps(variables()))
     profile.preset_metadata_json("python_gc", "true")
-    return _WithCollections(profile)
+    made = _WithCollections(profile, write)
+    return made
 
 
 class _WithCollections:
     """The profiler, and each garbage collection as a span of its own: no setting records them without Python stacks."""
 
-    def __init__(self, profile: Any) -> None:
-        self._profile = profile
+    def __init__(self, profile: Any, write: Callable[[Any], None]) -> None:
+        self._profile, self._write = profile, write
         self._open: list[Any] = []
+        self.kept: Any = None  # what was recorded and is written at the end of the job
+
+    def write_out(self) -> None:
+        """Writes what was deferred."""
+        kept, self.kept = self.kept, None
+        if kept is not None:
+            self._write(kept)
 
     def start(self) -> None:
         self._profile.start()

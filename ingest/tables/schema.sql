@@ -200,7 +200,7 @@ CREATE TABLE link (
     rank            INTEGER NOT NULL,
     src_span_id     BIGINT NOT NULL,
     dst_span_id     BIGINT NOT NULL,
-    route           VARCHAR NOT NULL,  -- how it was found: 'host_to_device', 'task_queue', 'torch_to_npu', 'fwdbwd', 'correlation', 'connection_id', 'ac2g'
+    route           VARCHAR NOT NULL,  -- how it was found: 'host_to_device', 'task_queue', 'torch_to_npu', 'fwdbwd', 'correlation', 'connection_id', 'ac2g', 'external_id'; of a job on a CPU 'itself' (an operator is its own task) and 'order' (the n-th call is the n-th collective)
     latency_ns      BIGINT NOT NULL    -- destination start minus source start; may be negative: clocks differ
 );
 

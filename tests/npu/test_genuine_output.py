@@ -131,6 +131,21 @@ def test_without_msprof_the_collection_failed_whatever_torch_npu_says(device: To
     assert found.status == "failed" and found.traces[0].complaints
 
 
+def test_what_was_deferred_is_raw_until_it_is_analysed(cann: Torch, whole: Path, tmp_path: Path) -> None:
+    """The analysis comes later, by our command in another process; then the capture is as good as one made at once."""
+    out = record(cann, tmp_path / "out", {"defer": True}, layer=True)
+    assert not (out / "ASCEND_PROFILER_OUTPUT").exists()
+    assert collected(out.parent, "npu", STEPS, deferred=True).status == "deferred"
+    assert collected(out.parent, "npu", STEPS).status == "failed"  # nobody said that it would be raw
+    command = ("-m", "npulens.collectors", "analyse", "-o", str(out.parent))
+    told = json.loads(cann.run(*command).splitlines()[-1])
+    assert (told["status"], told["analysed"], told["traces"]) == ("complete", 1, 1)
+    now, at_once = load(out, tmp_path / "now"), load(whole, tmp_path / "then")
+    kernels = "SELECT count(*), count(DISTINCT name) FROM span WHERE kind = 'kernel'"
+    assert now.all(kernels) == at_once.all(kernels) and now.one("SELECT count(*) FROM kernel") > 0
+    assert json.loads(cann.run(*command).splitlines()[-1])["analysed"] == 0  # it is not done twice
+
+
 def layer(directory: Path) -> list[Task]:
     """What was invented for a recording."""
     (prof,) = directory.glob("PROF_*")

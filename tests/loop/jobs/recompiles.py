@@ -5,6 +5,7 @@ import torch
 from tests.loop.jobs.steps import FIXED, model, run
 
 if __name__ == "__main__":
+    torch._inductor.config.force_disable_caches = True  # every run is like the first
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 64
     net = model(256, 1)
     compiled = torch.compile(lambda x: (net(x).tanh() * 2).sum(), dynamic=False)

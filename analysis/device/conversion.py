@@ -19,9 +19,9 @@ def conversion(kind: Kind) -> str | None:
     """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
     if kind.memset or "AI_CPU" in (kind.core or "").upper():
         return None
-    if kind.op is not None:  # Kineto: a copy kernel under a converting operator
+    if kind.op is not None:  # Kineto: a copy kernel under a converting operator, or on a CPU the operator itself
         name = kind.op.removeprefix("aten::")
-        names = [kind.name, name] if "copy" in kind.name.lower() else [kind.name]
+        names = [kind.name, name] if "copy" in kind.name.lower() or kind.name == kind.op else [kind.name]
         if name == "copy_" and "copy" in kind.name.lower() and copied(kind) != (None, None):
             return "Cast" if len(set(copied(kind))) > 1 else None
     else:

@@ -14,4 +14,4 @@ if __name__ == "__main__":
         with torch.no_grad():
             compiled(torch.randn(128 if FIXED else 100 + number, 256))
 
-    run(step, steps=14)
+    run(step, steps=11)

@@ -134,6 +134,9 @@ ELSEWHERE = [
     (x("cpu_op", "aten::_pin_memory", 50, 1), ON_CPU),
     ({"ph": "i", "name": "[memory]", "cat": "cpu_instant_event", "pid": 1, "tid": 1, "ts": 50, "s": "t",
       "args": {"Device Type": 1, "Device Id": 0, "Addr": 5, "Bytes": 512}}, ON_CPU),
+    (x("cpu_op", "aten::mm", 50, 20, {"Input Dims": [[4096, 4096], [4096, 4096]]}), ON_CPU),  # 6,900 TFLOP/s
+    (x("cpu_op", "aten::addmm", 50, 20, {"Input Dims": [[9], [4096, 4096], [4096, 4096]]}), ON_CPU),
+    (x("cpu_op", "aten::bmm", 50, 20, {"Input Dims": [[8, 2048, 2048], [8, 2048, 2048]]}), ON_CPU),
     (x("cpu_op", "aten::add", 50, 1), {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}),
     (x("cpu_op", "aten::add", 50, 1), {}),
 ]  # fmt: skip
@@ -143,6 +146,14 @@ ELSEWHERE = [
 def test_a_job_with_another_device_has_none_of_the_cpus_work(event: Event, header: Event, made: Maker) -> None:
     loaded = made([x("cpu_op", "aten::mm", 10, 5), event], header)
     assert works(loaded) == [] and loaded.draft.covers["kernel"].absent is not None
+
+
+def test_a_fast_product_is_one_of_a_cpu(made: Maker) -> None:
+    """137 GFLOP in a second; shapes that are none say nothing."""
+    fast: Event = {"Input Dims": [[4096, 4096], [4096, 4096]]}
+    odd: Event = {"Input Dims": "no list", "Input type": 7}
+    events = [x("cpu_op", "aten::mm", 10, 1_000_000, fast), x("cpu_op", "aten::mm", 2_000_000, 5, odd)]
+    assert works(made(events, ON_CPU)) == ["aten::mm", "aten::mm"]
 
 
 def test_with_work_of_a_device_the_cpu_is_none(made: Maker) -> None:

@@ -175,16 +175,17 @@ def identity(run: Run) -> Ints:
     """Which kernels do the same work, per kernel; -1 where that cannot be told.
 
     Without shapes (Level0, CUDA without record_shapes) the n-th kernel of a name in every step does,
-    as long as every step of the rank has as many of them. Where the steps are too few or differ, name
-    and launch geometry tell it, if nearly all of them take alike: a reduction over 64 channels has
-    one grid whatever its images measure.
+    as long as every step of the rank has as many of them. Not so in a serving engine, whose steps have as
+    much work as there are requests. Where the steps are too few or differ, name and launch geometry tell
+    it, if nearly all of them take alike: a reduction over 64 channels has one grid whatever its images
+    measure.
     """
     every = run.get(kernels)
     known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
     if known.all():
         return every.kind
     ordinal = ordinals(run)
-    usable = ~known & (ordinal >= 0)
+    usable = ~known & (ordinal >= 0) & ~_serving(run)
     same = np.where(known, every.kind, -1)
     if usable.any():
         _, named = np.unique(np.stack((every.kind[usable], ordinal[usable])), axis=1, return_inverse=True)
@@ -195,6 +196,21 @@ def identity(run: Run) -> Ints:
     alike = by_place[_alike(every.dur[by_place], every.kind[by_place])]
     same[alike] = every.kind[alike]
     return same
+
+
+def compared(run: Run) -> float:
+    """For which share of their time it is told which kernels do the same work; 1 where there are none."""
+    every, same = run.get(kernels), run.get(identity)
+    total = int(every.dur.sum())
+    return int(every.dur[same >= 0].sum()) / total if total else 1.0
+
+
+def _serving(run: Run) -> Bools:
+    """The kernels of the steps of a serving engine."""
+    every = run.get(kernels)
+    rows = run.columns("SELECT rank, step FROM step WHERE phase IS NOT NULL")
+    place = rows["rank"].astype(np.int64) << 40 | rows["step"].astype(np.int64)
+    return np.isin(every.rank << 40 | every.step, place)
 
 
 def _alike(dur: Ints, group: Ints) -> Bools:

@@ -57,6 +57,21 @@ _FOREIGN = f"""SELECT count(*) FROM host_name WHERE cat NOT IN ({", ".join(map(l
 #: c10::DeviceType 0 is the host.
 _FOREIGN_MEMORY = "SELECT count(*) FROM memory_raw WHERE device_type <> 0"
 
+#: A matrix product faster than any host computes was only launched. Two sockets of the fastest reach 300 TFLOP/s.
+_FLOP_A_NS = 400_000
+_TOO_FAST = f"""
+WITH product AS (
+    SELECT e.dur, try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(d.text, '$[1]')
+            ELSE json_extract(d.text, '$[0]') END AS DOUBLE[]) AS a,
+        try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(d.text, '$[2]')
+            ELSE json_extract(d.text, '$[1]') END AS DOUBLE[]) AS b
+    FROM host_raw h JOIN host_name n USING (shape) JOIN span_raw e ON e.row = h.row JOIN strings d ON d.code = h.shapes
+    WHERE n.name IN ('aten::mm', 'aten::bmm', 'aten::addmm') AND json_valid(d.text)
+)
+SELECT count(*) FROM product WHERE len(a) >= 2 AND len(b) = len(a)
+    AND 2 * list_product(a) * b[len(b)] > {_FLOP_A_NS} * greatest(dur, 1)
+"""
+
 #: What no other of them encloses on its thread, as events of the device's side: a shape and a lane have a twin there.
 _TASKS = f"""
 WITH role AS (
@@ -132,7 +147,7 @@ WHERE t.kind = 'comm_op'
 def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
     """Make ``cpu_task``, the device's side of a job that ran on a CPU; the number of its rows: 0 of any other job."""
     draft.con.execute(_NAMED)
-    if header.get("deviceProperties") != [] or count(draft, _FOREIGN) or count(draft, _FOREIGN_MEMORY):
+    if header.get("deviceProperties") != [] or any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
     mine = "SELECT row, ts, shape, lane FROM cpu_task"

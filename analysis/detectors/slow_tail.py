@@ -39,12 +39,10 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.capability import COVERED
-from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, compared, evidence, kernels, usual
 from npulens.analysis.device.tail import DEVIATIONS, LEAST_NS, LEAST_SHARE, TAIL_SHARE, Bounds, overlapping, tail
 from npulens.analysis.device.tensors import spoken
-from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
+from npulens.analysis.finding import Candidate, Change, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
@@ -88,9 +86,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     every, normal, excess = run.get(kernels), run.get(usual), _excess(run, limits)
     rows = np.flatnonzero(excess)
     if not len(rows):
-        if compared(run) < COVERED:
-            collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
-            raise NotMeasured("which kernels do the same work is not told", "无法判断哪些算子做同样的工作", collect_with)
+        compared(run)
         return
     beside = overlapping(run)
     for ranks, those in by_rank(every.rank[rows], excess[rows]):

@@ -40,8 +40,6 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits
-from npulens.analysis.capability import COVERED
-from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import SIGMA, Bools, compared, kernels, step_slowdown, usual
 from npulens.analysis.device.tail import usual_tail
@@ -101,9 +99,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     bounds = limits.least_extra, limits.deviations, limits.least_piece_ns
     slow = [extra for rank in ranks for extra in extras(run, rank, found, slower, *bounds)]
     if not slow:
-        if compared(run) < COVERED:
-            collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
-            raise NotMeasured("which kernels do the same work is not told", "无法判断哪些算子做同样的工作", collect_with)
+        compared(run)
         return
     pieces = np.concatenate([extra.pieces for extra in slow])
     rows = np.concatenate([extra.rows for extra in slow])

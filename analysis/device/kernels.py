@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npulens.analysis.capability import COVERED
+from npulens.analysis.device.family import family
 from npulens.analysis.device.tensors import tensors
-from npulens.analysis.finding import Evidence, Value
+from npulens.analysis.finding import Evidence, NotMeasured, Value
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -198,11 +200,12 @@ def identity(run: Run) -> Ints:
     return same
 
 
-def compared(run: Run) -> float:
-    """For which share of their time it is told which kernels do the same work; 1 where there are none."""
+def compared(run: Run) -> None:
+    """Raises where it is not told, for most of their time, which kernels do the same work."""
     every, same = run.get(kernels), run.get(identity)
-    total = int(every.dur.sum())
-    return int(every.dur[same >= 0].sum()) / total if total else 1.0
+    if int(every.dur[same >= 0].sum()) < COVERED * int(every.dur.sum()):
+        collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
+        raise NotMeasured("which kernels do the same work is not told", "无法判断哪些算子做同样的工作", collect_with)
 
 
 def _serving(run: Run) -> Bools:

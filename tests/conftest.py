@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import real_captures
-
+#: Where captures that several tests read lie while they run (tests/real_captures.py).
+LOADED = "NPULENS_TESTS_LOADED"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
 
 # What the shell of whoever runs the tests has set is no part of what they test: texts break at COLUMNS.
@@ -41,12 +41,12 @@ MISSED = {
 def pytest_configure(config: pytest.Config) -> None:
     """A place for what several tests read; the processes of pytest-xdist find it in their environment."""
     if not hasattr(config, "workerinput"):
-        os.environ[real_captures.HOME] = tempfile.mkdtemp(prefix="npulens-tests-")
+        os.environ[LOADED] = tempfile.mkdtemp(prefix="npulens-tests-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ.pop(real_captures.HOME, ""), ignore_errors=True)
+        shutil.rmtree(os.environ.pop(LOADED, ""), ignore_errors=True)
 
 
 def required() -> frozenset[str]:

@@ -9,14 +9,12 @@ import pickle
 from pathlib import Path
 
 from npulens import ingest
-
-#: Where they lie during a run of the tests; tests/conftest.py makes it and takes it away.
-HOME = "NPULENS_TESTS_LOADED"
+from tests.conftest import LOADED
 
 
 def loaded(capture: Path) -> tuple[Path, ingest.LoadReport]:
     """The store of a capture, to read only, and what its load said."""
-    place = Path(os.environ[HOME]) / hashlib.sha256(str(capture).encode()).hexdigest()[:16]
+    place = Path(os.environ[LOADED]) / hashlib.sha256(str(capture).encode()).hexdigest()[:16]
     place.mkdir(exist_ok=True)
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

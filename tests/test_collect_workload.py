@@ -118,12 +118,13 @@ def test_the_manifest_says_how_to_do_it_again(collected: Collected) -> None:
 @needs_torch
 def test_it_is_loaded_and_what_check_says_is_honest(collected: Collected) -> None:
     home, told = collected
-    assert "out: complete" in told.stdout and "No device activity was recorded" in told.stdout
-    assert "can be judged" in told.stdout and "0 found something" in told.stdout
+    assert "out: complete" in told.stdout and "No device activity was recorded" not in told.stdout
     (run,) = json.loads(npulens("runs", "--json", home=home).stdout)["runs"]
     assert run["label"] == "out" and run["status"] == "complete"
     found = json.loads(npulens("check", "out", "--json", home=home).stdout)
-    assert found["findings"] == [] and {each["outcome"] for each in found["outcomes"]} == {"not_measured"}
+    silent = {each["detector"] for each in found["outcomes"] if each["outcome"] == "not_measured"}
+    assert len(found["outcomes"]) - len(silent) >= 20  # the operators are the device's work
+    assert "gc" not in silent and {"memory_alloc", "aicpu", "dataloader"} <= silent
     again = npulens("collect", "train_step", "-o", "out", home=home)
     assert again.returncode == 2 and "holds a result already" in again.stderr
 

@@ -57,7 +57,7 @@ _FOREIGN = f"""SELECT count(*) FROM host_name WHERE cat NOT IN ({", ".join(map(l
 #: c10::DeviceType 0 is the host.
 _FOREIGN_MEMORY = "SELECT count(*) FROM memory_raw WHERE device_type <> 0"
 
-#: A matrix product faster than any host computes was only launched. Two sockets of the fastest reach 300 TFLOP/s.
+#: A matrix product at more than 400 TFLOP/s was only launched here, and computed elsewhere.
 _FLOP_A_NS = 400_000
 _TOO_FAST = f"""
 WITH product AS (
@@ -146,8 +146,10 @@ WHERE t.kind = 'comm_op'
 
 def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
     """Make ``cpu_task``, the device's side of a job that ran on a CPU; the number of its rows: 0 of any other job."""
+    if header.get("deviceProperties") != []:
+        return 0
     draft.con.execute(_NAMED)
-    if header.get("deviceProperties") != [] or any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
+    if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))
     mine = "SELECT row, ts, shape, lane FROM cpu_task"

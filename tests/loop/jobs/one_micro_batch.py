@@ -9,23 +9,28 @@ ROWS, WIDTH = 1024, 512
 
 
 def first_stage(parts: int) -> None:
-    sent = []
+    made, sent = [], []
     for _ in range(parts):
-        sent.append(net(torch.randn(ROWS // parts, WIDTH)))
-        dist.send(sent[-1].detach(), 1)
-    for out in sent:
+        made.append(net(torch.randn(ROWS // parts, WIDTH)))
+        sent.append(dist.isend(made[-1].detach(), 1))
+    for out in made:
         gradient = torch.empty_like(out)
         dist.recv(gradient, 1)
         out.backward(gradient)
+    for request in sent:
+        request.wait()
 
 
 def last_stage(parts: int) -> None:
+    sent = []
     for _ in range(parts):
         got = torch.empty(ROWS // parts, WIDTH)
         dist.recv(got, 0)
         got.requires_grad_()
         net(got).square().mean().backward()
-        dist.send(got.grad, 0)
+        sent.append(dist.isend(got.grad, 0))
+    for request in sent:
+        request.wait()
 
 
 def step(_: int) -> None:

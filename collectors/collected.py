@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from npulens.collectors.profilers.analysed import OUTPUT, recorded
 from npulens.collectors.recorder import NOTES
 
 _CHUNK = 1 << 22
@@ -133,8 +134,8 @@ def _traces(directory: Path, since_ns: int) -> Iterator[Trace]:
     for path in sorted(directory.rglob("*.pt.trace.json*")):
         if path.stat().st_mtime_ns >= since_ns and not path.name.startswith("."):
             yield _kineto(path)
-    for path in sorted(directory.rglob("*_ascend_pt")):
-        if path.is_dir() and path.stat().st_mtime_ns >= since_ns:
+    for path in recorded(directory):
+        if path.stat().st_mtime_ns >= since_ns:
             yield _ascend(path)
 
 
@@ -145,7 +146,7 @@ def _kineto(path: Path) -> Trace:
 
 def _ascend(path: Path) -> Trace:
     """A directory of torch_npu: its text export, else its database."""
-    out = path / "ASCEND_PROFILER_OUTPUT"
+    out = path / OUTPUT
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     complaints = tuple(_complaints(path))
     if (out / "trace_view.json").is_file():

@@ -166,6 +166,9 @@ class Recorder:
     def _forked(self) -> None:
         """In a child that forked off. A recording that runs is its parent's: here it is neither stopped nor written."""
         self._notes = None
+        if self._deferred is not None:  # its parent writes it
+            _KEPT.append(self._deferred)
+            self._deferred = None
         recording = self.state == "recording"
         if recording:
             self.state = "parents"

@@ -211,6 +211,21 @@ def test_a_deferred_trace_is_written_when_the_job_ends(tmp_path: Path) -> None:
 
 
 @needs_torch
+def test_a_child_of_a_deferred_recording_writes_no_trace_of_its_own(tmp_path: Path) -> None:
+    """It forks off when all steps are recorded, and ends as any process of Python does."""
+    forks = "\nimport os, sys\npid = os.fork()\nif pid == 0:\n    sys.exit(0)\nos.waitpid(pid, 0)\n"
+    answer = collect(tmp_path, TRAIN + forks, "12", own=("--defer",))
+    assert (answer["status"], answer["rc"]) == ("complete", 0) and len(traces(tmp_path / "out")) == 1
+
+
+@needs_torch
+def test_a_job_that_empties_the_callbacks_of_gc_is_recorded_all_the_same(tmp_path: Path) -> None:
+    source = TRAIN.replace("    optimizer.step()", "    optimizer.step()\n    import gc; gc.callbacks.clear()\n")
+    answer = collect(tmp_path, source, "12")
+    assert (answer["status"], answer["rc"]) == ("complete", 0)
+
+
+@needs_torch
 def test_a_deferred_trace_that_finds_no_place_harms_no_job(tmp_path: Path) -> None:
     source = TRAIN + f"\nimport shutil, pathlib\nshutil.rmtree({str(tmp_path / 'out')!r})\n" \
         f"pathlib.Path({str(tmp_path / 'out')!r}).write_text('in the way')\nprint('done')\n"  # fmt: skip

@@ -10,16 +10,16 @@ from npulens.collectors.profilers.asked import asked
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 
-def raw(directory: Path) -> list[Path]:
-    """Directories of torch_npu that were not analysed; the one that is asked about may be one itself."""
-    one = directory.name.endswith("_ascend_pt")
-    found = [directory] if one else sorted(path for path in directory.rglob("*_ascend_pt") if path.is_dir())
-    return [path for path in found if not (path / OUTPUT).exists()]
+def recorded(directory: Path) -> list[Path]:
+    """Directories of torch_npu below one; that may be one itself."""
+    if directory.name.endswith("_ascend_pt"):
+        return [directory]
+    return sorted(path for path in directory.rglob("*_ascend_pt") if path.is_dir())
 
 
 def analyse(directory: Path) -> int:
     """Analyses what is raw; the number of such directories. One that fails says so in its own logs."""
-    found = raw(directory)
+    found = [path for path in recorded(directory) if not (path / OUTPUT).exists()]
     if found:
         try:
             from torch_npu.profiler.profiler import analyse as theirs

@@ -54,8 +54,9 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         with_flops=settings.flops,
         with_modules=settings.modules,
     )
-    profile.preset_metadata_json("environment", json.dumps(variables()))
-    profile.preset_metadata_json("python_gc", "true")
+    if hasattr(profile, "preset_metadata_json"):  # not in the oldest releases of torch
+        profile.preset_metadata_json("environment", json.dumps(variables()))
+        profile.preset_metadata_json("python_gc", "true")
     made = _WithCollections(profile, write)
     return made
 
@@ -82,7 +83,8 @@ class _WithCollections:
         self._profile.step()
 
     def stop(self) -> None:
-        gc.callbacks.remove(self._collected)
+        if self._collected in gc.callbacks:  # the job may have emptied the list
+            gc.callbacks.remove(self._collected)
         self._profile.stop()
 
     def _collected(self, phase: str, _: object) -> None:

@@ -137,7 +137,7 @@ def test_what_was_deferred_is_raw_until_it_is_analysed(cann: Torch, whole: Path,
     assert not (out / "ASCEND_PROFILER_OUTPUT").exists()
     assert collected(out.parent, "npu", STEPS, deferred=True).status == "deferred"
     assert collected(out.parent, "npu", STEPS).status == "failed"  # nobody said that it would be raw
-    command = ("-m", "npulens.collectors", "analyse", "-o", str(out.parent))
+    command = ("-m", "npulens.collectors", "analyse", "-o", str(out))  # of one rank; its directory is told by its name
     told = json.loads(cann.run(*command).splitlines()[-1])
     assert (told["status"], told["analysed"], told["traces"]) == ("complete", 1, 1)
     now, at_once = load(out, tmp_path / "now"), load(whole, tmp_path / "then")

@@ -110,9 +110,9 @@ class Words:
 
 
 class NotMeasured(Exception):
-    """A detector found out while running that the capture cannot say: why, and what would record it."""
+    """A detector found out while running that the capture cannot say: why, and what would record it, if anything."""
 
-    def __init__(self, why: str, why_zh: str, collect_with: str) -> None:
+    def __init__(self, why: str, why_zh: str, collect_with: str | None) -> None:
         super().__init__(why)
         self.why, self.why_zh, self.collect_with = why, why_zh, collect_with
 

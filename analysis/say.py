@@ -117,8 +117,8 @@ def per(template: str, what: str) -> str:
 
 
 #: Families of devices that sentences know.
-FAMILIES = ("npu", "cuda", "rocm")
-_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm)(?:\|(?:npu|cuda|rocm))*): ?)?(.*?)\]\]")
+FAMILIES = ("npu", "cuda", "rocm", "cpu")
+_PART = re.compile(r"\[\[(?:((?:npu|cuda|rocm|cpu)(?:\|(?:npu|cuda|rocm|cpu))*): ?)?(.*?)\]\]")
 _NAME = re.compile(r"{(\w+)}")
 
 

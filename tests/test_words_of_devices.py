@@ -31,7 +31,10 @@ OWN = {
     ),
     "cuda": re.compile(r"CUDA|PYTORCH_CUDA|cudnn|NCCL|DALI|TF32|tensor cores?|numactl"),
     "rocm": re.compile(r"HIP|ROCm|RCCL|PYTORCH_HIP"),
+    "cpu": re.compile(r"OMP_NUM_THREADS"),
 }
+#: What a job on a CPU has none of: another device to give work to, memory that repairs itself, torch_npu's sampling.
+NOT_ON_A_CPU = re.compile(r"\bECC\b|often, on the device|decode on the device|host_sys|放到设备上|在设备上解码")
 #: What CUDA's own words are allowed on ROCm: PyTorch calls ROCm CUDA.
 SHARED = {("cuda", "rocm"): re.compile(r"DALI|numactl|tensor cores?")}
 #: Only judged where AI cores are: their sentences are never said elsewhere.
@@ -63,13 +66,14 @@ SAID = [
 
 
 #: A part that depends on a number, not on a family.
-_NUMBERED = re.compile(r"\[\[(?!(?:npu|cuda|rocm)[|a-z]*:)(.*?)\]\]")
+_NUMBERED = re.compile(r"\[\[(?!(?:npu|cuda|rocm|cpu)[|a-z]*:)(.*?)\]\]")
 
 
 @pytest.mark.parametrize(("name", "words", "device"), SAID)
 def test_no_sentence_names_a_switch_of_another_family(name: str, words: Words, device: str) -> None:
     for template in (words.title, words.advice):
         text = on_device(_NUMBERED.sub(r"\1", template), device)  # whatever is known of the numbers
+        assert device != "cpu" or not NOT_ON_A_CPU.search(text), text
         assert not foreign(re.sub(r"{\w+}", "", text), device), text
         assert "[[" not in text and "]]" not in text
 

@@ -42,15 +42,15 @@ TEXT = {
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) until the data loader hands over "
             "the next batch",
             "Give the loader more workers (num_workers, prefetch_factor, persistent_workers=True) on cores of their "
-            "own, or make a sample cheaper: decode on the device"
-            "[[npu:  (DVPP)]][[cuda|rocm:  (DALI)]] or ahead of time.",
+            "own, or make a sample cheaper: decode "
+            "[[npu: on the device (DVPP) or ]][[cuda|rocm: on the device (DALI) or ]]ahead of time.",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：等待数据加载器给出下一批数据，设备每步空闲 {idle_ns}（{idle_share}）",
             "增加加载进程（num_workers、prefetch_factor、persistent_workers=True）并绑到独立的核，"
-            "或降低单样本开销：在设备上解码[[npu: （DVPP）]][[cuda|rocm: （DALI）]]或提前解码。",
+            "或降低单样本开销：[[npu: 在设备上解码（DVPP）或]][[cuda|rocm: 在设备上解码（DALI）或]]提前解码。",
         )
     },
 }

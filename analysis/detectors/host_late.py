@@ -43,21 +43,21 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: the host is late, the device idles {idle_ns} of each step ({idle_share}), "
             "{code_share} of that in {code}",
-            "Take {code} out of the step's way: do it less often, on the device, or in another thread. For dispatch "
-            "that is slow everywhere: bind the process to cores of its own[[npu:  (CPU_AFFINITY_CONF=1), set "
-            "TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]], or capture the step as a graph[[npu:  (torch.compile with "
-            "torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]][[rocm: : HIP graphs, "
-            "torch.compile(mode='reduce-overhead')]].",
+            "Take {code} out of the step's way: do it less often[[npu|cuda|rocm: , on the device,]] or in another "
+            "thread. For dispatch that is slow everywhere: bind the process to cores of its own[[npu:  "
+            "(CPU_AFFINITY_CONF=1), set TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]], or capture the step as a graph"
+            "[[npu:  (torch.compile with torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]]"
+            "[[rocm: : HIP graphs, torch.compile(mode='reduce-overhead')]][[cpu:  (torch.compile)]].",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：主机下发太晚，设备每步空闲 {idle_ns}（{idle_share}），其中 {code_share} 在 {code}",
-            "让 {code} 不再阻塞训练步：降低频率、放到设备上或另一线程。若下发处处都慢：绑核[[npu: "
-            "（CPU_AFFINITY_CONF=1）、"
+            "让 {code} 不再阻塞训练步：降低频率[[npu|cuda|rocm: 、放到设备上]]或移到另一线程。若下发处处都慢："
+            "绑核[[npu: （CPU_AFFINITY_CONF=1）、"
             "设 TASK_QUEUE_ENABLE=2]][[cuda|rocm: （numactl）]]，或整图下发[[npu: （torch.compile + torchair）]]"
             "[[cuda: （CUDA graphs、torch.compile(mode='reduce-overhead')）]]"
-            "[[rocm: （HIP graphs、torch.compile(mode='reduce-overhead')）]]。",
+            "[[rocm: （HIP graphs、torch.compile(mode='reduce-overhead')）]][[cpu: （torch.compile）]]。",
         )
     },
 }

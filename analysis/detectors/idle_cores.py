@@ -111,7 +111,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     every = run.get(kernels)
     counts = [blocks(kind) for kind in every.kinds]
     if every.kinds and not any(counts):
-        collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "torch.profiler on the device"
+        told = {"npu": "profiler_level=Level1", "cpu": None}
+        collect_with = told.get(run.get(family), "torch.profiler on the device")
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
     shares = np.ones(len(every))
     known = False

@@ -63,15 +63,16 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: {count} kernels are slow at times, {excess_ns} of each step over the median of their kind, "
             "worst {type} ({worst_ns} instead of {median_ns})",
-            "See what else uses the device at those moments: another process, a collective or copy, ECC repair. If the "
-            "kernel's work depends on its data, balance the data. Types that show it: {types}.",
+            "See what else uses the device at those moments: another process, a collective or copy"
+            "[[npu|cuda|rocm: , ECC repair]]. If the kernel's work depends on its data, balance the data. Types that "
+            "show it: {types}.",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：{count} 个算子偶发变慢，每步比同类中位数多 {excess_ns}，最严重的是 {type}"
             "（{worst_ns}，正常 {median_ns}）",
-            "请查看这些时刻设备上还有什么：其他进程、同时进行的通信或拷贝、ECC 修复。"
+            "请查看这些时刻设备上还有什么：其他进程、同时进行的通信或拷贝[[npu|cuda|rocm: 、ECC 修复]]。"
             "若耗时取决于数据，请均衡数据。涉及类型：{types}。",
         )
     },

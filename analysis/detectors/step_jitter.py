@@ -68,17 +68,17 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: step {steps} takes up to {total_longer_ns} longer than the median step; {total_extra_ns} "
             "there nothing recorded explains",
-            "See what the machine did at those moments: other processes, power or ECC events, system jobs; collect "
-            "more steps with host_sys and sys_io around them. What grew: device idle without cause {total_pause_ns}, "
-            "kernels slower all at once {total_slower_ns}; in the longest step computing {total_computing_ns}, "
-            "communication {total_communication_ns}, idle {total_idle_ns}.",
+            "See what the machine did at those moments: other processes[[npu|cuda|rocm: , power or ECC events]], "
+            "system jobs; collect more steps[[npu:  with host_sys and sys_io]] around them. What grew: "
+            "device idle without cause {total_pause_ns}, kernels slower all at once {total_slower_ns}; in the longest "
+            "step computing {total_computing_ns}, communication {total_communication_ns}, idle {total_idle_ns}.",
         )
     },
     "zh": {
         "found": Words(
             "rank {ranks}：第 {steps} 步比中位步最多长 {total_longer_ns}，其中 {total_extra_ns} 没有任何记录能解释",
-            "请查看这些时刻机器在做什么：其他进程、功耗或 ECC 事件、系统任务；"
-            "并在其前后用 host_sys 与 sys_io 多采几步。增长的部分：设备无故空闲 {total_pause_ns}，"
+            "请查看这些时刻机器在做什么：其他进程[[npu|cuda|rocm: 、功耗或 ECC 事件]]、系统任务；"
+            "并在其前后[[npu: 用 host_sys 与 sys_io ]]多采几步。增长的部分：设备无故空闲 {total_pause_ns}，"
             "算子整体变慢 {total_slower_ns}；"
             "最长一步中计算 {total_computing_ns}、通信 {total_communication_ns}、空闲 {total_idle_ns}。",
         )

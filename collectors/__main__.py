@@ -22,7 +22,7 @@ if not __package__:  # run as a folder, by an interpreter that need not have npu
     sys.modules["npulens"] = types.ModuleType("npulens")
     sys.modules["npulens"].__path__ = [os.path.dirname(_here)]
 
-from npulens.collectors import manifest, our_job, own_job
+from npulens.collectors import limits, manifest, our_job, own_job
 from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from npulens.collectors.bench import command as bench
 from npulens.collectors.child import CannotStart
@@ -39,6 +39,7 @@ _SWITCHES = (
 )  # fmt: skip
 
 
+_SIZES = ("max_disk", "keep_free")
 #: A shell's status of a process that a signal has ended is above this.
 _SIGNALLED = 128
 
@@ -80,9 +81,10 @@ def _told_of_own(
     home: Path, command: list[str], choice: Choice, settings: Settings, found: Collected, status: int
 ) -> dict[str, Any]:
     """What to answer of one run of a job. Where its disk is full the manifest is missing, and the answer says so."""
-    more = {"exit_status": status, "notices": notices(found, settings.active)}
-    if not home.exists():  # it failed before anything was recorded, and left nothing
-        return {"backend": choice.actual, "status": found.status, "reason": found.reason, **more, "traces": 0}
+    more = {"exit_status": status, "notices": notices(found, settings.active), "others": found.others}
+    if found.others or not home.exists():  # the last of them describes all; or it failed at once, and left nothing
+        told = {"status": found.status, "reason": found.reason, **more, "traces": len(found.traces)}
+        return {"backend": choice.actual, **told}
     try:
         return _told(home, "a job of its owner's", command, choice, settings, found, more)
     except OSError as error:
@@ -183,6 +185,7 @@ def _settings(arguments: argparse.Namespace, metrics: str | None = None) -> Sett
     asked = {name: getattr(arguments, name, None) for name in vars(Settings())}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     given.update({} if metrics is None else {"metrics": metrics})
+    given.update({name: limits.size(given[name]) for name in _SIZES if name in given})
     fixed: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
     return replace(Settings(), **fixed)
 
@@ -232,6 +235,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--export", action="append", choices=EXPORTS)
     parser.add_argument("--host-system", action="append", choices=HOST_SYSTEM)
     parser.add_argument("--gc-threshold-ms", type=float)
+    for name in _SIZES:
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="SIZE")
     for name in ("mstx_only", "mstx_without"):
         parser.add_argument(f"--{name.replace('_', '-')}", action="append", metavar="DOMAIN")
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from npulens.collectors import notes
 from npulens.collectors.profilers.analysed import OUTPUT, recorded
-from npulens.collectors.recorder import NOTES
 
 _CHUNK = 1 << 22
 _OVERLAP = 256
@@ -51,17 +50,31 @@ class Collected:
     reason: str | None
     traces: tuple[Trace, ...]
     processes: tuple[dict[str, Any], ...] = field(default=())
+    others: int = 0  # of those that collect into this directory and go on: theirs is not judged here
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def collected(
-    directory: Path, backend: str, wanted_steps: int, since_ns: int = 0, *, deferred: bool = False
-) -> Collected:
-    """Looks at everything in a directory that is younger than ``since_ns``; ``deferred``: it may be raw."""
-    traces = tuple(_traces(directory, since_ns))
-    processes = tuple(_processes(directory, since_ns))
+    directory: Path, backend: str, wanted_steps: int, since_ns: int = 0, *, deferred: bool = False,
+    processes: Sequence[dict[str, Any]] | None = None, others: int = 0,
+) -> Collected:  # fmt: skip
+    """Looks at everything in a directory that is younger than ``since_ns``; ``deferred``: it may be raw.
+
+    ``processes`` is what they noted, where that is known already. Where others collect into it too, only what those
+    processes wrote is looked at.
+    """
+    said = _processes(directory, since_ns) if processes is None else processes
+    return replace(_judged(directory, backend, wanted_steps, since_ns, deferred, tuple(said), others), others=others)
+
+
+def _judged(
+    directory: Path, backend: str, wanted_steps: int, since_ns: int, deferred: bool,
+    processes: tuple[dict[str, Any], ...], others: int,
+) -> Collected:  # fmt: skip
+    whose = [f"{each['host']}_{each['pid']}" for each in processes] if others else None
+    traces = tuple(_traces(directory, since_ns, whose))
     if deferred and any(trace.raw for trace in traces):
         short = [f"process {each['pid']}: {each['reason']}" for each in processes if each["state"] != "written"]
         return Collected("deferred", "; ".join(short[:5]) or None, traces, processes)
@@ -86,9 +99,28 @@ def notices(found: Collected, wanted_steps: int) -> list[dict[str, Any]]:
     if own:
         traces = [path for each in own for path in each.get("own_traces", ())]
         said.append({"name": "own_profiler", "values": {"processes": len(own), "traces": traces}})
+    if found.others:
+        said.append({"name": "others", "values": {"others": found.others}})
     if left_out:
         said.append({"name": "left_out", "values": {"settings": left_out}})
-    return [*said, *_unlike(found, wanted_steps)]
+    sliced = [each["slice_ns"] for each in found.processes if each.get("automatic")]
+    if sliced:
+        said.append({"name": "automatic_slices", "values": {"processes": len(sliced), "ns": max(sliced)}})
+    return [*said, *_ended_early(found, wanted_steps), *_unlike(found, wanted_steps)]
+
+
+def _ended_early(found: Collected, recorded: int) -> Iterator[dict[str, Any]]:
+    """Which limits ended recordings, and what was kept at least."""
+    reached: dict[str, list[dict[str, Any]]] = {}
+    for each in found.processes:
+        if each.get("limit"):
+            reached.setdefault(each["limit"]["name"], []).append(each)
+    for name, processes in reached.items():
+        limit = max((each["limit"] for each in processes), key=lambda each: int(each["bytes"]))
+        kept = min(max(0, each["steps"] - each["wanted"] + recorded) for each in processes)
+        values = {"bytes": limit["bytes"], "limit_bytes": limit["limit"], "place": limit["place"]}
+        yield {"name": f"limit_{name}", "values": {**values, "processes": len(processes), "kept": kept,
+               "wanted": recorded}}  # fmt: skip
 
 
 def _unlike(found: Collected, recorded: int) -> Iterator[dict[str, Any]]:
@@ -111,8 +143,9 @@ def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], b
         if processes:
             return "the job's processes began a recording, and none of them wrote a trace"
         return (
-            "no process of the job made a step: no optimiser stepped, and no module ran twice where nothing is "
-            "trained; --steps-by time:200ms records slices of time"
+            "no process of the job made a step: no optimiser stepped, no module ran twice where nothing is trained, "
+            "and torch did not go on computing until slices of time would have begun; --steps-by time:200ms begins "
+            "them at once"
         )
     if not any(trace.steps or trace.host_ops or trace.kernels for trace in traces):
         return "the traces are there and empty: no step, no operator, no kernel"
@@ -121,22 +154,25 @@ def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], b
     return None
 
 
-def _processes(directory: Path, since_ns: int) -> Iterator[dict[str, Any]]:
+def _processes(directory: Path, since_ns: int) -> list[dict[str, Any]]:
     """What the processes noted; their notes go, because the manifest holds them."""
-    for path in sorted((directory / NOTES).glob("[0-9]*.json")):
-        said = json.loads(path.read_text("utf-8"))
-        if said.get("begun_ns", 0) >= since_ns:
-            yield said
-    shutil.rmtree(directory / NOTES, ignore_errors=True)
+    said = notes.read(directory / notes.PLACE, since_ns)
+    shutil.rmtree(directory / notes.PLACE, ignore_errors=True)
+    return said
 
 
-def _traces(directory: Path, since_ns: int) -> Iterator[Trace]:
+def _traces(directory: Path, since_ns: int, whose: list[str] | None) -> Iterator[Trace]:
+    """The traces of all processes, or of those that profilers call by these names."""
     for path in sorted(directory.rglob("*.pt.trace.json*")):
-        if path.stat().st_mtime_ns >= since_ns and not path.name.startswith("."):
+        if path.stat().st_mtime_ns >= since_ns and not path.name.startswith(".") and _is_of(path, whose):
             yield _kineto(path)
     for path in recorded(directory):
-        if path.stat().st_mtime_ns >= since_ns:
+        if path.stat().st_mtime_ns >= since_ns and _is_of(path, whose):
             yield _ascend(path)
+
+
+def _is_of(path: Path, whose: list[str] | None) -> bool:
+    return whose is None or any(path.name.startswith((f"{name}.", f"{name}_")) for name in whose)
 
 
 def _kineto(path: Path) -> Trace:

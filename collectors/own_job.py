@@ -15,6 +15,7 @@ from pathlib import Path
 
 from npulens.collectors import child
 from npulens.collectors.collected import Collected, collected
+from npulens.collectors.session import Session
 from npulens.collectors.settings import Settings
 from npulens.collectors.stepping import VARIABLE
 
@@ -34,18 +35,23 @@ def run(
     made = _made(directory)
     trigger = directory / TRIGGER
     trigger.unlink(missing_ok=True)
-    begun = time.time_ns()
+    session = Session(directory, time.time_ns())
     told = {
         "directory": str(directory.resolve()), "settings": asdict(settings), "backend": backend, "by": by,
-        "trigger": str(trigger.resolve()) if armed else None,
+        "trigger": str(trigger.resolve()) if armed else None, "session": session.name, "since_ns": session.since_ns,
     }  # fmt: skip
     try:
         status = child.run(list(command), environment(os.environ, told), parent)
     except child.CannotStart:
+        session.end()
         _remove(made)
         raise
-    found = collected(directory, backend, settings.active, begun, deferred=settings.defer)
-    if status and not found.traces and not found.processes:
+    processes, others = session.end()
+    found = collected(
+        directory, backend, settings.active, session.since_ns, deferred=settings.defer, processes=processes,
+        others=others,
+    )  # fmt: skip
+    if status and not found.traces and not found.processes and not others:
         trigger.unlink(missing_ok=True)
         _remove(made)
     return found, status

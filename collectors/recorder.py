@@ -13,23 +13,21 @@ record nothing. When the wanted steps are recorded, ``step`` does nothing any mo
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors import profilers
+from npulens.collectors import launchers, notes, profilers
+from npulens.collectors.limits import Limits, Reached
 from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.settings import Settings
 
-#: One small file a process, beside what its profiler wrote: what it did, for whoever started it.
-NOTES = ".recordings"
-_BLOCK = 4096
 #: Of the traces that the job's own profiler wrote, so many are named.
 _OWN_TRACES = 8
 #: Profilers that this thread or process may not end: what goes away would end them.
@@ -43,9 +41,11 @@ class Recorder:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], settings: Settings | None = None, backend: str = "cpu"
-    ) -> None:
+        self, directory: str | os.PathLike[str], settings: Settings | None = None, backend: str = "cpu",
+        session: str | None = None, since_ns: int | None = None,
+    ) -> None:  # fmt: skip
         self.directory, self.settings, self.backend = Path(directory), settings or Settings(), backend
+        self._session, self._since_ns = session, since_ns or time.time_ns()  # of the collect that began this job
         self.steps = 0
         self.state = "idle"  # idle, recording, written, cut_short, failed, aside
         self.reason: str | None = None
@@ -58,7 +58,11 @@ class Recorder:
         self._thread = threading.local()  # marks the recorded thread; the number of one that ended is used again
         self._wrote = False
         self._begun_ns = 0
-        self._notes: Path | None = None
+        self._notes = notes.Notes(self.directory)
+        self._limits = self._its_limits()
+        self.reached: Reached | None = None  # the limit that ended the recording
+        self._held: int | None = None
+        self._rank: int | None = None
         self._started = False
         os.register_at_fork(after_in_child=self._forked)
 
@@ -76,6 +80,13 @@ class Recorder:
         self._begun_ns, self._thread, self.steps = time.time_ns(), threading.local(), 0
         self._thread.recorded = True
         self.left_out = []
+        self._limits = self._its_limits()
+        self.reached = self._limits.before()
+        if self.reached is not None:
+            self.state, self.reason = "failed", f"{self.reached}: the recording did not begin"
+            with suppress(OSError):
+                self._note()
+            return
         self._profiler = profilers.make(self.backend, self.settings, self.directory, self._written, self.left_out)
         self.state, self._started = "recording", True
         self._note()
@@ -87,6 +98,9 @@ class Recorder:
         if self.state != "recording" or not self._is_here():
             return
         self.steps += 1
+        if self.steps < self.settings.steps and self._is_over_a_limit():
+            self._end(f"{self.reached}: it ended after {self.steps} of {self.settings.steps} steps")
+            return
         with self._ours():
             self._profiler.step()
         if self.steps >= self.settings.steps:
@@ -136,12 +150,22 @@ class Recorder:
             self.state, self.reason = "aside", "the job's own profiler was on, and this one stood aside"
         self._note()
 
-    def fail(self, error: BaseException) -> None:
-        """Lets the job go on without a profiler, and says why."""
-        self.state, self._profiler = "failed", None
-        self.reason = traceback.format_exception_only(type(error), error)[-1].strip()
-        with suppress(OSError):  # a full disk is what it may have failed of
+    def _its_limits(self) -> Limits:
+        wanted = self.settings
+        in_memory = self.backend != "npu" or wanted.native
+        return Limits(self.directory, wanted.max_disk, wanted.keep_free, in_memory, self._since_ns)
+
+    def _is_over_a_limit(self) -> bool:
+        """Looks at the end of a step; what this process holds is noted first, for those that look at the same time."""
+        if self.steps <= self.settings.wait + self.settings.warmup:
+            self._limits.recorded_from_here()
+        if not self._limits.is_due():
+            return False
+        self._held = self._limits.held()
+        if self._held is not None:
             self._note()
+        self.reached = self._limits.look(notes.read(self.directory / notes.PLACE, self._since_ns))
+        return self.reached is not None
 
     def _end(self, short: str) -> None:
         ending, self._profiler = self._profiler, None
@@ -165,7 +189,7 @@ class Recorder:
 
     def _forked(self) -> None:
         """In a child that forked off. A recording that runs is its parent's: here it is neither stopped nor written."""
-        self._notes = None
+        self._notes.forget()
         if self._deferred is not None:  # its parent writes it
             _KEPT.append(self._deferred)
             self._deferred = None
@@ -182,28 +206,16 @@ class Recorder:
         self._wrote = True
 
     def _note(self) -> None:
-        """Written into the same block again and again: on a disk that has become full there is still room for it."""
-        rank = os.environ.get("RANK", "")
+        self._rank = launchers.rank() if self._rank is None else self._rank
         said = {
-            "pid": os.getpid(), "rank": int(rank) if rank.isdecimal() else None, "state": self.state,
+            "pid": os.getpid(), "host": notes.host(), "session": self._session, "rank": self._rank, "state": self.state,
             "reason": self.reason, "steps": self.steps, "wanted": self.settings.steps, "backend": self.backend,
             "begun_ns": self._begun_ns or time.time_ns(), "left_out": self.left_out,
             "first_start_ns": self.first_start_ns, "own_profiler": bool(self.own and self.own.seen),
-            "own_traces": self.own.traces[:_OWN_TRACES] if self.own else [], **self.stepping,
+            "own_traces": self.own.traces[:_OWN_TRACES] if self.own else [],
+            "held_bytes": self._held, "limit": None if self.reached is None else asdict(self.reached), **self.stepping,
         }  # fmt: skip
-        place = self.directory / NOTES
-        if self._notes is None:
-            place.mkdir(parents=True, exist_ok=True)
-            self._notes = place / f"{os.getpid()}.json"
-        text = json.dumps(said).encode().ljust(_BLOCK)
-        half = place / f".{os.getpid()}.json"
-        if not self._notes.exists():
-            half.write_bytes(text)
-            half.replace(self._notes)
-            return
-        with self._notes.open("r+b") as file:
-            file.write(text)
-            file.truncate()
+        self._notes.write(said)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ class Settings:
     modules: bool = False
     flops: bool = False
     defer: bool = False  # nothing is analysed in a step: an NPU's data stays raw, other traces come at the job's end
+    max_disk: int | None = None  # bytes that all processes together may write
+    keep_free: int | None = None  # bytes of the disk that stay free; None: limits.py decides, 0: not looked at
     # From here on torch_npu only.
     level: str = "Level1"
     metrics: str = "PipeUtilization"  # one group of AI core counters a run
@@ -49,6 +51,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.active < 1 or self.wait < 0 or self.warmup < 0:
             raise ValueError("a recording has at least one active step, and no negative ones before it")
+        if (self.max_disk is not None and self.max_disk < 1) or (self.keep_free or 0) < 0:
+            raise ValueError("a recording may write some bytes, and what stays free is not negative")
         if self.level not in LEVELS:
             raise ValueError(f"{self.level} is no level of torch_npu; there are {', '.join(LEVELS)}")
         if self.metrics not in METRICS:

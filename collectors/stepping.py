@@ -49,7 +49,9 @@ class Stepping:
     def from_environment() -> Stepping:
         """As ``npulens collect`` describes it."""
         told = json.loads(os.environ[VARIABLE])
-        recorder = Recorder(told["directory"], Settings.from_json(json.dumps(told["settings"])), told["backend"])
+        settings = Settings.from_json(json.dumps(told["settings"]))
+        session, since_ns = told.get("session"), told.get("since_ns")
+        recorder = Recorder(told["directory"], settings, told["backend"], session, since_ns)
         trigger = Path(told["trigger"]) if told.get("trigger") else None
         return Stepping(recorder, told.get("by", "auto"), trigger)
 

@@ -17,7 +17,7 @@ from npulens.app import run_check
 from npulens.app.commands import check, load
 from npulens.app.console import json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
-from npulens.app.text.i18n import duration, say
+from npulens.app.text.i18n import duration, say, size
 
 _KEY = "npulens.collect.settings"
 #: Where there is nothing to load, or not yet.
@@ -59,6 +59,8 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--mstx/--no-mstx", default=None, help="Record the job's own marks; torch_npu only.")
 @_setting("--gc-threshold-ms", type=click.FloatRange(0), help="Record garbage collections from here; torch_npu only.")
 @_setting("--export", multiple=True, type=click.Choice(["text", "db"]), help="What torch_npu writes.  [text]")
+@_setting("--max-disk", metavar="SIZE", help="The recording ends when it comes to this, such as 500M or 2GB.")
+@_setting("--keep-free", metavar="SIZE", help="It ends when less of the disk would be free.  [1 GiB or 2 %]")
 @_setting("--defer/--no-defer", default=None, help="Analyse nothing while the job runs.")
 @click.option("--analyse", type=click.Path(path_type=Path), help="Analyse what --defer left in a directory; NPU.")
 @click.option("--armed", is_flag=True, help="Begin when `npulens collect --begin -o DIR` says so.")
@@ -134,7 +136,8 @@ def _show(
 
     Ends with the status of all that; after a job of its owner's, whose stdout is not ours (``err``), with the job's.
     """
-    report = ingest.load(home, store, label=home.name) if loads and answer["status"] not in _UNREADABLE else None
+    loads = loads and answer["status"] not in _UNREADABLE and not answer.get("others")  # the last one loads them all
+    report = ingest.load(home, store, label=home.name) if loads else None
     if as_json:
         print_json(answer | ({"runs": [run.as_dict() for run in report.runs]} if report else {}))
     else:
@@ -161,6 +164,7 @@ def said(notice: Mapping[str, Any], lang: str) -> str:
         who = "process" if values["rank"] is None else "rank"
         values |= {"who": say(lang, f"collect.{who}", values), "steps": say(lang, f"collect.by_{values['steps_by']}")}
         values |= {"shortest": duration(values["shortest_ns"]), "longest": duration(values["longest_ns"])}
+    sizes = {name: size(values[name]) for name in ("bytes", "limit_bytes") if name in values}
     lists = {name: ", ".join(value) for name, value in values.items() if isinstance(value, list)}
     name = f"collect.{notice['name']}" + ("_no_traces" if values.get("traces") == [] else "")
-    return say(lang, name, {**values, **lists})
+    return say(lang, name, {**values, **sizes, **lists})

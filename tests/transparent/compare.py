@@ -67,6 +67,7 @@ def pair(job: Job, place: Path) -> Pair:
     collect = [sys.executable, "-m", "npulens.app.cli", "collect", "--no-load", "--backend", "cpu", "-o", str(out)]
     if job.full:
         out.mkdir()
+        collect += ["--keep-free", "0"]  # otherwise it would end before the disk is full
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(out)], check=True)
     try:
         recorded = ran([*collect, "--", *command], place / "recorded", environment, job)

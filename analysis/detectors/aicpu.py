@@ -2,25 +2,25 @@
 
 ## What it measures
 
-Every kernel whose core is the AI CPU, by operator type with the shapes and types it ran on, and how long the device
-was at it. Where kernels of the same type also ran on AI cores in this capture, what those took for as many bytes is
-what such a kernel would still take; else nothing is known of it and the whole time counts.
+Every kernel whose core is the AI CPU, by operator type, and how long the device was at it. With it stand the shapes and
+types it ran on. Kernels of the same type may also have run on AI cores in this capture. What those took for as many
+bytes is then what such a kernel would still take. Else nothing is known of it and the whole time counts.
 
 ## Why it costs
 
-The AI CPU is a handful of ARM cores beside the AI cores. It has neither vector nor matrix units, so an operator that
-falls back to it takes ten to a thousand times longer, and the stream waits.
+The AI CPU is a handful of ARM cores beside the AI cores. It has neither vector nor matrix units. An operator that falls
+back to it takes ten to a thousand times longer, and the stream waits.
 
 ## What to do
 
-Almost always a data type is the reason: AI cores do not compute in DOUBLE, and many operators have no INT64 or
-COMPLEX kernel. Cast the inputs (float64 to float32, int64 to int32) before the operator, keep index and mask tensors
-in int32, replace the operator by one that has an AI core kernel, or move it out of the step.
+Almost always a data type is the reason. AI cores do not compute in DOUBLE, and many operators have no INT64 or COMPLEX
+kernel. Cast the inputs (float64 to float32, int64 to int32) before the operator, and keep index and mask tensors in
+int32. Or replace the operator by one that has an AI core kernel, or move it out of the step.
 
 ## Limits of the method
 
 A ceiling: the operator's own time on an AI core is only known where its like ran there. Level0 of torch_npu may file
-kernels of both cores under one name of core; then nothing is found that is not named so.
+kernels of both cores under one name of core. Then nothing is found that is not named so.
 
 ## References
 

@@ -1,17 +1,17 @@
 """Collectives transfer while nothing is computed beside them.
 
 ## What it measures
-Of every collective operator the time in which it transfers: from the moment its last member came to
-its end (from Level1 on exactly, at Level0 and from several ranks' starts too). What of that no
-kernel runs beside, on any stream, is exposed. It is told per kind of group and collective.
-Where waiting cannot be told from transferring, the whole operator counts and the finding says so.
+Of every collective operator the time in which it transfers, from the moment its last member came to its end. From
+Level1 on that moment is exact; at Level0 several ranks' starts tell it too. What of that no kernel runs beside, on any
+stream, is exposed. It is told per kind of group and collective. Where waiting cannot be told from transferring, the
+whole operator counts and the finding says so.
 
 ## Why it costs
 The device's cores stand still while data travels that could have travelled during compute.
 
 ## What to do
-Start transfers earlier (buckets during the backward pass), make them smaller, or let them run
-beside independent work; the advice names the switches.
+Start transfers earlier (buckets during the backward pass), make them smaller, or let them run beside independent work.
+The advice names the switches.
 
 ## Limits of the method
 Waiting for a late peer is not counted here (see late_rank), neither are sends and receives (see

@@ -1,17 +1,17 @@
 """Operators are compiled or tuned while the job runs.
 
 ## What it measures
-Gaps of the device while the host compiles: `aclopCompileAndExecute` and `opCompile` of CANN, torch.compile's own
-marks, TorchDynamo, Inductor, Triton and TileLang frames, loading of device code on CUDA and ROCm (also where the
-profiler files it as overhead). Which operators asked for it, and how often.
+Gaps of the device while the host compiles. Compiling is `aclopCompileAndExecute` and `opCompile` of CANN,
+torch.compile's own marks, and frames of TorchDynamo, Inductor, Triton and TileLang. On CUDA and ROCm it is also the
+loading of device code, also where the profiler files that as overhead. Which operators asked for it, and how often.
 
 ## Why it costs
-An operator that CANN has no ready kernel for is prepared by the host at each new shape, from 0.5 ms up to seconds;
-the device has nothing to do meanwhile.
+An operator that CANN has no ready kernel for is prepared by the host at each new shape. That takes from 0.5 ms up to
+seconds, and the device has nothing to do meanwhile.
 
 ## What to do
 Ascend: `torch.npu.set_compile_mode(jit_compile=False)` (the binary kernels), static shapes or buckets of shapes,
-operators with an aclnn form; keep the compile cache on a local disk. torch.compile: `mark_dynamic` or padded shapes,
+operators with an aclnn form. Keep the compile cache on a local disk. torch.compile: `mark_dynamic` or padded shapes,
 see TORCH_LOGS=recompiles. CUDA: warm up before the steps that count.
 
 ## Limits of the method

@@ -1,8 +1,8 @@
 """Compute and communication run at once and take memory bandwidth from each other.
 
 ## What it measures
-Kernels of one kind and shape while a transfer runs beside them, against the same while none does; and transfers
-of one kind and size beside compute, against those alone. Both need 5 samples of each, medians that differ by a tenth
+Kernels of one kind and shape while a transfer runs beside them, against the same while none does. Also transfers of one
+kind and size beside compute, against those alone. Both need 5 samples of each, medians that differ by a tenth
 (transfers: by a fifth), and quartiles that lie apart. The excess of the slower ones is what contention takes.
 
 ## Why it costs

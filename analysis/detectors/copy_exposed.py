@@ -2,9 +2,9 @@
 
 ## What it measures
 
-Memory copies between host and device, and what of each is covered neither by kernels nor by collectives of the rank:
-its exposed part. Per direction: how many, how large, how fast against the link, whether they block the host or come
-from pageable memory, and which operator and line of code issues the largest. Copies within the device are not meant.
+Memory copies between host and device. The exposed part of a copy is what neither kernels nor collectives of the rank
+cover. Per direction: how many, how large, how fast against the link, and whether they block the host or come from
+pageable memory. The operator and line of code that issue the largest are named. Copies within the device are not meant.
 
 ## Why it costs
 
@@ -12,14 +12,14 @@ A copy in the compute stream holds up every kernel behind it; a blocking one hol
 
 ## What to do
 
-`pin_memory=True` in the DataLoader and `.to(device, non_blocking=True)`; copy the next batch on a stream of its own
-while this one computes (a prefetcher); bring small values back together and late instead of one `.item()` at a time;
-keep on the device what is copied there every step (masks, position ids, constants). One large copy beats many small.
+`pin_memory=True` in the DataLoader and `.to(device, non_blocking=True)`. Copy the next batch on a stream of its own
+while this one computes (a prefetcher). Bring small values back together and late instead of one `.item()` at a time.
+Keep on the device what is copied there every step (masks, position ids, constants). One large copy beats many small.
 
 ## Limits of the method
 
 torch_npu records size and bandwidth from Level2 on; below it works from durations and says `?`. Exposed is not
-blocking: the device may have had nothing to do anyway, so the saving is what the replay of the run gives back, and
+blocking: the device may have had nothing to do anyway. So the saving is what the replay of the run gives back, and
 never more than the exposed part. Level0 names no direction: copies of unknown direction are a finding of their own.
 
 ## References

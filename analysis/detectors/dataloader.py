@@ -1,17 +1,17 @@
 """The step waits for its input.
 
 ## What it measures
-Gaps of the device while the host sits in the data loader's `__next__` (PyTorch marks it as
-`enumerate(DataLoader)#...__next__`), as far as nothing else ran on the device. The time of `__next__` that a lead of
-the host hid is not counted.
+Gaps of the device while the host sits in the data loader's `__next__`, as far as nothing else ran on the device.
+PyTorch marks that call as `enumerate(DataLoader)#...__next__`. The time of `__next__` that a lead of the host hid is
+not counted.
 
 ## Why it costs
 Nothing can be issued before the batch is there. Workers that are too few, too slow or on the wrong cores make every
 step wait.
 
 ## What to do
-More workers (num_workers), prefetch_factor, persistent_workers, pin_memory with non_blocking copies; decode on the
-device (DVPP on Ascend, DALI on CUDA); store the data decoded; bind worker processes to other cores than the trainer.
+More workers (num_workers), prefetch_factor, persistent_workers, pin_memory with non_blocking copies. Decode on the
+device (DVPP on Ascend, DALI on CUDA), or store the data decoded. Bind worker processes to other cores than the trainer.
 
 ## Limits of the method
 Only loaders that mark their `__next__` are seen: PyTorch's DataLoader, MindSpore's dataset iterators, or a

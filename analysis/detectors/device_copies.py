@@ -2,9 +2,9 @@
 
 ## What it measures
 
-Copies within the device: memory copies from device to device, and kernels that write what they read in the same type
-(TensorMove, ViewCopy, aclnnInplaceCopy, `copy_`); of each what runs while the rank does nothing else, neither another
-kernel nor a collective nor a copy from or to the host. Which operator and line launch most of them. What changes the
+Copies within the device: memory copies from device to device, and kernels that write what they read in the same type.
+Such kernels are TensorMove, ViewCopy, aclnnInplaceCopy and `copy_`. Counted is what runs while the rank runs no other
+kernel, no collective and no copy from or to the host. Which operator and line launch most of them. What changes the
 type or format on the way is layout_conversion's.
 
 ## Why it costs
@@ -13,15 +13,14 @@ A copy reads and writes every byte and computes nothing. Many small ones cost a 
 
 ## What to do
 
-Write results where they are needed (`out=`, slices of one buffer) instead of copying them there; use views; leave out
-`.clone()` and `.contiguous()` that nothing needs; `DistributedDataParallel(gradient_as_bucket_view=True)`; `torch.cat`
-or `torch._foreach_copy_` once instead of many copies.
+Write results where they are needed (`out=`, slices of one buffer) instead of copying them there, and use views. Leave
+out `.clone()` and `.contiguous()` that nothing needs. Use `DistributedDataParallel(gradient_as_bucket_view=True)`, and
+`torch.cat` or `torch._foreach_copy_` once instead of many copies.
 
 ## Limits of the method
 
-The saving is what the replay gives back without the exposed part; some copies are needed (a transposed tensor for a
-kernel that wants it so). Without the types of a kernel's operator a copy cannot be told from a cast, so it is left
-out.
+The saving is what the replay gives back without the exposed part. Some copies are needed (a transposed tensor for a
+kernel that wants it so). Without the types of a kernel's operator a copy cannot be told from a cast, so it is left out.
 
 ## References
 

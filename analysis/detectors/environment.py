@@ -1,15 +1,14 @@
 """A setting of the environment costs time, and another figure of the capture shows how much.
 
 ## What it measures
-The variables that the profiler recorded, each against the idle time that only it explains:
-ASCEND_LAUNCH_BLOCKING=1, CUDA_LAUNCH_BLOCKING=1 and AMD_SERIALIZE_KERNEL=3 (idle after calls that wait; on CUDA and
-ROCm also told by the launches themselves, where those of long kernels return only after them), TASK_QUEUE_ENABLE=0
-(idle while the script's own thread is in calls of CANN), ACLNN_CACHE_LIMIT lowered or left at 10,000 entries (idle in
-the first phase of aclnn operators), HOST_CACHE_CAPACITY unset (idle in aclop calls of dynamic shapes),
-ASCEND_GLOBAL_LOG_LEVEL 0 or 1 (idle in calls of CANN).
+The variables that the profiler recorded, each against the idle time that only it explains. ASCEND_LAUNCH_BLOCKING=1,
+CUDA_LAUNCH_BLOCKING=1 and AMD_SERIALIZE_KERNEL=3: idle after calls that wait. On CUDA and ROCm the launches tell it
+too, where those of long kernels return only after them. TASK_QUEUE_ENABLE=0: idle while the script's own thread is in
+calls of CANN. ACLNN_CACHE_LIMIT lowered or left at 10,000 entries: idle in the first phase of aclnn operators.
+HOST_CACHE_CAPACITY unset: idle in aclop calls of dynamic shapes. ASCEND_GLOBAL_LOG_LEVEL 0 or 1: idle in calls of CANN.
 
 ## Why it costs
-A launch that waits takes the host's lead away: after each kernel the device idles until the host has come back and
+A launch that waits takes the host's lead away. After each kernel the device idles until the host has come back and
 launched the next. Without the task queue the script prepares each launch itself. Small caches prepare operators again.
 
 ## What to do

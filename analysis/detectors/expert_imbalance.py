@@ -1,10 +1,10 @@
 """Experts on different ranks get unequal numbers of tokens, and everybody waits for the busiest.
 
 ## What it measures
-The kernels that multiply for several experts at once (GroupedMatmul, grouped GEMM, fused experts), layer by
-layer: the n-th of a step on each captured rank of an expert parallel group. What the busiest rank needs
-above the mean of the group is lost in every layer. Where shapes were recorded and all ranks have the
-same ones, tokens are equal, and a difference has another cause.
+The kernels that multiply for several experts at once (GroupedMatmul, grouped GEMM, fused experts), layer by layer. The
+n-th of a step is compared on each captured rank of an expert parallel group. What the busiest rank needs above the mean
+of the group is lost in every layer. Where shapes were recorded and all ranks have the same ones, tokens are equal, and
+a difference has another cause.
 
 ## Why it costs
 The results come back in one all-to-all (combine), which waits for the last rank. So in each layer all ranks
@@ -15,8 +15,8 @@ Balance the router: a larger auxiliary loss or an expert bias, a capacity factor
 excess. At inference place experts anew by their load, with copies of the hot ones.
 
 ## Limits of the method
-Captured ranks only: another rank may be busier still. A group of which one rank was captured cannot be
-judged, because neither its share of the tokens nor the others' is known.
+Captured ranks only: another rank may be busier still. A group of which one rank was captured cannot be judged. Neither
+its share of the tokens nor the others' is known.
 
 ## References
 Megatron-LM and MindSpeed: --moe-aux-loss-coeff, --moe-router-enable-expert-bias,

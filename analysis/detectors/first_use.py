@@ -1,12 +1,12 @@
 """An operator or a library is used for the first time in the process; that does not come back.
 
 ## What it measures
-Gaps of the device during what a process does once (analysis/idle/first_use.py): a runtime call that takes at least 20
-times its like in the first run of an operator, the first run of an operator that launches kernels (or its first launch
-by the task queue's thread) that takes at least 20 times the later ones, a stretch in which the host records nothing
-before something new, and the recording of a graph (CUDA, HIP or ACL). The first three only in runs without steps, or in
-the first recorded step of a job that has just begun; of a serving engine, whose steps do not tell its age, only a call
-in the first recorded step.
+Gaps of the device during what a process does once (analysis/idle/first_use.py). One is a runtime call that takes at
+least 20 times its like in the first run of an operator. Another is the first run of an operator that launches kernels
+(or its first launch by the task queue's thread). It must take at least 20 times the later ones. The third is a stretch
+in which the host records nothing before something new. The last is the recording of a graph (CUDA, HIP or ACL). The
+first three count only in runs without steps, or in the first recorded step of a job that has just begun. The steps of a
+serving engine do not tell its age. There only a call in the first recorded step counts.
 
 ## Why it costs
 A library loads its kernels, builds its context and picks algorithms when it is first used: milliseconds to seconds.

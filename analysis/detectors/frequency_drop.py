@@ -2,14 +2,14 @@
 
 ## What it measures
 
-The samples of 'AI Core Freq' against the rated clock: of the device (analysis/device/device_facts.toml) or the highest
-this job ever reached on such devices, whichever is more. A kernel that runs at f of a rating r would take f / r of its
-time; where kernels of the same kind ran at the rating too, the time they took is the comparison instead.
+The samples of 'AI Core Freq' against the rated clock. That is the device's (analysis/device/device_facts.toml) or the
+highest this job ever reached on such devices, whichever is more. A kernel that runs at f of a rating r would take f / r
+of its time. Where kernels of the same kind ran at the rating too, their time is the comparison instead.
 
 ## Why it costs
 
-Cube and vector units work per cycle: at 1350 of 1800 MHz a matrix product takes a third longer, on every rank of a
-group that waits for the slow one.
+Cube and vector units work per cycle. At 1350 of 1800 MHz a matrix product takes a third longer. So it does on every
+rank of a group that waits for the slow one.
 
 ## What to do
 
@@ -19,9 +19,9 @@ another device to confirm; a device that stays slow is a hardware case. On NVIDI
 
 ## Limits of the method
 
-Kernels bound by memory do not slow down with the clock; without likes at the rated clock to compare with the saving
-is a ceiling. Clocks of an idle device do not count. If kernels did not get slower as the samples say, the samples
-belong to idle moments between them, and nothing is said. The counter needs Level1.
+Kernels bound by memory do not slow down with the clock. Without likes at the rated clock to compare with, the saving is
+a ceiling. Clocks of an idle device do not count. If kernels did not get slower as the samples say, the samples belong
+to idle moments between them, and nothing is said. The counter needs Level1.
 
 ## References
 

@@ -2,16 +2,16 @@
 
 ## What it measures
 
-Matrix products and convolutions in fp32 that use none of the faster units: on CUDA and ROCm kernels whose name says so
-(sgemm, scudnn, simt, SB of Tensile), on Ascend matrix operators with FLOAT inputs that are not marked as HF32. How
-much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
-than fp32, else bf16; on Ascend, where the files give no peak for fp32, twice as fast: half the passes, and in bf16
-half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
+Matrix products and convolutions in fp32 that use none of the faster units. On CUDA and ROCm their kernels' names say so
+(sgemm, scudnn, simt, SB of Tensile). On Ascend they are matrix operators with FLOAT inputs that are not marked as HF32.
+How much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
+than fp32, else bf16. On Ascend, where they give no peak for fp32, it is twice: half the passes, and in bf16 half the
+bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
 
 ## Why it costs
 
-Tensor cores and cubes multiply TF32, HF32, bf16 and fp16 2 to 16 times as fast as fp32, and 16 bit values need half
-the memory traffic.
+Tensor cores and cubes multiply TF32, HF32, bf16 and fp16 2 to 16 times as fast as fp32. Values of 16 bits need half the
+memory traffic.
 
 ## What to do
 
@@ -21,8 +21,8 @@ CUDA: `torch.set_float32_matmul_precision("high")` and `torch.backends.cudnn.all
 
 ## Limits of the method
 
-A ceiling: the kernel is taken to reach the same share of the higher peak, and no less time than its tensors need at
-the memory's bandwidth, where both are known. Fused attention in fp32 is not counted. Devices of which no faster
+A ceiling. The kernel is taken to reach the same share of the higher peak. It takes no less time than its tensors need
+at the memory's bandwidth, where both are known. Fused attention in fp32 is not counted. Devices of which no faster
 precision is known are not judged.
 
 ## References

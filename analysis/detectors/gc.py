@@ -1,15 +1,15 @@
 """Python collects garbage while the device waits.
 
 ## What it measures
-Gaps of the device during Python's garbage collections (the profiler's GC lane), whichever thread they run on: a
+Gaps of the device during Python's garbage collections (the profiler's GC lane). The thread does not matter: a
 collection holds the interpreter's lock.
 
 ## Why it costs
 A collection of the oldest generation walks every object of the process. It stops the host for tens of ms, at moments
-that differ from rank to rank, so that in a distributed job every rank waits for each of them.
+that differ from rank to rank. In a distributed job every rank waits for each of them.
 
 ## What to do
-`gc.collect()` and `gc.freeze()` after start-up, then `gc.disable()` or a higher threshold (`gc.set_threshold`), and a
+`gc.collect()` and `gc.freeze()` after start-up, then `gc.disable()` or a higher threshold (`gc.set_threshold`). Add a
 `gc.collect()` by hand every so many steps, on all ranks in the same step.
 
 ## Limits of the method

@@ -1,27 +1,28 @@
 """The device idles because the host has not issued work yet.
 
 ## What it measures
-Every gap of the device up to the moment the next task was issued (enqueued, or launched where there is no task queue),
-less what a known cause owns: garbage collection, compiling, allocating, the profiler, synchronising calls, the data
+Every gap of the device until the next task was issued (enqueued, or launched where there is no task queue). What a
+known cause owns is taken off: garbage collection, compiling, allocating, the profiler, synchronising calls, the data
 loader. What is left is ordinary host work: Python, the framework's dispatch, the task queue's thread. The code is the
 user's innermost frame at that time, from Python function events or call stacks.
 
 ## Why it costs
-A device works through what was launched. Where the host is slower than the device, or stops for a while when it has
-no lead, the device waits for it and everybody who waits for this device in a collective waits as well.
+A device works through what was launched. The host may be slower than the device, or stop for a while when it has no
+lead. Then the device waits for it, and everybody who waits for this device in a collective waits as well.
 
 ## What to do
-Take the named code out of the step's way: compute masks, metrics and logs less often or on the device, replace Python
-loops over tensors, bind the process to cores of its NUMA node (torch_npu: CPU_AFFINITY_CONF=1), use the task queue's
-second level (TASK_QUEUE_ENABLE=2), capture the step as a graph (torch.compile, torchair, NPUGraph; CUDA graphs).
+Take the named code out of the step's way. Compute masks, metrics and logs less often or on the device, and replace
+Python loops over tensors. Bind the process to cores of its NUMA node (torch_npu: CPU_AFFINITY_CONF=1), or use the task
+queue's second level (TASK_QUEUE_ENABLE=2). Capture the step as a graph (torch.compile, torchair, NPUGraph; CUDA
+graphs).
 
 ## Limits of the method
 Needs launch arrows. Which of several busy threads held the launch up is decided by what moved last. Host time that a
-lead hid makes no gap and is not counted; a fix elsewhere that speeds the device up can uncover it.
+lead hid makes no gap and is not counted. A fix elsewhere that speeds the device up can uncover it.
 
 ## References
-Issue time against launch time: the task queue of torch_npu (TASK_QUEUE_ENABLE in its documentation); HTA's "host wait"
-judges a whole gap by one nanosecond, here it is apportioned.
+Issue time against launch time: the task queue of torch_npu (TASK_QUEUE_ENABLE in its documentation). HTA's "host wait"
+judges a whole gap by one nanosecond; here it is apportioned.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 ## What it measures
 
-Each kernel's blocks against the cores of its kind: cube cores for AI_CORE and MIX_AIC, vector cores for
+Each kernel's blocks against the cores of its kind. Those are cube cores for AI_CORE and MIX_AIC, vector cores for
 AI_VECTOR_CORE and MIX_AIV, multiprocessors on CUDA and ROCm (grid). With fewer blocks than cores the rest is idle for
-the whole kernel; slightly more blocks than a multiple of the cores leave most idle in the last wave. The excess is
+the whole kernel. Slightly more blocks than a multiple of the cores leave most idle in the last wave. The excess is
 duration x (1 - cores used / cores), over long kernels only. Each operator type is one finding.
 
 ## Why it costs
@@ -20,9 +20,9 @@ the AOE tuner. On CUDA look at split-K and at the tile size.
 
 ## Limits of the method
 
-A ceiling: a kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided
-stays. Kernels shorter than the limit are launch-bound, not core-bound. The number of cores is a fact of the device
-(analysis/device/device_facts.toml) or what the capture's own kernels reach; where neither is known this is not
+A ceiling. A kernel that is bound by memory may be as fast on fewer cores, and an operator that cannot be divided stays.
+Kernels shorter than the limit are launch-bound, not core-bound. The number of cores is a fact of the device
+(analysis/device/device_facts.toml) or what the capture's own kernels reach. Where neither is known this is not
 measured.
 
 ## References

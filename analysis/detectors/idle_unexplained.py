@@ -1,16 +1,16 @@
 """The device idles, and nothing that was recorded says why.
 
 ## What it measures
-Every gap of the device is cut into pieces, each with a cause (host, launch, synchronising call, allocation, and so
-on). What is left over has no cause: the task that ends the gap has no known launch, or its launch was there in time
-and no wait was recorded. This adds up what is left over, rank by rank.
+Every gap of the device is cut into pieces, each with a cause (host, launch, synchronising call, allocation, and so on).
+What is left over has no cause. The task that ends the gap has no known launch, or its launch was there in time and no
+wait was recorded. This adds up what is left over, rank by rank.
 
 ## Why it costs
 An idle device computes nothing. The time is as lost as time with a known reason; only its remedy is not known yet.
 
 ## What to do
 Record what is missing: the finding names the settings that this capture lacks. Where everything was recorded, look
-outside the process: a sleep, a lock, input or output, another process on the same cores or on the same device.
+outside the process: a sleep, a lock, input or output. Another process may use the same cores or the same device.
 
 ## Limits of the method
 No replay can tell what would be gained, because nothing says what the device waited for. The saving is therefore the

@@ -1,11 +1,10 @@
 """Ranks of one job have unequal work, and the others wait for the busiest.
 
 ## What it measures
-The time of each rank's kernels in its steps, name by name, against the median of the other captured
-ranks of its pipeline stage. Unequal work is more of the same: as many kernels with larger shapes, or
-more kernels of most names. Kernels of the same shapes that merely run slower are no imbalance (see
-slow_tail, frequency_drop, late_rank); where shapes were not recorded, most names have to be longer.
-Kernels of experts are left out (expert_imbalance).
+The time of each rank's kernels in its steps, name by name. It is compared with the median of the other captured ranks
+of its pipeline stage. Unequal work is more of the same: as many kernels with larger shapes, or more kernels of most
+names. Kernels of the same shapes that merely run slower are no imbalance (see slow_tail, frequency_drop, late_rank).
+Where shapes were not recorded, most names have to be longer. Kernels of experts are left out (expert_imbalance).
 
 ## Why it costs
 Everybody meets in the next collective, so the step takes as long as the busiest rank.

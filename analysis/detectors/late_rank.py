@@ -1,24 +1,23 @@
 """Collectives wait for a rank that comes late, whether that rank was captured or not.
 
 ## What it measures
-Each collective waits until its last member has come. From Level1 on, its parts that wait
-(`Notify_Wait`) name the peer, so that the last one is known from any captured rank. Level0 shows
-the waits without the peer; without tasks (Kineto) several ranks' starts are compared on one clock,
-and only differences beyond the clocks' uncertainty count. What several captured ranks saw of one collective is merged
-first. Each late peer is one finding. Where nothing proves which calls are the same collective, their order is told.
+Each collective waits until its last member has come. From Level1 on, its parts that wait (`Notify_Wait`) name the peer,
+so that the last one is known from any captured rank. Level0 shows the waits without the peer. Without tasks (Kineto)
+several ranks' starts are compared on one clock, and only differences beyond the clocks' uncertainty count. What several
+captured ranks saw of one collective is merged first. Each late peer is one finding. Where nothing proves which calls
+are the same collective, their order is told.
 
 ## Why it costs
 Everybody waits for the last, and has nothing else to do.
 
 ## What to do
-Capture the late rank. The usual reasons are an input pipeline, garbage collection or another process
-on its host, more tokens than the others, a lower clock.
+Capture the late rank. The usual reasons are an input pipeline, garbage collection or another process on its host.
+Others are more tokens than the other ranks have, or a lower clock.
 
 ## Limits of the method
-The saving is what is left when the late peer comes together with the last but one: if more ranks
-come late, the rest shows when the first is mended. A captured late rank whose own cause is found is
-told by that. A slow link before the first meeting looks like a late peer. Sends and receives are
-not counted (see pipeline_bubble).
+The saving is what is left when the late peer comes together with the last but one. If more ranks come late, the rest
+shows when the first is mended. A captured late rank whose own cause is found is told by that. A slow link before the
+first meeting looks like a late peer. Sends and receives are not counted (see pipeline_bubble).
 
 ## References
 HCCL's `Notify_Wait` and `Notify_Record` tasks (CANN profiling guide: COMMUNICATION_TASK_INFO).

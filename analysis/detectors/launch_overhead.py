@@ -1,20 +1,20 @@
 """Kernels are shorter than the cost of launching them.
 
 ## What it measures
-Runs of kernels (8 or more in a row) each shorter than the fastest launches of this job, with the device idle between
-them. Per launch it counts what a launch usually costs the host of this job, and the launch's way to the device; what
-the host takes beyond that is host_late.
+Runs of 8 or more kernels in a row, each shorter than the fastest launches of this job. Between them the device idles.
+Per launch it counts what a launch usually costs the host of this job, and the launch's way to the device. What the host
+takes beyond that is host_late.
 
 ## Why it costs
 A launch takes the host 5 to 50 us whatever the kernel does. Kernels of 2 us leave the device idle nine tenths of the
 time, however fast they are.
 
 ## What to do
-Launch them together: fused or foreach operators (`foreach=True`, NpuFusedAdamW), torch.compile with torchair or
-Inductor, a captured graph (torch.npu.NPUGraph, CUDA graphs), TASK_QUEUE_ENABLE=2, or a larger batch.
+Launch them together: fused or foreach operators (`foreach=True`, NpuFusedAdamW), or torch.compile with torchair or
+Inductor. Or use a captured graph (torch.npu.NPUGraph, CUDA graphs), TASK_QUEUE_ENABLE=2, or a larger batch.
 
 ## Limits of the method
-The saving is what one launch instead of the run's would give back, with what a kernel costs that does nothing: a
+The saving is what one launch instead of the run's would give back, with what a kernel costs that does nothing. It is a
 ceiling, and never more than the device idles in all. Nodes of a captured graph have no launch of their own and do not
 count. What fusing saves in memory traffic is `unfused`.
 

@@ -2,9 +2,9 @@
 
 ## What it measures
 
-The time of kernels that compute nothing: TransData (between formats such as NCHW and NC1HWC0), Transpose, Cast and
-copies that only make data contiguous; on CUDA and ROCm the layout kernels of cuDNN and the copies that casts launch.
-Each kind of conversion is one finding, with the shapes that cost most and the kernel that follows.
+The time of kernels that compute nothing. On Ascend: TransData (between formats such as NCHW and NC1HWC0), Transpose,
+Cast and copies that only make data contiguous. On CUDA and ROCm: the layout kernels of cuDNN and the copies that casts
+launch. Each kind of conversion is one finding, with the shapes that cost most and the kernel that follows.
 
 ## Why it costs
 
@@ -13,10 +13,10 @@ the way in and out of every operator convert the same data again and again.
 
 ## What to do
 
-TransData: keep the network in one format (`torch_npu.npu_format_cast` of the weights once before training, or
-`torch.npu.config.allow_internal_format = False` if conversions outweigh what the format gives).
-Cast: keep weights in the type they are used in, autocast whole blocks rather than operators, avoid `.float()` on the
-way. Transpose: store tensors in the order they are read in. On CUDA: `memory_format=torch.channels_last` throughout.
+TransData: keep the network in one format (`torch_npu.npu_format_cast` of the weights once before training). Use
+`torch.npu.config.allow_internal_format = False` if conversions outweigh what the format gives. Cast: keep weights in
+the type they are used in, autocast whole blocks rather than operators, avoid `.float()` on the way. Transpose: store
+tensors in the order they are read in. On CUDA: `memory_format=torch.channels_last` throughout.
 
 ## Limits of the method
 

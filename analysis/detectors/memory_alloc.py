@@ -1,9 +1,9 @@
 """The device waits while its memory is allocated, freed or defragmented.
 
 ## What it measures
-Gaps of the device while the host is in a call that allocates, frees, maps or unmaps device memory, or in
-`empty_cache`. Frees that are followed at once by an allocation are the caching allocator's second try: it found no
-block, gave everything back and asked again. They are counted as retries.
+Gaps of the device while the host is in a call that allocates, frees, maps or unmaps device memory, or in `empty_cache`.
+Frees that are followed at once by an allocation are the caching allocator's second try. It found no block, gave
+everything back and asked again. They are counted as retries.
 
 ## Why it costs
 The caching allocator makes allocation free of charge as long as a cached block fits. A call to the driver takes from

@@ -1,14 +1,14 @@
 """Device memory is nearly full, in pieces, or fuller with every step, and the allocator pays for it with time.
 
 ## What it measures
-The most that any pool of a rank reserves, against the memory of its device; the most that is reserved against the most
-that is allocated, which is how much lies between blocks; whether the least that is allocated in a step rises from step
-to step. Then what that costs: gaps of the device in the allocator's second tries, from the wait for the device before
-the first free to the end of the last allocation. Where memory only grows: gaps in calls that allocate.
+The most that any pool of a rank reserves, against the memory of its device. The most that is reserved against the most
+that is allocated, which is how much lies between blocks. Whether the least that is allocated in a step rises from step
+to step. Then what that costs: gaps of the device in the allocator's second tries. A try lasts from the wait for the
+device before the first free to the end of the last allocation. Where memory only grows: gaps in calls that allocate.
 
 ## Why it costs
 With no block that fits, the caching allocator waits for the device, gives back what is unused, and asks the driver
-again. Each round takes from 1 ms to tens of ms in which the host issues nothing, and the host's lead is gone after it.
+again. Each round takes from 1 ms to tens of ms. In it the host issues nothing, and its lead is gone after it.
 
 ## What to do
 Full: a smaller batch, recomputation, or sharded parameters and optimizer states. In pieces: expandable segments
@@ -18,7 +18,7 @@ what stays.
 
 ## Limits of the method
 Needs the state of the pools and the driver's calls. The memory of the device comes from the capture's own device
-properties or from the table of devices; where neither says it, a full device is not told. Memory that is full, in
+properties or from the table of devices. Where neither says it, a full device is not told. Memory that is full, in
 pieces or growing but costs no time is not a finding. Second tries that no gap follows are free of charge.
 
 ## References

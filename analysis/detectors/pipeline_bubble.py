@@ -1,23 +1,23 @@
 """A pipeline stage waits for the activations or gradients of its neighbour.
 
 ## What it measures
-Sends, receives and batches of both (`hcom_send`, `hcom_receive`, `hcom_batchSendRecv`, NCCL's
-SendRecv): the time in which they wait for the other side and nothing is computed. Where the capture
-does not tell waiting from transferring, both count; otherwise transfers are told by comm_exposed. The
-profiler's own "Bubble" counts `hcom_receive` only and is 0 for batches.
+Sends, receives and batches of both (`hcom_send`, `hcom_receive`, `hcom_batchSendRecv`, NCCL's SendRecv). What counts is
+the time in which they wait for the other side and nothing is computed. Where the capture does not tell waiting from
+transferring, both count; otherwise transfers are told by comm_exposed. The profiler's own "Bubble" counts
+`hcom_receive` only and is 0 for batches.
 
 ## Why it costs
-The stage's device stands still: with p stages and m micro-batches at least (p - 1) / (m + p - 1) of
-the step in a plain schedule, and more where stages are unequal.
+The stage's device stands still. With p stages and m micro-batches that is at least (p - 1) / (m + p - 1) of the step in
+a plain schedule. It is more where stages are unequal.
 
 ## What to do
 More micro-batches, an interleaved schedule, layers spread so that all stages take the same time.
 
 ## Limits of the method
-Part of the bubble belongs to every schedule. Where all stages were captured the saving is what they wait on
-average, less what equal stages alone give back (stage_balance). Elsewhere filling and draining cannot be told from
-waiting for a slow stage, and the saving is that of a replay without these waits. Context parallelism in a ring
-sends and receives too.
+Part of the bubble belongs to every schedule. Where all stages were captured the saving is what they wait on average,
+less what equal stages alone give back (stage_balance). Elsewhere filling and draining cannot be told from waiting for a
+slow stage. The saving is then that of a replay without these waits. Context parallelism in a ring sends and receives
+too.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved

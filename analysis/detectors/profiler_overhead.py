@@ -1,21 +1,22 @@
 """The profiler itself makes the device wait.
 
 ## What it measures
-Gaps of the device while the host does the profiler's own work: its `step`, `start` and `stop`, calls into aclprof,
-CUPTI or roctracer, and what Kineto files as overhead (buffers requested and flushed). With l2_cache=True the counters
-are read after every kernel: a pause of nearly the same length before each next one, though it was queued long before.
+Gaps of the device while the host does the profiler's own work. That is its `step`, `start` and `stop`, and calls into
+aclprof, CUPTI or roctracer. It is also what Kineto files as overhead (buffers requested and flushed). With
+l2_cache=True the counters are read after every kernel. That is a pause of nearly the same length before each next one,
+though it was queued long before.
 
 ## Why it costs
-What the profiler takes is not there without it: the step is really shorter than the capture says, and a comparison
-with another capture is one of profilers.
+What the profiler takes is not there without it. The step is really shorter than the capture says, and a comparison with
+another capture is one of profilers.
 
 ## What to do
 Believe the other findings' shares, not this time. Record less: Level0 or Level1, with_stack=False,
 record_shapes=False, profile_memory=False, fewer active steps; leave out the first active step.
 
 ## Limits of the method
-Only work that has a span of its own is seen. What recording costs each operator (1 to 10 us with stacks) is spread
-over all of them and cannot be told from them.
+Only work that has a span of its own is seen. What recording costs each operator (1 to 10 us with stacks) is spread over
+all of them. It cannot be told from them.
 
 ## References
 torch_npu.profiler documentation (levels and their overhead); Kineto's overhead activities.

@@ -1,16 +1,17 @@
 """Operators meet new shapes step after step, and each time they are compiled, given memory or planned anew.
 
 ## What it measures
-Kernels whose operator ran in an earlier step with other shapes and meets these for the first time; then the device's
-gaps that end with such a kernel, as far as the host compiled or allocated in them, or took at least 5 times as long
-before that operator as it takes at shapes it knows. An operator counts from 2 new shapes after its first step on.
+Kernels whose operator ran in an earlier step with other shapes and meets these for the first time. Then the device's
+gaps that end with such a kernel, as far as the host compiled or allocated in them. They also count if they took at
+least 5 times as long before that operator as it takes at shapes it knows. An operator counts from 2 new shapes after
+its first step on.
 
 ## Why it costs
 What was prepared for a shape (a compiled kernel, a plan, a cached block of memory) serves that shape only. An input
 whose length differs from step to step makes the host prepare everything again, from 0.1 ms to seconds an operator.
 
 ## What to do
-Pad or bucket inputs to a few lengths, drop the last short batch, and warm up each bucket before the steps that count.
+Pad or bucket inputs to a few lengths, and drop the last short batch. Warm up each bucket before the steps that count.
 Ascend: torch.npu.set_compile_mode(jit_compile=False). torch.compile: mark_dynamic, see TORCH_LOGS=recompiles. CUDA and
 ROCm: torch.backends.cudnn.benchmark=False where sizes vary. Expandable segments for memory.
 

@@ -1,17 +1,17 @@
 """One link is slower than its kind, and every collective that crosses it waits for it.
 
 ## What it measures
-The transfers of collectives by link: bytes over time from one rank to another, against the other links of
-the same kind (HCCS, PCIe, RDMA) for the same task and size. A link is slow if three of four of its transfers
-are at least 1.3 times slower, of 5 at least; a few slow ones are told by retransmission. What counts is the time
-that operators would be shorter with nothing computed beside them.
+The transfers of collectives by link: bytes over time from one rank to another. They are compared with the other links
+of the same kind (HCCS, PCIe, RDMA) for the same task and size. A link is slow if three of four of its transfers, of 5
+at least, are at least 1.3 times slower. A few slow ones are told by retransmission. What counts is the time that
+operators would be shorter with nothing computed beside them.
 
 ## Why it costs
 A collective moves its parts over all links at once and is over when the last has arrived.
 
 ## What to do
-Look at the link: `hccn_tool -i N -link -g` and its statistics, cables and optical modules, `npu-smi info -t topo`
-for a path that leaves the fast link, the switch's counters. See whether one device is at the end of all slow links.
+Look at the link: `hccn_tool -i N -link -g` and its statistics, cables and optical modules, the switch's counters.
+`npu-smi info -t topo` shows a path that leaves the fast link. See whether one device is at the end of all slow links.
 
 ## Limits of the method
 Only links of captured ranks are seen, with their tasks (Level1). Where a kind has fewer than 3 links, nobody knows

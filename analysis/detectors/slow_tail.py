@@ -2,10 +2,10 @@
 
 ## What it measures
 
-Kernels of one kind (type, core, shapes, types, block count) against the median of their kind on their rank, or of all
-ranks where one has too few. A kernel is an outlier when it exceeds the median by a share, by several robust standard
-deviations (MAD), and by an absolute minimum. What it takes beyond the median is the excess. What the clock explains
-is taken off first (`frequency_drop`), and so is a step in which every kernel is slower (`step_jitter`).
+Kernels of one kind (type, core, shapes, types, block count) against the median of their kind on their rank. Where one
+rank has too few it is the median of all ranks. A kernel is an outlier when it exceeds the median by a share, several
+robust standard deviations (MAD) and an absolute minimum. What it takes beyond the median is the excess. What the clock
+explains is taken off first (`frequency_drop`), and so is a step in which every kernel is slower (`step_jitter`).
 
 ## Why it costs
 
@@ -13,16 +13,16 @@ A stream runs kernels one after the other: each slow one delays all behind it, a
 
 ## What to do
 
-Look at what else touches the device when it happens: another process on it, a collective or a copy at the same time
-(bandwidth), ECC repair, a neighbour on a shared card. Kernels whose data decides their work (index, sort, MoE) vary
-by themselves: balance the data. Otherwise collect once more with `aic_metrics=Memory` and compare the slow ones.
+Look at what else touches the device when it happens: another process, ECC repair, a neighbour on a shared card. A
+collective or a copy at the same time takes bandwidth. Kernels whose data decides their work (index, sort, MoE) vary by
+themselves: balance the data. Otherwise collect once more with `aic_metrics=Memory` and compare the slow ones.
 
 ## Limits of the method
 
-Fewer than five kernels of a kind say nothing. Without shapes (Level0) the n-th kernel of a name in every step is
-taken for the same work. A place in the step that is slow in every step is no tail: it is that place's own cost, and
-is left out. Where nearly all slow kernels overlap a collective, and kernels that overlap one are mostly slow, the
-cause is contention and not this. If more than 40 % of a kind are slow there are two modes, not a tail.
+Fewer than five kernels of a kind say nothing. Without shapes (Level0) the n-th kernel of a name in every step is taken
+for the same work. A place in the step that is slow in every step is no tail. It is that place's own cost, and is left
+out. Where nearly all slow kernels overlap a collective, and kernels that overlap one are mostly slow, the cause is
+contention. If more than 40 % of a kind are slow there are two modes, not a tail.
 
 ## References
 

@@ -1,9 +1,9 @@
 """Collectives move packets that are too small for their link, or whose size is not a multiple of 512 bytes.
 
 ## What it measures
-The transfers inside collectives by size. Below 16 MB over HCCS and PCIe (SDMA) and below 1 MB over RDMA a link
-does not reach its bandwidth. The loss is their time above what large packets of the same capture need for the same
-bytes, or where all are small, those at least 4 times as large. Unaligned packets are compared with aligned ones of
+The transfers inside collectives by size. Below 16 MB over HCCS and PCIe (SDMA) and below 1 MB over RDMA a link does not
+reach its bandwidth. The loss is their time above what large packets of the same capture need for the same bytes. Where
+all are small, those at least 4 times as large are the comparison. Unaligned packets are compared with aligned ones of
 their size. What counts is the time with nothing computed beside it.
 
 ## Why it costs
@@ -114,8 +114,10 @@ def _much(found: Packets, some: Bools, limits: Limits) -> bool:
 
 
 def _usually(found: Packets, some: Bools) -> Floats:
-    """What packets take, at most the median of their likes: what one takes above that has another cause (a slow link,
-    a packet sent again)."""
+    """What packets take, at most the median of their likes.
+
+    What one takes above that has another cause (a slow link, a packet sent again).
+    """
     like = medians(found.rate, found.what * 64 + found.size, some)
     return np.asarray(np.minimum(found.dur, found.bytes / like))
 

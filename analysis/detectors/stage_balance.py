@@ -1,10 +1,10 @@
 """The stages of a pipeline have unequal work, and all others wait for the slowest.
 
 ## What it measures
-What the captured ranks of each stage compute in a step, and how long they sit in sends and receives
-with nothing computed. Stages come from the groups of kind `pp`, or from who sends to whom. Part of the
-waiting belongs to every schedule: filling and draining take (p - 1) / m of a stage's work, with p stages
-and m micro-batches. The rest comes from stages that are not equal.
+What the captured ranks of each stage compute in a step. Also how long they sit in sends and receives with nothing
+computed. Stages come from the groups of kind `pp`, or from who sends to whom. Part of the waiting belongs to every
+schedule. Filling and draining take (p - 1) / m of a stage's work, with p stages and m micro-batches. The rest comes
+from stages that are not equal.
 
 ## Why it costs
 Every micro-batch passes every stage, so the slowest stage sets the pace. Each other stage waits for it

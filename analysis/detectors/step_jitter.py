@@ -2,21 +2,21 @@
 
 ## What it measures
 
-Per rank, what each step holds that has no cause of its own: idle time of the device that neither the host nor another
-stream accounts for (the device had its next task and did not start it), and kernels that are all slower than usual in
-that one step. A step in which this is far beyond the median step is slow for this reason. What a known cause took,
-single slow kernels (`slow_tail`), a low clock (`frequency_drop`), waits for peers (`late_rank`) and host time
-(`host_late`, `gc`, `dataloader`...) is not counted here.
+Per rank, what each step holds that has no cause of its own. One part is idle time in which the device had its next task
+and did not start it. Neither the host nor another stream accounts for it. The other is kernels that are all slower than
+usual in that one step. A step in which this is far beyond the median step is slow for this reason. What a known cause
+took, single slow kernels (`slow_tail`), a low clock (`frequency_drop`) and waits for peers (`late_rank`) do not count.
+Host time (`host_late`, `gc`, `dataloader`...) is not counted here.
 
 ## Why it costs
 
-Every rank of a job waits for the slowest in each step: with n ranks, a pause that hits one rank in a hundred steps
-hits nearly every step of a hundred ranks.
+Every rank of a job waits for the slowest in each step. With n ranks, a pause that hits one rank in a hundred steps hits
+nearly every step of a hundred ranks.
 
 ## What to do
 
-Look at what the machine did at those moments: other processes on the host or the device, power and thermal events,
-ECC repair, network retransmission, the system's own jobs (cron, monitoring, log rotation). Collect more steps, with
+Look at what the machine did at those moments: other processes on host or device, power and thermal events. Also ECC
+repair, network retransmission and the system's own jobs (cron, monitoring, log rotation). Collect more steps, with
 host_sys=[CPU, OSRT] and sys_io, on the rank and around the time that are named. Compare with other ranks: all at once
 points to storage, network or scheduler, one alone to its device or host.
 

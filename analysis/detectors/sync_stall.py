@@ -2,24 +2,24 @@
 
 ## What it measures
 Gaps of the device that a synchronising call made: `.item()`, stream, device and event synchronise, blocking copies.
-The call's way back (the device is done, the call has not returned), and what the host then needs until it issues
-again, as far as the gap would not be there if nothing were read in the middle of a step: the run is replayed without
-these calls, their copies and the operators around them.
+Counted is the call's way back: the device is done, the call has not returned. Then comes what the host needs until it
+issues again. It counts as far as the gap would not be there if nothing were read in the middle of a step. For that the
+run is replayed without these calls, their copies and the operators around them.
 
 ## Why it costs
 While a call blocks, the host loses the lead that hides its own work. After the call the device has nothing to do until
 the next launch has made its way.
 
 ## What to do
-Keep the value on the device (`torch.where` instead of `if`, `clip_grad_norm_` without `.item()`), read the loss
-every so many steps, copy with non_blocking=True and read one step later. On Ascend check ASCEND_LAUNCH_BLOCKING=0; on
-CUDA, CUDA_LAUNCH_BLOCKING=0.
+Keep the value on the device (`torch.where` instead of `if`, `clip_grad_norm_` without `.item()`). Read the loss every
+so many steps; copy with non_blocking=True and read one step later. On Ascend check ASCEND_LAUNCH_BLOCKING=0; on CUDA,
+CUDA_LAUNCH_BLOCKING=0.
 
 ## Limits of the method
-Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and copies that last until they are done
-stand for the calls. The last read of a step is taken for the loss, which is normal, unless half of the step's launches
-follow it. Where no steps are marked, the read at which the host's loop turns is that last one: of the kinds of reads
-that keep the host longest the rarest, if nearly every kernel that recurs runs between two of them. A run that shows no
+Where no runtime calls are recorded (Level0), `aten::_local_scalar_dense` and copies that last until they are done stand
+for the calls. The last read of a step is taken for the loss, which is normal, unless half of the step's launches follow
+it. Where no steps are marked, the read at which the host's loop turns is that last one. It is the rarest of the kinds
+of reads that keep the host longest. Nearly every kernel that recurs must run between two of them. A run that shows no
 such loop counts as one step. A call around a copy longer than 20 us waits for the copy (see copy_exposed).
 
 ## References

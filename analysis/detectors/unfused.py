@@ -2,17 +2,17 @@
 
 ## What it measures
 
-Runs of neighbouring kernels on one stream, each of which reads what one before it wrote: written-out attention,
-norms, activations, rotary embeddings and optimizers that a known operator does in one kernel
-(analysis/detectors/fusions.toml), and any other chain of three or more kernels that are bound by memory. Two such
-neighbours that no rule knows are not a finding: every network has them, between matrix products that are most of its
-time. The fused kernel's cost is that of the tensors that come from outside and leave, at the bandwidth that the chain
-itself reached, plus one kernel's fixed cost; of attention, the arithmetic of its products.
+Runs of neighbouring kernels on one stream, each of which reads what one before it wrote. Some of them a known operator
+does in one kernel: written-out attention, norms, activations, rotary embeddings and optimizers
+(analysis/detectors/fusions.toml). The others are any other chain of three or more kernels that are bound by memory. Two
+such neighbours that no rule knows are not a finding. Every network has them, between matrix products that are most of
+its time. The fused kernel's cost is that of the tensors that come from outside and leave, plus one kernel's fixed cost.
+The bandwidth is the one that the chain itself reached; of attention, the arithmetic of its products counts.
 
 ## Why it costs
 
 A kernel bound by memory takes as long as its tensors take to be read and written. In a chain every tensor between two
-kernels is written and read for nothing, and every kernel adds its launch and a gap of a microsecond or two.
+kernels is written and read for nothing. Every kernel adds its launch and a gap of a microsecond or two.
 
 ## What to do
 
@@ -21,7 +21,7 @@ Ascend), or write one Triton kernel.
 
 ## Limits of the method
 
-A ceiling. Which tensor a kernel reads is told by sizes, not by addresses; a tensor between two kernels that something
+A ceiling. Which tensor a kernel reads is told by sizes, not by addresses. A tensor between two kernels that something
 else needs later (the backward pass) must still be written. Needs shapes and types: Level1, or record_shapes on CUDA.
 
 ## References
@@ -378,7 +378,7 @@ def values(shape: str) -> int:
 
 
 def operations(kind: Kind) -> float:
-    """Floating point operations of a matrix product: 2 B M N K, from B M K, B K N and B M N values."""
+    """Floating point operations of a matrix product: 2 B M N K. It follows from B M K, B K N and B M N values."""
     if plain(kind) != "mm" or len(kind.inputs or ()) < 2 or not kind.outputs:
         return 0.0
     left, right, out = (shape for shape, _ in (*(kind.inputs or ())[:2], kind.outputs[0]))

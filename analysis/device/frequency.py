@@ -1,8 +1,8 @@
 """At which share of its rated clock each kernel ran.
 
-The counter 'AI Core Freq' holds from one sample to the next. A device that has nothing to do lowers
-its clock, so a sample alone proves nothing: kernels count as slowed only if their likes at the
-rated clock were faster, where such likes exist.
+The counter 'AI Core Freq' holds from one sample to the next. A device that has nothing to do lowers its clock, so a
+sample alone proves nothing. Kernels count as slowed only if their likes at the rated clock were faster, where such
+likes exist.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Every kernel of a run in columns, and what kind of work each is.
 
-Two kernels are of one kind when they do the same work: the same operator type (or name, where no
-type is recorded) on the same core with the same shapes, types, formats and block count. A CUDA or
-ROCm profiler gives kernels no shapes; there the operator that launched them says them. Where none
-says them, the name with the launch geometry (grid and block) tells the work.
+Two kernels are of one kind when they do the same work. They have the same operator type (or name, where no type is
+recorded), core, shapes, types, formats and block count. A CUDA or ROCm profiler gives kernels no shapes; there the
+operator that launched them says them. Where none says them, the name with the launch geometry (grid and block) tells
+the work.
 
-Kinds make durations comparable: `expected` holds what a kernel usually takes, and `step_slowdown` how much
-slower than usual all of a rank's kernels ran in one step.
+Kinds make durations comparable. `expected` holds what a kernel usually takes. `step_slowdown` is how much slower than
+usual all of a rank's kernels ran in one step.
 """
 
 from __future__ import annotations
@@ -176,11 +176,10 @@ def kernels(run: Run) -> Kernels:
 def identity(run: Run) -> Ints:
     """Which kernels do the same work, per kernel; -1 where that cannot be told.
 
-    Without shapes (Level0, CUDA without record_shapes) the n-th kernel of a name in every step does,
-    as long as every step of the rank has as many of them. Not so in a serving engine, whose steps have as
-    much work as there are requests. Where the steps are too few or differ, name and launch geometry tell
-    it, if nearly all of them take alike: a reduction over 64 channels has one grid whatever its images
-    measure.
+    Without shapes (Level0, CUDA without record_shapes) the n-th kernel of a name in every step does. For that every
+    step of the rank must have as many of them. Not so in a serving engine, whose steps have as much work as there are
+    requests. Where the steps are too few or differ, name and launch geometry tell it, if nearly all of them take alike.
+    A reduction over 64 channels has one grid whatever its images measure.
     """
     every = run.get(kernels)
     known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)

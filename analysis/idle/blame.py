@@ -59,7 +59,7 @@ def everywhere(run: Run, cause: str) -> tuple[Blame, Change] | None:
     """The cause as one finding: on the ranks that show it most; and the run without any of it on any rank.
 
     A rank whose device spins in a collective has no gap while its host does the same. There it would only take the
-    place of the rank that is mended, so all of the cause's spans count, not only those that left a gap.
+    place of the rank that is mended. So all of the cause's spans count, not only those that left a gap.
     """
     found = next(blames(run, cause), None)
     if found is None:

@@ -1,7 +1,7 @@
 """Which code a moment of the host belongs to: the line of the user's own program, and the operator.
 
 From the Python frames that were recorded as spans, or from the call stacks of operators. The innermost frame of the
-user's own code is the answer, if it is no frame that spans the step (`main`, `train`): that says nothing. Where only
+user's own code is the answer. A frame that spans the step (`main`, `train`) says nothing and is passed over. Where only
 such frames are the user's, it is the outermost function of the package that they call (a pipeline's `preprocess`).
 Frames of the framework, of the standard library and of generated files come last or never: nobody can edit those. The
 thread of the backward pass has no frames of its own, so that the main thread's answer there.

@@ -4,7 +4,7 @@ While a call waits for the device, the host loses the lead that would hide its o
 it: each lasts some us on an empty device. So the lead is not read off the calls. The replay leaves out the waits, the
 copies and the operators around them (aten::item), and says which gaps would be left.
 
-Reading the loss once, at the end of a step, is normal, and so is what waits for a long copy (that is the copy's). Where
+Reading the loss once, at the end of a step, is normal. So is what waits for a long copy (that is the copy's). Where
 nobody marked the steps, the turns of the host's loop stand for them (analysis/ranks/turns.py).
 """
 

@@ -1,18 +1,18 @@
 """What a process does once: the first use of an operator or a library, and the recording of a graph.
 
-A library loads its kernels, picks algorithms and builds its context when it is first used; that takes
-milliseconds to seconds and does not come back. Four signs of it; all but the last only within the first
-recorded step, if the job had just begun, or anywhere, where no steps were marked (a serving engine's steps do not tell
-whether it had: of them only `call` counts, in the first):
+A library loads its kernels, picks algorithms and builds its context when it is first used. That takes milliseconds to
+seconds and does not come back. There are four signs of it. All but the last count within the first recorded step, if
+the job had just begun. Where no steps were marked they count anywhere. A serving engine's steps do not tell whether it
+had: of them only `call` counts, in the first. The signs:
 
-* `call`: a runtime call that takes at least 20 times its like, or that is the only one, under an operator
-  that runs for the first time or right before a kernel that does; or the first time that the task queue's thread
-  launches an operator, if it takes at least 20 times the later ones (where no runtime calls were recorded);
+* `call`: a runtime call that takes at least 20 times its like, or that is the only one. It lies under an operator that
+  runs for the first time, or right before a kernel that does. Where no runtime calls were recorded: the first time that
+  the task queue's thread launches an operator. It must take at least 20 times the later ones;
 * `operator`: the first run of an operator that launches kernels takes at least 20 times the later ones;
-* `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time,
-  and no stretch a twentieth as long comes before something that has run already;
-* `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it, or the whole
-  operator around that where its runs without recording take less than a twentieth.
+* `unseen`: the host records nothing, in any thread, until an operator or a kernel runs for the first time. No stretch a
+  twentieth as long comes before something that has run already;
+* `graph`: a graph is recorded, from the begin of the capture to the end of instantiating it. The whole operator around
+  that counts where its runs without recording take less than a twentieth.
 
 What has a name of its own (compiling, waiting for the device, garbage, the profiler, the data loader) keeps it.
 """

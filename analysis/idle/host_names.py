@@ -1,7 +1,7 @@
 """What a host span does, by its name: synchronise, allocate, compile, collect garbage, load data, profile.
 
-Names come from torch, torch_npu, CANN, CUDA and ROCm as their profilers print them; a prefix such as
-'AscendCL@' tells the layer and nothing else. What no pattern knows is ordinary host work.
+Names come from torch, torch_npu, CANN, CUDA and ROCm as their profilers print them. A prefix such as 'AscendCL@' tells
+the layer and nothing else. What no pattern knows is ordinary host work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The host of each rank: its threads, and which span was innermost at a moment.
 
-A thread of the operating system can have several tracks (torch_npu files its CANN calls apart from
-its Python frames): tracks with the same tid are one thread. The queue thread is the one that
-dequeues; the issuing threads are those that enqueue, launch or synchronise, the queue thread left out.
+A thread of the operating system can have several tracks: torch_npu files its CANN calls apart from its Python frames.
+Tracks with the same tid are one thread. The queue thread is the one that dequeues. The issuing threads are those that
+enqueue, launch or synchronise, the queue thread left out.
 """
 
 from __future__ import annotations

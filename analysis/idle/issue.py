@@ -1,12 +1,11 @@
 """When the host issued each device task: on which thread, and when it reached the device's door.
 
-A task can have several launch arrows; the most specific one counts (a runtime call before a
-dequeue before an operator of the framework). The nodes of a graph have no launch of their own: one
-call launches the graph, and all but its first node follow within the device (`node`). With a task
-queue the work is handed over twice: the main thread enqueues it, the queue thread launches it.
-`issued` is the first, `launched` the second; without a queue they are one. A launch call can take
-long itself (loading code, a full queue), so the launch is placed as late within the call as a usual
-launch latency allows.
+A task can have several launch arrows, of which the most specific counts. A runtime call is preferred to a dequeue, and
+that to an operator of the framework. The nodes of a graph have no launch of their own. One call launches the graph, and
+all but its first node follow within the device (`node`). With a task queue the work is handed over twice: the main
+thread enqueues it, the queue thread launches it. `issued` is the first, `launched` the second; without a queue they are
+one. A launch call can take long itself (loading code, a full queue). So the launch is placed as late within the call as
+a usual launch latency allows.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ENOUGH = 5
 
 @dataclass(frozen=True)
 class Tasks:
-    """Device work of one rank by start, with its launch; where none is known, its times are 0 and its source is -1."""
+    """Device work of one rank by start, with its launch. Where none is known, its times are 0 and its source is -1."""
 
     ids: Ints
     starts: Ints

@@ -3,21 +3,20 @@
 A gap is time in the rank's window (analysis/run.py) in which no work runs on its device. The task
 that ends it was issued by the host at one moment and launched at a later one (analysis/idle/issue.py):
 
-* before it was issued, the gap is the host's: what it did at each moment says why (first
-  use of an operator or library, garbage collection, compiling, allocating, the profiler, a synchronising
-  call, the data loader), in this order where several overlap, and `host_late` for everything else;
-* calls that read device values in the middle of a step also own what of the gaps after them would
-  not be there without them (analysis/idle/device_reads.py);
+* before it was issued, the gap is the host's, and what it did at each moment says why. Where several causes overlap,
+  this order decides: first use of an operator or library, garbage collection, compiling, allocating. The profiler, a
+  synchronising call and the data loader follow. Everything else is `host_late`;
+* calls that read device values in the middle of a step also own a part of the gaps after them. It is what would not be
+  there without them (analysis/idle/device_reads.py);
 * between the two, the queue thread had not come to it: what that thread did says why;
-* after the launch: a wait for another stream is `dependency`, and so is a wait for an earlier node
-  of the same graph, which nothing launches; what launches usually take is `launch_overhead`; what
-  is left is `unknown`;
+* after the launch, a wait for another stream is `dependency`. So is a wait for an earlier node of the same graph, which
+  nothing launches. What launches usually take is `launch_overhead`, and what is left is `unknown`;
 * in runs of kernels shorter than the fastest launches of the job, what a launch usually costs the
   host is `launch_overhead` too;
 * where the profiler reads the counters of the cache after each kernel, the device waits for that first:
   `profiler_overhead`;
-* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did, unless the launches
-  that follow tell when it was launched (analysis/idle/pieces.py).
+* a gap that ends with a task of unknown launch is `unknown` but for what the host certainly did. It is not where the
+  launches that follow tell when it was launched (analysis/idle/pieces.py).
 
 Pieces tile the gaps: their lengths sum to the idle time of the split, to the nanosecond.
 """
@@ -275,8 +274,10 @@ class _Rank:
         found.add(late, "host_late", self._busiest(late, tracks))
 
     def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
-        """Of what is left of the gaps, the first that reads in the middle of steps cost, and the read before each
-        piece; what the host spent in calls (`inside`) is counted already."""
+        """Of what is left of the gaps, what reads in the middle of steps cost, and the read before each piece.
+
+        What the host spent in calls (`inside`) is counted already.
+        """
         calls, ends = self.reads.calls.get(self.rank), self.reads.ends.get(self.rank)
         if calls is None or ends is None or not len(left.starts):
             return EMPTY, EMPTY.starts
@@ -292,8 +293,11 @@ class _Rank:
         return Intervals(left.starts[keep], left.starts[keep] + taken[keep]), calls[last[keep]]
 
     def _queued_before(self, layer: Intervals) -> Intervals:
-        """Ends of gaps that no call of a layer made: work of unknown launch that begins while the host still sits in
-        the call was queued before it. A copy may be what the call itself does."""
+        """Ends of gaps that no call of a layer made.
+
+        Work of unknown launch that begins while the host still sits in the call was queued before it. A copy may be
+        what the call itself does.
+        """
         gaps = self.gaps
         kinds = np.append(self.did.kinds, "")[gaps.task]
         at = np.searchsorted(layer.starts, gaps.ends, side="left") - 1

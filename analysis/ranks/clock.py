@@ -1,13 +1,12 @@
 """How the clocks of the captured ranks map to each other, measured from their collectives, with how sure that is.
 
-Ranks of one host need not agree: on a real 8 x 910B host (text Level2 of the msinsight captures)
-two devices' stamps lie 79 us apart. So nothing is assumed; everything is measured.
+Ranks of one host need not agree. On a real 8 x 910B host (text Level2 of the msinsight captures) two devices' stamps
+lie 79 us apart. So nothing is assumed; everything is measured.
 
-Certain are bounds by causality, in both directions as in NTP: a Notify_Wait for a peer cannot end
-before that peer's Notify_Record began, and nobody leaves an all-reduce before the last has come.
-Between two ranks the offset lies between the narrowest of them. Where the bounds are wide (no
-tasks were recorded), the ends of the same collectives say it better: members leave together, but
-for a few microseconds. The estimate is then their median, kept within the bounds, and its
+Certain are bounds by causality, in both directions as in NTP. A Notify_Wait for a peer cannot end before that peer's
+Notify_Record began. Nobody leaves an all-reduce before the last has come. Between two ranks the offset lies between the
+narrowest of them. Where the bounds are wide (no tasks were recorded), the ends of the same collectives say it better.
+Members leave together, but for a few microseconds. The estimate is then their median, kept within the bounds. Its
 uncertainty is how far they scatter plus what members are known to leave apart.
 
 A clock that drifts so much that bounds contradict each other is told by a larger uncertainty.
@@ -199,8 +198,8 @@ def _offset(operators: Collectives, a: Ints, b: Ints, low: int, high: int) -> Of
 def _told(operators: Collectives, tasks: CommTasks) -> dict[tuple[int, int], int]:
     """(p, r) -> the most that offset(p) - offset(r) can be: no wait of r for p ended before p's record began.
 
-    The k-th wait belongs to the k-th record of the same direction in the same collective, where
-    there are as many of both.
+    The k-th wait belongs to the k-th record of the same direction in the same collective. There must be as many of
+    both.
     """
     instance = operators.instance[tasks.op] if len(tasks) else np.zeros(0, np.int64)
     usable = (instance >= 0) & (tasks.src >= 0) & (tasks.dst >= 0)

@@ -1,14 +1,13 @@
 """Collective operators of all ranks, and which of them are the same collective seen by different ranks.
 
-Profilers number collectives from the start of each rank's own capture, so neither a name nor an
-order proves that two ranks mean the same one. Here they are matched per group and step: only
-where ranks ran the same sequence of operators (kind and bytes) in that step, and as many of them.
-The step is that of the host call that launched the operator, because a queue lets the device lag
-behind the host, and on each rank by another time.
+Profilers number collectives from the start of each rank's own capture. So neither a name nor an order proves that two
+ranks mean the same one. Here they are matched per group and step. In that step the ranks must have run the same
+sequence of operators (kind and bytes), and as many of them. The step is that of the host call that launched the
+operator. A queue lets the device lag behind the host, and on each rank by another time.
 
-Where that leaves something out, operators are matched from the end: captures stop together, so the
-n-th from the end is the same on every rank, give or take a few. Members leave a collective
-together, so only the right shift lets their ends agree; that proves it, whatever sizes and steps say.
+Where that leaves something out, operators are matched from the end. Captures stop together, so the n-th from the end is
+the same on every rank, give or take a few. Members leave a collective together, so only the right shift lets their ends
+agree; that proves it, whatever sizes and steps say.
 """
 
 from __future__ import annotations
@@ -166,9 +165,9 @@ def _teams(run: Run, names: NDArray[Any], rank: Ints) -> tuple[tuple[str, ...], 
 def matched(rank: Ints, team: Ints, step: Ints, kind: Ints, size: Ints, stepped: bool) -> Ints:
     """The collective each operator is a part of; rows come by rank and start.
 
-    A block is what one rank ran of one group in one step. Blocks of the most common sequence are
-    matched place by place; a rank whose block differs stays out. Operators in no step are matched
-    only in runs that have no steps at all: before the first step nobody knows what was missed.
+    A block is what one rank ran of one group in one step. Blocks of the most common sequence are matched place by
+    place; a rank whose block differs stays out. Operators in no step are matched only in runs that have no steps at
+    all. Before the first step nobody knows what was missed.
     """
     count = len(rank)
     instance = np.full(count, -1, np.int64)

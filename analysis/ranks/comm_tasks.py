@@ -1,7 +1,7 @@
 """The tasks of collective operators: waits, notifications and transfers, with the same names for all profiler levels.
 
-Level1 and above name them Notify_Wait, Notify_Record, Memcpy, Reduce_Inline, RDMASend with the
-peer; Level0 shows the hardware's own tasks (Notify Wait, Write Value, SDMA) without it.
+Level1 and above name them Notify_Wait, Notify_Record, Memcpy, Reduce_Inline, RDMASend with the peer. Level0 shows the
+hardware's own tasks (Notify Wait, Write Value, SDMA) without it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from npulens.analysis.run import Run
 def exchanges(run: Run) -> Ints:
     """Which send belongs to which receive: the same number for both sides, -1 where the other side is unknown.
 
-    Two ranks exchange in the same order on both sides; where one of them did so more often in a step, nothing tells.
+    Two ranks exchange in the same order on both sides. Where one of them did so more often in a step, nothing tells.
     """
     known, tasks = run.get(collectives), run.get(comm_tasks)
     peer = known.peer.copy()

@@ -133,8 +133,11 @@ def bare(late: Late, run: Run, words: str) -> str:
 
 
 def waited_less(run: Run, late: Late) -> Change:
-    """The late peer comes with the last but one. Of a captured one that takes a piece out of its whole timeline,
-    whatever it did then; the others follow it by themselves."""
+    """The late peer comes with the last but one.
+
+    Where it was captured, that takes a piece out of its whole timeline, whatever it did then. The others follow it by
+    themselves.
+    """
     operators, found = run.get(collectives), run.get(waits)
     came = comings(operators, found, late)
     absent = late.rows[~np.isin(operators.instance[late.rows], operators.instance[came.rows])]

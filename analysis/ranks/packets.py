@@ -1,7 +1,7 @@
 """Every transfer of a collective operator, what its likes need, and what operators gain from faster ones.
 
 A transfer is a task that moves data over a link: not a notification, not a copy inside the device's own memory. The
-n-th transfers of an operator on all its planes run at once, so the longest of them is what the operator needs for them.
+n-th transfers of an operator on all its planes run at once. So the longest of them is what the operator needs for them.
 """
 
 from __future__ import annotations

@@ -102,8 +102,10 @@ def _other_kinds(run: Run, operators: Collectives) -> list[int]:
 
 
 def mutual(run: Run) -> NDArray[np.bool_]:
-    """Exchanges in both directions at once between two ranks of one listed group that is no pipeline's: the ranks do
-    the same work, and each waits for the other as in a collective."""
+    """Exchanges in both directions at once between two ranks of one listed group that is no pipeline's.
+
+    The ranks do the same work, and each waits for the other as in a collective.
+    """
     operators = run.get(collectives)
     two = [team for team in _other_kinds(run, operators) if len(operators.members.get(team, ())) == 2]
     return np.asarray(np.isin(operators.team, two) & operators.of_kinds(frozenset({"batchsendrecv"})))
@@ -179,8 +181,8 @@ def _waiting(run: Run, operators: Collectives, rows: Ints) -> Intervals:
 def _micro_batches(run: Run, operators: Collectives, rows: Ints, chain: tuple[int, ...]) -> int | None:
     """What the first and the last stage's exchanges say, where they agree.
 
-    In a plain schedule the first stage sends each micro batch once, the last receives each once. Where all are
-    batches of both, the first has p - 1 more than micro batches, filling and draining, and the last one more.
+    In a plain schedule the first stage sends each micro batch once, the last receives each once. Where all are batches
+    of both, the first has p - 1 more than micro batches, filling and draining. The last has one more.
     """
     said = set()
     for rank, more in ((chain[0], len(chain) - 1), (chain[-1], 1)):
@@ -256,9 +258,10 @@ def _waited(run: Run, rank: int) -> int | None:
 
 
 def bubble_ns(run: Run) -> int | None:
-    """What a stage waits in sends and receives on average, without what unequal stages add to that: a schedule
-    without bubbles is shorter by so much. None: a rank of a pipeline was not captured, or a rank of equal work hardly
-    waits, so that the others wait for that rank and not for the schedule.
+    """What a stage waits in sends and receives on average, without what unequal stages add to that.
+
+    A schedule without bubbles is shorter by so much. None where a rank of a pipeline was not captured, or a rank of
+    equal work hardly waits. Then the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
     waits = [one.waiting[rank].total() for one in every for rank in one.ranks if rank in one.waiting]

@@ -1,7 +1,7 @@
 """Where the host's loop turns in a run whose steps nobody marked: at the read that each turn ends with.
 
 A loop that reads its loss or its token waits there for all that it launched, then begins anew. Other reads lie within a
-turn: they come more often, or keep the host for less, since they wait only for what was launched since the last one.
+turn. They come more often, or keep the host for less, since they wait only for what was launched since the last one.
 Reads are sorted into kinds by the kernels launched just before. The kind that marks a turn keeps the host about as long
 as any, and comes most rarely. Between two of its reads nearly all recurring work must run; one of many layers is no
 turn.
@@ -24,8 +24,11 @@ _WHOLE = 0.75
 
 
 def turns(run: Run, did: Tasks, kernels: Ints, after: Ints, begins: Ints, ends: Ints) -> Ints:
-    """When each turn ends: the end of its last call. `kernels` are places in `did` in the order in which they were
-    issued; `after` how many of them were issued when a call ended. Empty where no loop shows."""
+    """When each turn ends: the end of its last call.
+
+    `kernels` are places in `did` in the order in which they were issued. `after` is how many of them were issued when a
+    call ended. Empty where no loop shows.
+    """
     name = _names(run, did.ids[kernels])
     reads, of = np.unique(after, return_inverse=True)
     kept, until = np.zeros(len(reads), np.int64), np.zeros(len(reads), np.int64)

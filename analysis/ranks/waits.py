@@ -4,19 +4,18 @@ Five ways to know, the best that a capture allows for each operator:
 
 * PEERS: tasks that wait name their peer (Level1 and above);
 * TASKS: the hardware's waits without their peer (Level0): how long, but not for whom;
-* CLOCK: no tasks (Kineto): starts of the same collective on several captured ranks, on one clock
-  (analysis/ranks/clock.py), where the difference is larger than the clocks' uncertainty; the same of
-  sends and receives between two captured ranks;
+* CLOCK: no tasks (Kineto), so starts of the same collective on several captured ranks, on one clock
+  (analysis/ranks/clock.py). The difference must be larger than the clocks' uncertainty. The same of sends and receives
+  between two captured ranks;
 * SAID: no tasks, but the profiler's own sums of them (communication.json, CommAnalyzerTime);
-* GUESSED: no tasks, and members were not captured: what an operator takes clearly longer than
-  the fastest of its kind and size in this capture, it waited, or else its transfer was slow.
+* GUESSED: no tasks, and members were not captured. What an operator takes clearly longer than the fastest of its kind
+  and size in this capture, it waited. Or else its transfer was slow.
 
 Otherwise UNKNOWN: the wait is somewhere inside the operator and nobody can tell.
 
-What several captured ranks saw of one collective is merged before anything follows from it: each
-captured member comes when it is ready, each other one when a captured rank's wait for it ends. The
-two latest of that list tell who is late, and by how much, for every member alike; who waited for
-somebody else before waited for the latest too.
+What several captured ranks saw of one collective is merged before anything follows from it. Each captured member comes
+when it is ready, each other one when a captured rank's wait for it ends. The two latest of that list tell who is late,
+and by how much, for every member alike. Who waited for somebody else before waited for the latest too.
 """
 
 from __future__ import annotations
@@ -350,8 +349,10 @@ _SUMS = "SELECT span_id, wait_ns FROM comm WHERE wait_ns IS NOT NULL AND op_span
 
 
 def _said(run: Run, operators: Collectives, found: Waits) -> Waits:
-    """Sends and receives whose waits only the profiler's own sums tell; in a sum of a collective, waits for peers to
-    come cannot be told from waits for their parts."""
+    """Sends and receives whose waits only the profiler's own sums tell.
+
+    In a sum of a collective, waits for peers to come cannot be told from waits for their parts.
+    """
     rows = run.columns(_SUMS)
     at = operators.at(np.asarray(rows["span_id"]).astype(np.int64))
     mine = at >= 0

@@ -46,9 +46,9 @@ class Work:
     def more_ns(self, rank: int, broad: float) -> Ints:
         """By how much the rank's kernels of each name take longer because there is more to do.
 
-        More of the same: as many kernels with other shapes; without shapes, most of the names
-        longer (share `broad` of the time); or more kernels, again of most names. One name alone
-        that is longer, or is there in addition, is another trouble than unequal work.
+        More of the same is as many kernels with other shapes, or more kernels of most names. Without shapes it is most
+        of the names longer (share `broad` of the time). One name alone that is longer, or is there in addition, is
+        another trouble than unequal work.
         """
         row = self.ranks.index(rank)
         others = np.array([other != rank for other in self.ranks])

@@ -1,9 +1,8 @@
 """What the run's length is made of: the chain of moments each of which let the next one wait.
 
-Backwards from the end of the longest window, every node names the edge that decided when it
-happened. The pieces tile the window exactly; what no edge explains is a piece of its own. The same
-chain of a run with a change says what holds it then (`held_by`), and how much of it stands still
-whatever one changes (`unmovable`).
+Backwards from the end of the longest window, every node names the edge that decided when it happened. The pieces tile
+the window exactly; what no edge explains is a piece of its own. The same chain of a run with a change says what holds
+it then (`held_by`). It also says how much of it stands still whatever one changes (`unmovable`).
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ def critical_path(run: Run) -> list[Segment]:
 def held_by(run: Run, change: Change) -> Held | None:
     """What the run waits for instead, once a change is made that gives little back; None: there is nothing to walk.
 
-    Of the critical path with the change, the pieces that lie in what the change is about count: what kind of node, and
-    which rank, holds most of them.
+    Of the critical path with the change, the pieces that lie in what the change is about count. Told is what kind of
+    node, and which rank, holds most of them.
     """
     found, made = run.get(graph), replay(run, change)
     settled = found.settled
@@ -99,8 +98,11 @@ def held_by(run: Run, change: Change) -> Held | None:
 
 
 def unmovable(run: Run) -> float:
-    """The share of the critical path that no change can move: time that nothing explains, and what runs without a
-    known launch after the one before on its stream, wherever the host was."""
+    """The share of the critical path that no change can move.
+
+    It is time that nothing explains. It is also what runs without a known launch after the one before on its stream,
+    wherever the host was.
+    """
     found = run.get(graph)
     settled = found.settled
     path = _walked(found, settled.time, settled.lag, settled.rest)

@@ -1,8 +1,8 @@
 """The device's part of the replay: streams, launches, events, and the host's waits for them.
 
-A task starts when the one before it on its stream is over, when its launch has reached the device and when what it
-depends on is done. The time from a launch to its arrival is measured on tasks whose stream was idle at their launch. It
-cannot be seen for tasks that had to queue; they get the usual time of their kind.
+A task starts when three things have happened. The one before it on its stream is over, its launch has reached the
+device, and what it depends on is done. The time from a launch to its arrival is measured on tasks whose stream was idle
+at their launch. It cannot be seen for tasks that had to queue; they get the usual time of their kind.
 """
 
 from __future__ import annotations
@@ -67,9 +67,11 @@ def device(draft: Draft, index: int, rows: Rows, host: Host) -> Device:
 
 
 def _orphans(draft: Draft, tasks: Tasks, host: Host, orphans: Ints, start: Ints, end: Ints) -> None:
-    """The first task of a stream whose launch nobody recorded keeps its distance to what the device had done last, and
-    the very first one to the host: it would otherwise stand still while everything around it moves, and hold all that
-    depends on it."""
+    """The first task of a stream whose launch nobody recorded keeps its distance to what the device had done last.
+
+    The very first one keeps it to the host. Otherwise it would stand still while everything around it moves, and hold
+    all that depends on it.
+    """
     of = latest_elsewhere(tasks, tasks.ts[orphans], tasks.lane[orphans], np.full(len(orphans), _NEVER))
     has = of >= 0
     draft.edges(end[of[has]], start[orphans[has]], tasks.ts[orphans[has]] - tasks.end[of[has]], GAP)
@@ -192,8 +194,10 @@ def _recorded(tasks: Tasks, waits: Ints, host: Host) -> Ints:
 def _hidden(
     draft: Draft, rows: Rows, host: Host, nodes: tuple[Ints, Ints], expected: Ints, unrecorded: bool
 ) -> Ints:  # fmt: skip
-    """Waits for another stream that no task shows: starts that nothing explains but the end of a task on another stream
-    just before, and, where the profiler records no waits at all (CUDA), the calls that order them.
+    """Waits for another stream that no task shows.
+
+    They are starts that nothing explains but the end of a task on another stream just before. Where the profiler
+    records no waits at all (CUDA), they are also the calls that order them.
 
     A mark that is stamped when its event has come (910A) follows it less closely. Returns the tasks that are explained.
     """

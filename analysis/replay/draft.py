@@ -1,10 +1,9 @@
 """A replay graph in the making: nodes and edges in any order, and what they settle to.
 
-An edge says "not before that much after its source". Its `lag` is what such a thing usually takes,
-its `most` what it may take without looking odd. Where a node came later than any of its edges
-says, the one that let it wait longest takes the excess up to its `most`; the rest stays with the
-node as time that nothing recorded explains. So the unchanged replay gives back every recorded
-time, and a change moves what is explained.
+An edge says "not before that much after its source". Its `lag` is what such a thing usually takes, its `most` what it
+may take without looking odd. A node may come later than any of its edges says. Then the edge that let it wait longest
+takes the excess up to its `most`. The rest stays with the node as time that nothing recorded explains. So the unchanged
+replay gives back every recorded time, and a change moves what is explained.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The run as a graph that can be replayed: what every moment waited for, and for how long.
 
-Nodes are moments: a launch, a call that waits for the device and its return, the start and the end
-of a task, the arrival of a peer. Each happens when the last of what it waits for has happened and
-the time in between has passed (analysis/replay/whatif.py). Unchanged, the replay gives back every
-recorded stamp to the nanosecond; analysis/replay/whatif.py changes it.
+Nodes are moments: a launch, the start and the end of a task, the arrival of a peer. A call that waits for the device is
+one, and so is its return. Each happens when the last of what it waits for has happened and the time in between has
+passed (analysis/replay/whatif.py). Unchanged, the replay gives back every recorded stamp to the nanosecond;
+analysis/replay/whatif.py changes it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The host's part of the replay: when each task was launched, and what made the host get there.
 
-The threads that launch or synchronise take turns (the backward thread runs while the main thread
-waits for it), so they form one chain whose steps take the time they took. The thread behind
-torch_npu's task queue is a chain of its own: it takes an element out when it has been put in and
-the one before is done, works, and rests in between.
+The threads that launch or synchronise take turns (the backward thread runs while the main thread waits for it). So they
+form one chain whose steps take the time they took. The thread behind torch_npu's task queue is a chain of its own. It
+takes an element out when it has been put in and the one before is done, works, and rests in between.
 """
 
 from __future__ import annotations
@@ -118,8 +117,11 @@ def _drained(draft: Draft, rows: Rows, main: tuple[Ints, Ints, Ints], queue: tup
 
 
 def _backlog(begin: Ints, end: Ints, put: Ints, emptied: Ints) -> Intervals:
-    """When the queue's thread is what everybody waits for: many elements in a row that had to wait for the one before,
-    or fewer until the script itself had to wait, or behind one that took long."""
+    """When the queue's thread is what everybody waits for.
+
+    Then many elements in a row had to wait for the one before. Fewer are enough until the script itself had to wait, or
+    behind one that took long.
+    """
     if len(begin) < 2:
         return EMPTY
     waited = np.concatenate(([False], (put[1:] >= 0) & (put[1:] < end[:-1])))
@@ -175,9 +177,9 @@ def ended_with(tasks: Tasks, begin: Ints, end: Ints, woken: Ints | int = _WOKEN_
 def _unseen(rows: Rows, threads: Ints) -> NDArray[np.bool_]:
     """Silent stretches that are waits for the device, which no call shows: allocators wait without one.
 
-    The device worked nearly all the time, and the stretch ended with its last task: with nothing running any more, or
-    with a task that makes up most of it. A host that sleeps is none: its device idles meanwhile. Nor is a thread of a
-    CPU that works; one that waits shares its cores with what it waits for, and wakes later.
+    The device worked nearly all the time, and the stretch ended with its last task. By then nothing ran any more, or
+    that task makes up most of the stretch. A host that sleeps is none: its device idles meanwhile. Nor is a thread of a
+    CPU that works. One that waits shares its cores with what it waits for, and wakes later.
     """
     tasks, begin, end = rows.tasks, rows.silence.ts, rows.silence.end
     if not len(begin) or not len(threads) or not len(tasks.end):

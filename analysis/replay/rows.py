@@ -119,8 +119,10 @@ class Tasks:
 
     @property
     def anchor(self) -> Ints:
-        """When it was launched, as far as spans tell: when the call was over, if it started only then, else shortly
-        before it started. It may even seem to start before the call began: clocks of host and device differ a little.
+        """When it was launched, as far as spans tell.
+
+        That is when the call was over, if it started only then, else shortly before it started. It may even seem to
+        start before the call began: clocks of host and device differ a little.
         """
         inside = np.minimum(np.maximum(self.source_ts, self.ts - _ARRIVES_NS), self.ts)
         inside = np.where(self.held, np.minimum(self.source_ts, self.ts), inside)
@@ -243,8 +245,10 @@ def _silence(run: Run, rank: int) -> Silence:
 
 
 def _working(tasks: Tasks) -> Tasks:
-    """Without the streams on which nothing but tasks of unknown kind and launch ran: a collective's helpers, which move
-    with their operator and would stand still on their own."""
+    """Without the streams on which nothing but tasks of unknown kind and launch ran.
+
+    They are a collective's helpers, which move with their operator and would stand still on their own.
+    """
     idle = (tasks.code == OTHER) & (tasks.source < 0)
     keep = ~np.isin(tasks.lane, np.setdiff1d(tasks.lane[idle], tasks.lane[~idle]))
     return tasks if keep.all() else Tasks(**{name: values[keep] for name, values in vars(tasks).items()})

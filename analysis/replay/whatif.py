@@ -1,8 +1,8 @@
 """Replays the run with a change: what a fix would give back of the whole run.
 
 Everything that does not change takes as long as it was recorded to take, and waits for the same things
-(analysis/replay/graph.py). Uncaptured peers stay as they were. Where a change touches every captured rank, it concerns
-the whole job, so they may also keep their distance to the captured ones. The larger saving of the two counts, because a
+(analysis/replay/graph.py). Uncaptured peers stay as they were. A change that touches every captured rank concerns the
+whole job. Then they may also keep their distance to the captured ones. The larger saving of the two counts, because a
 saving is a ceiling.
 """
 
@@ -81,8 +81,8 @@ class Replay:
 def saved_ns(run: Run, change: Change) -> int:
     """How much shorter the run's wall would be; never negative, and 0 for no change.
 
-    Never more than what the device did not compute in, of the rank that has most, and what of its work the change
-    shortens: nothing else can be given back.
+    Never more than the time in which the device did not compute, of the rank that has most. What of its work the change
+    shortens is added. Nothing else can be given back.
     """
     found = replay(run, change)
     if found is None:

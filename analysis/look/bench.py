@@ -53,8 +53,8 @@ def _object(text: str | None) -> dict[str, Any]:
 def distribution(con: duckdb.DuckDBPyConnection, series: Sequence[str], since: Sequence[int]) -> pd.DataFrame:
     """series, share, ns: of each series the share of its calls that took at most so long.
 
-    ``since`` is the first call of each that counts. Every point is a call that was measured; where there are too many
-    to draw, every so-many-th of them, and of the slowest hundredth as many again.
+    ``since`` is the first call of each that counts. Every point is a call that was measured. Where there are too many
+    to draw, it is every so-many-th of them, and of the slowest hundredth as many again.
     """
     return con.execute(
         "WITH asked AS (SELECT unnest($series) AS counter, unnest($since) AS since), "

@@ -1,6 +1,6 @@
 """Communication as its page shows it: by type and group, operator by operator, link by link, peer by peer.
 
-Times of several operators of one rank are unions, never sums; where several ranks are told in one number it is their
+Times of several operators of one rank are unions, never sums. Where several ranks are told in one number it is their
 mean. What waits and transfers are is decided where every detector takes it from (analysis/ranks/comm_tasks.py).
 """
 
@@ -217,7 +217,7 @@ def links(con: duckdb.DuckDBPyConnection, source: str) -> pd.DataFrame:
     """What went over each link: src, dst, transport, bytes, transit_ns, bandwidth in bytes per second.
 
     'tasks': the transfers that name both ranks, their time as a union. 'summary': the profiler's own matrix, its rows
-    for "all of a kind" where it has them; its rank numbers are as written and may count within a group.
+    for "all of a kind" where it has them. Its rank numbers are as written and may count within a group.
     """
     if source == "summary":
         return con.execute(

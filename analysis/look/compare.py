@@ -222,8 +222,11 @@ def idle_together(sides: Sequence[tuple[tuple[str, int], ...] | None]) -> tuple[
 def idle_change(
     base: Sequence[tuple[str, int]], head: Sequence[tuple[str, int]], counts: tuple[int, int], whole: Delta
 ) -> tuple[Delta, ...]:
-    """Idle time of the mean window by cause on both sides, the largest change first. It sums to ``whole``, the idle
-    time of the mean window: the ns by which two ways of rounding differ goes to the largest cause."""
+    """Idle time of the mean window by cause on both sides, the largest change first.
+
+    It sums to ``whole``, the idle time of the mean window. The ns by which two ways of rounding differ goes to the
+    largest cause.
+    """
     causes = sorted({cause for cause, _ in (*base, *head)})
     sides = []
     for found, count, total in ((dict(base), counts[0], whole.base_ns), (dict(head), counts[1], whole.head_ns)):

@@ -1,4 +1,4 @@
-"""Launches of a run: how long they take to reach the device, how many wait there, and how far ahead the host is.
+"""Launches of a run: how long they take to reach the device and how many wait there. Also how far ahead the host is.
 
 The latency of a task runs from the start of its host call to its own start. It includes waiting on the stream, so a
 long latency is good while the device is busy. The lead tells the two apart: it is negative where the stream stood free
@@ -218,8 +218,11 @@ class Late:
 
 
 def late(con: duckdb.DuckDBPyConnection) -> Late:
-    """Host operators whose launches came late, by what the device idled meanwhile: from when the stream was free to
-    the start of the launch, without the time in which any other stream of the device worked."""
+    """Host operators whose launches came late, by what the device idled meanwhile.
+
+    That runs from when the stream was free to the start of the launch. Time in which any other stream of the device
+    worked is left out.
+    """
     return _late(Run(con))
 
 

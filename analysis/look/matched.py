@@ -10,8 +10,8 @@ import pandas as pd
 def matched(base: pd.DataFrame, head: pd.DataFrame, keys: Sequence[str], counts: tuple[int, int]) -> pd.DataFrame:
     """What both sides ran, per window, the largest change of time first. ``counts``: windows of each side.
 
-    state: 'new' or 'gone' where one side has none, 'count' where it ran more or less often, 'time' where only its
-    time differs, 'same'.
+    state: 'new' or 'gone' where one side has none, 'count' where it ran more or less often. It is 'time' where only its
+    time differs, else 'same'.
     """
     sides = [
         frame.groupby(list(keys), as_index=False)[["count", "total_ns"]].sum() for frame in (base, head)

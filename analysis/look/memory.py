@@ -1,6 +1,6 @@
 """Device memory as its page shows it: the curve of each pool, what holds the peak, growth over steps, big blocks.
 
-A curve is thinned in SQL: of every slice of time the first, the last, the lowest and the highest state stay, so no peak
+A curve is thinned in SQL. Of every slice of time the first, the last, the lowest and the highest state stay. So no peak
 is lost and what is drawn between two slices is what was there.
 """
 

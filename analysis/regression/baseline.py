@@ -1,4 +1,7 @@
-"""How things are: the level of the last nights and how far a night may lie from it, unmoved by single wild nights."""
+"""How things are: the level of the last nights, and how far a night may lie from it.
+
+Single wild nights do not move it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """By how much single captures of one and the same job differ, from captures that the history knows.
 
 One capture a side cannot tell a change from drift. Where earlier captures of the job are known, their spread says how
-much drift is usual. Nights on which the job changed would count as drift, so each capture is taken from the level of
+much drift is usual. Nights on which the job changed would count as drift. So each capture is taken from the level of
 its own stretch between changes (analysis/regression/series.py). Captures that lie far out are drawn in, as a baseline
 does with wild nights.
 """

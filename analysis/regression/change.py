@@ -1,9 +1,9 @@
 """What the change of the mean step is made of: kernels, gaps by cause, exposed copies, exposed communication.
 
-Each contribution is the time its things own (analysis/regression/pieces.py) in the mean window of head less that in the
-mean window of base. A kernel that got slower while the device would have idled shows twice, as a longer kernel and a
-shorter gap: they add up, as everything does. Contributions and the residual sum to the change of the step to the
-nanosecond; means of whole numbers leave remainders, which are given out so that they do.
+Each contribution is the time its things own (analysis/regression/pieces.py) in the mean window of head. That in the
+mean window of base is subtracted. A kernel that got slower while the device would have idled shows twice, as a longer
+kernel and a shorter gap. They add up, as everything does. Contributions and the residual sum to the change of the step
+to the nanosecond. Means of whole numbers leave remainders, which are given out so that they do.
 
 Several runs of a side are one: all their windows count alike. What one side cannot tell apart is told apart on neither
 and is residual. Kernels that all changed by one factor are one contribution with parts

@@ -1,19 +1,19 @@
 """Where a series changed its level, if it did, with a null that autocorrelation does not fool.
 
 A night resembles the one before it: machines warm up, neighbours come and go, disks fill. To a test that takes nights
-for independent, every such wave is a change. Here each series is explained twice: as noise of some memory around one
-level, and as noise of some memory around two levels with a step between two nights. How much memory is not assumed but
-fitted, on both sides alike, among independent nights, autoregressive ones and slow walks under independent ones
-(generalised least squares on logarithms). The evidence for a step is how much better the second explains, in log
-likelihood. A step on quiet nights has much of it; a series that wanders has little, because a wandering explanation
-needs no step.
+for independent, every such wave is a change. Here each series is explained twice. One explanation is noise of some
+memory around one level. The other is the same around two levels with a step between two nights. How much memory is not
+assumed but fitted, on both sides alike, by generalised least squares on logarithms. The choice is among independent
+nights, autoregressive ones and slow walks under independent ones. The evidence for a step is how much better the second
+explains, in log likelihood. A step on quiet nights has much of it; a series that wanders has little, because a
+wandering explanation needs no step.
 
-What so much evidence is worth was measured, not derived: over Gaussian, heavy-tailed, autocorrelated, wandering,
-two-level and weekly noise and every length from 5 nights on, the evidence that noise alone brings exceeds x in hardly
-more than ``exp(3 - 0.7 (x - 20 / nights))`` of the series; a few nights fit anything. That is ``p``; docs/power.md
-measures again how often it says 1 % or less.
+What so much evidence is worth was measured, not derived. The noises were Gaussian, heavy-tailed, autocorrelated,
+wandering, two-level and weekly, at every length from 5 nights on. The evidence that noise alone brings exceeds x in
+hardly more than ``exp(3 - 0.7 (x - 20 / nights))`` of the series. A few nights fit anything. That is ``p``;
+docs/power.md measures again how often it says 1 % or less.
 
-Single wild nights are drawn in to their neighbours first (a running median of five): two nights in a row are a step,
+Single wild nights are drawn in to their neighbours first (a running median of five). Two nights in a row are a step,
 one is not. The nights between which the step lies are those that hold 95 % of its likelihood.
 """
 
@@ -110,7 +110,7 @@ def p_value(evidence: Floats, nights: int) -> Floats:
 class Noises:
     """For windows of one length, what is left of them after a level, for all noise at once.
 
-    It is scaled so that what is left, to the power -nights/2, is the likelihood: noise of another memory has another
+    It is scaled so that what is left, to the power -nights/2, is the likelihood. Noise of another memory has another
     determinant, and its nights count for more or less.
     """
 

@@ -1,8 +1,8 @@
 """Two sides of a comparison: the verdict, the change and what it is made of, and which steps stand beside which.
 
-A side is one run or several. What is repeated decides how it is judged (analysis/regression/verdict.py): two ranks of
-one run by their common steps; one run a side by its steps; several runs a side as pairs, where base and head were
-recorded in turns, else as sets.
+A side is one run or several. What is repeated decides how it is judged (analysis/regression/verdict.py). Two ranks of
+one run are judged by their common steps, one run a side by its steps. Several runs a side are judged as pairs, where
+base and head were recorded in turns, else as sets.
 """
 
 from __future__ import annotations

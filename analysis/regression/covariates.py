@@ -1,15 +1,15 @@
 """What else changed when the metric changed: the conditions of the nights on either side, the most telling first.
 
 A condition is suspect if it changed with the metric: one value before, another since. It tells as much as the lower of
-two shares: nights before that had the old value, nights since that have the new one. One night that went back does not
-clear it. A value that comes and goes is seen on both sides and tells nothing, and a condition that is new every night
-goes with any change, so neither is suspect; only a commit is: it changes every night or two, and that it changed in
-this one is still where to look.
+two shares. They are nights before that had the old value, and nights since that have the new one. One night that went
+back does not clear it. A value that comes and goes is seen on both sides and tells nothing. A condition that is new
+every night goes with any change, so neither is suspect. Only a commit is: it changes every night or two, and that it
+changed in this one is still where to look.
 
-Only nights of the two levels that meet at the change are looked at: what changed with the change before it explains
+Only nights of the two levels that meet at the change are looked at. What changed with the change before it explains
 that one. Nights that may be on either side count for neither, so old and new value enclose all of them. A suspect is no
-culprit: two conditions that changed in the same night cannot be told apart by nights; a run with only one of them
-changed can.
+culprit. Two conditions that changed in the same night cannot be told apart by nights. A run with only one of them
+changed can tell.
 """
 
 from __future__ import annotations

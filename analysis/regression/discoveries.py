@@ -1,11 +1,11 @@
 """Which of a night's alarms stand: of those that do, the expected share of false ones is held down.
 
 A hundred metrics, each wrong once in a hundred nights, give a false alarm every night. Benjamini and Hochberg's rule
-(1995) asks more of each the more were looked at, and less the more are true; it holds for metrics that move together.
+(1995) asks more of each the more were looked at, and less the more are true. It holds for metrics that move together.
 
 What is counted are tasks, not metrics. A task stands by its step, or by its other metrics taken together (Simes 1986),
-at half the rate each. Within a task that stands, its metrics are counted by themselves: Benjamini and Bogomolov (2014)
-show that the rate within the tasks then holds on average, if it is lowered by the share of tasks that stand.
+at half the rate each. Within a task that stands, its metrics are counted by themselves. Their rate is lowered by the
+share of tasks that stand. Benjamini and Bogomolov (2014) show that the rate within the tasks then holds on average.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Whether a series climbs or falls from some night on: leaks, ageing, and many small steps in one direction.
 
-To the test for a step (analysis/regression/change_point.py) a leak is noise with a long memory, and noise with a long
-memory looks like a leak. So a slope is judged as a step is: the series is explained as noise of some memory around one
-level, and as the same around a level that begins to climb on some night. Both are fitted from the same family of
-noises, slow walks among them. The evidence is how much better the second explains, in log likelihood.
+A leak is noise with a long memory to the test for a step (analysis/regression/change_point.py). And noise with a long
+memory looks like a leak. So a slope is judged as a step is. The series is explained as noise of some memory around one
+level. It is also explained as the same around a level that begins to climb on some night. Both are fitted from the same
+family of noises, slow walks among them. The evidence is how much better the second explains, in log likelihood.
 
 Two rules guard it against single bad nights. The last four nights lie beyond nine in ten of the nights before the climb
-began; and what the climb amounts to by now is a size that is spoken of.
+began. What the climb amounts to by now is a size that is spoken of.
 
-What so much evidence is worth was measured on sixteen kinds of noise (docs/power.md): noise alone brings more than x in
+What so much evidence is worth was measured on sixteen kinds of noise (docs/power.md). Noise alone brings more than x in
 hardly more than ``exp(2 - 0.7 x)`` of the nights.
 """
 

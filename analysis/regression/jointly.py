@@ -1,12 +1,14 @@
-"""Pairs of base and head judged for all metrics of a task at once: how often chance alone moves any of them so far.
+"""Pairs of base and head judged for all metrics of a task at once.
+
+Told is how often chance alone moves any of them so far.
 
 The parts of a step are many, and each has its own noise. Judged one by one, each would get a share of the alarms that a
 task may raise. Ten pairs cannot earn so small a share: their signed ranks never go below 0.002.
 
 If nothing changed, which of a pair is base and which is head is chance. So the sides of whole pairs are exchanged in
-all ways, for all metrics together, and each time the largest of their Student's t counts (Westfall and Young 1993). The
+all ways, for all metrics together. Each time the largest of their Student's t counts (Westfall and Young 1993). The
 p-value of a metric is the share of exchanges with a larger one. The chance of any false alarm in a task is then at most
-the level, whatever the noise looks like and however the metrics hang together: the step, its computing and its kernels
+the level. Neither the noise nor how the metrics hang together changes that. The step, its computing and its kernels
 cost no more than the freest of them.
 """
 

@@ -1,8 +1,9 @@
 """Which rank the others wait for, where the change of the step is that wait.
 
 A rank that takes longer on its own is waited for: its peers stay in the collective until it comes. So its own work
-(everything but exposed communication) changed, and the exposed communication of the others changed by as much, while
-its own did not. This needs no common clock of the ranks, and no record of when each of them entered a collective.
+(everything but exposed communication) changed, while its exposed communication did not. The exposed communication of
+the others changed by as much. This needs no common clock of the ranks, and no record of when each of them entered a
+collective.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Late:
 
 
 def late(base: Sequence[Measured], head: Sequence[Measured]) -> Late | None:
-    """The rank, if the change is a wait for one; it needs the same ranks on both sides, and what tells work apart."""
+    """The rank, if the change is a wait for one. It needs the same ranks on both sides, and what tells work apart."""
     before, after = _ranks(base), _ranks(head)
     if before.keys() != after.keys() or len(before) < 2:
         return None

@@ -2,17 +2,17 @@
 
 A look judges every pair measured so far. The first comes after the rounds of the task, the others at twice and four
 times as many. A task stops when its word is said, or when its pairs leave no doubt worth measuring. All looks together
-raise at most 1 % of false alarms a task and night, whichever way and however many metrics the task has.
+raise at most 1 % of false alarms a task and night. That holds whichever way, and however many metrics the task has.
 
 * The test is a sum of signed normal scores, exact by its own permutations. Each pair keeps its rank by size and could
   as well have had the other sign. For Gaussian noise it sees what Student's test sees, and spikes count by rank only.
   No rule has to choose a test, and ties are part of the permutations.
-* That a sign could have been the other is made true by the order of the sides: a coin is thrown for every pair (see
+* That a sign could have been the other is made true by the order of the sides. A coin is thrown for every pair (see
   `app/nightly/steps.py`). Seasons, drifts and neighbours that resemble each other then raise no more alarms.
 * The interval holds every shift that the same test at 99 % does not reject, and its middle is the ratio. It is never
   narrower than what rounding to the unit of the values would leave.
-* The step has its own budget. The parts share a small one, and the step's once the step moved: what the step found to
-  be wrong can be no false alarm of the task any more. They share by Holm's rule (1979); at the first look, whose pairs
+* The step has its own budget. The parts share a small one, and the step's once the step moved. What the step found to
+  be wrong can be no false alarm of the task any more. They share by Holm's rule (1979). At the first look, whose pairs
   are too few for that, all metrics are exchanged together (analysis/regression/jointly.py).
 """
 

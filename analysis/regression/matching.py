@@ -1,11 +1,11 @@
 """Which kernels of base and head are the same work: by type, shape and element types; renamed, fused, split.
 
-Both sides are told apart only as finely as both can: where one recorded no types, kernels go by their names, where one
+Both sides are told apart only as finely as both can. Where one recorded no types, kernels go by their names. Where one
 recorded no shapes, or those of fewer kernels, shapes do not count. What then is left on one side only is looked for on
 the other under a new name:
 
-* at the same place: between the same neighbours in the order of its stream, with the same shapes, in at least half of
-  the places where either of the two runs;
+* at the same place, between the same neighbours in the order of its stream, with the same shapes. It must be so in at
+  least half of the places where either of the two runs;
 * several at the place of one, or one at the place of several: fused or split (analysis/regression/regrouped.py);
 * else under the same operator and module with the same shapes, where both sides have just one such kernel.
 """

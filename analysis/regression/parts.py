@@ -1,25 +1,24 @@
-"""The parts of a step, each measured for its own sake: a change hides in the noise of a step and not in that of a part.
+"""The parts of a step, each measured for its own sake. A change hides in the noise of a step and not in that of a part.
 
-On a real job of eight NPUs the steps vary by 49 % and the computing in them by 0.17 %
-(a MindSpore capture with ten steps). A kernel that costs 1 % of the step more is invisible in the first and thirty
-deviations in the second.
+On a real job of eight NPUs the steps vary by 49 % and the computing in them by 0.17 %. It is a MindSpore capture with
+ten steps. A kernel that costs 1 % of the step more is invisible in the first and thirty deviations in the second.
 
-`measure` gives the exact table. A window is a step of a rank; kernels own its time as analysis/regression/pieces.py
-gives it out, so the families of a window sum to its computing time to the nanosecond. Work counts where it runs.
-`told` makes one number of each part:
+`measure` gives the exact table. A window is a step of a rank. Kernels own its time as analysis/regression/pieces.py
+gives it out. So the families of a window sum to its computing time to the nanosecond. Work counts where it runs. `told`
+makes one number of each part:
 
-* over ranks the mean, because parts then sum as the step does, and because one late rank is no news of a kernel;
+* over ranks the mean. Parts then sum as the step does, and one late rank is no news of a kernel;
 * over steps the median, because a step that compiles or saves is no news either. Medians do not sum: the parts of one
   step do, their medians nearly.
 
-Beside the families of kernels (families.py) there are modules, where frames were recorded (the innermost, by class);
-what communication operators take without waiting for peers, added; time in which the device idles because the host or
-the data loader is late; copies; and the step without waits for peers and, where the host was recorded, for data. A
-part is missing wherever one window did not record it: missing is not zero.
+Beside the families of kernels (families.py) there are modules, where frames were recorded (the innermost, by class).
+There is what communication operators take without waiting for peers, added, and there are copies. There is the time in
+which the device idles because the host or the data loader is late. The last is the step without waits for peers and,
+where the host was recorded, for data. A part is missing wherever one window did not record it: missing is not zero.
 
-Where the clock of the cores was recorded, kernels are counted in cycles, so that a lower clock does not look like a
-slower kernel. The clock itself is a condition of the run. A kernel that memory limits takes fewer cycles at a lower
-clock; then the condition explains the change.
+Where the clock of the cores was recorded, kernels are counted in cycles. A lower clock then does not look like a slower
+kernel. The clock itself is a condition of the run. A kernel that memory limits takes fewer cycles at a lower clock;
+then the condition explains the change.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ A window is a step of a rank, or the whole capture where no steps were recorded.
 * Where nothing runs, it is a gap, in pieces by cause (analysis/idle/pieces.py).
 
 Each of the four is found on its own, and so is the residual: what of the windows none of them covers. That the sum is
-the length of the windows is therefore a check that can fail, and then there is no answer (`NotExact`).
+the length of the windows is therefore a check that can fail. Then there is no answer (`NotExact`).
 
-What a capture did not record is not told apart: without copies recorded nobody knows what is a gap, so both stay in
-the residual.
+What a capture did not record is not told apart. Without copies recorded nobody knows what is a gap, so both stay in the
+residual.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels of base and head that do the same work under other names: renamed, fused into one, or split into several.
 
-What only one side has stands in stretches between kernels that both have. A stretch of several kernels on one side and
-of a single one on the other, between the same neighbours, is one piece of work. Three things must agree:
+What only one side has stands in stretches between kernels that both have. There may be several kernels on one side and
+a single one on the other, between the same neighbours. Such a stretch is one piece of work. Three things must agree:
 
 * the places: the pair explains at least half of the places where any of its kernels runs;
 * how often: the kernels run as often in a mean window as the places say;

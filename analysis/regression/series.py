@@ -1,8 +1,8 @@
 """What the history of one metric says: where it changed, and whether it is slower now than it was.
 
-Nights are judged as they came: each night the window since the last change is scanned for another one
-(analysis/regression/change_point.py), so that a later change does not hide an earlier one. What was found is looked at
-once more with everything that came after; what does not hold is dropped, what holds is dated again.
+Nights are judged as they came. Each night the window since the last change is scanned for another one
+(analysis/regression/change_point.py). A later change then does not hide an earlier one. What was found is looked at
+once more with everything that came after. What does not hold is dropped, what holds is dated again.
 
 A series that climbs night by night (analysis/regression/drift.py) is a change of its own kind: a drift, from the night
 it began. While it lasts, what goes on in its direction is part of it.
@@ -10,9 +10,9 @@ it began. While it lasts, what goes on in its direction is part of it.
 The verdict is about now:
 
 * `regressed`, `improved`: the last change is one for the worse or for the better, and at most ``fresh`` nights old;
-* `same`: there is none, the last three and the last seven nights lie within ``margin`` of those before (two one-sided
-  tests, 5 % each), and so does the level against that of 30 and of 90 nights ago;
-* `ambiguous`: there is none, and a change of ``margin`` is there or would not have been seen; ``settles`` says how many
+* `same`: there is none. The last three and the last seven nights lie within ``margin`` of those before (two one-sided
+  tests, 5 % each). So does the level against that of 30 and of 90 nights ago;
+* `ambiguous`: there is none, and a change of ``margin`` is there or would not have been seen. ``settles`` says how many
   more nights would do if the noise stays.
 """
 
@@ -296,7 +296,10 @@ def _settles(logs: Floats, limits: Limits) -> int | None:
 
 
 def _since_long(logs: Floats) -> Iterator[float]:
-    """How far the level of the last nights lies from the first of this level, and from that of 30 and 90 nights ago."""
+    """How far the level of the last nights lies from the first of this level.
+
+    Also how far from that of 30 and 90 nights ago.
+    """
     now = float(np.median(logs[-_LATELY:]))
     yield now - float(np.median(logs[:_FEW]))
     for ago in _AGO:

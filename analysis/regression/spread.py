@@ -1,14 +1,14 @@
 """How sure each contribution to a change is: Student's interval from what was repeated, as the verdict has one.
 
-What is a repetition depends on the design (analysis/regression/verdict.py): a capture where there are several a side,
-else a block of consecutive steps. A contribution is the ratio of a sum of ns to a number of windows, so a repetition
-with more windows weighs more; its part of the error is (its ns - its windows times the mean) / windows of all. Captures
-or blocks that belong together are taken as pairs, so that what both sides share cancels. What correlation is left
-between blocks widens the interval.
+What is a repetition depends on the design (analysis/regression/verdict.py). It is a capture where there are several a
+side, else a block of consecutive steps. A contribution is the ratio of a sum of ns to a number of windows. So a
+repetition with more windows weighs more. Its part of the error is (its ns - its windows times the mean) / windows of
+all. Captures or blocks that belong together are taken as pairs, so that what both sides share cancels. What correlation
+is left between blocks widens the interval.
 
-There is none where a rank test could not tell the sides apart either: fewer than five repetitions a side (eight pairs)
-can all fall on the same one of two modes, and then they look as if nothing ever varied. For the same reason a thing has
-none that occurs in fewer of them: what comes once in thirty steps says nothing of how often it comes.
+There is none where a rank test could not tell the sides apart either. Fewer than five repetitions a side (eight pairs)
+can all fall on the same one of two modes. Then they look as if nothing ever varied. For the same reason a thing has
+none that occurs in fewer of them. What comes once in thirty steps says nothing of how often it comes.
 
 Each interval is about its own contribution: of a hundred at 99 %, one is expected to miss.
 """

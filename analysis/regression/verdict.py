@@ -11,10 +11,10 @@ Four designs, by what is a repetition of the measurement:
 
 * `pairs`: base and head in turns (A B B A ...); the log-ratio of each pair is one value. Drift hits both alike.
 * `sets`: captures of base and captures of head, each capture one value. Drift between the sets counts as change.
-* `captures`: one capture a side. Steps are cut into at most ten blocks, because a step resembles the one before it, and
-  what correlation is left between blocks widens the interval. The verdict is about these two captures: another capture
-  of the same job is longer or shorter by its drift, which one capture a side cannot show. Where the drift is known
-  (from captures of one and the same job), `drift` widens the interval by it and the verdict is about the job.
+* `captures`: one capture a side. Steps are cut into at most ten blocks, because a step resembles the one before it.
+  What correlation is left between blocks widens the interval. The verdict is about these two captures. Another capture
+  of the same job is longer or shorter by its drift, which one capture a side cannot show. The drift may be known from
+  captures of one and the same job. Then `drift` widens the interval by it and the verdict is about the job.
 * `ranks`: two ranks of one capture, step by step: the log-ratio of each step, in blocks as above.
 """
 

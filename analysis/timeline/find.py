@@ -44,7 +44,10 @@ def search(con: duckdb.DuckDBPyConnection, text: str, limit: int, after: int) ->
 def near(
     con: duckdb.DuckDBPyConnection, track: int, lane: int, ts: int, span: int | None, forward: bool
 ) -> tuple[int, int, int] | None:
-    """Id, start and length of the next or previous span of a lane; with a span, the one after or before exactly it."""
+    """Id, start and length of the next or previous span of a lane.
+
+    With a span, it is the one after or before exactly it.
+    """
     sign, way = (">", "ASC") if forward else ("<", "DESC")
     beyond = f"ts_ns {sign} $ts" if span is None else f"(ts_ns {sign} $ts OR (ts_ns = $ts AND span_id {sign} {span}))"
     found = con.execute(

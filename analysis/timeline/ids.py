@@ -1,7 +1,7 @@
 """Span and track numbers that a browser can hold.
 
 A number carries its rank in the bits above 44 (spans) or 22 (tracks). JavaScript counts exactly to 2**53 and a track
-travels in 32 bits, so ranks from 512 on borrow a number below that no rank of the run has, from 511 downwards.
+travels in 32 bits. So ranks from 512 on borrow a number below that no rank of the run has, from 511 downwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A window of the timeline at a zoom: spans that are wide enough to see, and the sums of the others.
 
-Spans at least as long as a bucket come one by one; shorter ones as cells, one per track, lane and bucket: how many,
-how busy, the longest and its name. A bucket is at most two pixels wide; a window of few spans has no buckets at all.
-Cells are whole buckets: the first and the last may reach over the window's edges.
+Spans at least as long as a bucket come one by one. Shorter ones come as cells, one per track, lane and bucket: how
+many, how busy, the longest and its name. A bucket is at most two pixels wide; a window of few spans has no buckets at
+all. Cells are whole buckets: the first and the last may reach over the window's edges.
 """
 
 from __future__ import annotations

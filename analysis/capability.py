@@ -1,12 +1,12 @@
 """What a capture can answer: one entry per thing a detector may need.
 
-The tables' coverage says what a profiler recorded; a column may still be empty (op types at Level0, bytes of copies
+The tables' coverage says what a profiler recorded. A column may still be empty (op types at Level0, bytes of copies
 below Level2). Each entry asks the tables themselves, per rank. Where the answer is no, it says why and which setting
 records it. That is a setting of torch_npu's profiler for an NPU, else of torch.profiler, which has none for some data.
 Nothing recorded is never "no problem".
 
-Having one row is not having it: what is there holds for a share of the time a detector speaks of (`held`), and a
-detector that found nothing says "clean" only from `COVERED` on.
+Having one row is not having it: what is there holds for a share of the time a detector speaks of (`held`). A detector
+that found nothing says "clean" only from `COVERED` on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Has:
 
 
 def held(run: Run, name: str) -> float:
-    """For which share of the time it is about a capability is there, all ranks together; 1 where there is no such time.
+    """For which share of the time it is about a capability is there, all ranks together.
+
+    It is 1 where there is no such time.
 
     Where the rows themselves do not tell, it is the share of the ranks that have it.
     """
@@ -304,8 +306,8 @@ def _has(
 def _why(capability: Capability, said: _TableCoverage, npu: bool, level: str | None) -> tuple[str, str, str | None]:
     """Why a rank lacks it and what records it.
 
-    The table's own reason counts where it is about this: the table is missing as a whole, or a
-    setting would fill it. Any other reason is about other rows or columns of the table.
+    The table's own reason counts where it is about this. Then the table is missing as a whole, or a setting would fill
+    it. Any other reason is about other rows or columns of the table.
     """
     setting = capability.npu if npu else capability.torch
     made = level if npu and level in ("Level_none", "Level0", "Level1", "Level2") else None

@@ -1,8 +1,8 @@
 """A ready profiler configuration that would fill the holes of a capture.
 
-For an NPU it is torch_npu.profiler's, with keywords that every torch_npu from 2.1 to 2.14 knows;
-for everything else torch.profiler's. It keeps what the capture already has, adds what is missing,
-and names the ranks: those captured, the rank that others wait for, and of a small job all of them.
+For an NPU it is torch_npu.profiler's, with keywords that every torch_npu from 2.1 to 2.14 knows; for everything else
+torch.profiler's. It keeps what the capture already has and adds what is missing. It also names the ranks: those
+captured, the rank that others wait for, and of a small job all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Runs the detectors over a run and ranks what they find.
 
-One file of analysis/detectors is one judgement; a user's own come from a folder or from installed
-packages (entry points of the group `npulens.detectors`). Each ends in exactly one of five
-outcomes, and all are always said:
+One file of analysis/detectors is one judgement. A user's own come from a folder or from installed packages (entry
+points of the group `npulens.detectors`). Each ends in exactly one of five outcomes, and all are always said:
 
 * found: a fix gives back at least the detector's limit;
 * masked: time is lost, but a fix gives nothing back until another limit falls;
@@ -12,9 +11,9 @@ outcomes, and all are always said:
 
 Causes of the vocabulary that no detector looks for are listed beside them.
 
-A saving is never the detector's word: the engine replays the run with the change that a fix would
-make (analysis/replay/whatif.py). In ns of the mean step. The list as a whole never promises more than
-the step: from the largest down, each finding is given at most what the others have left.
+A saving is never the detector's word: the engine replays the run with the change that a fix would make
+(analysis/replay/whatif.py). In ns of the mean step. The list as a whole never promises more than the step. From the
+largest down, each finding is given at most what the others have left.
 """
 
 from __future__ import annotations
@@ -173,7 +172,10 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
 
 
 def _whole_ns(run: Run, candidate: Candidate) -> int:
-    """What a saving of the whole run is a share of: once is said of all that was recorded, the rest of steps."""
+    """What a saving of the whole run is a share of.
+
+    What happens once is a share of all that was recorded, the rest of steps.
+    """
     return run.wall_ns if candidate.numbers.get("per") == ONCE else run.get(steady_ns)
 
 
@@ -316,8 +318,10 @@ def said_once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def umbrella(findings: Sequence[Finding], whole_ns: int) -> list[Finding]:
-    """Exposed communication without what its own causes give back, as far as all together were more than the whole:
-    the same time is not saved twice, and no cause is lost for it."""
+    """Exposed communication without what its own causes give back, as far as all together were more than the whole.
+
+    The same time is not saved twice, and no cause is lost for it.
+    """
     kept = list(findings)
     nested = sum(one.saving_ns for one in findings if one.cause in _OF_EXPOSED)
     for over in [one for one in findings if one.cause == "comm_exposed"]:

@@ -1,7 +1,7 @@
 """What a detector says, and what a fix of it would change.
 
 A detector judges; it never computes its own saving. It names the `Change` that a fix would make, and the engine replays
-the run with that change (analysis/replay/whatif.py): so every saving is measured in the same way.
+the run with that change (analysis/replay/whatif.py). So every saving is measured in the same way.
 """
 
 from __future__ import annotations

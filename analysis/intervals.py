@@ -1,7 +1,7 @@
 """Sets of time as sorted, disjoint, half-open intervals of whole nanoseconds.
 
-Streams overlap and so do spans on one stream, so no question about time is answered by adding
-durations: everything is a union, and what is asked of a window is read off running totals.
+Streams overlap and so do spans on one stream, so no question about time is answered by adding durations. Everything is
+a union, and what is asked of a window is read off running totals.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ Three definitions of "free" are in use; which one reproduced the file is said:
 * `minus copies`: the first, less the copies not hidden in it.
 
 Communication is the union of the communication operators, or, in databases of some versions, of their tasks
-(COMMUNICATION_TASK_INFO): the second is tried where the first does not reproduce the file, and which one did is said.
+(COMMUNICATION_TASK_INFO). The second is tried where the first does not reproduce the file. Which one did is said.
 
-The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us; stage and preparing are
+The text export subtracts float64 microseconds since 1970, which move in steps of 0.25 us. Stage and preparing are
 reproduced with that rounding where the file is a step_trace_time.csv.
 """
 

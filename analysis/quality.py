@@ -1,13 +1,13 @@
 """What this capture can and cannot answer, how far it can be trusted, and how to collect a better one.
 
-The score is a weighted mean that anyone can do again by hand: every part has points and a share,
-``score = round(100 * sum(points * share) / sum(points))`` over the parts that apply. Seventy points
-are for what was recorded (the share is that of the captured ranks that have it), thirty for how far
-it can be trusted. What the backend's profiler has no setting for does not count, nor does what a job
-without collectives or with one rank cannot have; it is still listed as missing.
+The score is a weighted mean that anyone can do again by hand. Every part has points and a share, ``score = round(100 *
+sum(points * share) / sum(points))`` over the parts that apply. Seventy points are for what was recorded: the share is
+that of the captured ranks that have it. Thirty are for how far it can be trusted. What the backend's profiler has no
+setting for does not count. Nor does what a job without collectives or with one rank cannot have. It is still listed as
+missing.
 
-The points are a judgement: what most detectors need weighs most (device tasks, launch arrows,
-steps, call stacks, and whom a collective waits for).
+The points are a judgement. What most detectors need weighs most: device tasks, launch arrows, steps, call stacks, and
+whom a collective waits for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run, as detectors see it: ranks, steps, and every derived fact computed once.
 
-A derived fact is a function of the run (`idle_causes`, `clock`, `graph`...); `run.get(function)`
-computes it on first use and keeps it, so that twenty detectors do not repeat any work.
+A derived fact is a function of the run (`idle_causes`, `clock`, `graph`...). `run.get(function)` computes it on first
+use and keeps it, so that twenty detectors do not repeat any work.
 """
 
 from __future__ import annotations

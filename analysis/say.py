@@ -1,9 +1,8 @@
 """Numbers in sentences: the ending of a number's name is its unit.
 
-A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that
-begins with families of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences
-are written for a job with steps; of a single step, of what was recorded without steps, and of what
-happened once, they say so instead.
+A part of a sentence in [[double brackets]] is left out where a number in it is not known. One that begins with families
+of devices, [[npu: ...]] or [[cuda|rocm: ...]], is said on those only. Sentences are written for a job with steps. They
+say so where they are about a single step, a recording without steps, or what happened once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """How right the detectors are: what they said of a capture against what was planted in it.
 
-A finding hits a fault when its cause is the fault's or one that legitimately shows with it, one of its windows meets
-one of the fault's, and the ranks agree where both name one. Findings below 1 % of the step are not scored, and neither
-are faults that cost less. Two faults that run side by side can hide each other; then removing one alone gives nothing
-back. recall = faults hit / faults; precision = findings that hit / findings; top1 = cases whose first finding hits the
-largest fault. The saving's error is |saving - gain| / gain. The saving is that of all findings of the fault's own cause
-together, because one fault may be fixed in several places. Without such a finding it is the largest that hits. Savings
-are compared over the whole capture, since a capture need not mark its steps; idle that a finding says nobody can
-explain is right where the capture lost the reason, and has no saving.
+A finding hits a fault when three things hold. Its cause is the fault's or one that legitimately shows with it. One of
+its windows meets one of the fault's. The ranks agree where both name one. Findings below 1 % of the step are not
+scored, and neither are faults that cost less. Two faults that run side by side can hide each other; then removing one
+alone gives nothing back. recall = faults hit / faults; precision = findings that hit / findings; top1 = cases whose
+first finding hits the largest fault. The saving's error is |saving - gain| / gain. The saving is that of all findings
+of the fault's own cause together, because one fault may be fixed in several places. Without such a finding it is the
+largest that hits. Savings are compared over the whole capture, since a capture need not mark its steps. Idle that a
+finding says nobody can explain is right where the capture lost the reason. It has no saving.
 
 False clean: a fault costs more than the limit of its cause's detector, and that detector ended with `clean`. It does
 not count if a finding that hits the fault gives its cost under another name, within a fifth. What every capture of a

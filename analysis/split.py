@@ -1,10 +1,10 @@
 """Where the time of each step goes, exactly.
 
-Per rank one row for the whole capture (`step` None: first to last edge of host steps or device work), then one per
-recorded step. Spans are clipped to the window, so work counts where it runs. Each of the five parts is found on its
-own. Exposed communication is communication without computing. Exposed copies are copies without either. Unknown work is
-what runs beside none of the three. Idle time is the sum of the gaps between everything. What they do not cover is
-`residual_ns`, a check that can fail. A kernel that communicates as well is in both.
+Per rank there is one row for the whole capture (`step` None: first to last edge of host steps or device work). Then
+comes one per recorded step. Spans are clipped to the window, so work counts where it runs. Each of the five parts is
+found on its own. Exposed communication is communication without computing. Exposed copies are copies without either.
+Unknown work is what runs beside none of the three. Idle time is the sum of the gaps between everything. What they do
+not cover is `residual_ns`, a check that can fail. A kernel that communicates as well is in both.
 
 `profiler` is the profiler's own split by its own rule (analysis/profiler_split.py).
 """

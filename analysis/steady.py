@@ -1,10 +1,9 @@
 """How long the run takes without what its process does once in the first recorded step.
 
-A library that is loaded in the first step makes the mean of a few steps several times too long. What every step
-holds is told as a share of the step without it; what happened once is told as a share of the recorded time. A single
-step is what was recorded, whatever happened in it. Nothing
-marks where a run without steps begins, so that its share is of the recorded time; and a graph that is recorded in a
-later step may be recorded again.
+A library that is loaded in the first step makes the mean of a few steps several times too long. What every step holds
+is told as a share of the step without it. What happened once is told as a share of the recorded time. A single step is
+what was recorded, whatever happened in it. Nothing marks where a run without steps begins, so that its share is of the
+recorded time. A graph that is recorded in a later step may be recorded again.
 """
 
 from __future__ import annotations

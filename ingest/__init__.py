@@ -93,10 +93,10 @@ def load(
 ) -> LoadReport:
     """Load files, directories and archives into the store.
 
-    The work happens in a process of its own; this one only waits. Raises IngestError when nothing
-    could be tried (no such run to join, no place for the store); a capture that cannot be read is
-    an entry of the report with its error. ``redact``: nothing stored names people, machines or places.
-    ``max_disk`` ("20G") and ``max_time`` ("30m") limit the load; ingest/loading/quota.py has the defaults.
+    The work happens in a process of its own; this one only waits. Raises IngestError when nothing could be tried (no
+    such run to join, no place for the store). A capture that cannot be read is an entry of the report with its error.
+    ``redact``: nothing stored names people, machines or places. ``max_disk`` ("20G") and ``max_time`` ("30m") limit the
+    load; ingest/loading/quota.py has the defaults.
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {

@@ -1,9 +1,9 @@
 """Archives: unpacked member by member, under names of our own, in a child process that may die.
 
-`recognise` tells an archive by its first bytes, whatever it is called. `unpack` (here: what the child runs) streams
-it into a directory of ours. A member's name never becomes a path: `tree` rebuilds a component only if it is plain,
-and keeps what it was called in a mapping. Nothing is believed that an archive says about itself: sizes are counted
-on the bytes that come out.
+`recognise` tells an archive by its first bytes, whatever it is called. `unpack` (here: what the child runs) streams it
+into a directory of ours. A member's name never becomes a path. `tree` rebuilds a component only if it is plain, and
+keeps what it was called in a mapping. Nothing is believed that an archive says about itself: sizes are counted on the
+bytes that come out.
 """
 
 from __future__ import annotations

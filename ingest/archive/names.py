@@ -1,8 +1,8 @@
 """Names of members: which of them may name a file of ours, and what the others are called here instead.
 
-Readers tell captures by names (`profiler_info_3.json`, `*_ascend_pt`, `PROF_...`), so a plain component keeps its
-name. Any other gets one of ours, of the same length where it can be, every foreign character a `_`; what it was
-called is kept for people, labels and the run's id.
+Readers tell captures by names (`profiler_info_3.json`, `*_ascend_pt`, `PROF_...`), so a plain component keeps its name.
+Any other gets one of ours, of the same length where it can be, every foreign character a `_`. What it was called is
+kept for people, labels and the run's id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The event scanner: a trace's JSON events as columns, in bounded memory, exact to the nanosecond.
 
-``scan`` reads what Chrome's trace format has become in practice: a bare array of events or an object around one,
-numbers or strings for stamps and ids, plain or gzipped, whole or cut short. An event that is not well formed is
-lost alone and counted; what is lost at the end of a damaged file is measured.
+``scan`` reads what Chrome's trace format has become in practice. That is a bare array of events or an object around
+one, with numbers or strings for stamps and ids. The file may be plain or gzipped, whole or cut short. An event that is
+not well formed is lost alone and counted. What is lost at the end of a damaged file is measured.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ MORE, END, DAMAGED = 0, 1, 2
 class Column(NamedTuple):
     """A key of ``args`` wanted as a column.
 
-    type 'i': exact int64; 'f': float64; 's': string code (any value but null, numbers and lists as written);
-    'n': decimal microseconds as exact int64 ns. Numbers may be written as strings.
-    A value that does not fit its type (and null) is not promoted: it stays in ``rest``.
+    type 'i': exact int64; 'f': float64; 's': string code (any value but null, numbers and lists as written). 'n':
+    decimal microseconds as exact int64 ns. Numbers may be written as strings. A value that does not fit its type (and
+    null) is not promoted: it stays in ``rest``.
     """
 
     key: str

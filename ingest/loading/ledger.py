@@ -64,8 +64,10 @@ def write(
     paths: Sequence[Path], read: Mapping[Path, Path], passed: Mapping[Path, str], refused: Sequence[IngestError],
     opener: Opener | None,
 ) -> list[Fate]:  # fmt: skip
-    """One row a file, in the order of the upload; ``read`` is file -> the root of the rank that reads it, ``passed``
-    why a file that could be read is not."""
+    """One row a file, in the order of the upload.
+
+    ``read`` is file -> the root of the rank that reads it. ``passed`` is why a file that could be read is not.
+    """
     opened = {each.path: each for each in opener.opened.values()} if opener else {}
     errors = {Path(error.path): error for error in refused if error.path}
     book = _Book(read, passed, set(read.values()), errors, opened)

@@ -1,7 +1,7 @@
 """Starts the process that does a load; the caller only waits for it.
 
-A new interpreter, which takes half a second to import what it needs. Where that is imported already, in a process
-that was started ahead for this and does nothing else (app/intake/spare_process.py), a fork is enough.
+A new interpreter, which takes half a second to import what it needs. A fork is enough in a process that has imported it
+already (app/intake/spare_process.py). Such a process was started ahead for this and does nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies at a path: its kind, its first bytes, its names, each asked of the system once while a walk goes on.
+"""What lies at a path: its kind, its first bytes, its names. Each is asked of the system once while a walk goes on.
 
 Every reader asks the same of every file, and an upload may hold tens of thousands. Between walks nothing is kept:
 files change.

@@ -1,7 +1,7 @@
 """Renamed files: recognised by their first bytes, and linked under the name that a profiler gives them.
 
 People rename files, and readers recognise files by name. So a file with an unknown name is recognised by its first
-bytes: the processes and stamps of a trace, the header of a table, the keys of JSON, the tables of a database. Its
+bytes. Those tell the processes and stamps of a trace, a table's header, the keys of JSON, the tables of a database. Its
 directory then gets a stand-in, a directory of links in which the file has the profiler's name. The output directory of
 a rank is recognised by the files in it and beside it.
 """

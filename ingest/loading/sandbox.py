@@ -1,8 +1,7 @@
 """Disposable children: a hostile file may kill, starve or hang its reader and nobody else.
 
-Each task runs in a forked child with limits on memory, processor time and the size of what it
-writes, and a deadline that its parent keeps. The child's last message is its result; a child that
-dies without one becomes an error like any other.
+Each task runs in a forked child with limits on memory, processor time and the size of what it writes. Its parent keeps
+a deadline. The child's last message is its result; a child that dies without one becomes an error like any other.
 """
 
 from __future__ import annotations

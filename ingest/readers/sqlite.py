@@ -1,13 +1,13 @@
 """SQLite files of strangers, read without letting them act.
 
-A database can carry views that never end, triggers, generated columns that ask for a gigabyte and values
-that are not of their column's type. Here only real tables are seen, nothing but reading a column is
-authorised, a query without rows for a while is stopped, and every value is checked on its way to Arrow.
+A database can carry views that never end, triggers, and generated columns that ask for a gigabyte. It can carry values
+that are not of their column's type. Here only real tables are seen, and nothing but reading a column is authorised. A
+query without rows for a while is stopped, and every value is checked on its way to Arrow.
 
 The file itself is opened immutable, so nothing appears beside it. Immutable also means that SQLite ignores a
-write-ahead log or a rollback journal: a profiler killed before its checkpoint leaves most rows there. Such a
-database is copied with them, settled, and read from the copy. A truncated file is read from a copy too, filled up
-with empty pages to the length its header tells: SQLite then gives what lies on the pages that are left.
+write-ahead log or a rollback journal. A profiler killed before its checkpoint leaves most rows there. Such a database
+is copied with them, settled, and read from the copy. A truncated file is read from a copy too, filled up with empty
+pages to the length its header tells. SQLite then gives what lies on the pages that are left.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Database:
     def scan(self, table: str, columns: Sequence[Wanted], result: Scan) -> Iterator[pa.RecordBatch]:
         """The table in batches, with its row numbers; ``result`` is filled while they pass.
 
-        Text is fetched as bytes, because it need not be UTF-8. Numbers are fetched as they are; if one
-        of them turns out to be broken text, the rest of the table is fetched as bytes as well.
+        Text is fetched as bytes, because it need not be UTF-8. Numbers are fetched as they are. If one of them turns
+        out to be broken text, the rest of the table is fetched as bytes as well.
         """
         schema, as_bytes = _schema(columns), False
         while True:

@@ -1,4 +1,4 @@
-"""The account of a load: what was read of each rank, how long it took, and what became of it table by table."""
+"""The account of a load: what was read of each rank and how long it took. Also what became of it table by table."""
 
 from __future__ import annotations
 

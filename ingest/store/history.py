@@ -4,8 +4,8 @@ STORE/history.sqlite outlives the captures that its numbers come from: a deleted
 over a store reads and writes it (WAL, short transactions). It is a file of its own, so that one that is damaged takes
 neither labels nor notes with it.
 
-An identity says what may be compared at all: the same workload, configured the same, on the same shapes, the same
-hardware and the same class of host. Everything else that may explain a change is a covariate of a point.
+An identity says what may be compared at all. That is the same workload, configured the same, on the same shapes, the
+same hardware and the same class of host. Everything else that may explain a change is a covariate of a point.
 """
 
 from __future__ import annotations

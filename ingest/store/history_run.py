@@ -2,7 +2,7 @@
 
 Every run of a store is followed once, when it is loaded or by `catch_up`; loading it again changes nothing. A run that
 lost events is kept and never usable. Names of the job come from the description (manifest.json) that `npulens collect`
-leaves beside a capture; without one, from the run's label, and then runs of one label only are compared.
+leaves beside a capture. Without one they come from the run's label, and then runs of one label only are compared.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The level-of-detail file: a run arranged for looking at it, at any zoom, within some milliseconds.
 
-STORE/.timeline/<run_id>.<version>.duckdb holds what the run's Parquet holds, in another order. Spans lie by class
-of length, then by start: a window then looks back no further than the longest span of a class, whereas one span as
-long as the capture makes every other order a full scan. What is shorter than a pixel is summed in advance, level
-after level of buckets twice as long, from the first at which a screen holds too many spans to sum them on the spot.
-A run never changes, so neither does its file: it is written aside, renamed once, and opened read-only by any number
-of processes.
+STORE/.timeline/<run_id>.<version>.duckdb holds what the run's Parquet holds, in another order. Spans lie by class of
+length, then by start. A window then looks back no further than the longest span of a class. In every other order one
+span as long as the capture means a full scan. What is shorter than a pixel is summed in advance, level after level of
+buckets twice as long. The first level is the one at which a screen holds too many spans to sum them on the spot. A run
+never changes, so neither does its file. It is written aside, renamed once, and opened read-only by any number of
+processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What people say about runs: labels, notes and tags. Runs never change; this does, in one small SQLite file.
 
-Every process over a store reads and writes it (WAL, short transactions); nothing of it is derived from a capture
-but the name a new run starts with.
+Every process over a store reads and writes it (WAL, short transactions). Nothing of it is derived from a capture but
+the name a new run starts with.
 """
 
 from __future__ import annotations

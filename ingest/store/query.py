@@ -1,8 +1,8 @@
 """One SELECT by a stranger, in a child that can do no harm.
 
-DuckDB's own limits are not hard (a single function call can allocate gigabytes), and COPY may
-write where reading is allowed. So the text must be exactly one SELECT, and it runs in a disposable
-child with operating-system limits and no file it could write.
+DuckDB's own limits are not hard (a single function call can allocate gigabytes), and COPY may write where reading is
+allowed. So the text must be exactly one SELECT. It runs in a disposable child with operating-system limits and no file
+it could write.
 """
 
 from __future__ import annotations

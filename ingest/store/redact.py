@@ -1,12 +1,13 @@
 """Text without the people, machines and places in it: host names, user names, paths, addresses, secrets.
 
-What stays is what a trace is read for: names of kernels, operators and Python functions, shapes, the file and line of a
-frame, and which places are the same. The same text always becomes the same word (host-01, <dir-3>), two texts never the
-same one, so what groups by a name still does. The words are counted in order of appearance: a number says nothing about
-what it stands for, so there is no salt to keep and no table to lose, and doing it again gives the same bytes.
+What stays is what a trace is read for. That is names of kernels, operators and Python functions, shapes, and the file
+and line of a frame. Which places are the same stays too. The same text always becomes the same word (host-01, <dir-3>).
+Two texts never become the same one, so what groups by a name still does. The words are counted in order of appearance.
+A number says nothing about what it stands for, so there is no salt to keep and no table to lose. Doing it again gives
+the same bytes.
 
 A bare name can only be known from elsewhere (`redact_run` asks the capture). Words of every day are never taken for
-one: a user called `train` is replaced in paths and by key, not wherever that word stands.
+one. A user called `train` is replaced in paths and by key, not wherever that word stands.
 """
 
 from __future__ import annotations

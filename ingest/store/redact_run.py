@@ -1,6 +1,6 @@
 """A stored or staged run without the people, machines and places in it.
 
-Two passes over the text of every table: the first asks which names are hosts and users (DuckDB, distinct answers), the
+Two passes over the text of every table. The first asks which names are hosts and users (DuckDB, distinct answers). The
 second rewrites what may hold something. Columns are looked at as a whole; only distinct texts that a cheap pattern
 suspects are taken apart, each once. A table with nothing to change stays as it is.
 """

@@ -259,7 +259,7 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
 
 
 def _version(store: Path, run_id: str) -> int | None:
-    """The schema version a run was stored in; None if it is not there, 0 if it cannot be read: then it is replaced."""
+    """The schema version a run was stored in. None if it is not there, 0 if it cannot be read: then it is replaced."""
     try:
         return int(manifest(store, run_id)["schema_version"])
     except FileNotFoundError:

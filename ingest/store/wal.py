@@ -22,7 +22,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _keep_a_log(con: sqlite3.Connection) -> None:
-    """SQLite waits for its turn, but not for this one: of two that change the mode of a new file one is refused."""
+    """SQLite waits for its turn, but not for this one. Of two that change the mode of a new file one is refused."""
     end = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,9 +1,9 @@
 """Checked by the file itself: what the profiler summed, beside the same sums over the spans that were stored.
 
-A profiler that writes its own split gives a free check of everything that reading decided: what counts as computing,
-what as communication. Each of its sums is compared with the sums that one of the rules in use gives. The first rule of
-a quantity is the one that this program goes by; where it is off by more than a hundredth, that is said, with the rule
-that does reproduce the file or that none does.
+A profiler that writes its own split gives a free check of everything that reading decided. That is what counts as
+computing, and what as communication. Each of its sums is compared with the sums that one of the rules in use gives. The
+first rule of a quantity is the one that this program goes by. Where it is off by more than a hundredth, that is said.
+With it stands the rule that does reproduce the file, or that none does.
 
 Pieces of a union belong, whole, to the step in which they start, as the profiler counts them.
 """
@@ -79,9 +79,11 @@ def check(
     con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, told: Iterable[FileSum],
     steps: Sequence[tuple[int, int]], kept: Callable[[str], str],
 ) -> list[Check]:  # fmt: skip
-    """Compare what files of a rank said. ``sources``: where the tables lie; ``steps``: number and begin of each, in
-    order of time, on the device where the profiler says so; ``kept`` holds the rows of a SELECT that is asked several
-    times, and says where."""
+    """Compare what files of a rank said.
+
+    ``sources``: where the tables lie. ``steps``: number and begin of each, in order of time, on the device where the
+    profiler says so. ``kept`` holds the rows of a SELECT that is asked several times, and says where.
+    """
     known = {number for number, _ in steps}
     wanted: dict[str, list[FileSum]] = {}
     for one in told:

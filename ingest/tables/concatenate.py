@@ -1,6 +1,6 @@
-"""The ranks of a run put one after the other into one file per table, each moved from its own origin to the run's.
+"""The ranks of a run put one after the other into one file per table. Each is moved from its own origin to the run's.
 
-One part is open at a time, and of it one row group is held: a thousand ranks need no more memory or handles than two.
+One part is open at a time, and of it one row group is held. A thousand ranks need no more memory or handles than two.
 What a row group holds stays together, so that the statistics of a file still say which ranks lie where.
 """
 

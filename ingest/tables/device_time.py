@@ -1,4 +1,6 @@
-"""What a rank's device did in each of its windows: sums that every page asks for, made once when the rank is loaded.
+"""What a rank's device did in each of its windows.
+
+They are sums that every page asks for, made once when the rank is loaded.
 
 A window is the whole capture or a step. Spans of streams overlap, so each figure is the length of a union. One sweep
 over begins and ends in order of time finds it. Between two neighbouring moments the device's state is constant, so
@@ -90,7 +92,7 @@ def device_time(
 ) -> pa.Table:  # fmt: skip
     """The rows of one rank, times as they are in ``steps``: first the whole capture, then its steps.
 
-    ``sources`` says in SQL where spans and comm lie, ``absent`` which tables were not recorded; ``kept`` may hold the
+    ``sources`` says in SQL where spans and comm lie, ``absent`` which tables were not recorded. ``kept`` may hold the
     rows of a SELECT that is asked several times, and says where. ``untold``: communication is not absent from the
     spans, but none was told.
     """

@@ -1,8 +1,8 @@
 """What a reader writes to: the tables of one rank while they are being made.
 
-A reader streams what it finds into spools (Parquet files of its own shape), then says with
-one SELECT per contract table how they become that table. Nothing is held in memory but the
-batch at hand; DuckDB, told how much memory it may use, does the joining and the sorting.
+A reader streams what it finds into spools (Parquet files of its own shape). Then it says with one SELECT per contract
+table how they become that table. Nothing is held in memory but the batch at hand. DuckDB, told how much memory it may
+use, does the joining and the sorting.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Cover:
 class Spool:
     """Rows of one raw table on their way to disk.
 
-    They are gathered to row groups of some megabytes, and those to files of some hundred: whoever writes or reads a
+    They are gathered to row groups of some megabytes, and those to files of some hundred. Whoever writes or reads a
     file remembers each of its row groups, and 10 GB of events come in a thousand batches. Where no rows come there is
-    no file: most raw tables of a capture are empty, and DuckDB need not open them again for each query.
+    no file. Most raw tables of a capture are empty, and DuckDB need not open them again for each query.
     """
 
     def __init__(self, draft: Draft, name: str, schema_: pa.Schema) -> None:

@@ -1,9 +1,9 @@
 """Text and database of one rank, made one.
 
-Both exports of torch_npu describe the same session, and neither holds everything: the text has
-the profiler's own lanes and statistics, the database the call chains and exact ends. The first
-draft given is kept; the other fills what it lacks - whole tables, whole kinds of spans, rows and
-single values - and where both speak and differ, the difference is counted and said.
+Both exports of torch_npu describe the same session, and neither holds everything. The text has the profiler's own lanes
+and statistics, the database the call chains and exact ends. The first draft given is kept. The other fills what it
+lacks: whole tables, whole kinds of spans, rows and single values. Where both speak and differ, the difference is
+counted and said.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spans by track and time, whatever their number: sorted a stretch at a time.
 
 One sort of tens of millions of rows holds more than a loading child may have. Tracks follow each other, and so does
-time within a track: a few tracks, or a part of one, are sorted by themselves, and put one behind the other.
+time within a track. A few tracks, or a part of one, are sorted by themselves, and put one behind the other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Lanes for the spans of a track.
 
-Host spans nest; device spans of one track overlap in real captures (notify waits, FFTS), so a
-stack is wrong. Each span gets the lowest lane below its parent that is free when it starts;
-its parent is the latest-starting open span that contains it. Spans must come sorted by
-track, start, longest first. The C twin does the same some fifty times faster.
+Host spans nest; device spans of one track overlap in real captures (notify waits, FFTS), so a stack is wrong. Each span
+gets the lowest lane below its parent that is free when it starts. Its parent is the latest-starting open span that
+contains it. Spans must come sorted by track, start, longest first. The C twin does the same some fifty times faster.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
 
 @dataclass(frozen=True)
 class Steps:
-    """The recorded steps of a rank, in order of time: their windows, and the end of each one's own mark on the host."""
+    """The recorded steps of a rank, in order of time: their windows, and the end of each one's mark on the host."""
 
     number: Ints
     begin_ns: Ints

@@ -160,7 +160,7 @@ def _lane_operators(draft: Draft) -> None:
 def _settled(span: str) -> str:
     """SQL: the duration of a span that ends where the interval ``p`` of the profiler's split ends.
 
-    The split holds whole ns; start and duration of a task are rounded each on its own, so its end may be 1 ns off.
+    The split holds whole ns. Start and duration of a task are rounded each on its own, so its end may be 1 ns off.
     """
     ends = f"abs({span}.ts + {span}.dur - p.till) <= 1 AND p.till >= {span}.ts"
     return f"CASE WHEN {ends} THEN p.till - {span}.ts ELSE {span}.dur END"
@@ -190,8 +190,10 @@ def _match_kernels(draft: Draft) -> None:
 
 
 def _operators(draft: Draft) -> None:
-    """The view op: operators of the lanes, those that only kernel_details lists, and where there is neither those of
-    communication.json, whose stamps are floats of microseconds."""
+    """The view op: operators of the lanes, and those that only kernel_details lists.
+
+    Where there is neither, those of communication.json, whose stamps are floats of microseconds.
+    """
     draft.keep(
         "op_kd",
         f"""SELECT k.row AS kd, o.row AS op FROM (SELECT * FROM kd WHERE comm) k
@@ -230,7 +232,7 @@ def _helpers(draft: Draft) -> None:
 
 
 def _schedulers(draft: Draft) -> None:
-    """The view scheduler: tasks of the AI CPU that only hand out the work of an operator, and poll until it is done.
+    """The view scheduler: tasks of the AI CPU that only hand out the work of an operator. They poll until it is done.
 
     They are told by their entry point, or because the same call launched a task of the AI cores that runs meanwhile.
     """

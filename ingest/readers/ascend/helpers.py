@@ -1,8 +1,8 @@
 """Streams on which communication operators do a part of their work, told by what runs on them.
 
 HCCL works on several streams and the profiler names the operator on the first only. Tasks of the others have no launch
-and no operator, and old versions call all of them Other. Such a stream is told by evidence: none of its tasks computes
-or has a launch, it holds tasks that only communication has, or none that says what it is, and its tasks begin while
+and no operator, and old versions call all of them Other. Such a stream is told by evidence. None of its tasks computes
+or has a launch. It holds tasks that only communication has, or none that says what it is. Its tasks begin while
 operators of one group run.
 """
 
@@ -40,9 +40,9 @@ def said(*texts: str) -> str:
 def find(draft: Draft, tasks: str, operators: str) -> None:
     """Make the view ``helped``: the tasks of such streams, and the operator that each lies in.
 
-    ``tasks`` gives row, stream, ts, till, says (type and name) and own, which holds for tasks that compute, have a
-    launch or belong to an operator; ``operators`` gives row, ts, till and named (the group, never NULL). A wait for
-    the next operator lies within none: its operator is not known.
+    ``tasks`` gives row, stream, ts, till, says (type and name) and own. The last holds for tasks that compute, have a
+    launch or belong to an operator. ``operators`` gives row, ts, till and named (the group, never NULL). A wait for the
+    next operator lies within none: its operator is not known.
     """
     draft.keep(
         "quiet",

@@ -1,6 +1,6 @@
 """A PROF directory of msprof: its devices, whether it ended in order, and what its small files say.
 
-It holds host/ and one device_N/ per device, each with raw data and small JSON files; the export lies in
+It holds host/ and one device_N/ per device, each with raw data and small JSON files. The export lies in
 mindstudio_profiler_output/, in old versions in device_N/timeline and device_N/summary.
 """
 

@@ -1,8 +1,8 @@
 """Devices that share the files of one msprof export: each is a rank of its own.
 
-msprof profiles a process, and one process can drive several devices. What keeps a device busy is asked per device,
-so one rank per device is what a person expects. Told apart only where the files themselves can be: by the labels of a
-trace, by Device_id, or by deviceId of a database.
+msprof profiles a process, and one process can drive several devices. What keeps a device busy is asked per device, so
+one rank per device is what a person expects. They are told apart only where the files themselves can be. That is by the
+labels of a trace, by Device_id, or by deviceId of a database.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The state of a directory that no reader claims: raw, interrupted, aborted or badly analysed, and what to run.
 
-Raw data is binary and parsed only by the tools of the machine it was recorded on, so the answer is their command.
+Raw data is binary and parsed only by the tools of the machine it was recorded on. So the answer is their command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the manifest of a benchmark may say: one shape a part, checked before anything else reads it.
 
-A benchmark's figures are anybody's text until they have been read through these shapes: numbers of the right kind and
-within reach, words from a closed list where there is one, names of a readable length.
+A benchmark's figures are anybody's text until they have been read through these shapes. They ask for numbers of the
+right kind and within reach, and for names of a readable length. Words come from a closed list where there is one.
 """
 
 from __future__ import annotations

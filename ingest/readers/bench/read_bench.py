@@ -1,8 +1,8 @@
 """A benchmark of ``npulens bench``: manifest.json with its figures, samples.json with every sample.
 
 A benchmark is no trace: it has neither spans nor steps. Its figures go into ``summary``, one row each with all it says
-as JSON, its samples into ``sample``, each at the moment its call began, so that a drift shows. Figures that their own
-samples contradict are refused: one of the two files was changed, or belongs to another benchmark.
+as JSON. Its samples go into ``sample``, each at the moment its call began, so that a drift shows. Figures that their
+own samples contradict are refused: one of the two files was changed, or belongs to another benchmark.
 """
 
 from __future__ import annotations

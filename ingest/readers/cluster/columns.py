@@ -1,7 +1,7 @@
 """Columns of the step tables, which every version and file calls differently, and their cells.
 
 The manuals give ms for these times; the values are microseconds. Where a rank directory and its analysis are both at
-hand they agree to the digit: analysis.db says 8903.431 for what step_trace_time.csv, whose unit is us, gives as 8903.4.
+hand they agree to the digit. analysis.db says 8903.431 for what step_trace_time.csv, whose unit is us, gives as 8903.4.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The JSON files of a cluster analysis: communication per operator and rank, bandwidth per pair, groups.
 
-They nest group, step, operator and rank, but not in every version in this order, so what lies on the way to an entry
-is told by how it looks.
+They nest group, step, operator and rank, but not in every version in this order. So what lies on the way to an entry is
+told by how it looks.
 """
 
 from __future__ import annotations

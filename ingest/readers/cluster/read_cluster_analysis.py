@@ -1,6 +1,6 @@
 """Sums of a whole cluster by msprof-analyze (cluster_analysis_output), and analysis.db where it lies alone.
 
-They give each rank's step times and communication and no spans, so a run made of them has the profiler's own split and
+They give each rank's step times and communication and no spans. So a run made of them has the profiler's own split and
 nothing that could be drawn. One analysis is as many claims as it names ranks.
 """
 

@@ -145,7 +145,10 @@ WHERE t.kind = 'comm_op'
 
 
 def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
-    """Make ``cpu_task``, the device's side of a job that ran on a CPU; the number of its rows: 0 of any other job."""
+    """Make ``cpu_task``, the device's side of a job that ran on a CPU.
+
+    Returns the number of its rows: 0 of any other job.
+    """
     if header.get("deviceProperties") != []:
         return 0
     draft.con.execute(_NAMED)

@@ -1,7 +1,7 @@
 """What the first and last bytes of a file say: whether Kineto wrote it, which rank it is, who its peers are.
 
-A directory can hold thousands of files and traces can be large, so nothing here looks at more than
-64 KiB of JSON from either end. The end of a large compressed file is out of reach and stays unread.
+A directory can hold thousands of files and traces can be large. So nothing here looks at more than 64 KiB of JSON from
+either end. The end of a large compressed file is out of reach and stays unread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORKER_IN_NAME = re.compile(r"(?i)^worker(\d{1,6})\.")
 
 
 def peek(path: Path) -> tuple[bytes, bytes]:
-    """The first and the last JSON bytes of a file, the last only if they are near; nothing if it cannot be read."""
+    """The first and the last JSON bytes of a file, the last only if they are near. Nothing if it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(PEEK)
@@ -125,7 +125,7 @@ def groups(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def ranks_of(group: Mapping[str, Any]) -> list[int] | None:
-    """The global ranks of a process group, written as a list or as the text of one; None if not told in full."""
+    """The global ranks of a process group, written as a list or as the text of one. None if not told in full."""
     ranks = group.get("ranks")
     if isinstance(ranks, str):
         try:

@@ -1,7 +1,7 @@
 """Launch arrows: which host span caused which device span, and which forward operator a backward one answers.
 
-Kineto says it up to three times: the same correlation on call and task, a flow drawn between them, and
-the operator's External id on the task. The first that tells is stored; one call may launch many tasks.
+Kineto says it up to three times. It has the same correlation on call and task, a flow drawn between them, and the
+operator's External id on the task. The first that tells is stored; one call may launch many tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several ranks in one file: mergers of traces put a label of the rank before the process of every event.
 
 SGLang's merger writes ``[TP03-DP00] 4711``, older ones ``[TP03] 3`` or ``[TP0_EP0]...``. Each rank keeps its own
-processes, threads, streams and numbers (correlation, External id, flows); the header is that of the first rank alone.
+processes, threads, streams and numbers (correlation, External id, flows). The header is that of the first rank alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def device(process: str) -> int | None:
 
 
 def ranks(path: Path, head: bytes, whole: Facts) -> tuple[tuple[int, Facts], ...]:
-    """The ranks that the file holds, by their numbers within it, with the facts of each; none if it is of one rank."""
+    """The ranks that the file holds, by their numbers within it, with the facts of each. None if it is of one rank."""
     if not any(_LABEL.match(text.decode("utf-8", "replace")) for text in _IN_FILE.findall(head)):
         return ()
     labels = [label for label in _labels(path) if _LABEL.match(label)]

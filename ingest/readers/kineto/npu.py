@@ -1,7 +1,8 @@
 """Ascend in a Kineto trace: what torch_npu writes through PyTorch's own profiler (MSPTI, from 2.12.0.post3 on).
 
-No such file was at hand. What is taken for one follows Kineto's names for a private device, MSPTI's names for its
-records and the names that CANN gives its tasks everywhere else; whatever else a file calls them, its events stay.
+No such file was at hand. What is taken for one follows Kineto's names for a private device and MSPTI's names for its
+records. It also follows the names that CANN gives its tasks everywhere else. Whatever else a file calls them, its
+events stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Batches of the scanner to raw tables on disk, column-wise: no Python runs per event.
 
-Events part by what they are: spans (complete events and instants), memory instants, flows, metadata,
-counters, and begin/end pairs. Arguments of host spans and of device spans go to tables of their own,
-so that a kernel's columns cost nothing on a Python function.
+Events part by what they are: spans (complete events and instants), memory instants, flows, metadata, counters, and
+begin/end pairs. Arguments of host spans and of device spans go to tables of their own. So a kernel's columns cost
+nothing on a Python function.
 """
 
 from __future__ import annotations

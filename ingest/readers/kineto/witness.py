@@ -1,8 +1,9 @@
 """The second witness beside a kernel's name: who launched it, and what else runs on its stream.
 
-A name that no line of comm_facts.toml knows is communication if every launch of it that an operator could have made
-lies below a communication operator. Launches of a graph say nothing: the name was told where it was launched plainly.
-A name that only speaks of communication is communication as well where its streams run nothing but communication.
+A name that no line of comm_facts.toml knows may be communication as well. Every launch of it that an operator could
+have made must lie below a communication operator. Launches of a graph say nothing: the name was told where it was
+launched plainly. A name that only speaks of communication is communication as well where its streams run nothing but
+communication.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Derived files of MindSpore's profiler before it wrote ascend_ms directories (1.x, MindInsight's input).
 
-Operators and steps are read span by span where their files are there; what is only an average or a sum goes to
+Operators and steps are read span by span where their files are there. What is only an average or a sum goes to
 ``summary``. Stamps are the device's own counter, whose zero nobody recorded.
 """
 

@@ -1,7 +1,7 @@
 """step_trace_raw_*_detail_time.csv: every step and its communication, in ticks of the device's counter.
 
 The steps go on for as long as the job was profiled, the operators only until MindSpore's cap. A step whose operators
-are missing would look idle, so only steps whose operators are there as a whole become steps; every step's lengths are
+are missing would look idle. So only steps whose operators are there as a whole become steps. Every step's lengths are
 kept as counters.
 """
 

@@ -1,6 +1,6 @@
 """timeline_display_*.json, a bare array of trace events, and output_timeline_data_*.txt: the same operators as text.
 
-The display counts microseconds from the first operator, in floats; the text gives the device's own milliseconds, which
+The display counts microseconds from the first operator, in floats. The text gives the device's own milliseconds, which
 say where that zero lies. MindSpore caps either file, so each completes the other.
 """
 

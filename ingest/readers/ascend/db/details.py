@@ -75,8 +75,8 @@ def _kernels(draft: Draft) -> None:
 def _peers(draft: Draft) -> None:
     """Make the view db_peers: what the rank numbers of a group's tasks mean in the job.
 
-    Tasks number ranks within their group. Where the group is known its list says who is who, unless the number
-    that the rank gives itself shows that they are global already. Where it is not known, they are taken for
+    Tasks number ranks within their group. Where the group is known its list says who is who. It does not where the
+    number that the rank gives itself shows that they are global already. Where it is not known, they are taken for
     global only if the rank gives itself its own.
     """
     draft.keep(

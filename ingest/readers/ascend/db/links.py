@@ -1,8 +1,8 @@
 """Launch arrows of a database: PyTorch operator -> CANN call -> device, enqueue -> dequeue, forward -> backward.
 
 One id space holds the ids of CANN calls, of queue entries and of forward-backward pairs, and in old versions they
-collide. So queue entries are paired only with each other, forward and backward operators also by their sequence
-number, and an id that pairs two operators so is no launch of theirs.
+collide. So queue entries are paired only with each other, and forward and backward operators also by their sequence
+number. An id that pairs two operators so is no launch of theirs.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _connections(draft: Draft) -> None:
 def _copies(draft: Draft) -> None:
     """Arrows from operators to copies, which the file does not connect but trace_view does.
 
-    The call of a copy lies within a queue entry, whose other half lies within the operator; without the queue the
-    call lies within the operator itself.
+    The call of a copy lies within a queue entry, whose other half lies within the operator. Without the queue the call
+    lies within the operator itself.
     """
     draft.keep(
         "db_copy",

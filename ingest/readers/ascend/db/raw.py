@@ -1,8 +1,8 @@
 """The tables of a database as raw views, the same whichever version wrote them.
 
-Every table and column that any version has is there afterwards; what this file lacks is empty or NULL, and texts
-stand where the file has their numbers. So the SQL that makes the contract tables need not know about versions, and
-joins no more than it must: each join of a query takes its share of a small memory, whatever the size of its tables.
+Every table and column that any version has is there afterwards. What this file lacks is empty or NULL, and texts stand
+where the file has their numbers. So the SQL that makes the contract tables need not know about versions, and joins no
+more than it must. Each join of a query takes its share of a small memory, whatever the size of its tables.
 """
 
 from __future__ import annotations

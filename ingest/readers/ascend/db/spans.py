@@ -1,6 +1,6 @@
 """Spans and tracks of a torch_npu or msprof database.
 
-Names are those of the text export of the same capture: a kernel is called like its operator, a CANN call
+Names are those of the text export of the same capture. A kernel is called like its operator, a CANN call
 ``AscendCL@...``, other tasks by their type.
 """
 
@@ -82,7 +82,7 @@ def _comm_ops(draft: Draft) -> None:
 def _other(draft: Draft, *, profiler_split: bool) -> None:
     """Everything with a start and an end that no task or call is.
 
-    Overlap lanes count only where the profiler itself wrote them (it then writes the names of their types too);
+    Overlap lanes count only where the profiler itself wrote them (it then writes the names of their types too).
     MindStudio Insight adds a table of the same name to any database that it opens.
     """
     parts = [

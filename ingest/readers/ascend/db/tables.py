@@ -1,10 +1,10 @@
 """The tables of a torch_npu or msprof database over all versions, levels and tools that add columns.
 
-One line a table: the contract table that suffers where it is damaged, its name (older names after a bar), its
-columns with their type. i: whole number, f: number, s: text, t: text that STRING_IDS holds under a number,
+One line a table. First the contract table that suffers where it is damaged, then its name (older names after a bar).
+Then its columns with their type. i: whole number, f: number, s: text. t: text that STRING_IDS holds under a number.
 @ENUM_X: name that this table holds under a number. Older names of a column stand after a bar; ours=theirs gives it
-another name here. Times are ns since 1970, sizes bytes, bandwidths bytes/s.
-Columns that MindStudio Insight adds (depth, waitNs) are not listed, so they are not read.
+another name here. Times are ns since 1970, sizes bytes, bandwidths bytes/s. Columns that MindStudio Insight adds
+(depth, waitNs) are not listed, so they are not read.
 """
 
 from __future__ import annotations

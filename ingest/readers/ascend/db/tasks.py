@@ -1,7 +1,7 @@
 """Hardware tasks of a database: each once, as a kernel, a copy, a wait or a part of a communication operator.
 
-A task of the FFTS+ engine is listed beside the sub-tasks that do its work, under the same task id without a context:
-like in the text export only the sub-tasks stay. A task that belongs to a communication operator is part of that
+A task of the FFTS+ engine is listed beside the sub-tasks that do its work. It has the same task id without a context.
+Like in the text export only the sub-tasks stay. A task that belongs to a communication operator is part of that
 operator, whatever it does.
 """
 

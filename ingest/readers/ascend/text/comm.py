@@ -97,9 +97,9 @@ def _op_groups(draft: Draft, groups: Mapping[str, str]) -> None:
 def _peers(draft: Draft, ranks: Mapping[str, tuple[int, ...]]) -> None:
     """Make the view ``peer``: what a rank number of a group's tasks means in the job.
 
-    Tasks number ranks within their group. Where the group is known its list says who is who, unless the number
-    that the rank gives itself shows that the file holds global ranks. Where it is not known, the numbers are taken
-    for global ranks only if the rank gives itself its own.
+    Tasks number ranks within their group. Where the group is known its list says who is who. It does not where the
+    number that the rank gives itself shows that the file holds global ranks. Where it is not known, the numbers are
+    taken for global ranks only if the rank gives itself its own.
     """
     told = draft.con.execute(
         f"SELECT group_name, mode(src), max(greatest(src, dst)) FROM "

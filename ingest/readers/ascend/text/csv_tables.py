@@ -219,7 +219,7 @@ def _match_l2(draft: Draft) -> None:
 
 
 def _details(file: Csv, draft: Draft) -> None:
-    """The view ``detail``, stack and shapes of calls: the n-th row of a name is its n-th call, if both are as many."""
+    """The view ``detail``, stack and shapes of calls. The n-th row of a name is its n-th call, if both are as many."""
     nth = "row_number() OVER (PARTITION BY name ORDER BY {0}) AS nth, count(*) OVER (PARTITION BY name) AS calls"
     rows = f"""SELECT *, {nth.format("row")} FROM (
         SELECT row, {file.said("Name")} AS name, {frames(file.said("Call Stack"))} AS frames,

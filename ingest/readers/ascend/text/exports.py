@@ -1,7 +1,7 @@
 """Which files of an export are read: every slice of every table, of one export, each thing once.
 
-msprof appends numbers to its names: `_slice_N` where a table is long, device, model and iteration in old versions,
-the time of the export at the end. Exported twice, a directory holds everything twice. A trace may be packed.
+msprof appends numbers to its names: `_slice_N` where a table is long, and the time of the export at the end. Old
+versions append device, model and iteration. Exported twice, a directory holds everything twice. A trace may be packed.
 """
 
 from __future__ import annotations

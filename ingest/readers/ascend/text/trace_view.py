@@ -1,7 +1,7 @@
 """trace_view.json and msprof_*.json: one pass over the events into raw tables, one per shape of event.
 
-Metadata may stand anywhere in the file, so nothing is decided here about what an event means. Events that span
-time are only parted by the arguments they carry, to keep each raw table narrow; `x` is all of them again.
+Metadata may stand anywhere in the file, so nothing is decided here about what an event means. Events that span time are
+only parted by the arguments they carry, to keep each raw table narrow. `x` is all of them again.
 """
 
 from __future__ import annotations

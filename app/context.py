@@ -1,7 +1,7 @@
 """What a page knows: language, store, runs and the chosen run. The only place for caching, session and query params.
 
-Cached values are keyed by store and run id; a run id is a hash of its content, so they never grow stale.
-Figures are also keyed by language.
+Cached values are keyed by store and run id. A run id is a hash of its content, so they never grow stale. Figures are
+also keyed by language.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _set_query(key: str, value: str) -> None:
 def _restore_query() -> None:
     """Streamlit empties the query when the page changes; the link should keep saying what is on the screen.
 
-    It is said every time: what a script says of the address is lost when the next script begins before it was sent.
+    It is said every time. What a script says of the address is lost when the next script begins before it was sent.
     """
     for key in ("lang", "run"):
         asked = st.query_params.get(key) or st.session_state.get(f"query_{key}")

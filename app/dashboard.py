@@ -53,9 +53,11 @@ def discover() -> list[ModuleType]:
 
 
 def address(page: ModuleType) -> str:
-    """Where a page lies: Why-Slow for why_slow/page.py. Never the bare file name: Streamlit takes a directory called
-    pages for its older kind of many-page app until the first st.navigation, and would run the file itself as the
-    page."""
+    """Where a page lies: Why-Slow for why_slow/page.py.
+
+    Never the bare file name. Streamlit takes a directory called pages for its older kind of many-page app until the
+    first st.navigation. It would then run the file itself as the page.
+    """
     return name(page).title().replace("_", "-")
 
 

@@ -1,8 +1,8 @@
-"""Under which names the dashboard answers: a page of another site must not read it by a name that it made its own.
+"""Under which names the dashboard answers. A page of another site must not read it by a name that it made its own.
 
-A browser takes a page for one of the site whose name it asked. A hostile site can let its own name lead to this
-machine (DNS rebinding) and would then read everything here. So a request is answered only if it asks for an address
-in digits, for this machine's own name, or for a name that whoever runs the server listed: --server.allowedHosts NAME.
+A browser takes a page for one of the site whose name it asked. A hostile site can let its own name lead to this machine
+(DNS rebinding) and would then read everything here. So a request is answered only if it asks for an address in digits,
+or for this machine's own name. A name that whoever runs the server listed will do too: --server.allowedHosts NAME.
 """
 
 from __future__ import annotations

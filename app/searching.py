@@ -16,7 +16,7 @@ def found(
 ) -> tuple[RunInfo, ...]:
     """The runs every word of ``query`` fits, in their order.
 
-    A word fits anywhere in label, note, tags, format or at the beginning of the id; ``field:word`` asks one field, and
+    A word fits anywhere in label, note, tags, format or at the beginning of the id. ``field:word`` asks one field, and
     ``ranks:8`` means that eight ranks were captured. ``called`` gives name and format as the screen writes them.
     """
     words = query.casefold().replace("：", ":").split()

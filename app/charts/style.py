@@ -1,6 +1,6 @@
 """Colours and text rules that every chart shares.
 
-Any two hues of a bar stay far apart for every kind of colour vision (the tests simulate them) and are readable on
+Any two hues of a bar stay far apart for every kind of colour vision (the tests simulate them). They are readable on
 white and on near-black. Each also has a written label, so that no chart relies on colour alone.
 """
 

@@ -1,8 +1,8 @@
 """Drop a capture, watch it travel and load, see what became of it.
 
-The page asks for a grant, sends every file through app/intake/http_upload.py, says when it is done; the load then runs
-in a child process that this panel asks twice a second. Captures dropped meanwhile queue up. The component only moves
-files: every decision is made here.
+The page asks for a grant, sends every file through app/intake/http_upload.py, and says when it is done. The load then
+runs in a child process that this panel asks twice a second. Captures dropped meanwhile queue up. The component only
+moves files: every decision is made here.
 """
 
 from __future__ import annotations

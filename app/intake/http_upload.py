@@ -1,11 +1,11 @@
 """Takes captures from a browser or from curl to disk without holding them in memory.
 
-Streamlit's own uploader keeps every file in RAM (600 MB cost 1.95 GB), and routes of `st.App` have no
-authentication of their own. So the page first asks its session for a grant (app/intake/drop_folders.py) and sends each
-file as one PUT under that token, written once; the closing POST ends it. Who has no session has a ticket
-(app/intake/invitations.py): one PUT is one capture, it is loaded as soon as it is here, and the answer says what
-became of it. Paths keep their names, because rank directories are told by them, but every component is checked and
-nothing outside the grant's own folder can be named.
+Streamlit's own uploader keeps every file in RAM (600 MB cost 1.95 GB). Routes of `st.App` have no authentication of
+their own. So the page first asks its session for a grant (app/intake/drop_folders.py). It sends each file as one PUT
+under that token, written once. The closing POST ends it. Who has no session has a ticket (app/intake/invitations.py).
+One PUT is one capture; it is loaded as soon as it is here, and the answer says what became of it. Paths keep their
+names, because rank directories are told by them. But every component is checked, and nothing outside the grant's own
+folder can be named.
 """
 
 from __future__ import annotations

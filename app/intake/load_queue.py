@@ -1,9 +1,9 @@
 """Loads uploaded captures in disposable, niced child processes, one after the other, and tells how far they are.
 
 Other people's files are parsed in a process that may die: never in the server, never in a thread of it. The child
-writes its progress and its answer to two files beside the capture, so nothing here blocks and no pipe can fill. Loads
-wait in one queue for a free place, whoever brought them: a visitor's page, a colleague's link or curl. None of them
-has to stay for a load to end.
+writes its progress and its answer to two files beside the capture. So nothing here blocks and no pipe can fill. Loads
+wait in one queue for a free place, whoever brought them: a visitor's page, a colleague's link or curl. None of them has
+to stay for a load to end.
 """
 
 from __future__ import annotations

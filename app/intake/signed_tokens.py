@@ -1,6 +1,6 @@
 """Signed tokens, and counts of what arrived under them, shared by all servers over a store.
 
-The secret and the counts lie in the store and not in a process, so two servers agree and a restart loses nothing. A
+The secret and the counts lie in the store and not in a process. So two servers agree and a restart loses nothing. A
 token is signed with a secret of the store (one file, mode 0600) and is worthless without it. A count is one small JSON
 file under a lock.
 """

@@ -1,4 +1,4 @@
-"""A load that waits for its capture: all is imported before there is one, so that a drop does not wait for that.
+"""A load that waits for its capture. All is imported before there is one, so that a drop does not wait for that.
 
 `python -m npulens.app.intake.spare_process` reads one line from standard input: the arguments of `npulens load`, and
 the files that take its answer and its progress. Without a line, because whoever started it is gone, it ends.

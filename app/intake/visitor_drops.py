@@ -1,7 +1,7 @@
 """What this visitor brings in: the grant being filled, the loads that follow, how they ended.
 
-Lives in the visitor's session; the grant lies in the store and the loads in app/intake/load_queue.py, so a page that
-is left, or another server that took the files, loses nothing.
+Lives in the visitor's session; the grant lies in the store and the loads in app/intake/load_queue.py. So a page that is
+left, or another server that took the files, loses nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Open:
 class Visit:
     """One visitor's deliveries.
 
-    One plain object: Streamlit may end a script at any access to its session state, also in the middle of a callback,
-    so what has to happen together may not be spread over several of them.
+    One plain object. Streamlit may end a script at any access to its session state, also in the middle of a callback.
+    So what has to happen together may not be spread over several of them.
     """
 
     travelling: Open | None = None

@@ -14,7 +14,7 @@ _ENVIRONMENT = re.compile(r"(?:variables\.|env[. ])?([A-Z][A-Z0-9_]+)$")
 def confirm(found: Sequence[Suspect], task: str, config: str) -> str:
     """The command that measures before against after of the first condition a command can set; empty if there is none.
 
-    A version of a package or of CANN cannot be set by a command: there the interpreter that has it has to be named.
+    A version of a package or of CANN cannot be set by a command. There the interpreter that has it has to be named.
     """
     for one in found:
         if one.machine or not one.before or not one.after:

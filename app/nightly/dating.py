@@ -1,7 +1,7 @@
 """Which night this is. Its name is a date; its place among the others never depends on the clock alone.
 
-A clock that was set back would put a new night before old ones, or make it look as if it were done already. So nights
-follow each other in the order in which they were run, and the report says where the clock disagrees.
+A clock that was set back would put a new night before old ones. Or that night would look as if it were done already. So
+nights follow each other in the order in which they were run, and the report says where the clock disagrees.
 """
 
 from __future__ import annotations

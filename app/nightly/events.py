@@ -1,7 +1,7 @@
-"""Rows of a night that one cause may have moved are one event: a new driver that slows 14 metrics is one thing to read.
+"""Rows of a night that one cause may have moved are one event. A new driver that slows 14 metrics is one thing to read.
 
 Within a task, everything that moved the same way since the same night is one event: parts move with their step. Tasks
-are one event where a condition changed for all of them in that night and one factor lies in the interval of each.
+are one event where a condition changed for all of them in that night. One factor must lie in the interval of each.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _turned(ratio: float | None, row: Row) -> float | None:
 
 
 def _reach(row: Row) -> tuple[float, float] | None:
-    """Where the factor of a row may lie: its interval, or its ratio give or take the noise; None if none is known."""
+    """Where the factor of a row may lie: its interval, or its ratio give or take the noise. None if none is known."""
     low, high, middle = (_turned(ratio, row) for ratio in (row.low, row.high, row.ratio))
     if low is not None and high is not None:
         return min(low, high), max(low, high)

@@ -1,6 +1,6 @@
 """What was done in a night, a line a fact, so that a killed night goes on where it stopped.
 
-A line is on the disk before the next step begins. The last line of a night that died may be half a line: it is left
+A line is on the disk before the next step begins. The last line of a night that died may be half a line. It is left
 out, counted, and its step is done again.
 """
 

@@ -1,4 +1,4 @@
-"""What is said of one night: everything a report, a message, a page or an exit code is made from, and nothing else."""
+"""What is said of one night. A report, a message, a page or an exit code is made from it and nothing else."""
 
 from __future__ import annotations
 

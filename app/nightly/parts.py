@@ -1,8 +1,8 @@
 """Which parts of a step a night judges by name, and what share of the step each has.
 
 Every session names its largest kernels by itself (analysis/regression/parts.py). A kernel just below the last place
-would be named in one session and among the others in the next, and the sum of the others would jump. So a night
-chooses its names once, for all sessions of both sides: those the nights before had come first, then the largest. What
+would be named in one session and among the others in the next. Then the sum of the others would jump. So a night
+chooses its names once, for all sessions of both sides. Those the nights before had come first, then the largest. What
 is not chosen joins the others in every session alike.
 
 A kernel under a new name is in every session of one side and in none of the other. It joins nothing: the side that

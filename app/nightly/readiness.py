@@ -1,7 +1,8 @@
 """Whether a night can do what its configuration asks: tried before two in the morning, and in part before each night.
 
-A condition of the software that cannot be asked, and a receiver that cannot be told, end a night before it begins:
-both would be found out in the morning only. Everything else costs a night a task at most, and is tried by --check.
+Two things end a night before it begins. One is a condition of the software that cannot be asked, the other a receiver
+that cannot be told. Both would be found out in the morning only. Everything else costs a night a task at most, and is
+tried by --check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The regressions of a configuration: each stays in sight until it is measured as fixed, or somebody accepts it.
 
 A regression is opened by the night that tells it. From then on every night measures what is left of it, against the
-level before it. It is fixed when more than half of it is gone: by pairs, when their whole interval says so and base
-itself did not get slower; by the history, when the level went back, or five nights in a row lie on the good side.
-Everything else leaves it open: a night without a measurement, a wild night, a base that has the regression too.
+level before it. It is fixed when more than half of it is gone. By pairs that is when their whole interval says so and
+base itself did not get slower. By the history it is when the level went back, or five nights in a row lie on the good
+side. Everything else leaves it open: a night without a measurement, a wild night, a base that has the regression too.
 """
 
 from __future__ import annotations

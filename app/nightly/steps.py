@@ -1,10 +1,9 @@
 """What a night does, in which order: round by round through all tasks, base and head one after the other.
 
 Round by round, so that a budget that runs out costs every task its last pairs and none its all. A coin says which side
-comes first in a round. Whatever drifts or swings during a night then meets both sides by chance alone, and chance is
-what the test of the pairs reckons with. In fixed turns (A B B A) a season or a memory of the machine could keep step
-with the turns: noise that remembers (AR 0.6) then gave 1.5 % of false alarms and 0.8 % with the coin, each of 8,000
-nights.
+comes first in a round. Whatever drifts or swings during a night then meets both sides by chance alone. Chance is what
+the test of the pairs reckons with. In fixed turns (A B B A) a season or a memory of the machine could keep step with
+the turns. Noise that remembers (AR 0.6) then gave 1.5 % of false alarms and 0.8 % with the coin, each of 8,000 nights.
 """
 
 from __future__ import annotations

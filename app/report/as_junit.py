@@ -1,4 +1,4 @@
-"""JUnit for CI: a run is a suite, a detector a test case; found fails, not measured is skipped, failed is an error."""
+"""JUnit for CI: a run is a suite, a detector a test case. Found fails, not measured is skipped, failed is an error."""
 
 from __future__ import annotations
 

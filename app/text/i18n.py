@@ -1,7 +1,7 @@
 """Two languages, and numbers as people write them.
 
 Every text on the screen is a pair (English, Chinese) and is asked for as "part.key". A part is a file of
-app/text/words, or words.py in the folder of a page: a new page brings its own and nothing else changes.
+app/text/words, or words.py in the folder of a page. A new page brings its own and nothing else changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The canvas as a Streamlit component: joins its scripts, hands it words, a token and the place a link names.
 
-The canvas keeps the window of time to itself while it moves. Once it has rested it says where it is, and that goes
-into the link; only a fragment runs for it, and no data passes through here.
+The canvas keeps the window of time to itself while it moves. Once it has rested it says where it is, and that goes into
+the link. Only a fragment runs for it, and no data passes through here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs opened for the timeline: a few at a time, each once, whatever the number of visitors.
 
-Opening arranges a run that was never looked at (ingest/store/lod.py); why its device idled, and then its critical
-path, are found out behind that. All of it happens on threads of its own: a request waits a while for the first and
-never for the others.
+Opening arranges a run that was never looked at (ingest/store/lod.py). Why its device idled, and then its critical path,
+are found out behind that. All of it happens on threads of its own: a request waits a while for the first and never for
+the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Perfetto's own page, served from here, where the wheel that carries it is installed (the extra `perfetto`).
 
-Nothing is asked of the internet. The page fetches the window of the timeline by its address and can send no header
-of ours, so the address carries the token; handing the bytes from tab to tab makes this page open them twice and fail.
+Nothing is asked of the internet. The page fetches the window of the timeline by its address and can send no header of
+ours. So the address carries the token. Handing the bytes from tab to tab makes this page open them twice and fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The timeline's HTTP routes: the canvas asks, the run answers; nothing goes through the page's script.
 
-Routes of `st.App` have no authentication of their own, so a page hands its canvas a token for one run and the canvas
-sends it in a header that no other site's page can send. The secret lies in the store: two servers over one store
-take each other's tokens. A run never changes, so what was answered once may be kept by the browser.
+Routes of `st.App` have no authentication of their own. So a page hands its canvas a token for one run. The canvas sends
+it in a header that no other site's page can send. The secret lies in the store: two servers over one store take each
+other's tokens. A run never changes, so what was answered once may be kept by the browser.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A tile as bytes: "NPT1", the header's length, a JSON header, then the columns, each on a multiple of eight.
 
-Little endian. The header names every column, its offset from the header's end and its type, so that a browser makes
-typed arrays over the answer without copying it.
+Little endian. The header names every column, its offset from the header's end and its type. So a browser makes typed
+arrays over the answer without copying it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A gate for a change that is not merged yet: every job of base against head, in turns, as a night without a history.
+"""A gate for a change that is not merged yet: every job of base against head.
+
+They run in turns, as a night without a history.
 
 It enters no history and opens no regression: what is not merged is nobody's baseline. All tasks together raise a false
-alarm in at most 1 % of the gates, so each has its share of what a task of a night may raise
+alarm in at most 1 % of the gates. So each has its share of what a task of a night may raise
 (analysis/regression/looks.py).
 
 A gate that was killed goes on where it stopped, if commits, jobs and host are the same. One that is done is forgotten,

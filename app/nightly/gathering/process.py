@@ -1,4 +1,4 @@
-"""A step as a process of its own: with a limit, a log, and a mark by which the next night finds what outlived this."""
+"""A step as a process of its own, with a limit and a log. By a mark the next night finds what outlived this."""
 
 from __future__ import annotations
 

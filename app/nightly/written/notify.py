@@ -1,6 +1,6 @@
 """Telling people. What cannot be delivered is tried again and then said; it never makes a night fail.
 
-A URL of a service holds its secrets, so none is ever shown: a receiver is called by its service and a number.
+A URL of a service holds its secrets, so none is ever shown. A receiver is called by its service and a number.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _band(
     curve: Curve, least: Sequence[float], most: Sequence[float], middle: Sequence[float], hover: Sequence[str],
     names: tuple[str, str], say: Say, ink: str,
 ) -> go.Figure:  # fmt: skip
-    """A bar a slice from its least to its most, and the middle as a step in it; nothing is drawn where no slice is."""
+    """A bar a slice from its least to its most, and the middle as a step in it. Nothing is drawn where no slice is."""
     begins, width = [float(ns) / 1e6 for ns in curve.slices["ts_ns"]], curve.width_ns / 1e6
     thick = [max(abs(high - low), 0.0) for low, high in zip(least, most, strict=True)]
     picture = go.Figure()

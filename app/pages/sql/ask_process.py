@@ -1,7 +1,7 @@
 """A visitor's own SELECT, asked in a process that is thrown away.
 
-The server has many threads, and forking them is not safe. So a fresh interpreter runs this file, asks
-(ingest/store/query.py, which forks once more and limits that child), and writes one JSON object that is never larger
+The server has many threads, and forking them is not safe. So a fresh interpreter runs this file and asks
+(ingest/store/query.py, which forks once more and limits that child). It writes one JSON object that is never larger
 than what a browser can take.
 """
 

@@ -1,4 +1,6 @@
-"""What is said of commits: the gate for a change that is not merged yet, and the search for the one that slowed a task.
+"""What is said of commits.
+
+There is the gate for a change that is not merged yet, and the search for the one that slowed a task.
 """
 
 TEXT = {

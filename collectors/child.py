@@ -1,4 +1,4 @@
-"""A job as a child that notices nothing of us: every signal reaches it, and its end is told as a shell tells it."""
+"""A job as a child that notices nothing of us. Every signal reaches it, and its end is told as a shell tells it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Makes sample_traces/ again: ``python -m npulens.collectors.samples DIR``.
 
-These samples come from the simulated backend, so they are the same bytes wherever they are made; each says so in its
-manifest. Two of four ranks are kept, because captures with missing ranks are the rule.
-Those of a CPU are recorded (below): ``python -m npulens.collectors.samples --cpu DIR``.
+These samples come from the simulated backend, so they are the same bytes wherever they are made. Each says so in its
+manifest. Two of four ranks are kept, because captures with missing ranks are the rule. Those of a CPU are recorded
+(below): ``python -m npulens.collectors.samples --cpu DIR``.
 """
 
 from __future__ import annotations

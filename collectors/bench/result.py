@@ -1,7 +1,7 @@
 """What a benchmark leaves: manifest.json with every figure, samples.json with every sample.
 
-Both are written again after each part, so that an interrupt, a full memory or a lost machine leaves what was measured
-until then. A figure names the series it was made from, and whoever reads the result can make it again.
+Both are written again after each part. So an interrupt, a full memory or a lost machine leaves what was measured until
+then. A figure names the series it was made from, and whoever reads the result can make it again.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _series(
 def _tell(
     session: Session, variant: str, dtype: str, case: Case, name: str, series: Series, how: dict[str, Any]
 ) -> None:
-    """One series, kept and told; rates are of what passes on the wall or on the device, not of time on a core."""
+    """One series, kept and told. Rates are of what passes on the wall or on the device, not of time on a core."""
     session.result.keep(name, series)
     figure = {**session.where(variant, dtype), "series": name, **figures_of(series, session.options.calls), **how}
     p50 = None if series.clock == "cpu" else figure["quantiles"][0]["value"]

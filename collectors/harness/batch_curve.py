@@ -1,7 +1,8 @@
 """How throughput and latency grow with the batch: 1, 2, 4 ... until memory or time is out.
 
-Three answers: the sweet spot, the smallest batch that gives nearly all the throughput there is; the knee, where a
-larger batch costs more latency than it gives throughput; and the best batch within a latency objective.
+There are three answers. The sweet spot is the smallest batch that gives nearly all the throughput there is. The knee is
+where a larger batch costs more latency than it gives throughput. The third is the best batch within a latency
+objective.
 """
 
 from __future__ import annotations
@@ -45,8 +46,11 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def curve(measure: Callable[[int], Point], free: Callable[[], int | None]) -> Iterator[Point]:
-    """The points, doubling. What ``measure`` raises is passed on; before a processor's memory would be full it raises
-    MemoryError itself, because there the system ends whoever takes too much instead of refusing."""
+    """The points, doubling.
+
+    What ``measure`` raises is passed on. Before a processor's memory would be full it raises MemoryError itself. There
+    the system ends whoever takes too much instead of refusing.
+    """
     batch = 1
     while batch <= LARGEST:
         point = measure(batch)

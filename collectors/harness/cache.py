@@ -1,8 +1,8 @@
 """Cold and hot: the same step with its data in the cache, and without.
 
 A step that is called again and again finds its inputs where it left them. In a job it seldom does. Cold calls take
-turns over copies of the case that together exceed the cache twice, and a buffer of twice the cache is written in
-between, outside of what is timed.
+turns over copies of the case that together exceed the cache twice. A buffer of twice the cache is written in between,
+outside of what is timed.
 """
 
 from __future__ import annotations

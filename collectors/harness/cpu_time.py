@@ -1,8 +1,8 @@
 """What work costs on a core: the CPU time of the calling thread, while torch computes on that thread alone.
 
 Other processes make the wall clock longer, and this one hardly. It is measured on one thread because several threads
-wait for each other by spinning, and that counts as CPU time: beside other work it can be nearly all of it. It says what
-the work costs, not how long its caller waits. Sleep, input and output and the help of other threads are not in it.
+wait for each other by spinning. That counts as CPU time: beside other work it can be nearly all of it. It says what the
+work costs, not how long its caller waits. Sleep, input and output and the help of other threads are not in it.
 """
 
 from __future__ import annotations

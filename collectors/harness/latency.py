@@ -1,9 +1,9 @@
 """How long one call takes: on the device's own clock, and on the wall as its caller sees it.
 
 Two questions, two series. On the device, pairs of marks made beforehand are recorded back to back and read after one
-synchronise: what the device needs when it is kept fed. On the host each call is waited for: what a caller waits.
-Neither says what the other does; they are never mixed. A processor has the second, and a third: what a call costs one
-thread on a core (collectors/harness/cpu_time.py).
+synchronise. They say what the device needs when it is kept fed. On the host each call is waited for: what a caller
+waits. Neither says what the other does; they are never mixed. A processor has the second, and a third: what a call
+costs one thread on a core (collectors/harness/cpu_time.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether results are right: every variant in every type is compared with the same step in float64.
 
-The verdict is the error's norm as a share of the result's norm: single elements that cancel to nearly nothing have
-enormous relative errors and mean nothing. The largest distance in units of the last place, and the cosine, stand
-beside it. A NaN or an infinity where the truth has none is wrong whatever the norm says.
+The verdict is the error's norm as a share of the result's norm. Single elements that cancel to nearly nothing have
+enormous relative errors and mean nothing. The largest distance in units of the last place, and the cosine, stand beside
+it. A NaN or an infinity where the truth has none is wrong whatever the norm says.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Percentiles of all samples, each with an interval that supposes nothing about their distribution.
 
 A percentile is the order statistic at rank ceil(p n): a value that was measured, never one between two. Its interval
-are two order statistics as well: the number of samples below the true percentile is binomial, so the ranks follow
-from n and p alone (David and Nagaraja, Order Statistics, 7.1). The upper end is never the largest sample, because then
-one stall would be the bound; two-sided 95 % so need 54 samples for P90, 555 for P99, 5,570 for P99.9.
+are two order statistics as well. The number of samples below the true percentile is binomial. So the ranks follow from
+n and p alone (David and Nagaraja, Order Statistics, 7.1). The upper end is never the largest sample, because then one
+stall would be the bound. Two-sided 95 % so need 54 samples for P90, 555 for P99, 5,570 for P99.9.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether a series of timings has one level, and from where on.
 
-The series is cut into bins, each told by its midmean (the mean of its middle half): unlike a median it does not jump
-between the two values of a bimodal series, unlike a mean it does not follow the stalls. How much bins differ by
-chance is told by neighbouring bins, which a step or a slow drift hardly touches. A step or a drift counts if it is
-both larger than chance and larger than ``TOLERANCE``.
+The series is cut into bins, each told by its midmean (the mean of its middle half). Unlike a median it does not jump
+between the two values of a bimodal series. Unlike a mean it does not follow the stalls. How much bins differ by chance
+is told by neighbouring bins, which a step or a slow drift hardly touches. A step or a drift counts if it is both larger
+than chance and larger than ``TOLERANCE``.
 
 cold start   the first bins are slower (or faster) and the rest is level: they are left out, but kept in the result
 throttled    from some bin on it is slower and stays so

@@ -1,12 +1,12 @@
 """Whether B is slower than A: interleaved blocks, the ratio of each pair, and what the pairs say together.
 
 A machine drifts: its clock, its neighbours, its temperature. Blocks of A and B taken in turns (A B B A ...) meet the
-same drift, and only the ratio within a pair counts. The unit of replication is the pair, never the single call: calls
+same drift, and only the ratio within a pair counts. The unit of replication is the pair, never the single call. Calls
 of one block share everything that may go wrong with it.
 
-The verdict comes from the ratios alone: a Student interval of the mean log-ratio, and Wilcoxon's signed-rank test,
-exact, because ratios have tails. "different" needs both. "same" needs an interval within the margin. Everything else is
-"cannot tell", with the number of pairs that would decide.
+The verdict comes from the ratios alone: a Student interval of the mean log-ratio, and Wilcoxon's signed-rank test. The
+test is exact, because ratios have tails. "different" needs both. "same" needs an interval within the margin. Everything
+else is "cannot tell", with the number of pairs that would decide.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def judge(ratios: Sequence[float], margin: float = MARGIN, alpha: float = ALPHA)
 def signed_rank(values: Sequence[float]) -> float:
     """The two-sided p of Wilcoxon's signed-rank test: exact for every n, ties by their mean rank, zeros left out.
 
-    The sum of the ranks of the positive ones is compared with all 2^n ways to choose signs, counted by adding one
-    rank after the other (ranks doubled, so that mean ranks stay whole).
+    The sum of the ranks of the positive ones is compared with all 2^n ways to choose signs. They are counted by adding
+    one rank after the other (ranks doubled, so that mean ranks stay whole).
     """
     kept = sorted((value for value in values if value), key=abs)
     if not kept:

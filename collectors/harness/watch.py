@@ -1,8 +1,8 @@
 """What else happened while calls were timed: the device's clock, garbage collections, other processes.
 
-The device is looked at between calls, once a second at most, never within a timed window. A garbage collection is
-told by Python itself; that another process took the core is told by the kernel, which counts how often it took the
-core away from this one.
+The device is looked at between calls, once a second at most, never within a timed window. A garbage collection is told
+by Python itself. That another process took the core is told by the kernel. It counts how often it took the core away
+from this one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fused kernels in Triton: one source for CUDA (triton), Ascend (triton-ascend) and the CPU's interpreter.
 
-What keeps them portable: sums in float32, masks instead of reads beyond the end, exp instead of library functions,
+What keeps them portable: sums in float32, masks instead of reads beyond the end, exp instead of library functions. Also
 blocks that are powers of two, no reliance on warps, and no more than 65,535 programs an axis.
 """
 

@@ -1,7 +1,7 @@
 """The job that faults are planted in: healthy, so that whatever a detector finds there is wrong.
 
-It is bound by the device: steps of 70 to 150 ms whose host needs a few ms, an input that is ready when it is asked
-for, gradients of adapters only, so that their all-reduce hides behind the backward pass, and kernels that vary by
+It is bound by the device. Its steps take 70 to 150 ms, and their host needs a few ms. An input is ready when it is
+asked for. Gradients are of adapters only, so that their all-reduce hides behind the backward pass. Kernels vary by
 about one per cent. What is left, the moment after the loss is read, is below 0.5 % of the step.
 """
 

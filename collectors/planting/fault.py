@@ -6,12 +6,12 @@ A scenario is a file of ``collectors/scenarios`` with
 * ``ALSO``: causes that legitimately show as well, wherever it is planted;
 * ``plant(draw, config) -> Fault``: draws every parameter from ``draw`` and nothing from anywhere else, so that the same
   seed plants the same fault;
-* where they are needed: RANKS (the fewest that the job must have), LEVELS and FORMATS (of captures that can show it),
-  ORDER (-1: it changes the script that others are planted in; 1: it is planted last, in the job with all the others),
-  and ``suit(draw, config) -> config`` (what else the job must be for it to be possible; no fault yet).
+* where they are needed: RANKS (the fewest that the job must have), LEVELS and FORMATS (of captures that can show it).
+  ORDER is -1 if it changes the script that others are planted in. It is 1 if it is planted last, in the job with all
+  the others. ``suit(draw, config) -> config`` says what else the job must be for it to be possible; no fault yet.
 
-What the fault changes is found by itself: the moments of its cost changes and of the items it added are the windows
-of the truth. ``find`` adds to that where a fault shows elsewhere, too.
+What the fault changes is found by itself. The moments of its cost changes and of the items it added are the windows of
+the truth. ``find`` adds to that where a fault shows elsewhere, too.
 """
 
 from __future__ import annotations

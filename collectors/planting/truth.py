@@ -1,7 +1,7 @@
 """What the planted faults cost and where they act, measured on the job itself.
 
 A fault's gain is the job's time with all faults minus the time without this one, from the same seed. Its windows are
-the moments of its acts on captured ranks, and the waits it makes on the other ranks of a collective.
+the moments of its acts on captured ranks. They are also the waits it makes on the other ranks of a collective.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An operator has no kernel for the AI cores and runs on the AI CPU, orders of magnitude slower.
 
 Planted as an operator with 64-bit or data-dependent semantics in the forward pass (nonzero, unique, a sum in double
-precision, ...). It shows as a kernel whose core is AI_CPU, whose name says AiCpu, with one block and no counters, that
-takes 100 us to some ms while the AI cores idle. Level0 does not say on which core a kernel ran, and no other device
-has an AI CPU.
+precision, ...). It shows as a kernel whose core is AI_CPU and whose name says AiCpu, with one block and no counters. It
+takes 100 us to some ms while the AI cores idle. Level0 does not say on which core a kernel ran, and no other device has
+an AI CPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Gradients travel when nothing is left to compute beside them.
 
-Planted in three ways: the buckets are all reduced behind the backward pass instead of during it; each bucket is
-waited for before the backward pass goes on; or there is so much to reduce, over links so slow, that the backward pass
-is over before the transfers are. It shows as collectives without compute beside them that transfer all the time:
-nobody comes late.
+Planted in three ways. The buckets are all reduced behind the backward pass instead of during it. Or each bucket is
+waited for before the backward pass goes on. Or there is so much to reduce, over links so slow, that the backward pass
+is over before the transfers are. It shows as collectives without compute beside them that transfer all the time: nobody
+comes late.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Operators are compiled while the job runs, because their shapes are new.
 
 Planted as aclopCompileAndExecute with opCompile inside, in the thread that launches, for some operators of the first
-layer: in every step (shapes that never repeat) or in the first ones only (warm-up that was not over). Text captures
-of Level0 have no calls of CANN: there the host is late.
+layer. It is in every step (shapes that never repeat) or in the first ones only (warm-up that was not over). Text
+captures of Level0 have no calls of CANN: there the host is late.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels are slower while gradients travel beside them: both take bandwidth from one memory.
 
-Planted in a job whose all-reduces are long, and hidden behind the backward pass: the kernels that run beside them take
+Planted in a job whose all-reduces are long, and hidden behind the backward pass. The kernels that run beside them take
 1.3 to 1.7 times as long. It shows as the same kernel with two durations, one beside collectives and one without.
 """
 

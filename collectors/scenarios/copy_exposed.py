@@ -1,9 +1,9 @@
 """A copy between host and device stands in the way of compute instead of running beside it.
 
-Planted in three ways: a big input that is copied when the step begins (at times from pageable memory, so that the
-host waits for it), activations that are offloaded in each layer on the stream that computes, or weights that are
-fetched there right before they are used. It shows as copies on the compute stream with nothing beside them. How many
-bytes they move is told from Level2 on.
+Planted in three ways. One is a big input that is copied when the step begins, at times from pageable memory, so that
+the host waits. Another is activations that are offloaded in each layer on the stream that computes. The third is
+weights that are fetched there right before they are used. It shows as copies on the compute stream with nothing beside
+them. How many bytes they move is told from Level2 on.
 """
 
 from __future__ import annotations

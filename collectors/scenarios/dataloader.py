@@ -1,7 +1,7 @@
 """The step waits for its input: the workers have not prepared the next batch when it is asked for.
 
-Planted as a longer stay in enumerate(DataLoader)#..., in every step or in every second or third one (a worker that
-is slower than the others). The device is idle meanwhile, because the loss of the step before was read.
+Planted as a longer stay in enumerate(DataLoader)#..., in every step or in every second or third one. Those stand for a
+worker that is slower than the others. The device is idle meanwhile, because the loss of the step before was read.
 """
 
 from __future__ import annotations

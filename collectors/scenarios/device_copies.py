@@ -1,8 +1,8 @@
 """Data is copied from device memory to device memory, where a view or a result in place would do.
 
-Planted as copies of activations between operators of the step: as memory copies within the device, or as kernels that
-move a tensor (TensorMove under aclnnInplaceCopy). They show on the compute stream with nothing beside them. Which way
-a memory copy goes is told from Level2 on, and the type of a kernel from Level1 on.
+Planted as copies of activations between operators of the step. They are memory copies within the device, or kernels
+that move a tensor (TensorMove under aclnnInplaceCopy). They show on the compute stream with nothing beside them. Which
+way a memory copy goes is told from Level2 on, and the type of a kernel from Level1 on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A setting makes every launch wait: ASCEND_LAUNCH_BLOCKING=1 was left in the environment after a search for an error.
 
-Planted as the variable in the profiler's metadata and as a wait for the device after each launch on the compute stream,
-without a task queue, which the variable switches off. A Kineto trace names no variables. Text captures of Level0 hold
-no calls of CANN: there the variable and a late host are all there is.
+Planted as the variable in the profiler's metadata and as a wait for the device after each launch on the compute stream.
+The variable switches the task queue off, so there is none. A Kineto trace names no variables. Text captures of Level0
+hold no calls of CANN: there the variable and a late host are all there is.
 """
 
 from __future__ import annotations

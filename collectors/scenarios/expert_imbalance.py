@@ -1,6 +1,6 @@
 """The experts of one rank get more tokens than those of the others, in every layer.
 
-Planted in a job whose two large products of a layer are grouped ones, for the experts of the rank: one rank takes over
+Planted in a job whose two large products of a layer are grouped ones, for the experts of the rank. One rank takes over
 tokens of all others. There they take longer and have other shapes (from Level1 on), and the rank comes late to the next
 collective.
 """

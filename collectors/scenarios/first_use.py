@@ -1,6 +1,6 @@
 """An operator is used for the first time in the process: a library is loaded, or an algorithm is picked.
 
-Planted as a call of CANN in the first launching operator of the job's first step, whose later runs do not make it; the
+Planted as a call of CANN in the first launching operator of the job's first step. Its later runs do not make it. The
 capture begins with that step. Text captures of Level0 have no calls of CANN: there the operator itself is slow once.
 """
 

@@ -1,9 +1,9 @@
 """The AI cores run below their rated clock: heat, a power limit, a setting.
 
 Planted on whole steps: all of them, from one on, or one in the middle; on one rank or on all. Work on the cube is
-slower by the ratio of the clocks, work on vector cores by 40 % of that, because memory keeps its pace. It shows as
-samples of the counter "AI Core Freq" that leave the rated 1800 MHz and as kernels stretched alike. A Kineto trace has
-no such counter.
+slower by the ratio of the clocks. Work on vector cores is slower by 40 % of that, because memory keeps its pace. It
+shows as samples of the counter "AI Core Freq" that leave the rated 1800 MHz and as kernels stretched alike. A Kineto
+trace has no such counter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Matrix products run in full precision where HF32 or bf16 would do.
 
-Planted on some matrix products of every step: their tensors become FLOAT without HF32, and they take twice as long,
-as half the rate of the cube and twice the bytes give. Types are recorded from Level1 on.
+Planted on some matrix products of every step. Their tensors become FLOAT without HF32. They take twice as long, as half
+the rate of the cube and twice the bytes give. Types are recorded from Level1 on.
 """
 
 from __future__ import annotations

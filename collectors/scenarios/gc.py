@@ -1,7 +1,7 @@
 """Python collects garbage while the device waits: a full collection walks over millions of objects.
 
 Planted near the beginning of a step, where the host has little lead, in every step or in some. torch_npu records
-collections only with gc_detect_threshold (ms), as GC in the lane Python GC, in a table GC_RECORD, or as a function
+collections only with gc_detect_threshold (ms). They are GC in the lane Python GC, in a table GC_RECORD, or a function
 Python GC in a Kineto trace. Without that the same time is there and nobody says what it was: the host is late.
 """
 

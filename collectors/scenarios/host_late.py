@@ -1,8 +1,8 @@
 """The host issues its work too late: Python runs for a while in every step and the device has nothing left to do.
 
-Planted as a function of the training script that takes its time (building a mask, logging, lengths of the next batch)
-when a step begins, where the host has no lead. It shows as a gap of the device under a Python frame, or under no span
-at all where the capture was taken without stacks.
+Planted as a function of the training script that takes its time (building a mask, logging, lengths of the next batch).
+It runs when a step begins, where the host has no lead. It shows as a gap of the device under a Python frame. Where the
+capture was taken without stacks, it lies under no span at all.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A kernel is split over a few cores only, and the others idle.
 
-Planted on one type of kernel, as a shape does it whose tiled axis is too short: 1 to 8 blocks where the device has 24
-cube or 48 vector cores, and a kernel that takes accordingly longer. A core alone gets more of the memory's bandwidth
-than its share, so the stretch is 60 to 100 % of the ratio of cores. It shows in the block number; Level0 does not
-tell it, and a Kineto trace of another device has grids instead.
+Planted on one type of kernel, as a shape does it whose tiled axis is too short. It gets 1 to 8 blocks where the device
+has 24 cube or 48 vector cores, and takes accordingly longer. A core alone gets more of the memory's bandwidth than its
+share. So the stretch is 60 to 100 % of the ratio of cores. It shows in the block number; Level0 does not tell it, and a
+Kineto trace of another device has grids instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A collective waits for a peer that comes late, in every step.
 
-Planted on one rank in one of three ways: its Python is slow, its input is late, or its kernels are. Where that rank
-was captured, the reason shows there under its own name too. In half of the cases it was not captured: then all there
-is to see are the waits of the others, and, from Level1 on, for whom they wait; Level0 and Kineto traces show long
-collectives and nothing more.
+Planted on one rank in one of three ways: its Python is slow, its input is late, or its kernels are. Where that rank was
+captured, the reason shows there under its own name too. In half of the cases it was not captured. Then all there is to
+see are the waits of the others, and, from Level1 on, for whom they wait. Level0 and Kineto traces show long collectives
+and nothing more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many tiny kernels one after another, each shorter than what it costs to launch it.
 
-Planted as a moving average of the weights that walks over the parameters one by one instead of in one foreach call,
-when a step begins: two operators per parameter, some us of Python each, 2 us of device time each. The device is idle
-between any two of them. The host is late there by definition, and one kernel could do the work of many.
+Planted as a moving average of the weights that walks over the parameters one by one instead of in one foreach call.
+When a step begins it takes two operators per parameter, some us of Python each, 2 us of device time each. The device is
+idle between any two of them. The host is late there by definition, and one kernel could do the work of many.
 """
 
 from __future__ import annotations

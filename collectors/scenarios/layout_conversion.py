@@ -1,9 +1,9 @@
 """Data is only converted: between layouts (ND, NZ, 5HD) or between types (float and bfloat16), and back.
 
-Planted as conversions before matrix products (npu_format_cast to FRACTAL_NZ and back), as casts around them
-(a model whose inputs stay in float), or as copies that make a transposed tensor contiguous. They show as kernels of
-type TransData, Cast or Transpose whose output is the input in other clothes. Their cost is their memory traffic.
-Level0 does not say what type a kernel is; kernels elsewhere than on Ascend have names of their own.
+Planted as conversions before matrix products (npu_format_cast to FRACTAL_NZ and back), or as copies that make a
+transposed tensor contiguous. Or it is casts around the products (a model whose inputs stay in float). They show as
+kernels of type TransData, Cast or Transpose whose output is the input in other clothes. Their cost is their memory
+traffic. Level0 does not say what type a kernel is; kernels elsewhere than on Ascend have names of their own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The caching allocator finds no block that fits: it waits for the device, gives memory back and asks for new memory.
 
 Planted as aclrtSynchronizeDevice, aclrtFree of several segments and aclrtMallocAlign32 inside an operator near the
-beginning of a step, or as new segments alone, which is what an allocator does that may not keep what it freed. The
-wait for the device and the late host behind it show as well. Text captures of Level0 have no calls of CANN: there
-the host is late.
+beginning of a step. Or as new segments alone, which is what an allocator does that may not keep what it freed. The wait
+for the device and the late host behind it show as well. Text captures of Level0 have no calls of CANN: there the host
+is late.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The device's memory is used up: the allocator finds no block, waits for the device, gives back and asks again.
 
-Planted as 63 GiB reserved of which 44 are allocated, and in some operators of each step aclrtSynchronizeDevice,
-aclrtFree of several segments and aclrtMallocAlign32. On an NPU of 64 GiB that is a full device; on a device with more
-it is memory in pieces. Text captures of Level0 have no calls of CANN: there the host is late. Without the record of
-the pools the calls are all there is: memory is allocated.
+Planted as 63 GiB reserved of which 44 are allocated. Some operators of each step call aclrtSynchronizeDevice, aclrtFree
+of several segments and aclrtMallocAlign32. On an NPU of 64 GiB that is a full device; on a device with more it is
+memory in pieces. Text captures of Level0 have no calls of CANN: there the host is late. Without the record of the pools
+the calls are all there is: memory is allocated.
 """
 
 from __future__ import annotations

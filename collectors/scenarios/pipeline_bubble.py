@@ -1,6 +1,6 @@
 """A pipeline stage waits for its neighbour: while the pipeline fills and empties, stages have nothing to compute.
 
-Planted as a pipeline of few micro batches instead of data parallel ranks that do the same work: a step of m micro
+Planted as a pipeline of few micro batches instead of data parallel ranks that do the same work. A step of m micro
 batches in p stages takes (m + p - 1) / m of the time. It shows as hcom_send, hcom_receive and hcom_batchSendRecv that
 wait for the other side. The profiler's own Bubble counts hcom_receive only.
 """

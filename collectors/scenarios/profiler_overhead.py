@@ -1,7 +1,7 @@
 """The profiler itself takes the time: reading the counters of the L2 cache holds up every kernel.
 
-Planted as what the real captures with l2_cache=True show: behind each kernel the device is idle for 88 us although
-the next one was launched long before, whatever the kernel is and however long it took. profiler_info says
+Planted as what the real captures with l2_cache=True show. Behind each kernel the device is idle for 88 us although the
+next one was launched long before. It does not matter which kernel it is and how long it took. profiler_info says
 ``_l2_cache: true``. No host span explains these gaps, and all of them have nearly the same length.
 """
 

@@ -1,6 +1,6 @@
 """Packets between two hosts are lost, and sent again when their time-out is over.
 
-Planted in a job whose ranks reach each other by RDMA: in the last all-reduce of each step, what one rank reads from
+Planted in a job whose ranks reach each other by RDMA. In the last all-reduce of each step, what one rank reads from
 another takes at least 30 times as long. It shows in the tasks of the collective, from Level1 on.
 """
 

@@ -1,8 +1,8 @@
 """The length of the input differs from step to step, so that operators meet ever new shapes and are compiled for them.
 
-Planted as another first dimension of the inputs and outputs of some operators in each step, and as
-aclopCompileAndExecute with opCompile inside before each, from the second step on. Captures of Level0 have no shapes:
-there operators are compiled (database), or the host is late (text).
+Planted as another first dimension of the inputs and outputs of some operators in each step. Before each stands
+aclopCompileAndExecute with opCompile inside, from the second step on. Captures of Level0 have no shapes: there
+operators are compiled (database), or the host is late (text).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One link between two ranks is several times slower than the others.
 
 Planted in a job whose layers are split over four ranks (tensor parallel), so that every layer waits for its
-all-reduces: transfers over one link, both ways, take 2 to 5 times as long. It shows in the tasks of the collectives,
+all-reduces. Transfers over one link, both ways, take 2 to 5 times as long. It shows in the tasks of the collectives,
 from Level1 on.
 """
 

@@ -1,8 +1,8 @@
 """The same kernel on the same shapes is sometimes several times slower.
 
-Planted on one type of kernel, or on one of its shapes: of each shape one kernel in five at most is 2 to 5 times as
-long (a neighbour in the cache, memory that is shared or refreshed, a preempted core). It shows as outliers among
-kernels of one name and shape; without shapes, of one name.
+Planted on one type of kernel, or on one of its shapes. Of each shape one kernel in five at most is 2 to 5 times as
+long. It stands for a neighbour in the cache, memory that is shared or refreshed, a preempted core. It shows as outliers
+among kernels of one name and shape; without shapes, of one name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Activations are reduced in many small all-reduces instead of one large one.
 
-Planted in a job whose layers are split over two ranks (tensor parallel): every other all-reduce becomes 8 to 16 of
-them, and packets below 16 MB move 1.5 to 2.5 times slower, as they do on a real link. Over a network that is so below
-1 MB, and the pieces are as many as that takes. It shows in the tasks of the collectives, from Level1 on.
+Planted in a job whose layers are split over two ranks (tensor parallel). Every other all-reduce becomes 8 to 16 of
+them. Packets below 16 MB move 1.5 to 2.5 times slower, as they do on a real link. Over a network that is so below 1 MB,
+and the pieces are as many as that takes. It shows in the tasks of the collectives, from Level1 on.
 """
 
 from __future__ import annotations

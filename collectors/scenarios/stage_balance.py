@@ -1,8 +1,8 @@
 """Layers are split unevenly over the stages of a pipeline: the stage that has most sets the pace of all.
 
 Planted as one layer moved from one stage to another, in a pipeline that is there without it as well. It shows as more
-kernels on the ranks of that stage, and as hcom_send, hcom_receive and hcom_batchSendRecv of the others, which wait for
-it. The pipeline fills and empties in any case, so a bubble is there too.
+kernels on the ranks of that stage. The others show hcom_send, hcom_receive and hcom_batchSendRecv that wait for it. The
+pipeline fills and empties in any case, so a bubble is there too.
 """
 
 from __future__ import annotations

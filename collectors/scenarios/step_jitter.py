@@ -1,6 +1,6 @@
 """One step takes longer than the others and nothing that was recorded says why.
 
-Planted as a device that stands still for a while although the next kernel has been launched: the machine was
+Planted as a device that stands still for a while although the next kernel has been launched. The machine was
 interrupted, or a neighbour used it. It happens in one step, at one to three places, on all ranks or on one.
 """
 

@@ -1,10 +1,10 @@
 """The host reads a value from the device in the middle of the step and goes on only when the device has come there.
 
-Planted as ``.item()`` inside the layers of the forward pass (routing, a check for overflow, a length that decides
-about a branch): a few, each followed by Python that needs the value, or many, whose operators cost the host 35 us each.
-It shows as aten::item, aten::_local_scalar_dense, a copy to the host and aclrtSynchronizeStreamWithTimeout. Each costs
-the host its lead, so that the device is idle until new work arrives. The Python behind it would be hidden without the
-wait, so it may be called late as well.
+Planted as ``.item()`` inside the layers of the forward pass (routing, a check for overflow, a length that decides about
+a branch). There are a few, each followed by Python that needs the value. Or there are many, whose operators cost the
+host 35 us each. It shows as aten::item, aten::_local_scalar_dense, a copy to the host and
+aclrtSynchronizeStreamWithTimeout. Each costs the host its lead, so that the device is idle until new work arrives. The
+Python behind it would be hidden without the wait, so it may be called late as well.
 """
 
 from __future__ import annotations

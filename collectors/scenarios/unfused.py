@@ -1,12 +1,12 @@
 """Neighbouring kernels pass data through memory that one kernel would keep.
 
-Planted by writing out one operator of torch_npu that the healthy script calls: attention as two batched products
-around scale, mask, softmax and dropout (npu_fusion_attention), GELU as its tanh formula (npu_gelu), the residual and
-its norm as sums, means and products (npu_add_layer_norm, npu_add_rms_norm), SwiGLU as sigmoid and products
-(npu_swiglu), rotary embedding as slices, negation, concatenation and products (npu_rotary_mul); forward and backward.
-Every piece costs its memory traffic and a launch, the fused kernel its own traffic and one launch, so the gain is
-the difference of both. It shows as chains of short-lived kernels whose outputs the next one reads. Level0 does not
-tell their types and shapes.
+Planted by writing out one operator of torch_npu that the healthy script calls, forward and backward. Attention is two
+batched products around scale, mask, softmax and dropout (npu_fusion_attention). GELU is its tanh formula (npu_gelu).
+The residual and its norm are sums, means and products (npu_add_layer_norm, npu_add_rms_norm). SwiGLU is sigmoid and
+products (npu_swiglu). Rotary embedding is slices, negation, concatenation and products (npu_rotary_mul). Every piece
+costs its memory traffic and a launch, the fused kernel its own traffic and one launch. So the gain is the difference of
+both. It shows as chains of short-lived kernels whose outputs the next one reads. Level0 does not tell their types and
+shapes.
 """
 
 from __future__ import annotations

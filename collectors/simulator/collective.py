@@ -1,7 +1,7 @@
 """One all-reduce over a full mesh of links, simulated for all its ranks together.
 
 Each rank copies its own part, tells every peer that it is ready (Notify_Record) and waits for each of them
-(Notify_Wait); then it reduces the peers' parts, tells and waits again, and copies the reduced parts. So a wait ends
+(Notify_Wait). Then it reduces the peers' parts, tells and waits again, and copies the reduced parts. So a wait ends
 when its peer's record arrives and never before, and nobody leaves before the last has come.
 """
 

@@ -1,8 +1,8 @@
 """One rank's way through its script: step by step, item by item, until it has to wait for another rank.
 
 A fault may edit the items of any rank and step. So that the rest of the job stays as it was, each item then draws its
-noise from numbers of its own, named by its place in the step as it was written: what a fault adds or takes away
-shifts nobody else's. Whatever an added item does is remembered as an act of its fault.
+noise from numbers of its own. They are named by its place in the step as it was written. What a fault adds or takes
+away shifts nobody else's. Whatever an added item does is remembered as an act of its fault.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kinds of captures that a job is written as: what real profilers leave out, cut off or call otherwise.
 
-A dialect changes what is recorded of a job, never what the job does, except where the job itself must be another one
-for the capture to exist (graphs, a pair of ranks that send and receive). It goes with any scenario.
+A dialect changes what is recorded of a job, never what the job does. The exception is where the capture could not exist
+otherwise (graphs, a pair of ranks that send and receive). It goes with any scenario.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One step of a training script whose layers are split among the stages of a pipeline: one forward, one backward.
 
-Each stage warms up with as many micro batches as there are stages behind it, then does one forward and one backward in
-turn, and runs empty. In between it sends and receives at once (hcom_batchSendRecv), as Megatron does. Stages compute
+Each stage warms up with as many micro batches as there are stages behind it. Then it does one forward and one backward
+in turn, and runs empty. In between it sends and receives at once (hcom_batchSendRecv), as Megatron does. Stages compute
 alike: each ends with a projection of the same size, and the last one has the loss besides.
 """
 

@@ -1,7 +1,7 @@
 """The steps of a training script as a list of instructions, the same for every rank and step.
 
-Writing the script is apart from running it, so that a scenario can add an instruction or change a cost without
-touching the clockwork of hosts, queues and streams.
+Writing the script is apart from running it. So a scenario can add an instruction or change a cost without touching the
+clockwork of hosts, queues and streams.
 """
 
 from __future__ import annotations

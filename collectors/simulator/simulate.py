@@ -82,7 +82,7 @@ def simulate(config: SimConfig) -> Job:
 def _groups(config: SimConfig) -> Iterator[Group]:
     """Tensor-parallel neighbours first, data parallel across them; a group of one does not communicate.
 
-    In a pipeline the data parallel ranks of a stage are neighbours, and every pair of stages has a group of its own.
+    In a pipeline the data parallel ranks of a stage are neighbours. Every pair of stages has a group of its own.
     """
     tp, ranks = config.tensor_parallel, config.ranks
     stamp = config.start_ns // 1_000_000 - 60_000

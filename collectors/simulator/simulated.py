@@ -5,11 +5,11 @@ slower host, a late rank, a slow link). It draws no random numbers, so everythin
 between the two jobs is the fault's cost.
 
 Modelled on the host: Python with its call stacks, the task queue, CANN calls, and launch latency. A few latencies are
-negative, as clocks of host and device differ. Modelled on the device: streams with events, kernels on AI cores and the
-AI CPU with shapes, counters and their clock, copies, memory, sampled counters, replayed graphs. Modelled between ranks:
-data and tensor parallel all-reduce over a mesh of links, and pipelines. Every wait ends when its peer is ready. Not
-modelled: other collectives, contention between compute and communication. What another profiler would have recorded of
-the same job is a dialect (``collectors/simulator/dialect.py``).
+negative, as clocks of host and device differ. Modelled on the device: streams with events, copies, memory, sampled
+counters, replayed graphs. Also kernels on AI cores and the AI CPU with shapes, counters and their clock. Modelled
+between ranks: data and tensor parallel all-reduce over a mesh of links, and pipelines. Every wait ends when its peer is
+ready. Not modelled: other collectives, contention between compute and communication. What another profiler would have
+recorded of the same job is a dialect (``collectors/simulator/dialect.py``).
 """
 
 from __future__ import annotations

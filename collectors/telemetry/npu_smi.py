@@ -1,7 +1,7 @@
 """What ``npu-smi info`` prints, for every product that has a table of its own.
 
-A device takes two rows. What their last cell holds stands in the header: the AI cards of the 310 family have no HBM,
-910_93 prints a physical id and leaves the power of the second die out, newer drivers add a column to the processes.
+A device takes two rows. What their last cell holds stands in the header. The AI cards of the 310 family have no HBM.
+910_93 prints a physical id and leaves the power of the second die out. Newer drivers add a column to the processes.
 Layouts: the source of npu-smi, github.com/Ascend/driver, npu_smi print functions, and its manual.
 """
 

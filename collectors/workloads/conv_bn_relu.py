@@ -1,8 +1,8 @@
 """A 3x3 convolution, batch normalisation in evaluation and ReLU: the block of most convolutional networks.
 
-Unfused it is three kernels, and the output of the convolution travels to memory and back twice more than it must.
-In evaluation the normalisation is a multiplication and an addition per channel, known beforehand: ``folded`` has put
-them into the weights and the bias of the convolution, and ``fused`` lets the convolution apply ReLU as well.
+Unfused it is three kernels, and the output of the convolution travels to memory and back twice more than it must. In
+evaluation the normalisation is a multiplication and an addition per channel, known beforehand. ``folded`` has put them
+into the weights and the bias of the convolution. ``fused`` lets the convolution apply ReLU as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attention of image tokens over text tokens: 197 queries, 77 keys, 16 heads of 80.
 
 Unfused, the scores of all pairs are written to memory, read and written by the softmax, and read again. ``fused`` is
-the vendor's operator (scaled_dot_product_attention; on an NPU npu_fusion_attention), ``triton`` our own: both keep a
+the vendor's operator (scaled_dot_product_attention; on an NPU npu_fusion_attention), ``triton`` our own. Both keep a
 running maximum and sum, and the scores never leave the chip.
 """
 

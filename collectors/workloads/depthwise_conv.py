@@ -1,8 +1,8 @@
 """A depthwise 3x3 convolution, batch normalisation in evaluation and ReLU: the block of networks for small devices.
 
-Every channel has a filter of its own, so there is little to compute and much to move: three kernels cost three trips
-to memory. ``folded`` has put the normalisation into the weights, ``triton`` also applies ReLU before it writes, and
-goes to memory once.
+Every channel has a filter of its own, so there is little to compute and much to move. Three kernels cost three trips to
+memory. ``folded`` has put the normalisation into the weights, ``triton`` also applies ReLU before it writes, and goes
+to memory once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The gradient of an embedding table: one row of it is the sum of all gradients whose token it is.
 
-The sums are the trouble: many tokens ask for one row at once. How often rows repeat decides, so the shapes hold the
-exponent of Zipf's law by which tokens are drawn: 0 draws all alike, 1 as in a language, 99 always the same one.
-``fused`` is torch's operator, ``atomic`` lets every token add to its row, ``sorted`` gives every row to one program,
+The sums are the trouble: many tokens ask for one row at once. How often rows repeat decides. So the shapes hold the
+exponent of Zipf's law by which tokens are drawn. 0 draws all alike, 1 as in a language, 99 always the same one.
+``fused`` is torch's operator, ``atomic`` lets every token add to its row. ``sorted`` gives every row to one program,
 which adds in a fixed order: the same bits every time. Token 1 is the padding and gets no gradient.
 """
 

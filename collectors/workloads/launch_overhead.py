@@ -1,8 +1,8 @@
 """A thousand tiny kernels, one after another: the device is done before the host has launched the next.
 
 Each adds a shift to nearly all of what the one before left, so their order cannot be changed. ``graph`` records the
-launches once and replays them all, ``compiled`` lets the compiler join what it can, and ``fused`` does what all of
-them together do, in one kernel.
+launches once and replays them all. ``compiled`` lets the compiler join what it can. ``fused`` does what all of them
+together do, in one kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A matrix product, bias, layer normalisation and GELU: the end of many a transformer's projection.
 
 Unfused it is three kernels, and the product travels to memory and back twice more than it must. ``epilogue`` keeps the
-product of the vendor's library and does bias, normalisation and GELU in one kernel of Triton's; ``triton`` does all of
+product of the vendor's library and does bias, normalisation and GELU in one kernel of Triton's. ``triton`` does all of
 it in one, which needs whole rows of the product on the chip. GELU is the one with tanh, as NPUs compute it.
 """
 

@@ -1,8 +1,8 @@
 """A training step of a small network: two linear layers with ReLU between, cross entropy, SGD, 32 samples.
 
 Every kernel of it is over before the host has prepared the next one, so the device waits for the host. The reference
-works out its gradients by hand; ``unfused`` is the loop as it is usually written, where SGD visits one parameter after
-another, ``fused`` has SGD in one kernel, ``compiled`` the network.
+works out its gradients by hand. ``unfused`` is the loop as it is usually written, where SGD visits one parameter after
+another. ``fused`` has SGD in one kernel, ``compiled`` the network.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Its docstring says what it computes and which cause it shows, and it holds
     BATCH     the size that is the batch, or None
     build(variant, shape, dtype, device, seed) -> Case
 
-The same seed gives every variant, type and device the same numbers: they are drawn on the CPU in float64 and then
-converted. So ``build("reference", shape, "float64", "cpu", seed).step()`` is the truth for all of them.
-A variant that this machine cannot run raises ``NotHere`` with the reason.
+The same seed gives every variant, type and device the same numbers. They are drawn on the CPU in float64 and then
+converted. So ``build("reference", shape, "float64", "cpu", seed).step()`` is the truth for all of them. A variant that
+this machine cannot run raises ``NotHere`` with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What msprof makes of the communication tasks: time and bandwidth of each operator, and the matrix of links.
 
-An operator's times come from its master plane (plane 1): waiting is its Notify_Wait, transit its transfers over a
-link, synchronization the waiting before the first transfer. Bandwidth counts the transfers of all planes over links.
+An operator's times come from its master plane (plane 1). Waiting is its Notify_Wait, transit its transfers over a link,
+synchronization the waiting before the first transfer. Bandwidth counts the transfers of all planes over links.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What torch_npu and msprof derive from the tasks they recorded, by their rules.
 
-Overlap lanes: Computing is the union of kernels, Communication the union of communication operators, Free the gaps
-strictly inside the first and last of both. A step's range on the device starts with the first task that its host
-window launched and ends with the last one or with the host's mark; a task or lane belongs wholly to the first range
-that holds its start.
+Overlap lanes: Computing is the union of kernels, Communication the union of communication operators. Free is the gaps
+strictly inside the first and last of both. A step's range on the device starts with the first task that its host window
+launched. It ends with the last one or with the host's mark. A task or lane belongs wholly to the first range that holds
+its start.
 """
 
 from __future__ import annotations

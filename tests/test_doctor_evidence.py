@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from npulens.app import evidence
 from npulens.app.cli import main
 from npulens.app.commands import doctor as verb
+from npulens.app.evidence import packing, self_test
 from npulens.app.text.i18n import known
 from npulens.collectors.simulator.simulated import SimConfig, simulate, write_both
 from npulens.ingest.store.redact import Redactor
@@ -35,7 +35,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judged(capture: Path, tmp_path: Path, steps: int, step_ns: int | None) -> dict[str, dict[str, Any]]:
     answer = {"backend": "npu", "captures": {"kernels": {"path": str(capture), "steps": steps, "step_ns": step_ns}}}
-    checks = list(evidence.judged(answer, tmp_path / "store"))
+    checks = list(self_test.judged(answer, tmp_path / "store"))
     for check in checks:
         assert all("{" not in verb.sentence(check, lang) for lang in ("en", "zh"))
     return {check["name"]: check for check in checks}
@@ -69,7 +69,7 @@ def packed(tmp_path: Path, redact: bool) -> dict[str, bytes]:
         gzip.compress(b'{"host_name": "train", "dir": "/home/liwei/jobs/a", "ts": 12.340}')
     )
     (place / "rank.db").write_bytes(b"SQLite format 3\0/home/liwei")
-    archive = evidence.pack(place, {"backend": "cpu", "place": "/home/liwei/x"}, tmp_path, redact)
+    archive = packing.pack(place, {"backend": "cpu", "place": "/home/liwei/x"}, tmp_path, redact)
     with zipfile.ZipFile(archive) as found:
         assert found.testzip() is None
         return {name: found.read(name) for name in found.namelist()}
@@ -95,8 +95,8 @@ def test_a_redacted_archive_names_nobody(tmp_path: Path) -> None:
 
 def test_what_is_no_text_is_left_out_of_a_redacted_archive() -> None:
     redactor = Redactor([], [])
-    assert evidence.redacted("a.json", b"\xff\xfe", redactor) is None
-    assert evidence.redacted("a.bin", b"text", redactor) is None
+    assert packing.redacted("a.json", b"\xff\xfe", redactor) is None
+    assert packing.redacted("a.bin", b"text", redactor) is None
 
 
 @needs_torch

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from npulens.app import evidence
 from npulens.app.console import json_option, lang_option, print_json, redact_option
+from npulens.app.evidence import packing, self_test
 from npulens.app.run_collectors import ask
 from npulens.app.text.i18n import known, say
 
@@ -64,10 +64,10 @@ def tested(output: Path, backend: str | None, python: Path | None, redact: bool)
         place = Path(scratch) / "evidence"
         chosen = ["--backend", backend] if backend else []
         answer = ask(["self-test", "-o", str(place), *chosen], python=python)
-        checks = [*answer["checks"], *evidence.judged(answer, Path(scratch) / "store")]
+        checks = [*answer["checks"], *self_test.judged(answer, Path(scratch) / "store")]
         failed = any(check["status"] == "FAIL" for check in checks)
         report = {**answer, "checks": checks, "status": "unusable" if failed else "usable", "redacted": redact}
-        return {**report, "archive": str(evidence.pack(place, report, output, redact))}
+        return {**report, "archive": str(packing.pack(place, report, output, redact))}
 
 
 def lines(answer: Mapping[str, Any], lang: str) -> Iterator[str]:

@@ -55,7 +55,7 @@ def run(home: Path, requested: str | None = None) -> dict[str, Any]:
         checks.append(_recorded(captures, name, record))
     place = home / "traces" / "own_script"
     checks.append(_recorded(captures, "own_script", partial(own_script, choice, backend.device, place)))
-    _write(home, visited, choice, backend)
+    write_machine(home, visited, choice, backend)
     return {
         "status": "usable" if not any(check.status == FAIL for check in checks) else "unusable",
         "backend": choice.actual, "device": choice.capability.device, "checks": [asdict(check) for check in checks],
@@ -102,7 +102,9 @@ def _broke(name: str, error: Exception) -> Check:
     return Check(name, FAIL, "broke", {"reason": reason})
 
 
-def _write(home: Path, visited: dict[str, Any], choice: Choice, backend: Backend) -> None:
+def write_machine(home: Path, visited: dict[str, Any], choice: Choice, backend: Backend) -> None:
+    """What the machine is: software, devices, and what the driver's tools say of them."""
+    home.mkdir(parents=True, exist_ok=True)
     told = {**environment(choice.capability.versions), "backend": dict(backend.properties())}
     (home / "environment.json").write_text(json.dumps(told, indent=2, default=str) + "\n", encoding="utf-8")
     (home / "visit.json").write_text(json.dumps(visited, indent=2) + "\n", encoding="utf-8")
@@ -209,11 +211,11 @@ def settings(backend: str) -> Settings:
 def our_workload(backend: Backend, choice: Choice, home: Path, name: str, shape: str) -> tuple[Check, dict[str, Any]]:
     """Three steps of a workload; beside the trace, what a step takes by the device's own clock, without a profiler."""
     wanted, sizes = settings(backend.name), dict(workload(name).SHAPES[shape])
-    step_ns = _step_ns(backend, name, sizes)
+    took_ns = step_ns(backend, name, sizes)
     found = our_job.run(name, "unfused", sizes, "float32", backend.name, wanted, home)
     command = ["npulens", "collect", name, "--shape", shape]
     _describe(home, f"workload {name}", command, choice, wanted, found)
-    return _judged(name, found, wanted), {"path": str(home), "steps": wanted.active, "step_ns": step_ns}
+    return _judged(name, found, wanted), {"path": str(home), "steps": wanted.active, "step_ns": took_ns}
 
 
 def own_script(choice: Choice, device: str, home: Path) -> tuple[Check, dict[str, Any]]:
@@ -246,7 +248,8 @@ def _judged(name: str, found: Collected, wanted: Settings) -> Check:
     return Check(f"recorded_{name}", PASS if whole else FAIL, "whole" if whole else "lacking", seen)
 
 
-def _step_ns(backend: Backend, name: str, sizes: dict[str, int]) -> int:
+def step_ns(backend: Backend, name: str, sizes: dict[str, int]) -> int:
+    """A step by the device's own events, without a profiler: the median of twenty."""
     step = workload(name).build("unfused", sizes, "float32", backend.device).step
     for _ in range(_TIMED):
         step()

@@ -1,0 +1,18 @@
+"""What a capture is of, as its own content shows, and what everybody says it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import duckdb
+
+from npulens.analysis.proof.verdict import Verdict, judged
+
+_MOST = 80
+
+
+def as_said(con: duckdb.DuckDBPyConnection, about: str, said: Collection[str]) -> Verdict:
+    """The device of every rank against the words of the manifest and of those who recorded."""
+    held = sorted({str(name) for (name,) in con.execute("SELECT backend FROM rank").fetchall()})
+    seen = {"held": ", ".join(held), "said": ", ".join(sorted(set(said)))[:_MOST]}
+    return judged("backend", about, held != sorted(set(said)), "backend", seen)

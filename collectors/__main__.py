@@ -28,6 +28,7 @@ from npulens.collectors.bench import command as bench
 from npulens.collectors.child import CannotStart
 from npulens.collectors.collected import Collected, collected, notices
 from npulens.collectors.doctor import verbs as doctor
+from npulens.collectors.evidence import verbs as evidence
 from npulens.collectors.period import By
 from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
@@ -222,6 +223,7 @@ def _parser() -> argparse.ArgumentParser:
     later.add_argument("-o", "--output", type=Path, required=True)
     bench.add(verbs)
     doctor.add(verbs)
+    evidence.add(verbs)
     return parser
 
 

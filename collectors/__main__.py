@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 import types
@@ -26,7 +27,7 @@ from npulens.collectors import limits, manifest, our_job, own_job
 from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from npulens.collectors.bench import command as bench
 from npulens.collectors.child import CannotStart
-from npulens.collectors.collected import Collected, collected, notices
+from npulens.collectors.collected import Collected, collected, gathered, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.evidence import verbs as evidence
 from npulens.collectors.period import By
@@ -40,6 +41,7 @@ _SWITCHES = (
 )  # fmt: skip
 
 
+_THEIRS = "a job of its owner's"
 _SIZES = ("max_disk", "keep_free")
 #: A shell's status of a process that a signal has ended is above this.
 _SIGNALLED = 128
@@ -87,10 +89,23 @@ def _told_of_own(
         told = {"status": found.status, "reason": found.reason, **more, "traces": len(found.traces)}
         return {"backend": choice.actual, **told}
     try:
-        return _told(home, "a job of its owner's", command, choice, settings, found, more)
+        return _told(home, _THEIRS, command, choice, settings, found, more)
     except OSError as error:
         reason = f"the manifest cannot be written: {error.strerror}"
         return {"backend": choice.actual, "status": "failed", "reason": reason, **more, "traces": 0}
+
+
+def _env(arguments: argparse.Namespace) -> int:
+    """Prints the variables that record a job which something else starts: for a shell, or as JSON."""
+    By.parse(arguments.steps_by)
+    settings, backend = _settings(arguments, arguments.metrics), arguments.backend or "auto"
+    variables = own_job.environment(arguments.output, backend, settings, arguments.steps_by, arguments.armed)
+    if arguments.json:
+        _say({"status": "told", "variables": variables}, None)
+    else:
+        for name, value in variables.items():
+            print(f"export {name}={shlex.quote(value)}")
+    return 0
 
 
 def _ours(arguments: argparse.Namespace) -> int:
@@ -167,18 +182,23 @@ def _begin(arguments: argparse.Namespace) -> int:
 
 
 def _analyse(arguments: argparse.Namespace) -> int:
-    """Analyses what a deferred recording left, here or where it was copied to."""
+    """Analyses what a deferred recording left, here or where it was copied to, and judges what came together."""
     home = arguments.output
     if not home.is_dir():
         raise FileNotFoundError(f"{home} is no directory of a recording")
-    count, told = analysed.analyse(home), manifest.read(home)
+    count, told, said = analysed.analyse(home), manifest.read(home), gathered(home)
+    if said:  # nobody has judged it yet
+        told = {"what": _THEIRS, "evidence": said[0]["backend"], "settings": {"active": said[0]["active"]}}
     wanted = told.get("settings", {}).get("active", 0)
-    found = collected(home, told.get("evidence", "npu"), wanted if isinstance(wanted, int) else 0)
-    answer = {"status": found.status, "reason": found.reason, "analysed": count, "traces": len(found.traces)}
+    wanted = wanted if isinstance(wanted, int) else 0
+    found = collected(home, told.get("evidence", "npu"), wanted, processes=said)
+    said_of_it = notices(found, wanted)
+    answer = {"status": found.status, "reason": found.reason, "analysed": count, "notices": said_of_it}
     if told:
+        more = {"processes": said, "notices": said_of_it} if said else {}
         traces = [asdict(trace) for trace in found.traces]
-        manifest.amend(home, {"status": found.status, "reason": found.reason, "traces": traces})
-    _say({"directory": str(home), **answer}, None)
+        manifest.amend(home, {**told, "status": found.status, "reason": found.reason, "traces": traces, **more})
+    _say({"directory": str(home), **answer, "traces": len(found.traces)}, None)
     return 1 if found.status == "failed" else 0
 
 
@@ -196,11 +216,15 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True)
     own = verbs.add_parser("own", help="record a job of yours")
     own.set_defaults(run=_own)
-    own.add_argument("-o", "--output", type=Path, required=True)
-    own.add_argument("--backend", choices=BACKENDS)
-    own.add_argument("--steps-by", default="auto", help="auto, optimizer, forward, a number of them, time:200ms")
-    own.add_argument("--armed", action="store_true")
-    _add_settings(own)
+    env = verbs.add_parser("env", help="print the environment of a job that something else starts")
+    env.set_defaults(run=_env)
+    env.add_argument("--json", action="store_true")
+    for each in (own, env):
+        each.add_argument("-o", "--output", type=Path, required=True)
+        each.add_argument("--backend", choices=BACKENDS)
+        each.add_argument("--steps-by", default="auto", help="auto, optimizer, forward, a number of them, time:200ms")
+        each.add_argument("--armed", action="store_true")
+        _add_settings(each)
     own.add_argument("--answer-to", type=int, metavar="FD", help="a channel for the answer, instead of standard output")
     own.add_argument("command", nargs=argparse.REMAINDER)
     ours = verbs.add_parser("workload", help="record one of ours")

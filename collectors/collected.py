@@ -65,7 +65,7 @@ def collected(
     ``processes`` is what they noted, where that is known already. Where others collect into it too, only what those
     processes wrote is looked at.
     """
-    said = _processes(directory, since_ns) if processes is None else processes
+    said = gathered(directory, since_ns) if processes is None else processes
     return replace(_judged(directory, backend, wanted_steps, since_ns, deferred, tuple(said), others), others=others)
 
 
@@ -154,10 +154,11 @@ def _failure(traces: tuple[Trace, ...], processes: tuple[dict[str, Any], ...], b
     return None
 
 
-def _processes(directory: Path, since_ns: int) -> list[dict[str, Any]]:
-    """What the processes noted; their notes go, because the manifest holds them."""
+def gathered(directory: Path, since_ns: int = 0) -> list[dict[str, Any]]:
+    """What the processes noted. Their notes go, because the manifest holds them; a process that records keeps its."""
     said = notes.read(directory / notes.PLACE, since_ns)
-    shutil.rmtree(directory / notes.PLACE, ignore_errors=True)
+    if not any(each["state"] == "recording" for each in said):
+        shutil.rmtree(directory / notes.PLACE, ignore_errors=True)
     return said
 
 

@@ -36,12 +36,9 @@ def run(
     trigger = directory / TRIGGER
     trigger.unlink(missing_ok=True)
     session = Session(directory, time.time_ns())
-    told = {
-        "directory": str(directory.resolve()), "settings": asdict(settings), "backend": backend, "by": by,
-        "trigger": str(trigger.resolve()) if armed else None, "session": session.name, "since_ns": session.since_ns,
-    }  # fmt: skip
+    told = {**_told(directory, backend, settings, by, armed), "session": session.name, "since_ns": session.since_ns}
     try:
-        status = child.run(list(command), environment(os.environ, told), parent)
+        status = child.run(list(command), {**os.environ, **_variables(os.environ, told)}, parent)
     except child.CannotStart:
         session.end()
         _remove(made)
@@ -55,6 +52,24 @@ def run(
         trigger.unlink(missing_ok=True)
         _remove(made)
     return found, status
+
+
+def environment(
+    directory: Path, backend: str, settings: Settings, by: str = "auto", armed: bool = False
+) -> dict[str, str]:
+    """The variables that switch recording on in any process that Python starts with them.
+
+    For processes that are nobody's children here: actors of Ray, containers, services. The directory has to be there.
+    """
+    _made(directory)
+    (directory / TRIGGER).unlink(missing_ok=True)
+    return _variables(os.environ, _told(directory, backend, settings, by, armed))
+
+
+def _told(directory: Path, backend: str, settings: Settings, by: str, armed: bool) -> dict[str, object]:
+    home = directory.resolve()
+    trigger = str(home / TRIGGER) if armed else None
+    return {"directory": str(home), "settings": asdict(settings), "backend": backend, "by": by, "trigger": trigger}
 
 
 def _made(directory: Path) -> list[Path]:
@@ -73,10 +88,10 @@ def _remove(made: Sequence[Path]) -> None:
             return
 
 
-def environment(current: Mapping[str, str], told: Mapping[str, object]) -> dict[str, str]:
-    """The job's environment: its own, with the injected directory in front. Nothing else of ours gets onto its path."""
+def _variables(current: Mapping[str, str], told: Mapping[str, object]) -> dict[str, str]:
+    """The injected directory in front of the job's own path, and what to record. Nothing else of ours gets there."""
     places = [str(_HERE / "inject"), current.get("PYTHONPATH", "")]
-    return {**current, "PYTHONPATH": os.pathsep.join(filter(None, places)), VARIABLE: json.dumps(told)}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), VARIABLE: json.dumps(told)}
 
 
 def begin(directory: Path) -> None:

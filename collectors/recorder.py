@@ -44,7 +44,7 @@ class Recorder:
         self, directory: str | os.PathLike[str], settings: Settings | None = None, backend: str = "cpu",
         session: str | None = None, since_ns: int | None = None,
     ) -> None:  # fmt: skip
-        self.directory, self.settings, self.backend = Path(directory), settings or Settings(), backend
+        self.directory, self.settings, self._backend = Path(directory), settings or Settings(), backend
         self._session, self._since_ns = session, since_ns or time.time_ns()  # of the collect that began this job
         self.steps = 0
         self.state = "idle"  # idle, recording, written, cut_short, failed, aside
@@ -66,6 +66,11 @@ class Recorder:
         self._started = False
         os.register_at_fork(after_in_child=self._forked)
 
+    @property
+    def backend(self) -> str:
+        """What is recorded; ``auto`` becomes what the process computes on when it begins."""
+        return in_use() if self._backend == "auto" else self._backend
+
     def warm_up(self) -> None:
         """Takes the profiler's first start, which may last seconds, before the job's first step."""
         begun, self._started = time.perf_counter_ns(), True
@@ -80,6 +85,7 @@ class Recorder:
         self._begun_ns, self._thread, self.steps = time.time_ns(), threading.local(), 0
         self._thread.recorded = True
         self.left_out = []
+        self._backend = self.backend
         self._limits = self._its_limits()
         self.reached = self._limits.before()
         if self.reached is not None:
@@ -210,7 +216,7 @@ class Recorder:
         said = {
             "pid": os.getpid(), "host": notes.host(), "session": self._session, "rank": self._rank, "state": self.state,
             "reason": self.reason, "steps": self.steps, "wanted": self.settings.steps, "backend": self.backend,
-            "begun_ns": self._begun_ns or time.time_ns(), "left_out": self.left_out,
+            "active": self.settings.active, "begun_ns": self._begun_ns or time.time_ns(), "left_out": self.left_out,
             "first_start_ns": self.first_start_ns, "own_profiler": bool(self.own and self.own.seen),
             "own_traces": self.own.traces[:_OWN_TRACES] if self.own else [],
             "held_bytes": self._held, "limit": None if self.reached is None else asdict(self.reached), **self.stepping,
@@ -231,6 +237,16 @@ def recording(
         recorder.end()
     if recorder.state == "failed":
         raise RuntimeError(f"nothing was recorded: {recorder.reason}")
+
+
+def in_use() -> str:
+    """What this process computes on; a device that it has not touched yet is not touched."""
+    import torch
+
+    npu = getattr(torch, "npu", None)
+    if npu is not None and npu.is_initialized():
+        return "npu"
+    return "cuda" if torch.cuda.is_initialized() else "cpu"
 
 
 def default_backend() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import shutil
 import sys
 import time
@@ -62,8 +63,9 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--max-disk", metavar="SIZE", help="The recording ends when it comes to this, such as 500M or 2GB.")
 @_setting("--keep-free", metavar="SIZE", help="It ends when less of the disk would be free.  [1 GiB or 2 %]")
 @_setting("--defer/--no-defer", default=None, help="Analyse nothing while the job runs.")
-@click.option("--analyse", type=click.Path(path_type=Path), help="Analyse what --defer left in a directory; NPU.")
+@click.option("--analyse", type=click.Path(path_type=Path), help="Analyse and judge what --defer or --env left.")
 @click.option("--armed", is_flag=True, help="Begin when `npulens collect --begin -o DIR` says so.")
+@click.option("--env", is_flag=True, help="Print the environment that records a job which something else starts.")
 @click.option("--begin", is_flag=True, help="Begin the recording of a job that runs already.")
 @click.option("--watched", type=click.Path(path_type=Path), help="With --begin: the job's own PROF_CONFIG_PATH; NPU.")
 @click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
@@ -73,7 +75,7 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @click.pass_context
 def command(
     context: click.Context, command: tuple[str, ...], output: Path | None, backend: str | None, variant: str | None,
-    dtype: str | None, shape: str | None, seed: int | None, steps_by: str | None, armed: bool, begin: bool,
+    dtype: str | None, shape: str | None, seed: int | None, steps_by: str | None, armed: bool, env: bool, begin: bool,
     watched: Path | None, analyse: Path | None, loads: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Record COMMAND, or a workload of ours, with a profiler around a few of its steps; load what it left, check it.
@@ -92,6 +94,9 @@ def command(
     options = ["-o", str(home), *context.meta.get(_KEY, [])]
     if analyse is not None:
         _show(ask(["analyse", "-o", str(analyse.absolute())]), analyse.absolute(), loads, store, as_json, lang)
+    elif env:
+        told = ask(["env", "--json", *options, *_of_theirs(armed, steps_by, backend)])["variables"]
+        _export(told, as_json)
     elif begin:
         answer = ask(["begin", *options, *_given({"watched": watched})])
         print_json(answer) if as_json else click.echo("the recording begins at the next step")
@@ -108,9 +113,23 @@ def command(
         if any(value is not None for value in about.values()):
             raise click.UsageError("--variant, --dtype, --shape and --seed are for our workloads; what belongs to your "
                                    "command comes after a --")  # fmt: skip
-        options += [*(["--armed"] if armed else []), *_given({"steps-by": steps_by, "backend": backend})]
+        options += _of_theirs(armed, steps_by, backend)
         answer = run_job([*options, "--", *command], as_json)
         _show(answer, home, loads, store, as_json, lang, err=not as_json)
+
+
+def _of_theirs(armed: bool, steps_by: str | None, backend: str | None) -> list[str]:
+    """Options of a job that is not ours."""
+    return [*(["--armed"] if armed else []), *_given({"steps-by": steps_by, "backend": backend})]
+
+
+def _export(variables: Mapping[str, str], as_json: bool) -> None:
+    """Variables for a shell to evaluate, or as an object for what starts processes."""
+    if as_json:
+        print_json(variables)
+        return
+    for name, value in variables.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 def _given(options: Mapping[str, object]) -> list[str]:

@@ -6,7 +6,6 @@ makes no steps (a data loader's worker, a launcher) is left alone. Nothing that 
 
 from __future__ import annotations
 
-import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -48,9 +47,9 @@ def _ours() -> None:
 def _begin() -> None:
     try:
         _ours()
-        from npulens.collectors.stepping import Stepping
+        from npulens.collectors.plugin import listen
 
-        Stepping.from_environment().watch(importlib.import_module("torch.optim.optimizer"))
+        listen()
     except Exception as error:  # whatever is wrong, it is the job that matters
         sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")
 

@@ -1,0 +1,32 @@
+"""Recording switched on from within a process, for frameworks that call plugins in each of theirs.
+
+vLLM calls what stands in its group ``vllm.general_plugins``. Nothing happens in a process whose environment asks for no
+recording, nor in one that records already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from npulens.collectors.stepping import VARIABLE, Stepping
+
+_LISTENING: list[Stepping] = []
+
+
+def listen() -> None:
+    """Listens for steps from now on, as the environment says. torch is imported already."""
+    if not _LISTENING:
+        _LISTENING.append(Stepping.from_environment())
+        _LISTENING[0].watch(importlib.import_module("torch.optim.optimizer"))
+
+
+def record() -> None:
+    """The plugin itself. What goes wrong is said, and the framework goes on."""
+    if not os.environ.get(VARIABLE):
+        return
+    try:
+        listen()
+    except (ImportError, KeyError, OSError, RuntimeError, ValueError) as error:
+        sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")

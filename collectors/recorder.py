@@ -156,6 +156,13 @@ class Recorder:
             self.state, self.reason = "aside", "the job's own profiler was on, and this one stood aside"
         self._note()
 
+    def fail(self, error: BaseException) -> None:
+        """Lets the job go on without a profiler, and says why."""
+        self.state, self._profiler = "failed", None
+        self.reason = traceback.format_exception_only(type(error), error)[-1].strip()
+        with suppress(OSError):  # a full disk is what it may have failed of
+            self._note()
+
     def _its_limits(self) -> Limits:
         wanted = self.settings
         in_memory = self.backend != "npu" or wanted.native

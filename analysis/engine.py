@@ -278,16 +278,16 @@ def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:
             yield finding.with_saving(saving)
 
 
-# A late rank and what makes it late are one finding: the cause says what to do, and carries what mending it gives.
+# A late rank and what makes it late are one finding. The cause says what to do, and carries what mending it gives.
 #: What ranks do together makes none of them late.
 _SHARED = frozenset({
     "late_rank", "comm_exposed", "pipeline_bubble", "slow_link", "retransmission", "small_packets", "contention",
 })  # fmt: skip
 #: Why transfers that are exposed take as long as they do.
 _OF_EXPOSED = frozenset({"slow_link", "retransmission", "small_packets", "contention"})
-#: Work that is moved to the other ranks makes those longer: to come with the second last is more than it can give back.
+#: Work that is moved to the other ranks makes those longer. To come with the second last is more than it can give back.
 _MOVED = frozenset({"expert_imbalance", "stage_balance"})
-#: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs, and without the
+#: A cause explains a late rank if it gives back at least this share of what the rank's lateness costs. Without the
 #: cause no more than this share of it is left.
 MOST = 0.5
 

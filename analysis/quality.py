@@ -28,8 +28,8 @@ from npulens.ingest.messages import render, restored
 
 # How far a capture can be trusted: which shares of it are there, and what may mislead.
 #
-# A part is a share of something that ought to be whole; a doubt is a sentence. Both are facts of the
-# capture, not of the job: a late rank is a finding, a rank that was not captured is a doubt.
+# A part is a share of something that ought to be whole; a doubt is a sentence. Both are facts of the capture, not of
+# the job. A late rank is a finding, a rank that was not captured is a doubt.
 Overlap = tuple[str, str]
 #: name, what it is, points, share
 Share = tuple[str, Overlap, int, float]

@@ -88,7 +88,7 @@ def filled(words: Words, numbers: Mapping[str, Value]) -> Words:
     return Words(sentence(words.title), sentence(words.advice))
 
 
-#: What a number is per: a step, the only one, the whole recorded time where no step was marked, or it happened once.
+#: What a number is per: a step, the only one, the whole recorded time (no step was marked), or it happened once.
 STEP, ONLY_STEP, RECORDED, ONCE = "step", "only step", "recorded", "once"
 #: How a sentence about each step speaks of the only one that was recorded.
 _ONLY: _Swaps = (

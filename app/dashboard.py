@@ -137,8 +137,8 @@ def draw(page: ModuleType) -> None:
 
 # What is done once, after the first page has been drawn and while nobody waits.
 #
-# Streamlit collects garbage after every script and walks through every object of every module each time: 0.1 s in which
-# nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
+# Streamlit collects garbage after every script and walks through every object of every module each time. That is 0.1 s
+# in which nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
 # screen needs is imported before there is one, and a child waits for the first capture.
 _MANY = 50  # modules that came since the last time
 _AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",

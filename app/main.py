@@ -28,8 +28,9 @@ from npulens.app.timeline import perfetto, route  # noqa: E402
 PagesManager.uses_pages_directory = False
 
 # Streamlit 1.67 sends only the name of a message over 10 kB that it believes the browser still holds. The browser
-# forgets those after two more scripts, and then the page is dead until it is loaded again ("Cached ForwardMsg MISS"):
-# seen in drops on a busy machine, where the page is drawn several times in a row. No message is as large as this.
+# forgets those after two more scripts, and then the page is dead until it is loaded again ("Cached ForwardMsg MISS").
+# It was seen in drops on a busy machine, where the page is drawn several times in a row. No message is as large as
+# this.
 config.set_option("global.minCachedMessageSize", 1 << 40)
 
 app = st.App(

@@ -221,9 +221,9 @@ def _candidate(run: Run, late: Late) -> Candidate:
 
 # Who comes last to collectives, by the order of calls alone: where nothing proves which calls are the same.
 #
-# The n-th call from the end of each rank is taken for the same collective if the ranks made nearly as
-# many and the kinds agree. Their ends put the ranks on one clock, as far as they do: what is smaller
-# than the scatter of the ends does not count. So it is a hint, never a measurement.
+# The n-th call from the end of each rank is taken for the same collective. For that the ranks must have made nearly as
+# many, and the kinds agree. Their ends put the ranks on one clock, as far as they do. What is smaller than the scatter
+# of the ends does not count. So it is a hint, never a measurement.
 #: So many calls at least have an order; a wait has to be so many times the scatter of the ends.
 _ENOUGH, _CLEARLY = 8, 3
 

@@ -85,7 +85,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     calls = calls[calls != NONE]
     per_rank = max(_outermost(run, rank, pieces.host[pieces.pick("sync_stall", rank)]) for rank in found.ranks)
     numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
-    # Reads at the end of a step are normal; of them only the idle time counts in which the host sat in the call.
+    # Reads at the end of a step are normal. Of them only the idle time counts in which the host sat in the call.
     change, ceiling = (midway.change, None) if midway.calls else (Change(syncs=calls), found.measured_ns)
     yield Candidate(
         "sync_stall", "found", numbers, found.evidence, change, ceiling_ns=ceiling, measured_ns=found.measured_ns

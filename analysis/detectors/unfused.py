@@ -164,22 +164,22 @@ def _calls(run: Run) -> dict[str, Any]:
 
 # Finds runs of neighbouring kernels that one kernel could do, and what each would then cost.
 #
-# The kernels of a stream are written as text, one letter per kind of operator, so that rules
-# (analysis/detectors/fusions.toml) and chains are regular expressions over it: linear, and the position of a
-# match is the row of its first kernel. A chain that no rule takes counts from three kernels on, if
-# each reads what one before it wrote.
+# The kernels of a stream are written as text, one letter per kind of operator. So rules
+# (analysis/detectors/fusions.toml) and chains are regular expressions over it. They are linear, and the position of a
+# match is the row of its first kernel. A chain that no rule takes counts from three kernels on, if each reads what one
+# before it wrote.
 #
-# The cost follows from memory traffic. The kernels of a chain took `floor + bytes / bandwidth` each;
-# the fused kernel takes one floor, and at the bandwidth the chain itself reached, what comes from
-# outside plus what leaves. What one kernel hands to the next is neither written nor read.
+# The cost follows from memory traffic. The kernels of a chain took `floor + bytes / bandwidth` each. The fused kernel
+# takes one floor. What comes from outside plus what leaves goes at the bandwidth the chain itself reached. What one
+# kernel hands to the next is neither written nor read.
 RULES_FILE = Path(__file__).with_name("fusions.toml")
 MATMUL = re.compile(r"matmul|^b?mm$|^addmm$|^baddbmm$|^linear$", re.I)
 #: Fewer make a chain only where a rule knows them: two neighbours are everywhere, and each pair saves one tensor.
 SHORTEST, LONGEST = 3, 8
-#: A kernel that does nothing takes 1 to 2 us on every device seen; where all are longer, no more than this is a floor.
+#: A kernel that does nothing takes 1 to 2 us on every device seen. Where all are longer, no more than this is a floor.
 FLOOR_NS = 3_000
-#: Fused attention reaches 50 to 73 % of a device's peak forward and less backward (FlashAttention-2, arXiv
-#: 2307.08691), large products some 85 % of it; the backward pass computes the scores once more.
+#: Fused attention reaches 50 to 73 % of a device's peak forward and less backward (FlashAttention-2, arXiv 2307.08691).
+#: Large products reach some 85 % of it. The backward pass computes the scores once more.
 ATTENTION, RECOMPUTED = 0.6, 1.25
 #: Not a candidate: a memset, or taken by a rule already.
 OTHER = " "

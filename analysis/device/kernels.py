@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 #: Fewer kernels of a kind than this say nothing of what is usual.
 ENOUGH = 5
-#: Kernels of one name, grid and block do the same work if so many of them take as long as the median, within so much.
+#: Kernels of one name, grid and block do the same work if so many of them take the median, within so much.
 ALIKE, NEAR = 0.95, 0.25
 #: MAD x this is the standard deviation of a normal distribution.
 SIGMA = 1.4826
@@ -38,8 +38,8 @@ SIGMA = 1.4826
 #: Operators that leave one number per row. Over which dimensions is not recorded: the last is what norms do.
 REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm")
 
-# A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes, so each table hashes its
-# own first and only numbers are joined; the texts are read once for each kind.
+# A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes. So each table hashes its own
+# first and only numbers are joined; the texts are read once for each kind.
 _OWN = """op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid,
     block"""
 #: The operator that launched each kernel: the one around the launching call, else the one that the profiler says.

@@ -314,11 +314,12 @@ def _unseen(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
     return found
 
 
-# Where a graph was recorded: from the call that begins the capture to the last that makes the graph ready to launch.
+# Where a graph was recorded. It runs from the call that begins the capture to the last that makes the graph ready to
+# launch.
 #
 # Between the begin and the end of a capture launches run nothing: they are noted down. What the host does there costs
-# the device nothing that a faster host would give back, and it happens once for a graph. Names are those of CUDA, ROCm
-# and CANN (NPUGraph). `around` is the whole operator in which it happened, warm-up and all: the outermost one that
+# the device nothing that a faster host would give back. It happens once for a graph. Names are those of CUDA, ROCm and
+# CANN (NPUGraph). `around` is the whole operator in which it happened, warm-up and all. It is the outermost one that
 # holds the begin, without one the outermost annotation.
 _BEGIN = r"^(?:\w+@)?(?:(?:cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$"
 _END = r"^(?:\w+@)?(?:(?:cuda|hip|cu)StreamEndCapture\w*|aclmdlRICaptureEnd)$"

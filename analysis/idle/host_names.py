@@ -26,7 +26,7 @@ _COMPILE_CALLS = (
     r"cu(?:ModuleLoad|LibraryLoad|Link)\w*|nvrtcCompileProgram|hipModuleLoad\w*|hiprtcCompileProgram"
 )
 #: Functions that compile. The same files hold the wrappers that run finished code (`run`, `__call__`, `call`,
-#: `copy_misaligned_inputs`, `__getattribute__`): those are on the path of every compiled call and compile nothing.
+#: `copy_misaligned_inputs`, `__getattribute__`). Those are on the path of every compiled call and compile nothing.
 _COMPILE_FRAMES = (
     r"torch/_dynamo/convert_frame\.py\(\d+\): (?:_?compile\w*|__call__)|"
     r"torch/_inductor/compile_fx\.py\(\d+\): \w*(?:compile|codegen|partition|freez)\w*|"
@@ -91,7 +91,7 @@ class Special:
         return np.asarray(self.causes == cause)
 
 
-#: A copy call this long that ends after its copy has waited for it; a shorter one may only have been as slow as it.
+#: A copy call this long that ends after its copy has waited for it. A shorter one may only have been as slow as it.
 _BLOCKING_NS = 40_000
 
 _SPECIAL = """

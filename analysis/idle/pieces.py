@@ -41,8 +41,8 @@ from npulens.analysis.run import Run
 
 #: Ranks whose profiler read the counters of the L2 cache after each kernel.
 COUNTS_CACHE = "SELECT rank FROM rank WHERE regexp_matches(settings, '\"_?l2_cache\": *true')"
-#: A device's own pause between two queued tasks is shorter (0.02 to 3 us in the real captures);
-#: reading the counters took 88 to 97 us in all of them.
+#: A device's own pause between two queued tasks is shorter (0.02 to 3 us in the real captures). Reading the counters
+#: took 88 to 97 us in all of them.
 _OWN_PAUSE_NS = 40_000
 #: Tasks so close belong together: a handful of launches.
 _SOON_NS = 200_000

@@ -27,8 +27,8 @@ from npulens.analysis.ranks.comm_tasks import TELL, WAIT, CommTasks, comm_tasks
 from npulens.analysis.ranks.exchanges import exchanges
 from npulens.analysis.run import Run
 
-#: How far apart members leave a collective. In the eight Level1 and Level2 collectives of each of four real captures
-#: their ends lie at most 8.3 us from the middle of the bounds by causality.
+#: How far apart members leave a collective. Four real captures have eight Level1 and Level2 collectives each. Their
+#: ends lie at most 8.3 us from the middle of the bounds by causality.
 APART_NS = 12_000
 #: The same as a share of the collective: its last transfers vary by about as much (simulated and real: up to 1.5 %).
 APART_SHARE = 0.02

@@ -32,8 +32,8 @@ _UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv",
 UNNAMED = frozenset({"", "sendrecv"})
 #: Captures of one job stop within so many collectives of each other.
 SHIFTS = 4
-#: Ends that scatter by less prove a match: members leave within 12 us of each other (analysis/ranks/clock.py), while
-#: another shift compares different collectives, whose distances vary by the work in between.
+#: Ends that scatter by less prove a match: members leave within 12 us of each other (analysis/ranks/clock.py). Another
+#: shift compares different collectives, whose distances vary by the work in between.
 PROVED_NS = 100_000
 #: So many pairs at least tell one shift from another, and this share of the shorter sequence has to be matched.
 _ENOUGH, _MOST_SHARE = 3, 0.8

@@ -17,7 +17,7 @@ from npulens.analysis.run import Run
 
 #: Kernels before a read that tell its kind.
 _BEFORE = 4
-#: A kind of reads that keeps the host at least this share of the longest is one that waits for a turn's work.
+#: A kind of reads that keeps the host at least this share of the longest waits for a turn's work.
 _ABOUT_AS_LONG = 0.5
 #: A turn runs at least this share of the kernels' names that recur; a layer lacks what comes before and after layers.
 _WHOLE = 0.75

@@ -48,7 +48,7 @@ HARDLY = 0.1
 #: Without names, somebody waited clearly longer than the one it waited for if by this factor.
 _CLEARLY = 20
 #: A guess needs an operator to take this many times what it needs. Same operators of one real capture (8 x 910B) and of
-#: the simulated jobs vary by up to 1.3 without anybody being late.
+#: simulated jobs vary by up to 1.3 with nobody late.
 _SLOW = 1.5
 
 
@@ -283,7 +283,7 @@ def _arrived(
     who = np.concatenate((operators.rank[took], pairs.peer[of]))
     saw = np.concatenate((operators.rank[took], operators.rank[op]))
     when = np.concatenate((ready[took] + shift[took], pairs.end[of] + shift[op]))
-    # A rank that waits for the same peer several times has it there when the last of these waits ends; of several ranks
+    # A rank that waits for the same peer several times has it there when the last of these waits ends. Of several ranks
     # the first to see it says when it came.
     order = np.lexsort((-when, saw, who, instance))
     instance, who, saw, when = (part[order] for part in (instance, who, saw, when))

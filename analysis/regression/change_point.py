@@ -44,19 +44,19 @@ _FAMILY = (
 )  # fmt: skip
 #: A night farther than this many robust deviations from its neighbours is drawn in to there.
 _WILD = 2.5
-#: Of a normal distribution, the standard deviation over the median distance from the median of five nights, squared
-#: in: 1.4826 for the median distance, 1.25 because a night is one of its own five neighbours.
+#: Of a normal distribution, the standard deviation over the median distance from the median of five nights, squared in.
+#: It is 1.4826 for the median distance, and 1.25 because a night is one of its own five neighbours.
 _SPREAD = 1.4826 * 1.25
 _SURE = 0.95
 #: Logarithms closer than this are of one value.
 _SAME = 1e-12
-#: So many last nights alone are a step only beyond so many deviations of the nights before: two or three bad nights in
+#: So many last nights alone are a step only beyond so many deviations of the nights before. Two or three bad nights in
 #: a row are none, and the next night tells. Measured over the noises of docs/power.md.
 _FAR = {2: 7.0, 3: 4.5, 4: 4.0}
-#: A step of fewer nights and of fewer deviations than these has to be so many times less likely to be noise; the last
+#: A step of fewer nights and of fewer deviations than these has to be so many times less likely to be noise. The last
 #: that applies counts. Levels that come and go, as two modes do, lie that near. Chosen so that modes that last a
-#: fortnight give at most 1 alarm in 100 nights (0.96 and 0.88 in 700 series each), and 3 % under noise of 0.5 % is seen
-#: within eight nights by nine series of ten.
+#: fortnight give at most 1 alarm in 100 nights. It was 0.96 and 0.88 in 700 series each. And 3 % under noise of 0.5 %
+#: is then seen within eight nights by nine series of ten.
 _DOUBTS = ((20, 5.5, 6.0), (30, 4.2, 20.0), (20, 4.5, 50.0))
 #: The deviation of a few nights is often found too small: a distance counts for less by this share over their number.
 _UNSURE = 1.5

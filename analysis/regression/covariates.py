@@ -24,9 +24,9 @@ Night = Mapping[str, str]
 
 #: Nights on each side that are looked at.
 _SIDE = 20
-#: A condition that has each of its values for a shorter part of a side than this changes too often to tell anything.
+#: A condition that keeps each value for a shorter part of a side than this changes too often to tell anything.
 _LEAST = 0.25
-#: On so many nights a value may be seen on the other side: one tried out for a night, one night that went back.
+#: On so many nights a value may be seen on the other side. It was tried out for a night, or one night went back.
 _STRAYS = 0.25
 #: One that tells this much is taken for the reason.
 _SURE = 0.9

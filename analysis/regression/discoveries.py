@@ -17,10 +17,10 @@ import numpy as np
 
 #: Of the alarms of a night that are raised, the share that may be false.
 RATE = 0.05
-#: The same of a night's tasks. The p-values of histories are upper limits over sixteen noises: of independent nights
+#: The same of a night's tasks. The p-values of histories are upper limits over sixteen noises. Of independent nights
 #: none of 45,000 brought an alarm at this rate. Of 100 metric-nights, modes that last bring 0.77 alarms instead of the
-#: 0.68 at 0.15, a bad end of the month 0.38 instead of 0.30. Of one part of a hundred, 3 % slower under noise of 0.5 %,
-#: 91 of 100 are told within eight nights instead of 89.
+#: 0.68 at 0.15. A bad end of the month brings 0.38 instead of 0.30. Of one part of a hundred, 3 % slower under noise of
+#: 0.5 %, 91 of 100 are told within eight nights, not 89.
 TASKS_RATE = 0.3
 
 

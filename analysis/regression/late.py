@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from npulens.analysis.regression.pieces import Measured
 
-#: The wait must be this share of the change of the step, and of what the late rank takes more than its peers.
+#: The wait must be this share of the step's change, and of what the late rank takes more than its peers.
 EXPLAINED = 0.5
 #: A late rank is one whose own communication changed by less than this share of what the others wait.
 _OWN = 0.5

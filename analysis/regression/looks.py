@@ -35,12 +35,12 @@ from npulens.analysis.regression.verdict import PAIRS, Floats, Rule, Settles, Ve
 LOOKS = (1, 2, 4)
 #: What p may be at each look for a metric alone, or for everything in a task without a step.
 ALPHA = (0.002, 0.0072, 0.0003)
-#: What it may be for a step that has parts, and for the parts of a step that did not move, all together. Both lines add
-#: up to 1 %, whatever the noise is. What both have at the first look goes to all metrics exchanged together.
+#: What it may be for a step that has parts. Then for the parts of a step that did not move, all together. Both lines
+#: add up to 1 %, whatever the noise is. What both have at the first look goes to all metrics exchanged together.
 STEP = (0.002, 0.0052, 0.0003)
 PARTS = (0.002, 0.0004, 0.0001)
 #: From which p on more pairs are not worth their time. With nothing changed, 70 nights of a hundred have a p above 0.3
-#: after ten pairs; a bound of 0.25 costs 0.4 % of the changes of 3 % that twenty pairs see (40,000 nights).
+#: after ten pairs. A bound of 0.25 costs 0.4 % of the changes of 3 % that twenty pairs see (40,000 nights).
 DOUBT = (0.3, 0.05)
 #: The same for the parts together.
 PARTS_DOUBT = 0.05

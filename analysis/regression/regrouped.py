@@ -20,7 +20,7 @@ Key = tuple[str, ...]
 Line = Sequence[Key | None]
 #: A kernel that takes longer than those it replaces by more than this is other work. Chosen, not measured.
 LONGER = 4.0
-#: By so much the runs of a mean window may differ from what the places say: windows begin and end inside of work.
+#: By so much the runs of a mean window may differ from what the places say. Windows begin and end inside of work.
 _OFTEN = 0.1
 #: Longer stretches are other programs, not fusions. Chosen, not measured.
 _MOST = 12

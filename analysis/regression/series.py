@@ -35,7 +35,7 @@ from npulens.analysis.regression.change_point import LEAST, WINDOW, Floats, Scan
 _SIDE = 40
 #: The last nights that are compared with those before: many, which is exact, and few, which a new level reaches soon.
 _LATELY, _FEW = 7, 3
-#: Nights ago whose level still has to be within the margin for "same", and so many nights on each side that say it.
+#: Nights ago whose level still has to be within the margin for "same". Then how many nights on each side say it.
 _AGO, _AROUND = (30, 90), 3
 #: Nights after a drift was seen that its size is taken from.
 _FOLLOWED = 15
@@ -289,7 +289,7 @@ def _settles(logs: Floats, limits: Limits) -> int | None:
     within = abs(shift) + reach * error <= edge and abs(few[0]) + reach * few[1] <= edge
     if within and all(abs(moved) <= edge for moved in _since_long(logs)):
         return 0
-    # The error falls with the root of the nights on the shorter side; a shift of nothing is the best to hope for.
+    # The error falls with the root of the nights on the shorter side. A shift of nothing is the best to hope for.
     wanted = lately * (reach * error / max(edge - abs(shift), edge / 4)) ** 2
     more = math.ceil(wanted) - lately
     return max(more, 1) if more <= 1_000 else None

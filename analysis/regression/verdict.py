@@ -40,8 +40,8 @@ BLOCKS = 10
 _LEAST_CORRELATION, _MOST_CORRELATION = 0.2, 0.9
 #: How sure `settles` is that its number of pairs will do.
 _POWER = 0.9
-#: Nobody collects more pairs than this to tell two things apart (collectors/harness/versus.py says it where a
-#: benchmark is taken, without this package; a test holds the two together).
+#: Nobody collects more pairs than this to tell two things apart. Where a benchmark is taken without this package,
+#: collectors/harness/versus.py says it; a test holds the two together.
 MOST_PAIRS = 1000
 
 

@@ -23,7 +23,7 @@ _SHORT_NS = 1_000
 _DISPATCH_NS = 5_000
 #: A task that starts this soon after another one's end may have waited for it; real captures show 1 to 5 us.
 _SOON_NS = 10_000
-#: After a long wait it may take this share of it longer, up to so much; marks are stamped up to 26 us late (910A).
+#: After a long wait it may take this share of it longer, up to so much. Marks are stamped up to 26 us late (910A).
 _SOON_SHARE, _MARK_NS = 20, 50_000
 #: A launch that takes longer to arrive was held up by something: 5 to 20 us are usual in real captures.
 _LAUNCH_NS = 200_000
@@ -107,7 +107,7 @@ def _launches(tasks: Tasks, host: Host, done: Ints) -> tuple[Ints, Ints]:
     free = known & (done <= host.launch_ts)
     kernel = known & (tasks.code == COMPUTE)
     group = (tasks.how * 2 + (tasks.anchor > tasks.source_ts)) * 8 + tasks.code
-    # Where a kind of task always found its stream busy, it is as fast as the others; settling caps it by what it took.
+    # Where a kind of task always found its stream busy, it is as fast as the others. Settling caps it by what it took.
     any_ = usual_of(took[free]) if free.any() else (int(took[known].min(initial=ALL)),) * 2
     for one in np.unique(group[known]):
         of = known & (group == one)

@@ -137,9 +137,9 @@ def _joined(parts: Iterable[Ints]) -> Ints:
 
 # Collectives in the replay: nobody leaves before the last has come.
 #
-# The captured members of one collective meet in a node. Members that were not captured are a node
-# each time they came last (analysis/ranks/waits.py): they come some time after the collective before, or -
-# where a change touches every captured rank alike - as late after the captured one as was recorded.
+# The captured members of one collective meet in a node. Members that were not captured are a node each time they came
+# last (analysis/ranks/waits.py). They come some time after the collective before. Where a change touches every captured
+# rank alike, they come as late after the captured one as was recorded.
 #: A peer that nobody names came later than the captured ones only if by more than stamps can be off.
 _CLEAR_NS = 5_000
 

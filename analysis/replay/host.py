@@ -22,8 +22,8 @@ _WOKEN_NS = 100_000
 _SHARED_CORES = 20
 #: In what is a wait the device works for at least this share.
 _WORKED_SHARE = 0.9
-#: Elements of the queue in a row, each waiting for the one before, that are no accident; and how much longer than usual
-#: one takes that holds the others up.
+#: Elements of the queue in a row, each waiting for the one before, that are no accident. Then how much longer than
+#: usual one takes that holds the others up.
 _MANY, _LONG = 4, 4
 _END, _BEGIN, _INSIDE = range(3)  # moments of a queue's chain; in this order where they coincide
 
@@ -68,7 +68,7 @@ def host(draft: Draft, index: int, rows: Rows, marks: Ints) -> Host:
     spans[np.searchsorted(times, end[span >= 0])] = span[span >= 0]
     nodes = draft.nodes(times, index, spans)
     starts, ends = np.searchsorted(times, begin), np.searchsorted(times, end)
-    # The return of a waiting call, or of one that is the task itself, has its own reasons; what another thread did
+    # The return of a waiting call, or of one that is the task itself, has its own reasons. What another thread did
     # meanwhile only comes before it.
     steps = np.diff(times, prepend=times[:1])
     steps[ends] = 0

@@ -85,8 +85,8 @@ SELECT rank, ts_ns AS ts FROM span WHERE kind = 'runtime' AND regexp_matches(nam
 ORDER BY rank, ts
 """
 
-# Calls of the script's own threads where a queue launches for them: before such a call torch_npu waits until the queue
-# is empty, somewhere behind the last thing that the thread is known to have done.
+# Calls of the script's own threads where a queue launches for them. Before such a call torch_npu waits until the queue
+# is empty. That is somewhere behind the last thing that the thread is known to have done.
 _DIRECT = f"""
 WITH {_THREAD}, queue AS (SELECT DISTINCT s.rank, thread FROM span s JOIN thread USING (track) WHERE kind = 'dequeue')
 SELECT s.rank, s.ts_ns AS ts, thread FROM span s JOIN thread USING (track)

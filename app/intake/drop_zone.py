@@ -157,7 +157,7 @@ def _ended(ctx: Context, visit: Visit) -> None:
         st.button(ctx.say("upload.close"), key="close_outcome", type="tertiary", on_click=visit.dismiss)
 
 
-# How a load ended, one line a capture: loaded, there already, or refused - then what it is and what to do about it.
+# How a load ended, one line a capture: loaded, there already, or refused. Then what it is and what to do about it.
 _MOST_LINES = 12
 
 

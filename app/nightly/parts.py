@@ -23,7 +23,7 @@ from npulens.app.nightly.night import Row
 
 #: Parts that are judged by name: each is a chance of a false alarm, and of 24 kernels the last is small.
 MOST = {KERNEL_NS: 24, KERNEL_CYCLES: 24, MODULE_NS: 8}
-#: A name that one side lacks is another name if it has this share of the step; below, it has fallen among the others.
+#: A name that one side lacks is another name if it has this share of the step. Below, it has fallen among the others.
 _CLEAR = 2 * LEAST_SHARE
 #: The metric of a task that its other metrics are parts of.
 _STEP = "step_ns"

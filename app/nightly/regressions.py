@@ -28,7 +28,7 @@ NAME = "regressions.json"
 _LEFT = 0.5
 #: Nights in a row on the good side that say so without a step in the history.
 _NIGHTS = 5
-#: Nights of a level that say how large a regression is now; of one that goes on night by night, the last few.
+#: Nights of a level that say how large a regression is now. Of one that goes on night by night, the last few.
 _LATELY, _CLIMBING = 14, 3
 
 

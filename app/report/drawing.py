@@ -16,7 +16,7 @@ from npulens.app.report.html_text import HtmlText
 from npulens.app.text import i18n
 
 _WIDTH, _LABEL, _BAR, _PITCH = 1000, 150, 20, 27
-#: More bars than this are not looked at one by one: ranks as a whole are drawn instead, then the first so many.
+#: More bars than this are not looked at one by one. Ranks as a whole are drawn instead, then the first so many.
 MOST_BARS = 40
 _LEAST = 2.0  # width of a moment that would be too thin to see
 

@@ -60,8 +60,8 @@ def counted(variant: str, shape: Mapping[str, int], filters: int, groups: int) -
     """Floating-point operations, numbers moved and kernels of one step."""
     pixels, inputs = shape["batch"] * shape["height"] * shape["width"], shape["channels"] // groups
     out = pixels * filters
-    # An output is 9 products per channel and their sum; a normalisation is one of each more, a bias an addition, ReLU
-    # a comparison. Every kernel after the convolution reads and writes all outputs once more.
+    # An output is 9 products per channel and their sum. A normalisation is one of each more, a bias an addition, ReLU a
+    # comparison. Every kernel after the convolution reads and writes all outputs once more.
     extra, passes, kernels = {
         "reference": (5, 11, None), "unfused": (3, 5, 3), "folded": (2, 3, 2), "fused": (2, 1, 1), "triton": (2, 1, 1),
         "compiled": (3, 1, None),

@@ -15,8 +15,8 @@ from npulens.collectors.workloads._parts import Numbers, compiled, item_bytes, w
 from npulens.collectors.workloads.workload import Case
 
 SHOWS = ("unfused",)
-#: The classes that need different kernels: nothing to share out, narrow rows, and the layer of a vision transformer
-#: (197 tokens of 32 images, 1280 wide).
+#: The classes that need different kernels: nothing to share out, narrow rows, and the layer of a vision transformer.
+#: That has 197 tokens of 32 images, 1280 wide.
 SHAPES = {
     "small": {"rows": 64, "inner": 64, "width": 64},
     "tall": {"rows": 4096, "inner": 1280, "width": 64},
@@ -72,8 +72,8 @@ def _layer(variant: str, device: str) -> Callable[[Any, Any, Any, Any, Any], Any
 def _counted(variant: str, rows: int, inner: int, width: int, size: int) -> tuple[int, int, int | None]:
     """Floating-point operations, bytes and kernels of one step."""
     out = rows * width
-    # Each output: the bias 1; mean 1, distance 1, its square and sum 2, scaling 1, gain and shift 2; GELU 9, its tanh
-    # counted as one.
+    # Each output: the bias 1; mean 1, distance 1, its square and sum 2, scaling 1, gain and shift 2. GELU is 9, its
+    # tanh counted as one.
     flops = out * (2 * inner + 1 + 7 + 9)
     passes, launches = {
         "reference": (33, None), "unfused": (5, 3), "compiled": (1, None), "epilogue": (3, 2), "triton": (1, 1)

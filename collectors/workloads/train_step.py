@@ -110,7 +110,7 @@ def _counted(batch: int, inputs: int, hidden: int, classes: int, item: int) -> t
     first, second = hidden * (inputs + 1), classes * (hidden + 1)
     # Two products forward, three back: nobody wants the gradient of the samples. An update is a product and a sum.
     flops = 2 * batch * (2 * inputs * hidden + 3 * hidden * classes) + 2 * (first + second)
-    # Parameters are read forward, the second layer's back as well; gradients are written and read; parameters are read
+    # Parameters are read forward, the second layer's back as well. Gradients are written and read. Parameters are read
     # and written by the update. Samples are read twice, what lies between is written once and read twice.
     parameters = 5 * (first + second) + second
     return flops, (parameters + batch * (2 * inputs + 6 * hidden + 5 * classes)) * item

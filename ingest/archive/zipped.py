@@ -177,8 +177,8 @@ class _Window:
 
 # What a zip archive says about its members: the directory at its end, or the headers before each.
 #
-# Read here and not by the standard library, which believes the numbers it finds, makes an object for every entry
-# before anybody can count them, and (in Python 3.11.7) does not see that entries share their bytes.
+# Read here and not by the standard library. That believes the numbers it finds and makes an object for every entry
+# before anybody can count them. In Python 3.11.7 it does not see that entries share their bytes.
 _END, _END64, _LOCATOR64 = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 _CENTRAL, _LOCAL = struct.Struct("<4s4B4HL2L5H2L"), struct.Struct("<4s5H3L2H")
 _MOST_DIRECTORY = 64 << 20

@@ -29,10 +29,10 @@ Progress = Callable[[int], None]
 
 #: Of these a rank is put together within so much: 10 GB of either were (docs/scale.md).
 _LITTLE = {"kineto": "60MB", "torch_npu_text": "90MB"}
-#: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB; of those above
+#: DuckDB may use a tenth of the bytes of a large rank at once, where that is more than so many MB. Of those above it is
 #: three hundredths, where so little is not enough.
 _LARGE = 200
-#: How many times its size a packed trace is taken for; simulated ones are 12 times, no real one of 86 is 35 times.
+#: How many times its size a packed trace is taken for. Simulated ones are 12 times, no real one of 86 is 35 times.
 _PACKED, _GZIP = 15, b"\x1f\x8b"
 
 

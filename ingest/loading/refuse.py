@@ -76,8 +76,8 @@ def name_file(entry: Path) -> IngestError:
 
 # Files that people take for captures, told by their first bytes or their name, each with what to do instead.
 #
-# A row is a kind (stable, for scripts and the screen's own words), what has to be true of the file, and the sentence.
-# The first row that fits names the file, so what is certain stands before what is likely.
+# A row is a kind, what has to be true of the file, and the sentence. Kinds are stable, for scripts and the screen's own
+# words. The first row that fits names the file, so what is certain stands before what is likely.
 @dataclass(frozen=True)
 class Sign:
     """What a kind of file looks like. All that is given must fit; a name fits anywhere, magic at the beginning."""

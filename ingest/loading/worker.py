@@ -349,11 +349,11 @@ def _whole_refusal(error: Exception, where: Path) -> IngestError:
 
 # What a run is: which ranks of an upload belong to one session of the job.
 #
-# Different ranks that share communication groups are one run, also by way of others: stages of a pipeline share groups
+# Different ranks that share communication groups are one run, also by way of others. Stages of a pipeline share groups
 # with their neighbours only. What is left comes together where it overlaps in time, or lies near and has no groups that
 # could disagree. A repeated rank or an unrelated time starts another run. Clocks of hosts can be minutes apart, so
 # windows need only be near; among several candidates the nearest session wins. Ranks without a single stamp come to the
-# one session that has their groups, their steps and their world; where several do, or none, they stay by themselves.
+# one session that has their groups, their steps and their world. Where several do, or none, they stay by themselves.
 # What metadata says must agree: the size of the world always, the numbers of the steps where times do not overlap.
 #: Ranks without a common group: how far their windows may lie apart (host clocks differ by minutes).
 NEAR_NS = 5 * 60 * 10**9

@@ -21,7 +21,7 @@ from npulens.ingest.messages import Message, loaded, restored
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
 
-#: What a reading process may use before it fails, and how many times the bytes of a large run: seven of the detectors
+#: What a reading process may use before it fails, and how many times the bytes of a large run. Seven of the detectors
 #: failed on 128 ranks of 27 MB within 5 times as much, none within 11 times.
 _LEAST_MEMORY, _MEMORY_PER_BYTE = 10**9, 20
 #: A run may be deleted and had back while it is opened.

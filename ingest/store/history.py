@@ -30,7 +30,7 @@ NAME = "history.sqlite"
 VERSION = 1
 #: Longer names and texts are cut: they come from captures and manifests of anybody.
 MOST_TEXT, MOST_ANNOTATION = 200, 2_000
-#: The log-ratio of two equal sides of one night is kept beside the metric it belongs to, under its name with this end.
+#: The log-ratio of two equal sides of one night is kept beside its metric, under the metric's name with this end.
 AA = "~aa"
 
 _TABLES = """

@@ -22,7 +22,7 @@ from npulens.ingest.tables.in_order import Spans, in_order
 from npulens.ingest.tables.steps import Ints, Steps
 
 #: What can run: kernels and memsets compute, communication operators communicate, memory copies copy, of some work
-#: nobody knows what it does, and of the tasks inside an operator some wait for a peer and some move data. A kernel that
+#: nobody knows what it does. Of the tasks inside an operator some wait for a peer and some move data. A kernel that
 #: communicates as well is two of these.
 _COMPUTING, _COMMUNICATION, _COPY, _UNKNOWN, _WAIT, _TRANSFER = range(6)
 _SUMS = (
@@ -70,7 +70,7 @@ _TASKS = """
 SELECT count(*) > 0 FROM {comm} c JOIN {span} s USING (span_id)
 WHERE s.rank = {rank} AND c.task_type IS NOT NULL AND s.kind <> 'comm_op'
 """
-#: A rank of several whose every kernel was recorded, and of whose work nothing was told to be communication; so too
+#: A rank of several whose every kernel was recorded, and of whose work nothing was told to be communication. So too
 #: where some of it speaks of communication. Then an empty table of collectives does not say that there were none.
 _UNTOLD = """
 SELECT count(*) FILTER (kind IN ('kernel', 'memset', 'unknown')) > 0 AND NOT coalesce(bool_or(kind = 'comm_op'), false)

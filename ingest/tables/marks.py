@@ -10,8 +10,8 @@ PROFILER_STEP = r"^ProfilerStep#\d+$"
 ENGINE_STEP = r"^execute_(\d+_)?context_\d+\(|^step\[[A-Z_]+[ \]]|^execute_model$"
 STEP_MARK = f"{PROFILER_STEP}|{ENGINE_STEP}"
 
-#: Steps of a serving engine by its annotations, in order of time: those of the thread that was in them longest, the
-#: finest kind of them, the outer one of two within each other. The device's are matched by the id that they share.
+#: Steps of a serving engine by its annotations, in order of time. Taken are those of the thread that was in them
+#: longest, the finest kind, the outer one of two within each other. The device's are matched by the id that they share.
 _ENGINE_STEPS = """
 WITH mark AS (
     SELECT *, min(text = 'execute_model') OVER () AS coarse FROM ({marks})

@@ -45,8 +45,8 @@ from npulens.ingest.messages import Message
 
 #: Below the nights of the configuration, where no night is looked for.
 _HOME = ".bisects"
-#: A commit that the last look leaves in doubt is on the side where it is with so small a chance to be wrong: a night's
-#: limits are far lower, because a night has nothing to look for.
+#: A commit that the last look leaves in doubt stays on its side with so small a chance to be wrong. A night's limits
+#: are far lower, because a night has nothing to look for.
 _PLACED = 0.01
 #: The metric that a task's others are parts of.
 _STEP = "step_ns"

@@ -38,7 +38,7 @@ def render(ctx: Context) -> None:
     trash.show(ctx)
 
 
-# Every run of the store in a table that can be searched; the rows that are marked are the runs to act on.
+# Every run of the store in a table that can be searched. The rows that are marked are the runs to act on.
 _ROW_PX, _MOST_ROWS = 35, 12
 _NOTHING = About()
 _NOTE_CHARS = 160

@@ -26,7 +26,7 @@ _ELSEWHERE = (
     "($|[^a-z])|pin_memory|record_stream"
 )
 
-#: What computes: an operator with a namespace, but for marks of autograd, torch.distributed and the profiler; and what
+#: What computes: an operator with a namespace, but for marks of autograd, torch.distributed and the profiler. Also what
 #: the compiler made of a graph.
 _OPERATOR = r"^[A-Za-z_]\w*::"
 _MARK = "^(autograd|torch|profiler)::"
@@ -72,7 +72,7 @@ SELECT count(*) FROM product WHERE len(a) >= 2 AND len(b) = len(a)
     AND 2 * list_product(a) * b[len(b)] > {_FLOP_A_NS} * greatest(dur, 1)
 """
 
-#: What no other of them encloses on its thread, as events of the device's side: a shape and a lane have a twin there.
+#: What no other of them encloses on its thread, as events of the device's side. A shape and a lane have a twin there.
 _TASKS = f"""
 WITH role AS (
     SELECT shape, CASE
@@ -122,7 +122,7 @@ _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t
     FROM {lane_raw} r LEFT JOIN (SELECT lane, count(*) AS spans, min(row) AS first_row FROM cpu_task GROUP BY lane) t
     USING (lane))"""
 
-#: What an operator of Gloo says of its tensors: all are of one type, and what it moves except where others' parts come
+#: What an operator of Gloo says of its tensors. All are of one type, and what it moves except where others' parts come
 #: in. A send and a receive are called with their peer. A job with one group has no other to mean.
 _SAID = """
 WITH tensor AS (

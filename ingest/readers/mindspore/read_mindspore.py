@@ -227,8 +227,8 @@ def _json(path: Path, draft: Draft) -> Mapping[str, object]:
 
 
 # Operators and communication of MindSpore's timeline: spans, tracks, kernels and collectives.
-#: MindSpore numbers lanes that are no streams: processes of the AI CPU, of communication and of the host, and threads
-#: of its own overlap analysis, of steps, of scopes and of host operators.
+#: MindSpore numbers lanes that are no streams. They are processes of the AI CPU, of communication and of the host. They
+#: are also threads of its own overlap analysis, of steps, of scopes and of host operators.
 _KIND = r"""CASE
     WHEN tid IN ('7997', '7998', '7999', '8000', '8001', '8002') OR thread IN (
         'Merged Computation Op', 'Pure Communication Op', 'Merged Communication Op', 'Free Time', 'Receive Alone',

@@ -57,7 +57,7 @@ def _kernels(draft: Draft) -> None:
         FROM db_task t LEFT JOIN raw_COMPUTE_TASK_INFO c ON c.row = t.compute_row
         WHERE t.kind = 'kernel' AND t.end_ns >= t.ts_ns""",
     )
-    # Times are ns here and us in the text export; the metric is named as there, so its unit is in its name.
+    # Times are ns here and us in the text export. The metric is named as there, so its unit is in its name.
     draft.provide(
         "pmu",
         """SELECT t.span_id, CASE name WHEN 'aic_total_time' THEN 'aicore_time(us)'

@@ -22,8 +22,8 @@ from npulens.ingest.tables.draft import Draft
 
 #: A longer text is cut: no name, list of shapes or frame is as long.
 LONGEST = 1 << 16
-#: A text is repeated wherever its number stands. Where the texts of a batch are more than this, 2 KB each, they are
-#: cut to the shorter length: one text of a file must not become its length times the rows of the file.
+#: A text is repeated wherever its number stands. Where the texts of a batch are more than this, 2 KB each, they are cut
+#: to the shorter length. One text of a file must not become its length times the rows of the file.
 _BATCH_BYTES, _SHORT = 4 << 20, 1 << 10
 #: Texts held at most; real databases have a few MB of them.
 _MAX_BYTES = 128 << 20

@@ -40,6 +40,12 @@ class Notes:
         """In a child that forked off: the file is its parent's."""
         self._path = None
 
+    def withdraw(self) -> None:
+        """As if nothing had been said."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
     def write(self, said: Mapping[str, Any]) -> None:
         """Into the same block again and again: on a disk that has become full there is still room for it."""
         if self._path is None:

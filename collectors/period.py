@@ -2,8 +2,8 @@
 
 The job's own rhythm decides: a step is one period of it. One optimiser: each of its steps, however many forwards come
 before it. Several: one period of their order, as with a critic that steps five times for each step of a generator. Many
-forwards without gradients and then optimiser steps, again and again: one rollout with its updates. Where nothing is
-trained: a forward of the outermost module.
+forwards without gradients and then optimiser steps, again and again: one rollout with its updates. Where parameters are
+updated by hand: a backward, or what a scheduler counts. Where nothing is trained: a forward of the outermost module.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dataclasses import dataclass
 REPEATS = 2
 #: So many optimiser steps are waited for an optimiser that exists and never steps.
 PATIENCE = 24
-#: So many forwards are waited for an optimiser that exists to step.
+#: So many forwards or backwards are waited for an optimiser that exists to step.
 ROLLOUT = 1000
+#: How torch is told to compute gradients.
+KINDS = ("backward", "grad")
 _SLICE = re.compile(r"time:(\d+)(ms|s)")
 
 
@@ -47,7 +49,7 @@ class By:
 class Mark:
     """What ends a step: every so-many-th event of its owner."""
 
-    kind: str  # optimizer, forward, rollout
+    kind: str  # optimizer, forward, rollout, backward, scheduler
     owner: int | None  # None: whoever it is
     every: int = 1
 
@@ -61,6 +63,9 @@ class Rhythm:
         self._forwards: Counter[int] = Counter()
         self._rolled = 0  # forwards without gradients before the first optimiser step
         self._roller: int | None = None
+        self._backwards: Counter[str] = Counter()
+        self._scheduled = 0  # steps of schedulers with a backward before each
+        self._since = 0  # backwards since the last of them
 
     def optimizer_stepped(self, key: int, known: Set[int]) -> Mark | None:
         """An optimiser has stepped; ``known`` are all that there are."""
@@ -88,8 +93,29 @@ class Rhythm:
             self._roller = key if self._roller is None else self._roller
         if self._forwards[key] < REPEATS:
             return None
-        waits = self._by.way == "auto" and training() and (gradients or self._rolled < ROLLOUT)
-        return None if waits else Mark("forward", key)
+        updated_by_hand = gradients and bool(self._backwards) and self._forwards[key] < ROLLOUT
+        waits = updated_by_hand or (training() and (gradients or self._rolled < ROLLOUT))
+        return None if waits and self._by.way == "auto" else Mark("forward", key)
+
+    def backward_ended(self, kind: str, training: Callable[[], bool]) -> Mark | None:
+        """An outermost backward has ended; ``kind``: by which of torch's two functions. An optimiser's steps tell more.
+
+        A second one is a step where nobody else will end it: an optimiser that exists may do so yet.
+        """
+        if self._stepped:
+            return None
+        self._backwards[kind] += 1
+        self._since += 1
+        enough = self._backwards[kind] >= REPEATS and (sum(self._backwards.values()) >= ROLLOUT or not training())
+        return Mark("backward", KINDS.index(kind)) if enough else None
+
+    def scheduler_stepped(self) -> Mark | None:
+        """A scheduler of the learning rate has stepped, where no step of its optimiser was heard of."""
+        since, self._since = self._since, 0
+        if self._stepped or not 0 < since <= PATIENCE:  # it also steps when it is made, and after an epoch
+            return None
+        self._scheduled += 1
+        return Mark("scheduler", None) if self._scheduled >= REPEATS else None
 
     def forget_forwards(self) -> None:
         """Forwards were taken for steps, and then an optimiser stepped: they were none."""

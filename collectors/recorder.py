@@ -47,6 +47,7 @@ class Recorder:
         self.directory, self.settings, self._backend = Path(directory), settings or Settings(), backend
         self._session, self._since_ns = session, since_ns or time.time_ns()  # of the collect that began this job
         self.steps = 0
+        self.everywhere = False  # whether all threads are recorded, and any of them may make steps
         self.state = "idle"  # idle, recording, written, cut_short, failed, aside
         self.reason: str | None = None
         self.stepping: dict[str, object] = {}  # what whoever finds the steps says of them
@@ -93,7 +94,9 @@ class Recorder:
             with suppress(OSError):
                 self._note()
             return
-        self._profiler = profilers.make(self.backend, self.settings, self.directory, self._written, self.left_out)
+        self._profiler = profilers.make(
+            self.backend, self.settings, self.directory, self._written, self.left_out, self.everywhere
+        )
         self.state, self._started = "recording", True
         self._note()
         with self._ours():
@@ -156,6 +159,14 @@ class Recorder:
             self.state, self.reason = "aside", "the job's own profiler was on, and this one stood aside"
         self._note()
 
+    def another(self) -> Recorder:
+        """A second one of this process, as idle as this one was."""
+        return Recorder(self.directory, self.settings, self.backend, self._session, self._since_ns)
+
+    def withdraw(self) -> None:
+        """Takes back what it has noted: another recorder of this process says what became of it."""
+        self._notes.withdraw()
+
     def fail(self, error: BaseException) -> None:
         """Lets the job go on without a profiler, and says why."""
         self.state, self._profiler = "failed", None
@@ -195,7 +206,7 @@ class Recorder:
         self._note()
 
     def _is_here(self) -> bool:
-        return bool(getattr(self._thread, "recorded", False))
+        return self.everywhere or bool(getattr(self._thread, "recorded", False))
 
     def _ours(self) -> AbstractContextManager[None]:
         return self.own.ours() if self.own is not None else nullcontext()

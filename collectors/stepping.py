@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
 import json
 import os
@@ -13,14 +14,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors.period import By, Mark, Rhythm
+from npulens.collectors import profilers, slices, spares
+from npulens.collectors.overheard import Overheard
+from npulens.collectors.period import KINDS, By, Mark, Rhythm
 from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.recorder import Recorder
 from npulens.collectors.settings import Settings
-from npulens.collectors.slices import Slices
 
 #: What the processes of a job are told by whoever started it.
 VARIABLE = "NPULENS_RECORDING"
+#: How often it is looked whether the job computes without a step, and which share of a core counts as computing.
+_LOOK_S, _BUSY = 0.5, 0.1
+#: A forward is missed when it stays away for so many times the longest distance of two of them.
+_MISSED = 20
 
 
 class Stepping:
@@ -30,12 +36,22 @@ class Stepping:
         self._recorder, self._by, self._trigger = recorder, By.parse(by), trigger
         self._rhythm = Rhythm(self._by)
         self._mark: Mark | None = None
-        self._seen = 0  # events of the mark's owner
+        self._seen = 0  # events of the mark's owner since the last step
         self._updated = False  # an optimiser has stepped since the last rollout began
         self._steps_ns: list[int] = []
         self._resumed_ns = 0  # when the job went on after the profiler had its turn
         self._over = False
         self._depth = threading.local()
+        self._turn = threading.RLock()  # one thread at a time drives a profiler
+        self._threads: set[threading.Thread] = set()  # that make events
+        self._started_in = 0
+        self._heard = 0  # signs of steps
+        self._counted_s = 0.0  # when an event was last counted
+        self._longest_s = 0.0  # between two events that counted
+        self._ran = False  # whether a module has
+        self._sliced = False  # whether slices of time took over from a mark that stayed away
+        self._spares = spares.Spares(recorder, self._turn)
+        self._gradients: list[Overheard] = []
         self._known: set[int] | None = None
         self._stepped: dict[int, int] = {}  # which optimiser it was that stepped with these groups of parameters
         self._looked = False  # for optimisers, since the first of them stepped
@@ -60,10 +76,14 @@ class Stepping:
         atexit.register(self._end)
         self._own.watch()
         self._warm_up_with_the_first_model()
+        os.register_at_fork(after_in_child=self._forked)
         if self._by.way == "time":
-            Slices(self._by.slice_ns, self._step, lambda: self._recorder.state in ("idle", "recording")).start()
+            self._slice()
             return
         self._base = optimizer.Optimizer
+        if self._by.way == "auto":
+            self._listen_to_gradients()
+            slices.apart(self._look)
         if self._by.way != "forward":
             self._optimizer_hook = optimizer.register_optimizer_step_post_hook(self._optimizer_stepped)
         if self._by.way != "optimizer":
@@ -83,18 +103,57 @@ class Stepping:
     def _warm_up(self, *_: object) -> None:
         if self._warming is None:
             return
-        warming, self._warming = self._warming, None
-        warming.remove()
-        if not self._own.is_on:
-            self._guarded(self._recorder.warm_up)
+        with self._turn:  # nobody begins meanwhile
+            warming, self._warming = self._warming, None
+            if warming is None:
+                return
+            warming.remove()
+            if not self._own.is_on:
+                self._guarded(self._recorder.warm_up)
 
     def _make_way(self) -> None:
-        self._guarded(self._recorder.make_way)
+        with self._turn:
+            self._guarded(self._recorder.make_way)
+            self._guarded(self._spares.make_way)
+
+    def _listen_to_gradients(self) -> None:
+        """What tells the steps of a job that updates its parameters itself."""
+        import torch.autograd as autograd
+        from torch.optim import lr_scheduler
+
+        depth = [0]
+        self._gradients = [
+            Overheard(autograd, kind, functools.partial(self._backward_ended, kind), depth) for kind in KINDS
+        ]
+        schedulers = getattr(lr_scheduler, "LRScheduler", None) or lr_scheduler._LRScheduler
+        self._gradients.append(Overheard(schedulers, "step", self._scheduler_stepped, [0]))
+
+    def _forget_gradients(self) -> None:
+        for each in self._gradients:
+            each.stop()
+        self._gradients = []
+
+    def _backward_ended(self, kind: str) -> None:
+        self._heard += 1
+        mark = self._mark
+        if mark is None or mark.kind == "forward":
+            found = self._rhythm.backward_ended(kind, self._trains)
+            if found is not None and self._recorder.state in ("idle", "recording"):
+                self._count(self._follow(found))
+        elif mark.kind == "backward" and mark.owner == KINDS.index(kind):
+            self._count(mark)
+
+    def _scheduler_stepped(self) -> None:
+        mark = self._mark
+        found = self._rhythm.scheduler_stepped() if mark is None else mark if mark.kind == "scheduler" else None
+        if found is not None:
+            self._count(found if mark is not None else self._follow(found))
 
     def _optimizer_stepped(self, optimizer: Any, *_: object) -> None:
         self._updated = True
+        self._heard += 1
         mark = self._mark
-        if mark is not None and mark.kind == "forward" and self._by.way == "auto":
+        if mark is not None and mark.kind not in ("optimizer", "rollout") and self._by.way == "auto":
             self._rhythm.forget_forwards()
             mark = None
         if mark is None:
@@ -112,6 +171,7 @@ class Stepping:
     def _forward_begins(self, module: Any, *_: object) -> None:
         depth = getattr(self._depth, "now", 0)
         self._depth.now = depth + 1
+        self._heard += 1
         if depth == 0 and self._mark is None and not _gradients():
             found = self._rhythm.inference_begins()
             if found is not None:
@@ -120,6 +180,8 @@ class Stepping:
 
     def _forward_ends(self, module: Any, *_: object) -> None:
         self._depth.now = getattr(self._depth, "now", 1) - 1
+        self._ran = True
+        self._heard += 1
         if self._depth.now == 0 and self._mark is None:
             found = self._rhythm.forward_ended(id(module), _gradients(), self._trains)
             if found is not None:
@@ -140,6 +202,8 @@ class Stepping:
         for hook in self._module_hooks:
             hook.remove()
         self._module_hooks = []
+        if mark.kind in ("optimizer", "rollout"):
+            self._forget_gradients()
         if mark.kind == "rollout":
             module.register_forward_pre_hook(self._rollout_begins)
         elif mark.kind == "forward":
@@ -151,36 +215,134 @@ class Stepping:
         return mark
 
     def _count(self, mark: Mark) -> None:
+        """One more event of the mark's owner. Where several threads make them, a step has one of each."""
+        now, recorder = time.monotonic(), self._recorder
+        bound = recorder.state == "recording" and not recorder.everywhere
+        if recorder.state not in ("idle", "recording") or (bound and threading.get_ident() != self._started_in):
+            return
+        if recorder.state == "recording":
+            self._longest_s = max(self._longest_s, now - self._counted_s)
+        self._counted_s = now
+        self._heard += 1
         self._seen += 1
-        if self._seen % mark.every == 0:
+        if self._seen >= mark.every * (1 if bound else self._working()):
+            self._seen = 0
             self._step()
+
+    def _working(self) -> int:
+        """How many of the threads that made events have not ended."""
+        self._threads = {each for each in self._threads if each.is_alive()} | {threading.current_thread()}
+        return len(self._threads)
 
     def _step(self) -> None:
         now = time.perf_counter_ns()
-        self._guarded(lambda: self._stepped_at(now))
+        if self._turn.acquire(blocking=False):  # who has it makes this very step, or begins, or ends
+            try:
+                self._guarded(lambda: self._stepped_at(now))
+            finally:
+                self._turn.release()
         self._resumed_ns = time.perf_counter_ns()
 
     def _stepped_at(self, now: int) -> None:
-        if self._recorder.state == "idle" and not self._over and not self._own.is_on:
-            if self._trigger is None or self._trigger.exists():
-                self._steps_ns = []
-                self._recorder.start()
-        elif self._recorder.state == "recording":
+        recorder = self._recorder
+        if recorder.state == "idle" and self._may_begin():
+            self._steps_ns, self._started_in = [], threading.get_ident()
+            one_thread = self._mark is not None and self._mark.kind in ("optimizer", "rollout")
+            if not one_thread or self._started_in != threading.main_thread().ident:
+                recorder.everywhere = profilers.hears_all_threads(recorder.backend)
+            recorder.start()
+        elif recorder.state == "recording" and (recorder.everywhere or threading.get_ident() == self._started_in):
             self._steps_ns.append(now - self._resumed_ns)
-            self._recorder.stepping.update(self._said())
-            self._recorder.step()
+            recorder.stepping.update(self._said())
+            recorder.step()
+        if recorder.state in ("written", "cut_short"):
+            self._spares.drop()
+        if recorder.state not in ("idle", "recording"):
+            self._forget_gradients()
 
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _may_begin(self) -> bool:
+        told = self._trigger is None or self._trigger.exists()
+        return told and not self._own.is_on and not self._spares.is_recording and not self._over
+
+    def _slice(self) -> None:
+        """Slices of time, because somebody wants them."""
+
+        def step() -> None:
+            self._driven(self._step)
+
+        slices.Slices(self._by.slice_ns, step, lambda: self._recorder.state in ("idle", "recording")).start()
+
+    def _driven(self, action: Callable[[], None]) -> None:
+        """Does it where a profiler may be driven: anywhere if it hears all threads, in the main thread else."""
+        self._warm_up_for_slices()
+        if profilers.hears_all_threads(self._recorder.backend):
+            action()
+        else:
+            slices.InMain(action)()
+
+    def _warm_up_for_slices(self) -> None:
+        """In the main thread, where torch wants it; here if that does not come back to Python."""
+        if self._warming is not None and not slices.InMain(self._warm_up)(spares.PATIENCE_S):
+            self._warm_up()
+
+    def _look(self) -> None:
+        """In a thread of ours: begins slices of time where the job computes and nothing tells its steps."""
+        slices.wait_for_torch()
+        born_s = quiet_since_s = time.monotonic()
+        due_s, heard = 0.0, 0
+        while self._recorder.state in ("idle", "recording") and not self._over and self._spares.good < spares.MOST:
+            before = time.process_time()
+            time.sleep(_LOOK_S)
+            if slices.helper():
+                return
+            now = time.monotonic()
+            if time.process_time() - before < _BUSY * _LOOK_S or heard != self._heard:
+                quiet_since_s, heard = now, self._heard
+            quiet_s = now - quiet_since_s
+            if self._is_missed(quiet_s):
+                self._take_over()
+            elif now - born_s >= due_s and self._is_unmarked(quiet_s):
+                self._warm_up_for_slices()
+                self._spares.record(lambda: self._mark is None and not self._own.is_on, self._guarded)
+                due_s = spares.LATER * (now - born_s)
+
+    def _is_missed(self, quiet_s: float) -> bool:
+        """Whether a mark stays away: as when a graph was captured, and is replayed from now on."""
+        mark, recorder = self._mark, self._recorder
+        if mark is None or mark.kind != "forward" or recorder.state != "recording":
+            return False
+        here = recorder.everywhere or self._started_in == threading.main_thread().ident
+        return here and quiet_s >= max(spares.LOADING_S, _MISSED * self._longest_s)
+
+    def _take_over(self) -> None:
+        """Goes on with slices until the recording is done, or the mark is there again."""
+        heard, self._sliced = self._heard, True
+        drive = self._step if self._recorder.everywhere else slices.InMain(self._step)
+        slices.Slices(
+            spares.SLICE_NS, drive,
+            lambda: self._recorder.state == "recording" and self._heard == heard and not self._over,
+        ).run()  # fmt: skip
+
+    def _is_unmarked(self, quiet_s: float) -> bool:
+        """Whether there is nothing yet that could tell steps; an optimiser that exists can."""
+        loading = self._warming is None and not self._ran
+        if self._mark is not None or quiet_s < (spares.LOADING_S if loading else spares.PATIENCE_S):
+            return False
+        return self._may_begin() and profilers.device_is_on(self._recorder.backend) and not self._trains()
+
+    def _guarded(self, action: Callable[[], None], recorder: Recorder | None = None) -> None:
         try:
             action()
         except Exception as error:  # the job goes on without us, whatever its profiler met
-            self._recorder.fail(error)
-            sys.stderr.write(f"npulens: the recording failed, the job goes on: {self._recorder.reason}\n")
+            failed = recorder or self._recorder
+            failed.fail(error)
+            sys.stderr.write(f"npulens: the recording failed, the job goes on: {failed.reason}\n")
 
     def _said(self) -> dict[str, object]:
         """What a step is, and how long each took, without what the profiler took between two."""
-        made = self._mark or Mark("time", None)
-        return {"steps_by": made.kind, "every": made.every, "steps_ns": list(self._steps_ns)}
+        made = Mark("time", None) if self._mark is None or self._sliced else self._mark
+        said = {"steps_by": made.kind, "every": made.every, "steps_ns": list(self._steps_ns)}
+        return {**said, **spares.automatic()} if self._sliced else said
 
     def _trains(self) -> bool:
         return bool(self._optimizers())
@@ -197,10 +359,21 @@ class Stepping:
 
     def _end(self) -> None:
         self._over = True
-        try:
-            self._recorder.end()
-        except Exception as error:  # at the end of a process there is nobody left to raise to
-            self._recorder.fail(error)
+        with self._turn:
+            try:
+                self._recorder.end()
+                self._spares.end(self._recorder.state in ("written", "cut_short"))
+            except Exception as error:  # at the end of a process there is nobody left to raise to
+                self._recorder.fail(error)
+
+    def _forked(self) -> None:
+        """In a child that forked off: the threads that keep the time are its parent's."""
+        self._turn, self._threads = threading.RLock(), set()
+        self._spares.forget(self._turn)
+        if self._recorder.state == "idle" and self._by.way == "time":
+            self._slice()
+        elif self._recorder.state == "idle" and self._by.way == "auto" and self._mark is None:
+            slices.apart(self._look)
 
 
 def _key(optimizer: Any) -> int:

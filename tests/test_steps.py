@@ -35,12 +35,18 @@ def test_an_optimiser_that_never_steps_is_not_waited_for_for_ever() -> None:
 
 
 def decided(events: str, by: str = "auto", training: bool = True) -> tuple[int, Mark] | None:
-    """N: a forward without gradients, F: one with them, O: the optimiser steps. When it is decided, and what."""
+    """When it is decided, and what. N: a forward without gradients, F: one with them, O: the optimiser steps, B, G: a
+    backward and torch.autograd.grad, S: a scheduler steps.
+    """
     rhythm = Rhythm(By.parse(by))
     for place, event in enumerate(events, 1):
         begun = rhythm.inference_begins() if event == "N" else None
         if event == "O":
             found = rhythm.optimizer_stepped(7, {7})
+        elif event in "BG":
+            found = rhythm.backward_ended("backward" if event == "B" else "grad", lambda: training)
+        elif event == "S":
+            found = rhythm.scheduler_stepped()
         else:
             found = begun or rhythm.forward_ended(1, event == "F", lambda: training)
         if found is not None:
@@ -70,6 +76,24 @@ def test_where_nothing_is_trained_a_forward_is_a_step() -> None:
     assert decided("NNFFFFOFFFFO", "optimizer") == (12, Mark("optimizer", 7))
     assert decided("FO", "6") == (2, Mark("optimizer", None, 6))
     assert decided("N", "6", training=False) == (1, Mark("forward", None, 6))
+
+
+@pytest.mark.parametrize(
+    ("events", "training", "place", "mark"),
+    [("BB", False, 2, Mark("backward", 0)),
+     ("FBFB", False, 4, Mark("backward", 0)),
+     ("GG", False, 2, Mark("backward", 1)),
+     ("GBGB", False, 3, Mark("backward", 1)),  # a penalty on the gradient: one of each in a step
+     ("SBBBBSBBBBS", True, 11, Mark("scheduler", None)),  # it steps when it is made, then once in four backwards
+     ("B" * 1000, True, 1000, Mark("backward", 0)),  # an optimiser exists, and nobody hears of its steps
+     (("B" * 300 + "S") * 4, True, 1003, Mark("backward", 0)),  # an epoch is no step
+     ("BFOBFO", True, 6, Mark("optimizer", 7))],
+)  # fmt: skip
+def test_where_no_optimiser_steps_a_backward_or_a_scheduler_tells(
+    events: str, training: bool, place: int, mark: Mark
+) -> None:
+    assert decided(events, training=training) == (place, mark)
+    assert decided(events[: place - 1], training=training) is None
 
 
 def test_what_a_step_may_be_said_to_be() -> None:
@@ -174,7 +198,7 @@ def count(step: list[str], name: str) -> int:
      (MEGATRON, "optimizer", {r"Optimizer.step#SGD.step": 1, "aten::relu": 8}),
      (REINFORCED, "rollout", {r"Optimizer.step#SGD.step": 4, "aten::relu": 28}),
      (GENERATE, "forward", {"aten::relu": 1}),
-     (HAND_MADE, "forward", {"aten::relu": 1})],
+     (HAND_MADE, "backward", {"aten::relu": 1})],
     ids=["lightning", "gan", "megatron", "reinforced", "generate", "hand made"],
 )  # fmt: skip
 def test_every_step_of_a_job_holds_one_period(

@@ -10,11 +10,13 @@ from npulens.collectors.settings import Settings
 
 
 def make(
-    backend: str, settings: Settings, directory: Path, ready: Callable[[], None], left_out: list[str]
-) -> Any:
+    backend: str, settings: Settings, directory: Path, ready: Callable[[], None], left_out: list[str],
+    everywhere: bool = False,
+) -> Any:  # fmt: skip
     """A profiler that writes into ``directory`` and calls ``ready`` when the recorded steps are on disk.
 
-    ``left_out`` gets the settings that were asked for and that the installed release does not have.
+    ``left_out`` gets the settings that were asked for and that the installed release does not have. ``everywhere``:
+    the operators of all threads are recorded, and any thread may drive it, where ``hears_all_threads`` says so.
     """
     if backend == "npu":
         from npulens.collectors.profilers import torch_npu_profiler
@@ -22,7 +24,24 @@ def make(
         return torch_npu_profiler.make(settings, directory, ready, left_out)
     from npulens.collectors.profilers import torch_profiler
 
-    return torch_profiler.make(backend, settings, directory, ready)
+    return torch_profiler.make(backend, settings, directory, ready, everywhere)
+
+
+def hears_all_threads(backend: str) -> bool:
+    """Whether the profiler can record other threads than the one that starts it."""
+    if backend == "npu":
+        return False
+    from npulens.collectors.profilers import torch_profiler
+
+    return torch_profiler.hears_all_threads()
+
+
+def device_is_on(backend: str) -> bool:
+    """Whether the job has begun to use its device: before that nobody else may, or it could not fork any more."""
+    import torch
+
+    device = getattr(torch, backend, None) if backend in ("npu", "cuda") else None
+    return backend not in ("npu", "cuda") or (device is not None and bool(device.is_initialized()))
 
 
 def warm_up(backend: str) -> bool:

@@ -16,7 +16,7 @@ from npulens.collectors.environment import variables
 from npulens.collectors.settings import Settings
 
 
-def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None]) -> Any:
+def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None], everywhere: bool = False) -> Any:
     """The profiler; Apple GPUs have none, so theirs records the host."""
     from torch import profiler
 
@@ -53,6 +53,7 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         with_stack=settings.stacks,
         with_flops=settings.flops,
         with_modules=settings.modules,
+        experimental_config=_all_threads() if everywhere else None,
     )
     if hasattr(profile, "preset_metadata_json"):  # not in the oldest releases of torch
         profile.preset_metadata_json("environment", json.dumps(variables()))
@@ -96,6 +97,21 @@ class _WithCollections:
             span.__enter__()
         elif self._open:
             self._open.pop().__exit__(None, None, None)
+
+
+def hears_all_threads() -> bool:
+    """Whether this torch can record other threads than the one that starts it."""
+    try:
+        _all_threads()
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+def _all_threads() -> Any:
+    import torch
+
+    return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
 
 
 def warm_up(backend: str) -> None:

@@ -1,5 +1,5 @@
 -- Every communication operator: what it moves, and of its time how long it transfers and how long it waits for peers.
--- Transfers and waits are unions over all planes, so they may overlap; `only_waiting_ns` is the time in which a wait
+-- Transfers and waits are unions over all planes, so they may overlap. `only_waiting_ns` is the time in which a wait
 -- runs and no transfer.
 -- Needs: comm_task, launch
 CREATE OR REPLACE VIEW collective (

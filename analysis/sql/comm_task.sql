@@ -1,4 +1,4 @@
--- The tasks inside communication operators and what each of them is: it waits for a peer, tells a peer something, or
+-- The tasks inside communication operators and what each of them is. It waits for a peer, tells a peer something, or
 -- moves data.
 CREATE OR REPLACE VIEW comm_task (
     span_id,       -- the task

@@ -1,5 +1,5 @@
--- How long each stream and the device as a whole is busy, per rank and step: the time in which at least one piece of
--- its work runs. Waits on events are not busy time.
+-- How long each stream and the device as a whole is busy, per rank and step. Busy is the time in which at least one
+-- piece of its work runs. Waits on events are not busy time.
 -- Needs: device_work, device_state, device_coverage, step_window
 CREATE OR REPLACE VIEW device_busy (
     rank,          -- captured rank

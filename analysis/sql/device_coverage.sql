@@ -1,6 +1,6 @@
--- Whether the capture could record each kind of device work of a rank. Where it could not, every number that
--- follows from it is NULL. Without a recorded device, an empty table of copies or collectives means nothing either.
--- In a job of several ranks of whose work none was told to be communication, its table is absent and the device's work
+-- Whether the capture could record each kind of device work of a rank. Where it could not, every number that follows
+-- from it is NULL. Without a recorded device, an empty table of copies or collectives means nothing either. In a job of
+-- several ranks none of the work may have been told to be communication. Then its table is absent and the device's work
 -- is complete all the same.
 CREATE OR REPLACE VIEW device_coverage (
     rank,          -- captured rank

@@ -1,5 +1,5 @@
--- The time of each rank, cut wherever a span of device work or a step window begins or ends: what the device does in
--- between. The pieces of a rank tile its windows, so sums over them are exact however streams overlap.
+-- The time of each rank, cut wherever a span of device work or a step window begins or ends. A piece says what the
+-- device does in between. The pieces of a rank tile its windows, so sums over them are exact however streams overlap.
 -- Needs: device_work, step_window
 CREATE OR REPLACE VIEW device_state (
     rank,          -- captured rank

@@ -1,7 +1,7 @@
--- The spans that keep a device busy, by what they do: kernels and memsets compute, communication operators
--- communicate, memory copies outside of them copy. A kernel that communicates as well is 'both'; work that nothing told
--- to compute or to communicate is 'unknown'. Waits on events, the tasks inside a communication operator and
--- the profiler's own marks are no work. A span without length takes no time and is not here.
+-- The spans that keep a device busy, by what they do. Kernels and memsets compute, communication operators communicate,
+-- memory copies outside of them copy. A kernel that communicates as well is 'both'; work that nothing told to compute
+-- or to communicate is 'unknown'. Waits on events, the tasks inside a communication operator and the profiler's own
+-- marks are no work. A span without length takes no time and is not here.
 CREATE OR REPLACE VIEW device_work (
     span_id,       -- the span
     rank,          -- captured rank

@@ -1,5 +1,5 @@
--- The ranks of each communication group: as the job lists them, and where a group is listed nowhere, those that its
--- tasks name and those that were seen running its operators. Then there may be more.
+-- The ranks of each communication group, as the job lists them. Where a group is listed nowhere, they are those that
+-- its tasks name and those that were seen running its operators. Then there may be more.
 CREATE OR REPLACE VIEW group_member (
     group_name,    -- the group, as communication operators name it
     kind,          -- tp, pp, dp, ep..., default_group; NULL: not recorded

@@ -1,6 +1,6 @@
 -- How far ahead of the device the host was with each task. A task's stream is free from when everything before it on
--- the stream has ended, event waits included. If the launch came before that, the host was ahead by the difference;
--- if it came later the lead is negative, and the stream stood free for so long with nothing to do.
+-- the stream has ended, event waits included. If the launch came before that, the host was ahead by the difference. If
+-- it came later the lead is negative, and the stream stood free for so long with nothing to do.
 -- Needs: launch
 CREATE OR REPLACE VIEW host_lead (
     span_id,       -- the device task; only tasks with a recorded launch

@@ -1,6 +1,6 @@
--- Which kernels follow each other on a stream: every pair and every run of three, with no copy, collective, memset or
--- event wait in between. A run of three also counts as its two pairs. Where the same sequence begins again before it has
--- ended (A, A, A, A or A, B, A, B, A), what two of them share is added once.
+-- Which kernels follow each other on a stream: every pair and every run of three. No copy, collective, memset or event
+-- wait lies in between. A run of three also counts as its two pairs. The same sequence may begin again before it has
+-- ended (A, A, A, A or A, B, A, B, A). What two of them share is added once.
 CREATE OR REPLACE VIEW kernel_sequence (
     rank,          -- captured rank
     ops,           -- operator types in order; where no type was recorded the kernel's name

@@ -1,6 +1,6 @@
--- Each device task with the host call that launched it: of several links the most specific one, which is a call of
--- the runtime before a step of the task queue before a framework operator, and of equals the latest. Tasks are all
--- device work, and whatever else on the device a link leads to (event waits, notifications).
+-- Each device task with the host call that launched it. Of several links it is the most specific one, and of equals the
+-- latest. A call of the runtime is preferred to a step of the task queue, and that to a framework operator. Tasks are
+-- all device work, and whatever else on the device a link leads to (event waits, notifications).
 CREATE OR REPLACE VIEW launch (
     span_id,       -- the device task
     rank,          -- captured rank

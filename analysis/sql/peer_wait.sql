@@ -1,4 +1,4 @@
--- For whom each communication operator waits and how long: per peer the time in which at least one of its planes
+-- For whom each communication operator waits and how long. Per peer it is the time in which at least one of its planes
 -- waits for that peer. An operator may wait for several peers at once, so rows of one operator overlap.
 -- Needs: comm_task
 CREATE OR REPLACE VIEW peer_wait (

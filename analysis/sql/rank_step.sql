@@ -1,5 +1,5 @@
--- Ranks times steps: the split of each, what of exposed communication is nothing but waiting for peers, and how much
--- work starts in it. One row per rank and recorded step, and one per rank for the whole capture. It is
+-- Ranks times steps: the split of each, and how much work starts in it. It also says what of exposed communication is
+-- nothing but waiting for peers. One row per rank and recorded step, and one per rank for the whole capture. It is
 -- summed when a rank is loaded.
 CREATE OR REPLACE VIEW rank_step (
     rank,             -- captured rank

@@ -1,6 +1,6 @@
--- Where the time of each rank and step goes, exactly: the same numbers as `npulens breakdown`. Spans are clipped to
--- the window, so work counts where it runs; every kind is a union over the rank's streams; idle time is the time in
--- which nothing runs, found on its own and not as what is left over. It is summed when a rank is loaded.
+-- Where the time of each rank and step goes, exactly: the same numbers as `npulens breakdown`. Spans are clipped to the
+-- window, so work counts where it runs. Every kind is a union over the rank's streams. Idle time is the time in which
+-- nothing runs, found on its own and not as what is left over. It is summed when a rank is loaded.
 CREATE OR REPLACE VIEW split (
     rank,             -- captured rank
     step,             -- recorded step; NULL: the whole capture

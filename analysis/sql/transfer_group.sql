@@ -1,4 +1,4 @@
--- Memory copies outside of communication, by direction and size. Their time is a union: copies that run at the same
+-- Memory copies outside of communication, by direction and size. Their time is a union. Copies that run at the same
 -- moment count once, so the bandwidth is what the group got together.
 -- Needs: device_coverage, device_state
 CREATE OR REPLACE VIEW transfer_group (

@@ -90,7 +90,7 @@ CREATE TABLE span (
 );
 
 -- A device task that computes (also memsets), keyed by span_id. One that has a row in comm as well communicates at the
--- same time (Ascend: MatmulAllReduce and its like): it counts as computing and as communication, so it is not exposed.
+-- same time (Ascend: MatmulAllReduce and its like). It counts as computing and as communication, so it is not exposed.
 CREATE TABLE kernel (
     span_id         BIGINT NOT NULL,
     rank            INTEGER NOT NULL,
@@ -346,10 +346,10 @@ CREATE TABLE clock (
     uncertainty_ns  BIGINT
 );
 
--- What a rank's device did in each window, summed when the rank was loaded: one row for the whole capture (step NULL),
--- then one per recorded step. Spans are clipped to the window; every kind is a union over the rank's streams. The whole
--- capture runs from the first to the last edge of host steps and device work; a rank that recorded neither has one row
--- without times.
+-- What a rank's device did in each window, summed when the rank was loaded. One row is for the whole capture (step
+-- NULL), then comes one per recorded step. Spans are clipped to the window; every kind is a union over the rank's
+-- streams. The whole capture runs from the first to the last edge of host steps and device work. A rank that recorded
+-- neither has one row without times.
 CREATE TABLE device_time (
     rank            INTEGER NOT NULL,
     step            BIGINT,            -- NULL: the whole capture

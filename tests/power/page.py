@@ -15,25 +15,25 @@ from tests.power.told import table as by_level
 HISTORY = "npulens, history"
 HEAD = f"""# How often the gate cries wolf, and what it sees
 
-Written by `make power` (`python -m tests.power`); nothing here is typed by hand. Simulated nights: the level of a
-night differs from the next one's by 2 %, a sample from the next by 1 %, ten samples a side and night. Sixteen kinds of
-noise shape the nights (of the pairs: the runs within a night, of 2 % each):
+Written by `make power` (`python -m tests.power`); nothing here is typed by hand. Nights are simulated. The level
+of a night differs from the next one's by 2 %, a sample from the next by 1 %. There are ten samples a side and night.
+Sixteen kinds of noise shape the nights (of the pairs: the runs within a night, of 2 % each):
 
 {{kinds}}
 
-* **Pairs**: base and head within one night, a coin saying which comes first, judged by
-  `analysis/regression/looks.py` after 10 pairs, and after 20 and 40 where a doubt is left. An alarm is `regressed`, or
+* **Pairs**: base and head within one night, a coin saying which comes first. `analysis/regression/looks.py` judges
+  them after 10 pairs, and after 20 and 40 where a doubt is left. An alarm is `regressed`, or
   `improved` too where nothing changed. Their table is a task-night's, and is beside the rules of two nights.
 * **npulens, history**: the nights' medians through `judge_series`; an alarm is any change that it reports. The change
   is planted so that a third of the nights, at least two, come after it.
-* **7 % and 5 % of two nights, rank test of two nights**: the medians, or Mann and Whitney's p < 0.01 on the samples, of
-  the night of the change against the night before.
-* **Otava** ({OTAVA}) at the defaults of its code, **ruptures** ({RUPTURES}) with PELT, squared error and a
-  penalty of 3 variances times log n, for it has no default; both on the same medians, in an environment of their own.
+* **7 % and 5 % of two nights, rank test of two nights**: the medians, or Mann and Whitney's p < 0.01 on the samples.
+  The night of the change stands against the night before.
+* **Otava** ({OTAVA}) at the defaults of its code. **ruptures** ({RUPTURES}) with PELT, squared error and a
+  penalty of 3 variances times log n, for it has no default. Both on the same medians, in an environment of their own.
 
 "False alarms" are of 100 metric-nights without any change; "at 3 %" is how many of 100 changes of 3 % were spoken of.
 "Dated" is, of the changes of 5 % that were found, the share dated within one night. Behind ± stands the Monte-Carlo
-error, two standard deviations; of the other columns it is at most {{most}} for ours and {{most_theirs}} for Otava and
+error, two standard deviations. Of the other columns it is at most {{most}} for ours and {{most_theirs}} for Otava and
 ruptures.
 """
 

@@ -301,7 +301,7 @@ are off by more than double. The rules lean towards the other tool:
 
 What only npulens's own interface can hold is not asked: queries, runs, outcomes of detectors, absent advice.
 traceinsight keeps nanoseconds (`HTA_DISABLE_NS_ROUNDING`), keeps the last step and gets the ranks of the files.
-TraceLens gets its kernel summary, short kernels and unlinked kernels; where its report ends in an error, its library
+TraceLens gets its kernel summary, short kernels and unlinked kernels. Where its report ends in an error, its library
 is asked for the timeline. Both run on pandas 2, as traceinsight fails on some captures with 3.
 Every call has 120 seconds.
 """

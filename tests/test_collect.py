@@ -101,6 +101,13 @@ def test_an_inference_script_has_steps_too(tmp_path: Path) -> None:
 
 
 @needs_torch
+def test_a_job_that_first_asks_whether_torch_is_there_is_recorded(tmp_path: Path) -> None:
+    """As transformers and vLLM do: it looks for torch without importing it, and it may look twice."""
+    asks = "import importlib.util as u, sys\nassert u.find_spec('torch') and u.find_spec('torch').origin\n"
+    assert collect(tmp_path, asks + "assert 'torch' not in sys.modules\n" + TRAIN, "8")["status"] == "complete"
+
+
+@needs_torch
 def test_two_optimisers_make_one_step(tmp_path: Path) -> None:
     assert collect(tmp_path, TWO)["status"] == "complete"
     (events,) = traces(tmp_path / "out")

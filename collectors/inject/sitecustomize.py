@@ -6,6 +6,7 @@ makes no steps (a data loader's worker, a launcher) is left alone. Nothing that 
 
 from __future__ import annotations
 
+import _thread
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -19,19 +20,31 @@ _WATCHED = "torch"
 
 
 class _Watch(importlib.abc.MetaPathFinder):
-    """Hears of the one import that matters, and lets the usual finders do it."""
+    """Hears of the one import that matters, and lets the usual finders do it.
+
+    Who only asks whether torch is there, as transformers and vLLM do, gets an answer and imports it later.
+    """
+
+    def __init__(self) -> None:
+        self._asking: set[int] = set()  # threads that ask the other finders just now
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if name != _WATCHED:
+        thread = _thread.get_ident()
+        if name != _WATCHED or thread in self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._asking.add(thread)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking.discard(thread)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: types.ModuleType) -> None:
                 execute(module)
-                _begin()
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    _begin()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # one loader, for one import
         return spec

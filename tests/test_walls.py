@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import inspect
 import re
 import subprocess
 import sys
@@ -93,6 +94,14 @@ FOREIGN_WORDS = re.compile(
     r"|(?<![\w.])/work/|(?<![\w.])/tmp/v/|shared/reference|\bDESIGN\.md\b",
     re.IGNORECASE,
 )
+
+#: Words that a sentence of a docstring may have; code in backticks is one word.
+SENTENCE_WORDS = 22
+SENTENCES_IN = ("analysis/", "ingest/", "app/")
+#: Not held to it yet.
+SENTENCES_NOT_IN = ("analysis/proof/", "analysis/work/", "analysis/device/abilities.py", "app/evidence/")
+#: A verb's own docstring is what --help prints.
+HELP = re.compile(r"app/commands/\w+\.py::command")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -344,6 +353,43 @@ def test_the_text_speaks_of_the_project() -> None:
         if found
     ]
     assert wrong == []
+
+
+def docstrings(name: str) -> Iterator[tuple[str, str]]:
+    """`file`, or `file::name` of a class or function, and its docstring."""
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and (text := ast.get_docstring(node)):
+            yield f"{name}::{getattr(node, 'name', '')}".rstrip(":"), text
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Of each paragraph and item of a list; lines of a table, of code or of a heading are none."""
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", inspect.cleandoc(text)):
+        lines = [line for line in part.splitlines() if not re.match(r" {4}|\s*(>>>|#)", line)]
+        said = " ".join(line.strip() for line in lines if not re.search(r"\S {3,}\S", line))
+        yield from re.split(r"(?<=[.!?])[\"')*]*\s+", re.sub(r"``.+?``|`[^`]+`", "X", said))
+
+
+def words(sentence: str) -> int:
+    return sum(1 for word in sentence.split() if re.search(r"\w", word))
+
+
+def test_sentences_and_words_are_told() -> None:
+    said = "One, `two three` four. Five ...\n* a table   of it\n* six (seven.) Eight!\n\n    code is. none\n\nNine"
+    assert [words(each) for each in sentences(said)] == [3, 1, 0, 2, 1, 0, 1]
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    wrong = [
+        f"{where}: {sentence}"
+        for name in sources()
+        if name.startswith(SENTENCES_IN) and not lies_in(name, SENTENCES_NOT_IN)
+        for where, text in docstrings(name)
+        if not HELP.fullmatch(where)
+        for sentence in sentences(text)
+        if words(sentence) > SENTENCE_WORDS
+    ]
+    assert wrong == [], f"more than {SENTENCE_WORDS} words"
 
 
 def test_links_between_documents_lead_somewhere() -> None:

@@ -1,0 +1,190 @@
+"""How good each operator is: its work beside its time, and its time beside the roof of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from npulens.analysis.work.roofline import Roofline, Row, roofline
+from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.app.text import i18n
+from npulens.app.text.wording import plain
+from npulens.ingest.store import runs as stores
+
+_LONGEST_NAME, _LONGEST_SHAPES = 40, 44
+_NOTHING: Mapping[str, object] = {}
+#: Rows told below the table, of each kind.
+_FEW = 5
+
+
+@click.command("roofline")
+@click.argument("run")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators to show.")
+@store_option
+@json_option
+@lang_option
+def command(run: str, top: int, store: Path, as_json: bool, lang: str) -> None:
+    """Put every operator of RUN beside its roof: operations, bytes, what they reach, what bounds them, and MFU.
+
+    What is not known is told with the reason. RUN is a run id, a unique beginning of one, or a label.
+    """
+    found_run = stores.resolve(store, run)
+    con = stores.open_run(store, found_run.run_id)
+    try:
+        found = roofline(con)
+    finally:
+        con.close()
+    if as_json:
+        told = found.as_dict()
+        print_json({"run_id": found_run.run_id, **told, "rows": told["rows"][:top], "operators": len(found.rows)})
+    elif not found.rows:
+        click.echo(_say(lang, "none"))
+    else:
+        click.echo("\n\n".join(part for part in _parts(found, lang, top) if part))
+
+
+def _parts(found: Roofline, lang: str, top: int) -> list[str]:
+    return [
+        "\n".join(_sums(found, lang)),
+        f"{_say(lang, 'rows')}\n{_table(found, lang, top)}\n{_say(lang, 'legend')}",
+        _wrong(found, lang), _disagreeing(found, lang), _gain(found, lang), _missing(found, lang),
+        "\n".join(_roofs(found, lang)),
+    ]  # fmt: skip
+
+
+def _sums(found: Roofline, lang: str) -> list[str]:
+    lines = [_say(lang, "of_time", {
+        "modelled": i18n.duration(found.modelled_ns), "whole": i18n.duration(found.kernel_ns),
+        "share": _percent(found.modelled_share), "flops": i18n.duration(found.flops_known_ns),
+    })]  # fmt: skip
+    if found.step_flops is not None:
+        lines.append(_say(lang, "step", {"flops": _flop(found.step_flops)}))
+    if found.mfu is not None:
+        lines.append(_say(lang, "mfu", {"mfu": _percent(found.mfu)}))
+    elif not found.roofs:
+        lines.append(_say(lang, "no_mfu_device"))
+    elif found.mfu_missing:
+        device = ", ".join(plain(one.device) for one in found.roofs)
+        lines.append(_say(lang, "no_mfu", {"device": device, "precisions": ", ".join(found.mfu_missing)}))
+    else:
+        lines.append(_say(lang, "no_mfu_work"))
+    return lines
+
+
+def _table(found: Roofline, lang: str, top: int) -> str:
+    shown = found.rows[:top]
+    counted = any(row.pipe is not None for row in shown)
+    columns = ["operator", "shapes", "calls", "time", "flops", "bytes", "tflops", "gbs", "share", "bound"]
+    header = [_say(lang, f"col_{column}") for column in (*columns, *(["pipe"] if counted else []))]
+    return table(header, [_cells(found, row, lang, counted) for row in shown], 2)
+
+
+def _cells(found: Roofline, row: Row, lang: str, counted: bool) -> list[str]:
+    flops = _flops(row)
+    pipe = "-" if row.pipe is None else f"{plain(row.pipe)} {_percent(row.pipe_share)}"
+    return [
+        _short(row.operator, _LONGEST_NAME), _short(row.shapes or "-", _LONGEST_SHAPES), str(row.calls),
+        milliseconds(row.ns // (found.steps * max(1, found.ranks))), _scaled(flops, 1e9), _scaled(row.bytes, 1e6),
+        _scaled(row.flops_per_s if flops else None, 1e12), _scaled(row.bytes_per_s, 1e9),
+        _share(row, lang), "-" if row.bound is None else _say(lang, f"bound_{row.bound}"),
+        *([pipe] if counted else []),
+    ]  # fmt: skip
+
+
+def _flops(row: Row) -> int | None:
+    return None if row.matrix_flops is None else row.matrix_flops + (row.vector_flops or 0)
+
+
+def _share(row: Row, lang: str) -> str:
+    if row.above is not None:
+        return _say(lang, "wrong")
+    return "-" if row.share is None else ("" if row.complete else "> ") + _percent(row.share)
+
+
+def _named(row: Row) -> dict[str, object]:
+    return {"operator": _short(row.operator, _LONGEST_NAME), "shapes": _short(row.shapes or "", _LONGEST_SHAPES)}
+
+
+def _wrong(found: Roofline, lang: str) -> str:
+    rows = [row for row in found.rows if row.above is not None][:_FEW]
+    return "\n".join([_say(lang, "wrong_title"), *(
+        _say(lang, "wrong_row", {
+            **_named(row), "times": f"{row.above:.2f}", "time": i18n.duration(row.ns // row.calls),
+            "roof": i18n.duration(round(row.roof_ns or 0)), "bytes": f"{_scaled(row.bytes, 1e6)} MB",
+            "flops": _flop(_flops(row) or 0),
+        })
+        for row in rows
+    )]) if rows else ""  # fmt: skip
+
+
+def _disagreeing(found: Roofline, lang: str) -> str:
+    rows = [row for row in found.rows if row.disagree][:_FEW]
+    return "\n".join([_say(lang, "disagree_title"), *(
+        _say(lang, "disagree_row", {
+            **_named(row), "bound": _say(lang, f"bound_{row.bound}"), "pipe": plain(row.pipe or ""),
+            "busy": _percent(row.pipe_share),
+        })
+        for row in rows
+    )]) if rows else ""  # fmt: skip
+
+
+def _gain(found: Roofline, lang: str) -> str:
+    gain = sum(row.gain_ns or 0 for row in found.rows) // (found.steps * max(1, found.ranks))
+    return _say(lang, "gain", {"gain": i18n.duration(gain)}) if gain else ""
+
+
+def _missing(found: Roofline, lang: str) -> str:
+    if not found.missing:
+        return ""
+    lines = [_say(lang, "missing_title"), *(
+        _say(lang, "missing_row", {
+            "share": _percent(one.share), "why": _say(lang, f"why_{one.reason}"),
+            "operators": ", ".join(_short(name, _LONGEST_NAME) for name in one.operators),
+        })
+        for one in found.missing
+    )]  # fmt: skip
+    if found.collect_with is not None:
+        lines.append(_say(lang, "collect", {"setting": found.collect_with}))
+    return "\n".join(lines)
+
+
+def _roofs(found: Roofline, lang: str) -> list[str]:
+    lines = []
+    for one in found.roofs:
+        peaks = [f"{name} {rate / 1e12:.1f} TFLOP/s" for name, rate in one.matrix.items()]
+        memory = one.memory and _say(lang, "roofs_memory", {"rate": f"{one.memory / 1e9:.0f} GB/s"})
+        peaks.append(memory or _say(lang, "roofs_unknown"))
+        lines.append(_say(lang, "roofs", {"device": plain(one.device), "peaks": ", ".join(peaks)}))
+        if len(one.sources) == 1:
+            lines.append(_say(lang, "source", {"source": one.sources[0]}))
+    return lines
+
+
+def _flop(flops: int) -> str:
+    for size, unit in ((10**12, "TFLOP"), (10**9, "GFLOP"), (10**6, "MFLOP")):
+        if flops >= size:
+            return f"{flops / size:.2f} {unit}"
+    return f"{flops} FLOP"
+
+
+def _scaled(amount: float | None, unit: float) -> str:
+    if amount is None:
+        return "-"
+    scaled = amount / unit
+    return f"{scaled:.1f}" if scaled >= 100 else f"{scaled:.3f}" if scaled >= 0.001 or not scaled else f"{scaled:.1e}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _short(name: str, longest: int) -> str:
+    """A name as a terminal can show it."""
+    text = plain(name) or "-"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
+    return i18n.say(lang, f"roofline.{key}", values)

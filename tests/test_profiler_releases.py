@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from npulens.collectors.doctor import compatibility
-from npulens.collectors.profilers.asked import asked
-from npulens.collectors.profilers.torch_npu_profiler import experimental
 from npulens.collectors.settings import Settings
+from tests.npu.profilers import ALL, RELEASES, called, main, profiler
 
-KINDS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "npu" / "profilers.json").read_text())["kinds"]
-RELEASES = {release: kind for kind in KINDS for release in kind["releases"]}
-#: Everything that a recording can be asked for.
-ALL = Settings(
-    level="Level2", metrics="MemoryAccess", l2_cache=True, mstx=True, mstx_only=("nets",), op_attr=True,
-    gc_threshold_ms=1.5, host_system=("CPU", "NUMA"), system_io=True, interconnection=True, export=("text", "db"),
-    asynchronous=True,
-)  # fmt: skip
 #: The same, setting by setting, as the doctor's table calls them: what our call then leaves out.
 ARGUMENTS = {
     "mstx": {"mstx"}, "op_attr": {"op_attr"}, "gc_threshold_ms": {"gc_detect_threshold"},
@@ -32,35 +17,6 @@ ARGUMENTS = {
     "mstx_only": {"mstx_domain_include"}, "mstx_without": set(), "system_io": {"sys_io"},
     "interconnection": {"sys_interconnection"},
 }  # fmt: skip
-
-
-def function(name: str, arguments: Sequence[str], defaults: Mapping[str, object]) -> Any:
-    """A function that takes what the release's takes, and no more; it returns what it was given."""
-    made: dict[str, Any] = {}
-    taken = ", ".join(f"{each}={defaults.get(each)!r}" for each in arguments)
-    exec(f"def {name}({taken}): return locals()", made)  # noqa: S102  the names are those of the facts
-    return made[name]
-
-
-def profiler(kind: Mapping[str, Any]) -> SimpleNamespace:
-    """What `torch_npu.profiler` holds in a release, as far as our call sees it."""
-    scopes = {
-        scope: SimpleNamespace(**{member: f"{scope}.{member}" for member in kind[scope]})
-        for scope in ("ProfilerLevel", "AiCMetrics", "ExportType", "HostSystem")
-        if kind[scope]
-    }
-    one: dict[str, object] = {"export_type": "text"} if kind["one_kind_of_export"] else {}
-    functions = {name: function(name, kind[name], one) for name in ("_ExperimentalConfig", "tensorboard_trace_handler")}
-    return SimpleNamespace(**scopes, **functions)
-
-
-def called(release: str, settings: Settings) -> tuple[dict[str, Any], list[str]]:
-    """What the constructor and the handler got, and what was left out."""
-    there, left_out = profiler(RELEASES[release]), []  # type: ignore[var-annotated]
-    given = experimental(there, settings, left_out)
-    handler = {"dir_name": "out", "analyse_flag": True, "async_mode": settings.asynchronous or None}
-    asked(there.tensorboard_trace_handler, handler, left_out, without=("analyse_flag",))
-    return given, left_out
 
 
 def test_the_facts_are_of_every_release_of_the_doctors_table() -> None:
@@ -104,3 +60,9 @@ def test_a_call_with_a_name_that_a_release_does_not_have_would_be_refused() -> N
     refusing = profiler(RELEASES["2.5.1"])._ExperimentalConfig
     with pytest.raises(TypeError, match="mstx"):
         refusing(mstx=False)
+
+
+def test_one_command_prints_the_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    calls = 2 * len(RELEASES)
+    assert f"{len(RELEASES)} releases" in (said := capsys.readouterr().out) and f"{calls} calls, 0 refused" in said

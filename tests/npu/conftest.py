@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def stubbed(asked_for: list[str], tmp_path_factory: pytest.TempPathFactory) -> T
 def device(asked_for: list[str], tmp_path_factory: pytest.TempPathFactory) -> Torch:
     """CANN's libraries with a device that keeps its memory on the host and computes nothing."""
     return Torch(stubs.make(tmp_path_factory.mktemp("device") / "lib", asked_for, device=True))
+
+
+@pytest.fixture(scope="session")
+def cann(device: Torch, tmp_path_factory: pytest.TempPathFactory) -> Torch:
+    """The device, and a msprof where CANN has one."""
+    tools = tmp_path_factory.mktemp("cann") / "tools/profiler"
+    (tools / "bin").mkdir(parents=True)
+    script = tools / "profiler_tool/analysis/msprof/msprof.py"  # torch_npu looks for it beside the executable
+    script.parent.mkdir(parents=True)
+    script.touch()
+    program = tools / "bin/msprof"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(PYTHON))} -m tests.npu.msprof "$@"\n')
+    program.chmod(0o700)
+    return replace(device, bin=program.parent)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,23 +14,12 @@ from pathlib import Path
 
 import torch
 import torch_npu  # noqa: F401
-from torch.autograd.profiler import record_function
 
 from npulens.collectors.recorder import Recorder
 from npulens.collectors.settings import Settings
 from tests.npu.layer import LAUNCHES
 from tests.npu.msprof import PLAN
-
-LATER_S = 0.002  # the device is done with a step before its next one begins
-
-
-def launch(name: str) -> int:
-    """An operator of the host, and a moment inside it."""
-    with record_function(f"launch {name}"):
-        time.sleep(0.0001)
-        moment = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        time.sleep(0.0001)
-    return moment
+from tests.npu.train import LATER_S, launch
 
 
 def main(directory: Path, settings: Settings) -> None:

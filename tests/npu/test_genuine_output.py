@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 
 from npulens.collectors.collected import collected
 from tests import torch_npu_db_files
-from tests.npu.conftest import PYTHON, Torch
+from tests.npu.conftest import Torch
 from tests.npu.figures import FIGURES
 from tests.npu.layer import Task, kind, lanes
 from tests.npu.msprof import planned
@@ -26,20 +24,6 @@ from tests.text_export import Loaded, load
 
 pytestmark = pytest.mark.npu_contract
 STEPS = 3
-
-
-@pytest.fixture(scope="session")
-def cann(device: Torch, tmp_path_factory: pytest.TempPathFactory) -> Torch:
-    """The device, and a msprof where CANN has one."""
-    tools = tmp_path_factory.mktemp("cann") / "tools/profiler"
-    (tools / "bin").mkdir(parents=True)
-    script = tools / "profiler_tool/analysis/msprof/msprof.py"  # torch_npu looks for it beside the executable
-    script.parent.mkdir(parents=True)
-    script.touch()
-    program = tools / "bin/msprof"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(PYTHON))} -m tests.npu.msprof "$@"\n')
-    program.chmod(0o700)
-    return replace(device, bin=program.parent)
 
 
 def record(torch: Torch, directory: Path, settings: dict[str, Any], layer: bool = False) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from npulens.analysis.say import duration
 from npulens.analysis.settings import FILE
 from npulens.app import run_check
 from npulens.app.console import filled, json_option, lang_option, print_json, store_option
-from npulens.app.text import wording
+from npulens.app.text import recording, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.store import runs as stores
 
@@ -55,19 +55,23 @@ def command(
     run_check.ready(settings, only or None)
     found = stores.resolve(store, run)
     check = run_check.judge(store, found.run_id, only or None, settings)
+    notices = list(recording.noticed(stores.manifest(store, found.run_id), lang))
     if as_json:
-        print_json(wording.as_dict(check, lang))
+        print_json({**wording.as_dict(check, lang), "recording": notices})
     elif collect:
         click.echo(check.quality.collect.code(lang))
     else:
-        for line in lines(check, lang, run):
+        for line in lines(check, lang, run, notices):
             click.echo(line)
     if fail_on is not None and any(finding.saving_share >= fail_on for finding in check.findings):
         sys.exit(1)
 
 
-def lines(check: Check, lang: str, name: str) -> Iterator[str]:
-    """The check for people: the answer, how good the capture is, the findings, everything else."""
+def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> Iterator[str]:
+    """The check for people: the answer, how good the capture is, the findings, everything else.
+
+    ``notices`` are what was noticed while it was recorded.
+    """
     for line in _text(wording.answer(check, lang), 0):
         yield click.style(line, bold=True)
     yield from _text(wording.quality(check, lang), 0)
@@ -84,6 +88,11 @@ def lines(check: Check, lang: str, name: str) -> Iterator[str]:
     if unseen := wording.not_looked_for(check, lang):
         yield ""
         yield from _text(unseen, 0)
+    if notices:
+        yield ""
+        yield say(lang, "recorded.notices")
+        for notice in notices:
+            yield from _text("- " + notice, 2)
     if check.quality.doubts:
         yield ""
         yield say(lang, "findings.doubts")

@@ -18,7 +18,8 @@ from npulens.app import run_check
 from npulens.app.commands import check, load
 from npulens.app.console import json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
-from npulens.app.text.i18n import duration, say, size
+from npulens.app.text.i18n import say
+from npulens.app.text.recording import said
 
 _KEY = "npulens.collect.settings"
 #: Where there is nothing to load, or not yet.
@@ -172,18 +173,3 @@ def _show(
                     for line in ["", *check.lines(run_check.judge(store, run.run_id), lang, home.name)]:
                         click.echo(line, err=err)
     sys.exit(answer.get("exit_status", 1 if answer["status"] == "failed" else 0))
-
-
-def said(notice: Mapping[str, Any], lang: str) -> str:
-    """One notice of the collectors as a sentence."""
-    values = dict(notice["values"])
-    if "ns" in values:
-        values["took"] = duration(values["ns"])
-    if notice["name"] == "unlike_steps":
-        who = "process" if values["rank"] is None else "rank"
-        values |= {"who": say(lang, f"collect.{who}", values), "steps": say(lang, f"collect.by_{values['steps_by']}")}
-        values |= {"shortest": duration(values["shortest_ns"]), "longest": duration(values["longest_ns"])}
-    sizes = {name: size(values[name]) for name in ("bytes", "limit_bytes") if name in values}
-    lists = {name: ", ".join(value) for name, value in values.items() if isinstance(value, list)}
-    name = f"collect.{notice['name']}" + ("_no_traces" if values.get("traces") == [] else "")
-    return say(lang, name, {**values, **sizes, **lists})

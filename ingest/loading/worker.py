@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
@@ -39,7 +39,7 @@ NAME = "manifest.json"
 _LARGEST = 1 << 20
 _KEPT = (
     "what", "workload", "variant", "dtype", "batch", "shape", "shapes", "configuration", "settings", "command",
-    "evidence", "environment", "made_at",
+    "evidence", "environment", "made_at", "status", "reason", "notices",
 )  # fmt: skip
 
 
@@ -50,9 +50,21 @@ def described(roots: Iterable[Path], within: Iterable[Path]) -> dict[str, Any]:
         for place in (root, *root.parents):
             if not any(top in (place, *place.parents) for top in tops):
                 break
-            if kept := _read(place / NAME):
-                return {"collected": kept}
+            if said := _read(place / NAME):
+                return said
     return {}
+
+
+def cut_short(said: dict[str, Any], names: Container[str]) -> Message | None:
+    """What a recording lacks of the steps that were wanted of it, told by the trace of one of these names."""
+    settings, traces = said.get("settings"), said.get("traces")
+    wanted = settings.get("active") if isinstance(settings, dict) else None
+    for trace in traces if isinstance(traces, list) else ():
+        if isinstance(trace, dict) and PurePath(str(trace.get("path", ""))).name in names:
+            steps = trace.get("steps")
+            if isinstance(steps, int) and isinstance(wanted, int) and 0 <= steps < wanted:
+                return Message("recording_holds_fewer_steps", {"steps": steps, "wanted": wanted})
+    return None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -63,7 +75,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     ours = isinstance(said, dict) and "what" in said and "environment" in said
-    return {name: said[name] for name in _KEPT if name in said} if ours else {}
+    return said if ours else {}
 
 
 #: Stands among the files of a run for what its archive had lost.
@@ -202,7 +214,9 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     begun = time.monotonic()
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
-    pieces = [_piece(p, root, hashes, job) for p in group]
+    real = {job.opener.stand_ins.real(p.source.root) for p in group}
+    said = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
+    pieces = [_piece(p, root, hashes, job, said) for p in group]
     sources = [Source(Path(p.part.directory), p.part.origin_ns if p.part.stamped else None) for p in group]
     if joined is not None:
         old = store.manifest(where, joined.run_id)
@@ -223,9 +237,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     run_id = capture.content_id(entries | marker(job.request.redact))
     staged = assemble(pieces, sources, run_id, scratch / run_id)
     if not job.request.redact:  # names of files tell of people
-        real = {job.opener.stand_ins.real(p.source.root) for p in group}
-        told = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
-        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | told)
+        kept = {"collected": {name: said[name] for name in _KEPT if name in said}} if said else {}
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
@@ -246,7 +259,9 @@ def _common_root(group: list[Parsed], job: _Job) -> str | None:
     return os.path.commonpath([os.path.dirname(job.called(p.source.root)) for p in group])
 
 
-def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job) -> Piece:
+def _piece(
+    parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job, said: dict[str, Any]
+) -> Piece:
     """A rank with its files under the names they had, whatever they are called here."""
     source = parsed.source
     facts, mine = source.facts, job.called(source.root)
@@ -259,6 +274,8 @@ def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job)
         files[_LOST] = "; ".join(source.damage)  # or the whole archive would find itself here already, and partial
     within = "" if root is None else os.path.relpath(mine, root)
     part = _with_host(parsed.part, source.root.name, os.path.basename(mine))
+    if short := cut_short(said, {os.path.basename(mine), *(PurePath(name).name for name in files)}):
+        part = replace(part, reasons=[*part.reasons, short])
     return Piece(
         part, facts.rank_source or "assumed", within, tuple(c.format for c in source.claims), files, source.size
     )

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 TEXT: dict[str, tuple[str, str]] = {
+    "recording_holds_fewer_steps": ("the recording holds {steps} of the {wanted} steps that were wanted",
+        "要求采集 {wanted} 个 step，实际只采集到 {steps} 个"),
     # How sentences are put together.
     "dropped": ("{n} dropped: {reason}", "丢弃 {n} 条：{reason}"),
     "expected": ("{rows} of {expected} expected", "应有 {expected} 条，实有 {rows} 条"),

@@ -14,7 +14,8 @@ from npulens.app.intake import drop_zone, visitor_drops
 from npulens.app.pages.bench import about
 from npulens.app.pages.overview import breakdown
 from npulens.app.panels import findings, sentence, store_empty
-from npulens.app.text import i18n
+from npulens.app.text import i18n, recording
+from npulens.ingest.store import runs
 from npulens.ingest.store.runs import CoverageRow, RunInfo
 
 TITLE = "shell.overview"
@@ -66,7 +67,19 @@ def show_recorded(ctx: Context, run: RunInfo) -> None:
         if missing:
             values = {"n": len(missing), "ranks": i18n.ranges(missing), "world": run.world_size}
             st.text(ctx.say("recorded.ranks_missing", values))
+        _notices(ctx, run)
         _gaps(ctx, rows, names)
+
+
+def _notices(ctx: Context, run: RunInfo) -> None:
+    """What was noticed while it was recorded: a profiler of the job's own, unlike steps, a limit."""
+    found = list(recording.noticed(runs.manifest(ctx.store, run.run_id), ctx.lang))
+    if not found:
+        return
+    with st.container(key="notices", gap=None):
+        st.text(ctx.say("recorded.notices"))
+        for text in found:
+            st.text(f"• {text}")
 
 
 def _gaps(ctx: Context, rows: Sequence[CoverageRow], names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ TEXT = {
         "行数。",
     ),
     "gaps": ("What is missing, and how to record it next time", "缺少什么，下次如何采集"),
+    "notices": ("About this recording", "关于本次采集"),
     "notes": ("How it was recorded", "采集说明"),
     "no_gaps": ("Nothing is missing on the captured ranks.", "已采集的 rank 上没有缺失。"),
     "rank": ("ranks {ranks}", "rank {ranks}"),

@@ -13,9 +13,9 @@ from npulens.analysis.work import products, values
 from npulens.analysis.work.call import Call, Unmodelled
 from npulens.analysis.work.families import Work, spec_of
 
-_MODELS = {**products.MODELS, **values.MODELS}
+MODELS = {**products.MODELS, **values.MODELS}
 #: Models that only say why nothing is known: from what a call does not tell.
-_UNKNOWN = {"lengths_unknown": "lengths", "data_unknown": "data", "collective": "links"}
+UNKNOWN = {"lengths_unknown": "lengths", "data_unknown": "data", "collective": "links"}
 #: How often a ring of ranks sends what each of them holds, but for the part of the rank itself.
 _RING = {"allreduce": 2, "allgather": 1, "reducescatter": 1, "alltoall": 1}
 _WHOLE = ("broadcast", "reduce", "send", "receive", "scatter", "gather")
@@ -26,10 +26,10 @@ def work(call: Call) -> Work:
     spec = spec_of(call.name)
     if spec is None:
         return Work("unknown", None, None, None, reason="not_known")
-    if spec.model in _UNKNOWN:
-        return Work(spec.family, None, None, None, reason=_UNKNOWN[spec.model])
+    if spec.model in UNKNOWN:
+        return Work(spec.family, None, None, None, reason=UNKNOWN[spec.model])
     try:
-        return _MODELS[spec.model](replace(call, names=spec.args), spec)
+        return MODELS[spec.model](replace(call, names=spec.args), spec)
     except Unmodelled as refused:
         return Work(spec.family, None, None, None, reason=refused.reason)
 

@@ -364,11 +364,12 @@ def _keys(q: Tensor, k: Tensor, batch: int, heads: int, rows: int) -> tuple[int,
 
 
 MODELS: dict[str, Model] = {
-    "matmul": _matmul, "scaled_matmul": _scaled_matmul, "addbmm": _addbmm, "outer": _outer, "int4_matmul":
-    _int4_matmul, "grouped_matmul": _grouped_matmul, "cann_matmul": _cann_matmul, "cann_grouped_matmul":
-    _cann_grouped_matmul, "convolution": _convolution, "transposed_convolution": _transposed_convolution,
-    "convolution_backward": _convolution_backward, "convolution_backward_input": _convolution_backward_input,
+    "matmul": _matmul, "scaled_matmul": _scaled_matmul, "addbmm": _addbmm, "outer": _outer,
+    "int4_matmul": _int4_matmul, "grouped_matmul": _grouped_matmul, "cann_matmul": _cann_matmul,
+    "cann_grouped_matmul": _cann_grouped_matmul, "convolution": _convolution,
+    "transposed_convolution": _transposed_convolution, "convolution_backward": _convolution_backward,
+    "convolution_backward_input": _convolution_backward_input,
     "convolution_backward_weight": _convolution_backward_weight, "cann_convolution": _cann_convolution,
-    "cann_convolution_backward": _cann_convolution_backward, "attention": _attention, "attention_backward":
-    _attention_backward, "cann_attention": _cann_attention,
+    "cann_convolution_backward": _cann_convolution_backward, "attention": _attention,
+    "attention_backward": _attention_backward, "cann_attention": _cann_attention,
 }  # fmt: skip

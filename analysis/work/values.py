@@ -283,8 +283,9 @@ def _adaptive(call: Call, spec: Spec) -> Work:
 
 
 MODELS: dict[str, Model] = {
-    "spread": _spread, "like": _like, "recorded": _recorded, "once": _once, "norm": _norm, "added_norm":
-    _added_norm, "rotary": _rotary, "rows": _rows, "gather": _gather, "embedding_backward": _embedding_backward,
-    "updated": _updated, "gated": _gated, "reduced": _reduced, "copied": _copied, "filled": _filled, "joined":
-    _joined, "taken": _taken, "padded": _padded, "resized": _resized, "pooled": _pooled, "adaptive": _adaptive,
+    "spread": _spread, "like": _like, "recorded": _recorded, "once": _once, "norm": _norm,
+    "added_norm": _added_norm, "rotary": _rotary, "rows": _rows, "gather": _gather,
+    "embedding_backward": _embedding_backward, "updated": _updated, "lists": _lists, "gated": _gated,
+    "reduced": _reduced, "copied": _copied, "filled": _filled, "joined": _joined, "taken": _taken,
+    "padded": _padded, "resized": _resized, "pooled": _pooled, "adaptive": _adaptive,
 }  # fmt: skip

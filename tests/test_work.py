@@ -15,7 +15,7 @@ from npulens.analysis.work.families import Work, spec_of, specs
 from npulens.analysis.work.models import MODELS, UNKNOWN, link_bytes, work
 from npulens.analysis.work.products import causal_pairs
 from npulens.app.text import i18n
-from tests.work import tracelens
+from tests.work import counter, tracelens
 
 SIZES = {"float": 4, "c10::BFloat16": 2, "double": 8, "bool": 1}
 
@@ -352,3 +352,38 @@ def test_rows_of_tracelens_are_equal(shared_traces: Path) -> None:
     rows = [row for path in tracelens.tables(shared_traces) for row in tracelens.rows(path)]
     assert len(rows) >= 29
     assert [row for row in rows if not (row.flops_equal and row.bytes_equal)] == []
+
+
+@pytest.mark.torch
+def test_operations_are_those_that_torch_counts() -> None:
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 48, batch_first=True)
+    nets = {
+        "groups": (nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=4)), (2, 3, 16, 16)),
+        "one side": (nn.Sequential(nn.Conv1d(3, 6, 5, padding=2), nn.Conv1d(6, 4, 3, dilation=2)), (2, 3, 32)),
+        "transposed": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1), (2, 4, 9, 9)),
+        "three sides": (nn.Conv3d(2, 3, 3, padding=1), (1, 2, 5, 6, 7)),
+        "attention": (layer, (2, 12, 32)),
+        "linear": (nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 3, bias=False)), (2, 4, 5)),
+    }
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        for name, (net, shape) in nets.items():
+            data = torch.randn(*shape)
+            found = counter.compared(lambda net=net, data=data: net(data).sum().backward())
+            assert found.torch > 0 and found.explained and not found.unmodelled, (name, found)
+            assert found.equal or name == "groups"
+
+
+@pytest.mark.torch
+def test_an_innermost_operator_is_one_that_holds_no_other() -> None:
+    one, other, none = Work("matmul", 5, 0, 9), Work("attention", 7, 0, 9), Work("copy", 0, 0, 9)
+    found = [
+        counter.Event("outer", 0, 100, 1, other), counter.Event("left", 10, 30, 1, one),
+        counter.Event("copy", 12, 20, 1, none), counter.Event("right", 40, 60, 1, one),
+        counter.Event("elsewhere", 20, 90, 2, one), counter.Event("after", 100, 120, 1, one),
+    ]  # fmt: skip
+    assert {event.name for event in counter.kept(found, outermost=True)} == {"outer", "elsewhere", "after"}
+    assert {event.name for event in counter.kept(found, outermost=False)} == {"left", "right", "elsewhere", "after"}

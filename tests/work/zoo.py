@@ -93,7 +93,7 @@ def measured() -> Iterator[tuple[Subject, bool, Compared | str]]:
     for one in SUBJECTS:
         try:
             library = importlib.import_module(one.library)
-        except ImportError as error:
+        except (ImportError, RuntimeError) as error:  # torchvision built for another torch
             yield one, False, str(error)
             continue
         model, call = one.build(library)

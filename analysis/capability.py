@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npulens.analysis.device.family import on_npu
 from npulens.analysis.idle.pieces import idle
 from npulens.analysis.intervals import Intervals
+from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
 from npulens.ingest.messages import Message, render, restored
-
-#: "Clean" needs evidence for this share of the time it speaks of.
-COVERED = 0.8
 
 
 @dataclass(frozen=True)
@@ -272,11 +271,6 @@ def capabilities(run: Run) -> dict[str, Has]:
     on_cpu = {rank for (rank,) in run.con.execute(_ON_CPU).fetchall()}
     untold = {rank for (rank,) in run.con.execute(_UNTOLD).fetchall()}
     return {capability.name: _has(run, capability, coverage, made, untold, on_cpu) for capability in CAPABILITIES}
-
-
-def on_npu(backend: str | None, formats: list[str]) -> bool:
-    """Whether torch_npu's profiler is the one that would record what is missing."""
-    return backend == "npu" or (backend is None and any(name.startswith("torch_npu") for name in formats))
 
 
 def _has(

@@ -25,13 +25,13 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from npulens.analysis.capability import COVERED, capabilities, explains, held, setting, unexplained
+from npulens.analysis.capability import capabilities, explains, held, setting, unexplained
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import Detector, detectors
 from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity
 from npulens.analysis.intervals import Intervals
-from npulens.analysis.limits import Limits, overridden
+from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.quality import Quality, quality
 from npulens.analysis.replay import whatif
 from npulens.analysis.replay.critical import held_by, unmovable

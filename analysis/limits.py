@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound="Limits")
+#: "Clean" needs evidence for this share of the time it speaks of.
+COVERED = 0.8
 
 
 def limit(default: float, unit: str, source: str) -> Any:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from npulens.analysis.capability import BY_NAME, Has, capabilities, on_npu
+from npulens.analysis.capability import BY_NAME, Has, capabilities
 from npulens.analysis.collect import Recipe, recipe
+from npulens.analysis.device.family import on_npu
 from npulens.analysis.finding import Finding
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run

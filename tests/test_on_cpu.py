@@ -146,3 +146,38 @@ def test_a_late_rank_costs_what_the_other_waits_for_it(tmp_path: Path) -> None:
     assert run.con.execute("SELECT DISTINCT collective, bytes, group_name FROM comm").fetchall() == [
         ("allreduce", 4 * 512 * 512, "0")
     ]
+
+
+#: 100 operators of 10 us with 5 us of Python between them, and what fills the rest of the step.
+VECTORS: Event = {"Input Dims": [[16], [16], []], "Input type": ["float", "float", "Scalar"], "Ev Idx": 1}
+ROWS = tuple(x("cpu_op", "aten::add", 3_000 + 15 * i, 10) for i in range(100))
+REST = (x("cpu_op", "aten::mm", 4_495, 2_485, SHAPES), *AFTER)
+
+
+def small(path: Path, shapes: Event) -> tuple[Check, Run]:
+    """Eight steps with those operators, called with those shapes."""
+    events = [e for i in range(STEPS) for e in step(i, *BEFORE, *({**row, "args": shapes} for row in ROWS), *REST)]
+    return checked(written(path / "a.pt.trace.json", events), path / "store")
+
+
+def test_operators_with_hardly_any_work_cost_what_calling_costs(tmp_path: Path) -> None:
+    """16 additions take no 0.1 us. One call would remain: 99 x (10 us + 5 us) go."""
+    check, _ = small(tmp_path, VECTORS)
+    first = check.findings[0]
+    assert first.detector == "launch_overhead" and 99 * 14_900 <= first.saving_ns <= 99 * 15_000
+    assert first.numbers["kernels"] == 99 and first.numbers["kernel_ns"] == 10_000
+    assert "host_late" not in said(check)
+
+
+def test_operators_as_short_with_work_are_none(tmp_path: Path) -> None:
+    """40,000 additions are what 10 us are needed for."""
+    many: Event = {"Input Dims": [[40_000], [40_000], []], "Input type": ["float", "float", "Scalar"]}
+    check, _ = small(tmp_path, many)
+    assert "launch_overhead" not in said(check)
+    assert {one.detector: one.outcome for one in check.outcomes}["launch_overhead"] == "clean"
+
+
+def test_without_shapes_nobody_knows_how_small_they_are(tmp_path: Path) -> None:
+    check, _ = small(tmp_path, {})
+    (outcome,) = (one for one in check.outcomes if one.detector == "launch_overhead")
+    assert outcome.outcome == "not_measured" and outcome.collect_with == "record_shapes=True"

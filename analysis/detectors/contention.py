@@ -32,11 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.capability import COVERED
 from npulens.analysis.device.kernels import Floats, evidence, identity, kernels
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
-from npulens.analysis.limits import limit
+from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.ranks.packets import Faster, faster, packets
 from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run, steady_ns

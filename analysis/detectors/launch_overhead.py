@@ -18,6 +18,10 @@ The saving is what one launch instead of the run's would give back, with what a 
 ceiling, and never more than the device idles in all. Nodes of a captured graph have no launch of their own and do not
 count. What fusing saves in memory traffic is `unfused`.
 
+On a CPU nothing is launched: calling an operator and computing it are one. There runs of operators count whose work, by
+their shapes, is less than half of their time. One call for all of them would give back the rest, and the pauses between
+them. Work is counted at a tenth of what a core does, and calls cost more while a profiler records them.
+
 ## References
 Launch cost against kernel length: HTA "short kernels"; CUDA graphs and ACL graph documentation.
 """
@@ -32,12 +36,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis import limits as limits_
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.device.kernels import evidence, kernels
+from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
-from npulens.analysis.idle.blame import blame, similar_ranks
+from npulens.analysis.idle.blame import blame, said, similar_ranks
 from npulens.analysis.idle.host_spans import NONE
 from npulens.analysis.idle.issue import Tasks, tasks
 from npulens.analysis.idle.launch_costs import launch_costs
+from npulens.analysis.idle.origin import origins
 from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.idle.small_operators import SmallOperators, small_operators
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
@@ -61,7 +70,13 @@ TEXT = {
             "[[npu:  (torchair)]][[cuda|rocm:  (mode='reduce-overhead')]], or a captured graph[[npu:  (NPUGraph)]]"
             "[[cuda:  (CUDA graphs)]][[rocm:  (HIP graphs)]]. [[npu: TASK_QUEUE_ENABLE=2 makes each launch cheaper. ]]"
             "A larger batch makes each kernel worth its launch.",
-        )
+        ),
+        "called": Words(
+            "Rank {ranks}: calling {kernels} small operators costs {called_ns} of each step; each takes {kernel_ns}, "
+            "its work {work_ns} at most",
+            "Compute more in each call: whole tensors instead of rows in a Python loop, a larger batch, foreach or "
+            "fused operators, torch.compile. Most of it is {type}[[ on {shapes}]], called by {origin}.",
+        ),
     },
     "zh": {
         "found": Words(
@@ -71,7 +86,13 @@ TEXT = {
             "（torchair）]]"
             "[[cuda|rocm: （mode='reduce-overhead'）]]、图捕获[[npu: （NPUGraph）]][[cuda: （CUDA graphs）]]"
             "[[rocm: （HIP graphs）]]。[[npu: TASK_QUEUE_ENABLE=2 可降低单次下发开销。]]更大的批量使算子更长。",
-        )
+        ),
+        "called": Words(
+            "rank {ranks}：每步调用 {kernels} 个小算子的开销为 {called_ns}；"
+            "每个耗时 {kernel_ns}，其中计算最多 {work_ns}",
+            "让每次调用多算一些：用整个张量代替 Python 循环里的逐行计算、增大 batch、使用 foreach 或融合算子、"
+            "torch.compile。最多的是 {type}[[，形状 {shapes}]]，由 {origin_zh} 调用。",
+        ),
     },
 }
 
@@ -85,12 +106,18 @@ class Limits(limits_.Limits):
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate for each group of ranks whose kernels are short alike."""
-    pieces, every, rhythm = run.get(idle), run.get(tasks), run.get(launch_costs)
+    small = run.get(small_operators)
+    yield from _called(run, small, limits)
+    pieces, rhythm = run.get(idle), run.get(launch_costs)
+    every = {rank: did for rank, did in run.get(tasks).items() if not np.isin(did.ids, small.on_cpu).any()}
     graphs = np.asarray(run.columns(_GRAPHS)["span_id"]).astype(np.int64)
-    short = {rank: rhythm.short_run(every[rank]) & ~np.isin(every[rank].source, graphs) for rank in pieces.ranks}
+    short = {
+        rank: rhythm.short_run(every[rank]) & ~np.isin(every[rank].source, graphs)
+        for rank in pieces.ranks if rank in every
+    }  # fmt: skip
     mine = _in_runs(pieces, every, short)
     length = pieces.end - pieces.start
-    totals = {rank: ns for rank in pieces.ranks if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
+    totals = {rank: ns for rank in short if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
     least = limits.min_share * run.get(steady_ns)
     if max(totals.values(), default=0) < least <= _hidden(pieces, every, short):
         raise NotMeasured(
@@ -120,6 +147,37 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         )  # fmt: skip
 
 
+def _called(run: Run, small: SmallOperators, limits: Limits) -> Iterator[Candidate]:
+    """One candidate for each group of ranks on a CPU whose operators are small alike."""
+    least = limits.min_share * run.get(steady_ns)
+    if not len(small.ids) and max(small.untold_ns.values(), default=0) / run.step_count >= least:
+        raise NotMeasured(
+            "how much the short operators have to compute: their shapes were not recorded",
+            "短算子的计算量：未采集形状", "record_shapes=True",
+        )  # fmt: skip
+    every, steps = run.get(kernels), run.step_count
+    for ranks, mine in by_rank(small.rank, small.fixed_ns):
+        ids, fixed = small.ids[mine], small.fixed_ns[mine]
+        rows = np.flatnonzero(np.isin(every.span_id, ids))
+        kind = np.bincount(every.kind[rows], every.dur[rows]).argmax()
+        longest = rows[every.kind[rows] == kind]
+        lost = {
+            rank: int(small.fixed_ns[small.rank == rank].sum()) + small.pauses[rank].total() for rank in ranks
+        }  # fmt: skip
+        worst = max(lost, key=lambda rank: lost[rank])
+        numbers: dict[str, Value] = {
+            "ranks": said(ranks), "kernels": -(-int((small.rank == worst).sum()) // steps),
+            "called_ns": lost[worst] // steps, "kernel_ns": int(small.ns[mine].mean()),
+            "work_ns": int((small.ns[mine] - fixed).mean()), "type": every.kinds[kind].type,
+            "shapes": spoken(every.kinds[kind].input_shapes), **origins(run, int(every.span_id[longest[0]])),
+        }  # fmt: skip
+        host = {rank: small.pauses[rank] for rank in ranks}
+        yield Candidate(
+            "launch_overhead", "called", numbers, evidence(every, rows, every.dur[rows]),
+            Change(host=host, tasks=ids, task_ns=fixed), measured_ns=lost[worst],
+        )  # fmt: skip
+
+
 def _idle(pieces: Idle, rank: int) -> int:
     """A launch less gives back idle time and nothing else."""
     mine = pieces.rank == rank
@@ -130,7 +188,7 @@ def _hidden(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.b
     """Of the rank that has most: time in which the profiler holds the device up before a kernel of a run."""
     mine = _in_runs(pieces, every, short, "profiler_overhead") & (pieces.host == NONE)
     length = pieces.end - pieces.start
-    return max((int(length[mine & (pieces.rank == rank)].sum()) for rank in pieces.ranks), default=0)
+    return max((int(length[mine & (pieces.rank == rank)].sum()) for rank in short), default=0)
 
 
 def _in_runs(
@@ -138,7 +196,7 @@ def _in_runs(
 ) -> NDArray[np.bool_]:
     """The pieces with a cause before a kernel of a run."""
     mine = pieces.pick(cause)
-    ids = [every[rank].ids[short[rank]] for rank in pieces.ranks]
+    ids = [every[rank].ids[of] for rank, of in short.items()]
     return mine & np.isin(pieces.task, np.concatenate(ids) if ids else np.zeros(0, np.int64))
 
 

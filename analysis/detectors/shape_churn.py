@@ -35,14 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.capability import COVERED
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels, middle
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.pieces import Idle, idle
 from npulens.analysis.intervals import Ints
-from npulens.analysis.limits import limit
+from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run
 

@@ -35,7 +35,7 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.capability import on_npu
+from npulens.analysis.device.family import on_npu
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Value, Words
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.stages import EVEN, Pipeline, Uneven, pipelines, stages, uneven

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from npulens.analysis.capability import on_npu
 from npulens.analysis.run import Run
 
 
@@ -14,3 +13,8 @@ def family(run: Run) -> str:
         if backend is not None:
             return str(backend)
     return ""
+
+
+def on_npu(backend: str | None, formats: list[str]) -> bool:
+    """Whether torch_npu's profiler is the one that would record what is missing."""
+    return backend == "npu" or (backend is None and any(name.startswith("torch_npu") for name in formats))

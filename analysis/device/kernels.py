@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.capability import COVERED
 from npulens.analysis.device.family import family
 from npulens.analysis.device.tensors import tensors
 from npulens.analysis.finding import Evidence, NotMeasured, Value
 from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
 
 Floats = NDArray[np.float64]

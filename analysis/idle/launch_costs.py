@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.idle.issue import ENOUGH, USUAL_LATENCY_NS, Tasks, tasks
+from npulens.analysis.idle.small_operators import SmallOperators, small_operators
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -40,6 +41,7 @@ class LaunchCosts:
     ordinary_ns: int  # half of them
     long_ns: int  # all but a twentieth
     waits: dict[int, Waits]
+    small: SmallOperators  # on a CPU no task is launched apart from its work: there these are the runs
     _runs: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     def short_run(self, did: Tasks) -> NDArray[np.bool_]:
@@ -50,10 +52,10 @@ class LaunchCosts:
         key = id(did)
         if key not in self._runs:
             short = (did.ends - did.starts < self.fast_ns) & np.isin(did.kinds, ("kernel", "memset"))
-            short &= did.linked & ~did.node
+            short &= did.linked & ~did.node & ~np.isin(did.ids, self.small.on_cpu)
             edges = np.flatnonzero(np.diff(np.concatenate(([0], short.view(np.int8), [0]))))
             first, last = edges[::2], edges[1::2]
-            inside = np.zeros(len(short), bool)
+            inside = np.isin(did.ids, self.small.ids)
             for a, b in zip(first, last, strict=True):
                 inside[a + 1 : b] = b - a >= RUN
             self._runs[key] = inside
@@ -73,7 +75,7 @@ def launch_costs(run: Run) -> LaunchCosts:
         a, b = np.searchsorted(rows["rank"], (rank, rank + 1))
         waits[rank] = Waits(rows["ts_ns"][a:b], rows["end_ns"][a:b], rows["track"][a:b])
     latency = {rank: _latency(run, rank, did) for rank, did in every.items()}
-    return LaunchCosts(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits)
+    return LaunchCosts(latency, min(int(fast), FASTEST_NS), int(ordinary), int(long), waits, run.get(small_operators))
 
 
 def _intervals(did: Tasks) -> NDArray[np.float64] | None:

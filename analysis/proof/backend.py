@@ -9,10 +9,12 @@ import duckdb
 from npulens.analysis.proof.verdict import Verdict, judged
 
 _MOST = 80
+#: torch calls a ROCm device what it calls a CUDA device.
+_ALSO = {"rocm": "cuda"}
 
 
 def as_said(con: duckdb.DuckDBPyConnection, about: str, said: Collection[str]) -> Verdict:
     """The device of every rank against the words of the manifest and of those who recorded."""
-    held = sorted({str(name) for (name,) in con.execute("SELECT backend FROM rank").fetchall()})
+    held = sorted({_ALSO.get(str(name), str(name)) for (name,) in con.execute("SELECT backend FROM rank").fetchall()})
     seen = {"held": ", ".join(held), "said": ", ".join(sorted(set(said)))[:_MOST]}
     return judged("backend", about, held != sorted(set(said)), "backend", seen)

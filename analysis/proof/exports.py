@@ -16,8 +16,10 @@ from npulens.analysis.proof.verdict import Verdict, absent, judged
 
 #: What the text export of torch_npu may differ from the database.
 ASCEND_NS = 1
-#: Lanes that the reader makes of operators on a CPU, marks without length, and the profiler's own frame.
+#: Lanes that the reader makes of operators on a CPU, and the frame that Kineto draws around everything.
 _MADE = "('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown', 'wait')"
+#: What both exports of a recording with a device surely have.
+_BOTH = "('cpu_op', 'kernel', 'memset', 'memcpy')"
 _OURS = "'PyTorch Profiler (0)'"
 Event = tuple[str, int, int]
 
@@ -28,8 +30,8 @@ def traced(con: duckdb.DuckDBPyConnection, rank: int) -> list[Event]:
         (str(name), int(ts), int(ns))
         for name, ts, ns in con.execute(
             f"""SELECT name, ts_ns + (SELECT origin_ns FROM run), dur_ns FROM span
-            WHERE rank = ? AND name <> {_OURS} AND dur_ns > 0 AND kind <> 'profiler_split'
-            AND (kind NOT IN {_MADE} OR (SELECT backend FROM rank r WHERE r.rank = ?) IS DISTINCT FROM 'cpu')""",
+            WHERE rank = ? AND dur_ns > 0 AND CASE (SELECT backend FROM rank r WHERE r.rank = ?)
+            WHEN 'cpu' THEN name <> {_OURS} AND kind NOT IN {_MADE} ELSE kind IN {_BOTH} END""",
             [rank, rank],
         ).fetchall()
     ]
@@ -45,13 +47,13 @@ def computed(con: duckdb.DuckDBPyConnection) -> list[Event]:
     ]
 
 
-def alike(about: str, one: Sequence[Event], other: Sequence[Event], within_ns: int = 0) -> Verdict:
-    """Whether two exports hold the same events."""
+def alike(about: str, one: Sequence[Event], other: Sequence[Event], within_ns: int = 0, whole: bool = True) -> Verdict:
+    """Whether two exports hold the same events; without ``whole`` only names that the first has are looked at."""
     if not one and not other:
         return absent("exports", about, "exports_empty")
     mine, theirs = _by_name(one), _by_name(other)
     differ, first = 0, None
-    for name in sorted(mine.keys() | theirs.keys()):
+    for name in sorted(mine.keys() | theirs.keys() if whole else mine.keys()):
         a, b = mine.get(name, []), theirs.get(name, [])
         off = abs(len(a) - len(b)) + sum(
             abs(x[0] - y[0]) > within_ns or abs(x[1] - y[1]) > within_ns for x, y in zip(a, b, strict=False)

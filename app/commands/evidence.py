@@ -32,7 +32,7 @@ def command() -> None:
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path(),
     help="Where the archive goes.  [here]",
 )  # fmt: skip
-@click.option("--backend", type=click.Choice(["npu", "cuda", "mps", "cpu"]), help="Run on this.  [the first there is]")
+@click.option("--backend", type=click.Choice(["npu", "cuda", "cpu"]), help="Run on this.  [the first there is]")
 @click.option("--minutes", type=float, default=15.0, show_default=True, help="What does not fit is told as such.")
 @click.option("--ranks", type=int, default=2, show_default=True, help="Processes of the all-reduce, one a device.")
 @click.option("--challenge", metavar="WORD", help="Decides seeds, sleeps and sizes.  [drawn by chance]")

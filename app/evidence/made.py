@@ -10,10 +10,21 @@ from typing import Any
 from npulens.app.evidence.opened import MANIFEST, VERSION
 from npulens.app.evidence.packing import pack_evidence
 from npulens.app.run_collectors import ask
+from npulens.ingest.errors import IngestError, no_room
+from npulens.ingest.messages import Message
 
 
 def made(output: Path, arguments: list[str], python: Path | None, redact: bool) -> dict[str, Any]:
     """Runs the parts; what to answer."""
+    try:
+        return _made(output, arguments, python, redact)
+    except OSError as error:
+        raise no_room(error) or IngestError(
+            "system", Message("system_refused", {"error": error.strerror or error})
+        ) from error
+
+
+def _made(output: Path, arguments: list[str], python: Path | None, redact: bool) -> dict[str, Any]:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="npulens-") as scratch:
         place = Path(scratch) / "evidence"

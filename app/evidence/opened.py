@@ -27,7 +27,7 @@ _MOMENT = {"wall_ns": int, "monotonic_ns": int}
 #: What a manifest and a truth hold at least; a list of one stands for any number of such.
 _SHAPE: dict[str, Any] = {
     "evidence": int, "challenge": str, "backend": str, "stub": bool, "begun": _MOMENT, "ended": _MOMENT,
-    "parts": [{"part": str, "outcome": str}], "recordings": [str], "files": dict,
+    "parts": [{"part": str, "outcome": str}], "recordings": [[str]], "files": dict,
 }  # fmt: skip
 TRUTH_SHAPE: dict[str, Any] = {"pid": int, "backend": str, "begun": _MOMENT, "ended": _MOMENT, "steps": [[int]]}
 CASE_SHAPE: dict[str, Any] = {"workload": str, "variant": str, "dtype": str, "outcome": str}

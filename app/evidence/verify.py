@@ -88,6 +88,7 @@ class Capture:
     """One recording: its files, what its makers say of it, and the run that we read."""
 
     name: str
+    part: str
     place: Path
     truths: tuple[dict[str, Any], ...]
     con: duckdb.DuckDBPyConnection
@@ -102,9 +103,9 @@ def _judged(found: Opened, challenge: str | None, scratch: Path, python: Path | 
         yield judged("challenge", "", True, "challenge_word", {"word": one_line(told["challenge"], 80)})
         return
     captures = []
-    for name in told["recordings"]:
+    for name, part in _names(told["recordings"]):
         try:
-            capture = _capture(found, name, scratch)
+            capture = _capture(found, name, part, scratch)
         except IngestError as error:
             yield judged("loaded", one_line(name, 80), True, "loaded", {"reason": one_line(str(error), 300)})
             continue
@@ -113,7 +114,7 @@ def _judged(found: Opened, challenge: str | None, scratch: Path, python: Path | 
             continue
         captures.append(capture)
         yield from _of_one(capture, told, expected["plan"], scratch)
-    yield _unlisted(found, told["recordings"])
+    yield _unlisted(found, [name for name, _ in _names(told["recordings"])])
     yield from _of_all(captures, told)
     yield numerics.right(cases, expected["truths"])
     yield from _left_out(told)
@@ -130,7 +131,9 @@ def _expected(word: str, values: bool, python: Path | None) -> dict[str, Any] | 
     """What the word decides, told by the collectors; None for a word that none would have drawn."""
     try:
         return ask(["evidence-expected", f"--challenge={word}", *(["--values"] if values else [])], python=python)
-    except IngestError:
+    except IngestError as error:
+        if error.kind != "valueerror":
+            raise
         return None
 
 
@@ -151,23 +154,37 @@ def _cases(found: Opened) -> list[dict[str, Any]]:
     return cases
 
 
-def _capture(found: Opened, name: str, scratch: Path) -> Capture | Verdict:
+def _names(listed: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Recordings and the part that made each."""
+    return [(each[0], each[1]) for each in listed if len(each) == 2]
+
+
+def _capture(found: Opened, name: str, part: str, scratch: Path) -> Capture | Verdict:
     """Loads one recording into a store of its own."""
     place = found.root / "recordings" / name
     shown = one_line(name, 80)
     if not plain(name) or not (place / "capture").is_dir():
         return judged("loaded", shown, True, "loaded", {"reason": "–"})
-    truths = [read_json(path) for path in sorted(place.glob("truth*.json"))]
-    if not truths or not all(fits(truth, TRUTH_SHAPE) for truth in truths):
+    truths = [read_json(path) for path in _numbered(place, "truth*.json")]
+    if not truths or not all(
+        fits(truth, TRUTH_SHAPE) and all(len(step) == 2 for step in truth["steps"]) for truth in truths
+    ):
         return judged("told", shown, True, "told", {"n": len(truths)})
     report = ingest.load(place / "capture", scratch / "store", label=name)
     loaded = [run for run in report.runs if run.run_id is not None]
     reason = next((run.reason for run in report.runs if run.reason), None)
+    if len(loaded) == 1 and loaded[0].status != "complete" and part == "settings":
+        return absent("loaded", shown, "loaded_partly", {"reason": one_line(str(reason), 300)})
     if len(loaded) != 1 or loaded[0].status != "complete":
         return judged("loaded", shown, True, "loaded", {"reason": one_line(reason or f"{len(loaded)} runs", 300)})
     con = stores.open_run(scratch / "store", str(loaded[0].run_id))
     install(con)
-    return Capture(name, place, tuple(truths), con)
+    return Capture(name, one_line(part, 40), place, tuple(truths), con)
+
+
+def _numbered(place: Path, pattern: str) -> list[Path]:
+    """The files of all ranks, in the order of their numbers."""
+    return sorted(place.glob(pattern), key=lambda path: (len(path.name), path.name))
 
 
 def _of_one(one: Capture, told: Mapping[str, Any], plan: Mapping[str, Any], scratch: Path) -> Iterator[Verdict]:
@@ -181,7 +198,7 @@ def _of_one(one: Capture, told: Mapping[str, Any], plan: Mapping[str, Any], scra
         yield clocks.within(_recorded(one, rank, truth))
         yield steps.where_they_were(one.con, one.name, rank, truth["steps"])
         yield steps.alike(one.con, one.name, rank)
-    yield from _exports(one, run.ranks, scratch)
+    yield from _exports(one, run.ranks, told, scratch)
     yield from _planted(one, run, plan)
     if isinstance(event := one.truths[0].get("event_ns"), int):
         yield device_time.against_kernels(one.con, one.name, event, told["backend"])
@@ -198,22 +215,12 @@ def _recorded(one: Capture, rank: int, truth: Mapping[str, Any]) -> Recorded:
     begun, ended = (
         Moment(**{name: truth[edge][name] for name in ("wall_ns", "monotonic_ns")}) for edge in ("begun", "ended")
     )
-    return Recorded(one.name, _part(one), truth["pid"], begun, ended, first, last, pid, started)
+    return Recorded(one.name, one.part, truth["pid"], begun, ended, first, last, pid, started)
 
 
-def _part(one: Capture) -> str:
-    """Recordings of one part are of one process; their makers name it."""
-    truth = one.truths[0]
-    return (
-        "ranks"
-        if len(one.truths) > 1
-        else str(truth.get("planted") and "planted" or (truth.get("setting") and "settings") or one.name)
-    )
-
-
-def _exports(one: Capture, ranks: Sequence[int], scratch: Path) -> Iterator[Verdict]:
+def _exports(one: Capture, ranks: Sequence[int], manifest: Mapping[str, Any], scratch: Path) -> Iterator[Verdict]:
     """The second export of each rank, or the two of torch_npu."""
-    seconds = sorted(one.place.glob("second*.json"))
+    seconds = _numbered(one.place, "second*.json")
     for rank, path in zip(ranks, seconds, strict=False):
         events = read_json(path)
         if not fits(events, [list]) or not all(
@@ -224,7 +231,7 @@ def _exports(one: Capture, ranks: Sequence[int], scratch: Path) -> Iterator[Verd
             })  # fmt: skip
             continue
         told = [(name, ts, ns) for name, ts, ns in events if ns > 0]
-        yield exports.alike(one.name, exports.traced(one.con, rank), told)
+        yield exports.alike(one.name, exports.traced(one.con, rank), told, whole=manifest["backend"] == "cpu")
     if seconds:
         return
     both = False

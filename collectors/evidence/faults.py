@@ -75,8 +75,8 @@ def copies(home: Path, backend: Backend, plan: Mapping[str, Any], settings: Sett
     def step(number: int) -> None:
         for each in held[number]:
             moved = each.clone() if backend.device == "cpu" else each.to(backend.device)
-            _work(rows, weight)
             del moved
+        _work(rows, weight)
 
     about = {"planted": "copies", "wanted_bytes": wanted[-settings.active :]}
     record(home, backend, settings, step, about)

@@ -19,7 +19,7 @@ from typing import Any
 
 from npulens.collectors import kernels
 from npulens.collectors.backends.backend import Backend, open_backend
-from npulens.collectors.backends.probe import Choice
+from npulens.collectors.backends.probe import choose
 from npulens.collectors.doctor import self_test
 from npulens.collectors.doctor.visit import visit
 from npulens.collectors.evidence import faults
@@ -47,11 +47,11 @@ class Asked:
     """What a part is given."""
 
     home: Path
-    choice: Choice
+    name: str  # of the backend
     plan: Mapping[str, Any]
 
     def backend(self) -> Backend:
-        return open_backend(self.choice.actual)
+        return open_backend(self.name)
 
     def recording(self, name: str) -> Path:
         return self.home / "recordings" / name
@@ -59,11 +59,15 @@ class Asked:
 
 def machine(asked: Asked) -> None:
     """What this machine is: software, driver, devices."""
-    self_test.write_machine(asked.home / "machine", visit(asked.home), asked.choice, asked.backend())
+    self_test.write_machine(asked.home / "machine", visit(asked.home), choose(asked.name), asked.backend())
 
 
 def planted(asked: Asked) -> list[str]:
-    """The jobs with planted faults, one process for all of them."""
+    """The jobs with planted faults, one process for all of them; on a CPU on one thread, which is steadier."""
+    import torch
+
+    if asked.name == "cpu":
+        torch.set_num_threads(1)
     backend, wanted = asked.backend(), SETTINGS
     if backend.name == "npu":
         wanted = replace(wanted, level="Level2", export=("text", "db"))
@@ -117,7 +121,7 @@ def settings_of(backend: str) -> Iterator[tuple[str, Settings]]:
 
 def triton(asked: Asked) -> list[str]:
     """The workloads whose kernels are ours, in Triton, recorded on the device."""
-    if asked.choice.actual == "cpu":
+    if asked.name == "cpu":
         raise NotHere("on a CPU triton only interprets: the numerics have it, and there is no kernel to record")
     backend, seed = asked.backend(), asked.plan["seed"]
 
@@ -152,17 +156,17 @@ def first_line(error: BaseException) -> str:
 
 def numerics(asked: Asked) -> None:
     """Every workload, variant and type, a line each as soon as it is known: what is cut short keeps its beginning."""
-    if asked.choice.actual == "cpu":
+    if asked.name == "cpu":
         os.environ.setdefault(kernels.INTERPRET, "1")
     with (asked.home / NUMERICS).open("w", encoding="utf-8") as out:
-        for each in cases(asked.choice.actual, asked.plan["seed"], values=True):
+        for each in cases(asked.name, asked.plan["seed"], values=True):
             out.write(json.dumps(each) + "\n")
             out.flush()
 
 
 def watched(asked: Asked) -> None:
     """A job that runs already, and torch_npu's own watcher that begins a recording in it."""
-    if asked.choice.actual != "npu":
+    if asked.name != "npu":
         raise NotHere("dynamic profile is torch_npu's")
     from torch_npu.profiler import dynamic_profile as theirs
 

@@ -36,7 +36,8 @@ def run(
     word, choice = drawn.word(challenge), choose(requested)
     home.mkdir(parents=True, exist_ok=True)
     begun, until = _now(), time.monotonic() + 60 * minutes
-    parts = []
+    parts: list[dict[str, Any]] = []
+    recorded: list[list[str]] = []
     for part in ORDER:
         if only and part not in only:
             parts.append({"part": part, "outcome": "left out", "reason": "it was not asked for", "seconds": 0.0})
@@ -44,12 +45,14 @@ def run(
         left = (until - time.monotonic()) * _SHARE.get(part, 1.0)
         print(f"npulens: {part}", file=sys.stderr, flush=True)
         parts.append(_part(part, home, choice, word, world, left))
+        known = {name for name, _ in recorded}
+        recorded += [[name, part] for name in recordings(home) if name not in known]
     return {
         "challenge": word, "challenge_given": challenge is not None, "backend": choice.actual,
         "device": choice.capability.device, "count": choice.capability.count,
         "versions": dict(choice.capability.versions or {}), "stub": any(each.stub for each in choice.tried),
         "tried": [asdict(each) for each in choice.tried], "begun": begun, "ended": _now(), "minutes": minutes,
-        "parts": parts, "recordings": recordings(home),
+        "parts": parts, "recordings": recorded,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors.backends.probe import BACKENDS, Choice, probe
+from npulens.collectors.backends.probe import BACKENDS
 from npulens.collectors.evidence import drawn
 
 
@@ -53,11 +53,7 @@ def _part(arguments: argparse.Namespace) -> int:
     from npulens.collectors.evidence.parts import FAILURES, PARTS, Asked, first_line
     from npulens.collectors.workloads.workload import NotHere
 
-    capability = probe(arguments.backend)
-    asked = Asked(
-        arguments.output.resolve(), Choice(arguments.backend, arguments.backend, (capability,)),
-        drawn.plan(arguments.challenge),
-    )  # fmt: skip
+    asked = Asked(arguments.output.resolve(), arguments.backend, drawn.plan(arguments.challenge))
     outcome, reason, left_out = "run", None, []
     try:
         left_out = PARTS[arguments.part](asked) or []

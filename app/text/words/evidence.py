@@ -47,6 +47,7 @@ TEXT = {
     ),
     "challenge_word_not": ("The challenge {word} is no word.", "挑战词 {word} 不合规。"),
     "loaded_not": ("The recording cannot be read as one whole run: {reason}", "采集无法作为一次完整运行读取：{reason}"),
+    "loaded_partly": ("The recording is not whole, and was not looked at: {reason}", "采集不完整，未核对：{reason}"),
     "told_not": (
         "What its maker must say of the recording is missing or makes no sense ({n} files).",
         "制作者对该采集的说明缺失或无意义（{n} 个文件）。",

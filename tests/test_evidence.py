@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from npulens.analysis.proof.verdict import BELIEVED, NOT_BELIEVED, NOT_THERE, Ve
 from npulens.analysis.run import Run
 from npulens.analysis.views import install
 from npulens.app.commands.evidence import sentence
-from npulens.app.evidence.opened import fits
+from npulens.app.evidence.opened import MANIFEST, fits
+from npulens.app.evidence.packing import pack_evidence
 from npulens.app.text.i18n import known
 from npulens.collectors.evidence import drawn
 from npulens.collectors.evidence.cases import positions
@@ -240,7 +243,7 @@ def test_planted_sleeps_are_in_the_capture_step_by_step() -> None:
         (BELIEVED, "planted_slept"), (BELIEVED, "planted_span"), (BELIEVED, "named"),
     ]  # fmt: skip
     assert good[0].seen["found_ns"] == pytest.approx(120_000 * 1000, rel=0.001)
-    one_more = planted.sleeps(run, "x", "host_late", [slept[0], slept[1], 52 * MS], wanted, [], "sleep")
+    one_more = planted.sleeps(run, "x", "host_late", [slept[0], slept[1], 60 * MS], wanted, [], "sleep")
     assert [said(each) for each in one_more] == [
         (NOT_BELIEVED, "planted_slept_not"), (NOT_BELIEVED, "planted_span_not"), (NOT_BELIEVED, "named_not"),
     ]  # fmt: skip
@@ -312,6 +315,35 @@ def test_a_database_is_redacted_and_keeps_no_old_page(tmp_path: Path) -> None:
         assert con.execute("SELECT value FROM STRING_IDS ORDER BY id").fetchall()[0] == ("aclnnMatmul",)
         assert con.execute('SELECT at, raw FROM "odd ""name"').fetchall() == [(5, None)]
     assert redacted_database(b"SQLite format 3\0" + bytes(200), Redactor([], [])) is None
+
+
+def test_raw_data_and_databases_go_along_without_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "trainhost9")
+    monkeypatch.setattr("getpass.getuser", lambda: "liweijun")
+    rank = tmp_path / "place/recordings/x/capture/trainhost9_5_ascend_pt"
+    data = rank / "PROF_000001_20260101/device_0/data"
+    data.mkdir(parents=True)
+    (data / "stars.slice_0").write_bytes(b"\0\1trainhost9\0liweijun\2")
+    (data.parent / "info.json.0").write_text('{"hostname": "trainhost9", "pid": 7, "dir": "/home/liweijun/jobs"}')
+    (rank / "left.bin").write_bytes(b"\0\xff")
+    with sqlite3.connect(rank / "a.db") as con:
+        con.execute("CREATE TABLE T (v TEXT)")
+        con.execute("INSERT INTO T VALUES ('/home/liweijun/train.py')")
+    target = tmp_path / "out"
+    target.mkdir()
+    told = {"backend": "npu", "challenge": "0123456789abcdef", "device": "on trainhost9"}
+    with zipfile.ZipFile(pack_evidence(tmp_path / "place", told, target, True, MANIFEST)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(files[MANIFEST])
+    home = "recordings/x/capture/host_5_ascend_pt"
+    assert [*files] == [MANIFEST, *manifest["files"]]
+    assert files[f"{home}/PROF_000001_20260101/device_0/data/stars.slice_0"] == b"\0\1xxxxxxxxxx\0xxxxxxxx\2"
+    assert json.loads(files[f"{home}/PROF_000001_20260101/device_0/info.json.0"])["pid"] == 7
+    assert not any(word in data for data in files.values() for word in (b"trainhost9", b"liweijun"))
+    assert manifest["left_out"] == {f"{home}/left.bin": "cannot be redacted"}
+    assert manifest["challenge"] == told["challenge"] and manifest["redacted"] is True
+    for name, (size, digest) in manifest["files"].items():
+        assert (len(files[name]), hashlib.sha256(files[name]).hexdigest()) == (size, digest)
 
 
 # Signs of a simulator

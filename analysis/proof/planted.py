@@ -1,7 +1,7 @@
 """Planted faults: named by our own analysis, and in the capture to the nanosecond or the byte.
 
-A sleep takes at least as long as was asked for, and what encloses it at least as long as the sleep. So the lower bounds
-are exact, but for the rates of two clocks. Above them, a busy machine wakes a sleeper late, and the loader works too.
+A sleep takes at least as long as was asked for, and what encloses it at least as long as the sleep. So that lower bound
+is exact, but for the rates of two clocks. Above it, a busy machine wakes a sleeper late, and the loader works too.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from npulens.analysis.idle.pieces import idle
 from npulens.analysis.proof.verdict import Verdict, absent, judged
 from npulens.analysis.run import Run
 
-#: Share of a planted sleep that has to be there in every step, and what may be there besides in most of them: a busy
-#: machine takes the processor away now and then, for 10 to 30 ms.
-LEAST, MORE, MORE_NS = 0.98, 1.1, 10_000_000
+#: Share of a planted sleep for which the device idles in every step: at its beginning it may still be at work. And what
+#: may be there besides in most steps: a busy machine takes the processor away now and then, for 10 to 30 ms.
+LEAST, MORE, MORE_NS = 0.9, 1.1, 10_000_000
 #: Two clocks of one machine run alike to this share.
 RATE = 0.999
 #: Every planted copy is at least so large; what is smaller is the job's own.

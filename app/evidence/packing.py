@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import socket
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -63,18 +64,22 @@ def pack_evidence(place: Path, told: Mapping[str, Any], target: Path, redact: bo
     """The same with a manifest in front, which has size and digest of every file; raw data of a device is kept."""
     archive = target / name_of("npulens-evidence", str(told["backend"]), redact)
     redactor = Redactor([socket.gethostname()], [getpass.getuser()]) if redact else None
-    files = list(packed(place, redactor, raw=True))
     said = dict(told) if redactor is None else {**redactor.value(dict(told)), "challenge": told["challenge"]}
-    whole = {
-        **said, "redacted": redact,
-        "files": {each.name: [len(each.data), each.digest] for each in files if each.data is not None},
-        "left_out": {each.name: each.reason for each in files if each.data is None},
-    }  # fmt: skip
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-        out.writestr(manifest, json.dumps(whole, indent=1, ensure_ascii=False))
-        for each in files:
-            if each.data is not None:
-                out.writestr(each.name, each.data)
+    listed: dict[str, list[object]] = {}
+    left_out: dict[str, str | None] = {}
+    with tempfile.TemporaryDirectory(prefix="npulens-") as scratch:
+        ready = Path(scratch)
+        for each in packed(place, redactor, raw=True):  # one file in memory at a time: raw data is large
+            if each.data is None:
+                left_out[each.name] = each.reason
+                continue
+            (ready / str(len(listed))).write_bytes(each.data)
+            listed[each.name] = [len(each.data), each.digest]
+        whole = {**said, "redacted": redact, "files": listed, "left_out": left_out}
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+            out.writestr(manifest, json.dumps(whole, indent=1, ensure_ascii=False))
+            for number, name in enumerate(listed):
+                out.write(ready / str(number), name)
     return archive
 
 
@@ -103,7 +108,8 @@ def _packed(name: str, data: bytes, redactor: Redactor | None, raw: bool) -> Pac
     if told is None and raw and data.startswith(_SQLITE):
         told = redacted_database(data, redactor)
     elif told is None and raw and _RAW in name:
-        told = without_names(data)
+        told = None if b"\0" in data else redacted(f"{name}.txt", data, redactor)  # info.json.0, start_info.0
+        told = without_names(data) if told is None else told
     shown = name.replace(socket.gethostname(), "host")
     return Packed(shown, told) if told is not None else Packed(shown, None, "cannot be redacted")
 

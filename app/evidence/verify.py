@@ -190,7 +190,7 @@ def _numbered(place: Path, pattern: str) -> list[Path]:
 def _of_one(one: Capture, told: Mapping[str, Any], plan: Mapping[str, Any], scratch: Path) -> Iterator[Verdict]:
     """Every check of a single recording."""
     run = Run(one.con)
-    yield backend.as_said(one.con, one.name, [told["backend"], *(truth["backend"] for truth in one.truths)])
+    yield backend.as_said(one.con, one.name, [told["backend"], *(truth["backend"] for truth in one.truths)], one.part)
     if len(run.ranks) != len(one.truths):
         yield judged("told", one.name, True, "told_ranks", {"n": len(one.truths), "ranks": len(run.ranks)})
         return

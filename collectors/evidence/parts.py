@@ -107,7 +107,7 @@ def settings_of(backend: str) -> Iterator[tuple[str, Settings]]:
             yield name, replace(plain, **{name: True})  # type: ignore[arg-type]
         return
     both = replace(plain, export=("text", "db"))
-    for level in LEVELS[1:]:
+    for level in LEVELS:
         yield f"{level.lower()}_both", replace(both, level=level)
     for kind in both.export:
         yield f"level1_{kind}", replace(plain, export=(kind,))

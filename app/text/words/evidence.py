@@ -56,6 +56,7 @@ TEXT = {
         "{n} processes say that they recorded; the capture holds {ranks} ranks.",
         "有 {n} 个进程声明了采集，而采集中有 {ranks} 个 rank。",
     ),
+    "backend_untold": ("This setting records no device.", "该设置不采集设备。"),
     "backend": ("The capture is one of {held}, as is said.", "采集来自 {held}，与声明一致。"),
     "backend_not": ("The capture is one of {held}; said is {said}.", "采集来自 {held}，而声明为 {said}。"),
     "stub": ("CANN was no stub.", "CANN 不是桩库。"),

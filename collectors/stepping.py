@@ -169,6 +169,8 @@ class Stepping:
             self._count(mark)
 
     def _forward_begins(self, module: Any, *_: object) -> None:
+        if _compiled():
+            return
         depth = getattr(self._depth, "now", 0)
         self._depth.now = depth + 1
         self._heard += 1
@@ -179,6 +181,8 @@ class Stepping:
                 self._rollout_begins()
 
     def _forward_ends(self, module: Any, *_: object) -> None:
+        if _compiled():
+            return
         self._depth.now = getattr(self._depth, "now", 1) - 1
         self._ran = True
         self._heard += 1
@@ -378,6 +382,14 @@ class Stepping:
 
 def _key(optimizer: Any) -> int:
     return id(optimizer.param_groups)
+
+
+def _compiled() -> bool:
+    """Whether a compiler reads this call: what it kept of a hook would fail in the job once the hook is removed."""
+    import torch
+
+    asked = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in the oldest releases
+    return bool(asked is not None and asked())
 
 
 def _gradients() -> bool:

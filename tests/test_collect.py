@@ -42,6 +42,22 @@ with torch.inference_mode():
     for i in range(12):
         model(torch.randn(4, 64))
 """
+#: Compiled as vLLM compiles: once, and without looking again whether what was read then still holds.
+COMPILED = """
+import torch
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        inner = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+        unguarded = {"guard_filter_fn": lambda every: [False for _ in every]}
+        self.inner = torch.compile(inner.forward, backend="eager", fullgraph=True, options=unguarded)
+    def forward(self, x):
+        return self.inner(x)
+model = Outer().eval()
+with torch.inference_mode():
+    for i in range(12):
+        model(torch.ones(4, 8))
+"""
 TWO = """
 import torch
 a, b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -105,6 +121,14 @@ def test_a_job_that_first_asks_whether_torch_is_there_is_recorded(tmp_path: Path
     """As transformers and vLLM do: it looks for torch without importing it, and it may look twice."""
     asks = "import importlib.util as u, sys\nassert u.find_spec('torch') and u.find_spec('torch').origin\n"
     assert collect(tmp_path, asks + "assert 'torch' not in sys.modules\n" + TRAIN, "8")["status"] == "complete"
+
+
+@needs_torch
+def test_what_a_job_compiles_keeps_nothing_of_us(tmp_path: Path) -> None:
+    """The hooks on every module go once the step is known; a graph that had them in it would look for them."""
+    answer = collect(tmp_path, COMPILED)
+    assert (answer["rc"], answer["status"]) == (0, "complete"), answer["complained"]
+    assert len(steps(traces(tmp_path / "out")[0])) == 3
 
 
 @needs_torch

@@ -189,6 +189,19 @@ def test_flash_attention_of_cann_by_what_it_keeps_for_backward() -> None:
     assert unknown.matrix is None and unknown.reason == "mask" and unknown.bytes is not None
 
 
+@pytest.mark.parametrize(("layout", "shape"), [
+    ("BSH", [2, 64, 32]), ("SBH", [64, 2, 32]), ("BNSD", [2, 4, 64, 8]), ("BSND", [2, 64, 4, 8]),
+])  # fmt: skip
+def test_torch_npu_says_how_its_tensors_lie(layout: str, shape: list[int]) -> None:
+    def of(sparse: str, mask: list[int]) -> Work:
+        plain = ["", "", "", "4", layout, "", "", "", "1.0", "1.0", "65535", "65535", "0", "", "", "", sparse]
+        return kineto("npu::npu_fusion_attention", [shape] * 3 + [[]] * 4 + [mask] + [[]] * 9, given=plain)
+
+    assert told(of("0", [])) == (2 * 2 * 2 * 4 * 64 * 64 * 8, 0, 4 * 2 * 64 * 32 * 4)
+    assert of("2", [2048, 2048]).matrix == 2 * 2 * 2 * 4 * (64 * 65 // 2) * 8
+    assert of("0", [64, 64]).reason == "mask"
+
+
 @pytest.mark.parametrize(("name", "shapes", "given", "expected"), [
     ("aten::add", [[2, 3], [2, 3], []], (), (0, 6, 72)),
     ("aten::add_", [[2, 3], [3], []], (), (0, 6, (6 + 3 + 6) * 4)),

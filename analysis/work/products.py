@@ -363,6 +363,27 @@ def _keys(q: Tensor, k: Tensor, batch: int, heads: int, rows: int) -> tuple[int,
     return k.shape[at], q.values // max(1, batch * heads * rows)
 
 
+def _npu_attention(call: Call, spec: Spec) -> Work:
+    """torch_npu's operator says its layout: B batch, S sequence, N heads, D depth, H heads times depth."""
+    q, k, v = call.tensor("q"), call.tensor("k"), call.tensor("v")
+    layout, heads = (call.text("layout") or "").strip("\"'"), call.numbers("heads")
+    if call.maybe("lengths") is not None or call.numbers("lengths") or layout == "TND":
+        raise Unmodelled("lengths")
+    if not layout or not heads:
+        raise Unmodelled("no_values")
+    if layout not in ("BSH", "SBH", "BNSD", "BSND") or not len(layout) == len(q.shape) == len(k.shape):
+        raise Unmodelled("do_not_fit")
+    batch, rows, columns = (one.shape[layout.index(side)] for side, one in (("B", q), ("S", q), ("S", k)))
+    sparse = call.numbers("sparse") or (0,)
+    backward = call.maybe("dy")
+    moved = sum(one.bytes for one in call.read) + q.bytes + (k.bytes + v.bytes if backward is not None else 0)
+    if call.maybe("mask") is not None and sparse[0] not in (1, 2, 3):
+        return Work(spec.family, None, None, moved, q.short, reason="mask")
+    pairs = causal_pairs(rows, columns) if sparse[0] in (2, 3) else rows * columns
+    width = q.values // max(1, batch * rows)  # heads times depth
+    return Work(spec.family, 2 * batch * pairs * width * (2 if backward is None else 5), 0, moved, q.short)
+
+
 MODELS: dict[str, Model] = {
     "matmul": _matmul, "scaled_matmul": _scaled_matmul, "addbmm": _addbmm, "outer": _outer,
     "int4_matmul": _int4_matmul, "grouped_matmul": _grouped_matmul, "cann_matmul": _cann_matmul,
@@ -372,4 +393,5 @@ MODELS: dict[str, Model] = {
     "convolution_backward_weight": _convolution_backward_weight, "cann_convolution": _cann_convolution,
     "cann_convolution_backward": _cann_convolution_backward, "attention": _attention,
     "attention_backward": _attention_backward, "cann_attention": _cann_attention,
+    "npu_attention": _npu_attention,
 }  # fmt: skip

@@ -126,7 +126,7 @@ def of_run(run: Run) -> Roofline:
     pipes = _pipes(run, every, groups.number, len(groups.calls))
     rows, times = [], np.zeros(len(groups.calls))
     for at, one in enumerate(groups.calls):
-        found = work_of(one.kind, one.given)
+        found = work_of(one.kind, one.given, backend)
         used = precision(found, one.kind.name, backend, one.span_id in hf32)
         row, least = _row(one, found, used, pipes.get(at))
         rows.append(row)
@@ -134,11 +134,11 @@ def of_run(run: Run) -> Roofline:
     return _summed(run, every, groups, rows, times)
 
 
-def work_of(kind: Kind, given: str | None) -> Work:
-    """What one call of a kind of work has to do."""
+def work_of(kind: Kind, given: str | None, backend: str = "") -> Work:
+    """What one call of a kind of work has to do; `given` are the plain values it was called with, as Kineto writes."""
     name = _operator(kind)
     if not kind.op_type and not kind.op and kind.input_shapes is None:
-        reason = "no_operator" if kind.grid is not None or kind.memset else "no_shapes"
+        reason = "no_shapes" if backend == "npu" else "no_operator"
         return Work("unknown", None, None, None, reason=reason)
     outputs: tuple[Argument, ...] | None
     try:

@@ -13,8 +13,8 @@ import duckdb
 
 from npulens.analysis.proof.verdict import Verdict, absent, judged
 
-#: A profiler's stamps are drawn from another clock than the job's own; it is set to the wall clock once. In 60
-#: recordings on a CPU they lay within the recording to the microsecond. An NPU's are not known.
+#: A profiler's stamps are drawn from another clock than the job's own; it is set to the wall clock once. In 25
+#: recordings on a CPU all lay within the recording. An NPU's are not known.
 STAMP_NS = 50_000_000
 #: The wall clock is slewed while a run lasts: by 0.5 ms a second at most, and it is rarely set.
 APART_NS = 500_000_000

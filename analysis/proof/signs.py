@@ -1,7 +1,7 @@
 """Signs of a simulator: what no real device and no real host does.
 
-Each is a statistic with a threshold that lies far from everything measured on real captures: 22 ranks of Ascend 910A
-and 910B, 2024 to 2025, and 49 traces of NVIDIA, AMD and MTIA devices and of CPUs. The figures stand at each threshold.
+Each is a statistic with a threshold that lies far from everything measured on real captures: 24 ranks of Ascend 910A
+and 910B, 2024 to 2025, and 50 traces of NVIDIA, AMD and MTIA devices and of CPUs. The figures stand at each threshold.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from npulens.analysis.proof.cycles import Core
 from npulens.analysis.proof.verdict import Verdict, absent, judged
 
 #: A repeated call of the host never takes the same time: the median of the spreads (standard deviation by mean) of all
-#: operators with 20 calls of 1 to 200 us. Real: 0.089 at the least, 0.3 to 1.4 on hosts of NPUs. A simulator: 0.012.
+#: operators with 20 calls of 1 to 200 us. Real: 0.089 at the least, 0.5 to 1.8 on hosts of NPUs. A simulator: 0.012.
 JITTER, _CALLS, _CALL_NS = 0.03, 20, (1_000, 200_000)
 #: An NPU's stamps are those of its counter, of 10 or 20 ns: so many of the durations are multiples of 10 ns, give or
 #: take 1. Real: 0.84 to 1.00. Durations drawn to the nanosecond: 0.30.
 GRID_NS, ON_GRID = 10, 0.6
 #: No repeated kernel always takes the same nanoseconds: share of those with 8 calls and 2 us that do. Real, where
-#: stamps are finer than a microsecond: none of 1,000.
+#: stamps are finer than a microsecond: none of 590.
 EQUAL, _KERNELS, _KERNEL_NS = 0.05, 8, 2_000
 #: How long a core is busy within its kernel differs from kernel to kernel: the distance of the 5th and the 95th
-#: hundredth. Real: 0.32 at the least. A simulator: 0.00.
+#: hundredth. Real: 0.20 at the least. A simulator: 0.00.
 SPREAD = 0.05
 
 

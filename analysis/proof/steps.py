@@ -13,8 +13,8 @@ import duckdb
 
 from npulens.analysis.proof.verdict import Verdict, absent, judged
 
-#: How far the profiler's mark of a step may lie from where the job says it was. In 60 recordings on a CPU it was
-#: 0.4 ms at most; a machine that takes the processor away in between adds to that.
+#: How far the profiler's mark of a step may lie from where the job says it was. In 25 recordings on a busy
+#: CPU every mark enclosed its step. A profiler that sets its clock once may be off.
 MARK_NS = 5_000_000
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def run(
         left = (until - time.monotonic()) * _SHARE.get(part, 1.0)
         print(f"npulens: {part}", file=sys.stderr, flush=True)
         parts.append(_part(part, home, choice, word, world, left))
+        _tidy(home, part, parts[-1]["outcome"] == "run")
         known = {name for name, _ in recorded}
         recorded += [[name, part] for name in recordings(home) if name not in known]
     return {
@@ -63,6 +65,13 @@ def recordings(home: Path) -> list[str]:
         begun = json.loads(path.read_text(encoding="utf-8"))["begun"]["wall_ns"]
         found[path.parent.name] = min(begun, found.get(path.parent.name, begun))
     return sorted(found, key=lambda name: found[name])
+
+
+def _tidy(home: Path, part: str, whole: bool) -> None:
+    """Removes what a part began to record when it failed or its time was over; of ranks none is whole alone."""
+    for place in (home / "recordings").glob("*"):
+        if not list(place.glob("truth*.json")) or (place.name == part and not whole):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _part(part: str, home: Path, choice: Choice, word: str, world: int, left_s: float) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 #: A forward that happens so often is a step; so many forwards without gradients in a row may be a rollout.
 REPEATS = 2
+#: With gradients it takes so many: if parameters are updated by hand, there is a backward among them.
+WITH_GRADIENTS = 4
 #: So many optimiser steps are waited for an optimiser that exists and never steps.
 PATIENCE = 24
 #: So many forwards or backwards are waited for an optimiser that exists to step.
@@ -91,7 +93,7 @@ class Rhythm:
         if not gradients:
             self._rolled += 1
             self._roller = key if self._roller is None else self._roller
-        if self._forwards[key] < REPEATS:
+        if self._forwards[key] < (WITH_GRADIENTS if gradients and self._by.way == "auto" else REPEATS):
             return None
         updated_by_hand = gradients and bool(self._backwards) and self._forwards[key] < ROLLOUT
         waits = updated_by_hand or (training() and (gradients or self._rolled < ROLLOUT))

@@ -43,7 +43,8 @@ class Stepping:
         self._over = False
         self._depth = threading.local()
         self._turn = threading.RLock()  # one thread at a time drives a profiler
-        self._threads: set[threading.Thread] = set()  # that make events
+        self._inside: set[int] = set()  # threads within a forward of the mark's owner
+        self._at_once = 1  # the most of them so far
         self._started_in = 0
         self._heard = 0  # signs of steps
         self._counted_s = 0.0  # when an event was last counted
@@ -211,7 +212,11 @@ class Stepping:
         if mark.kind == "rollout":
             module.register_forward_pre_hook(self._rollout_begins)
         elif mark.kind == "forward":
-            self._module_hooks = [module.register_forward_hook(lambda *_: self._count(mark))]
+            self._module_hooks = [
+                module.register_forward_pre_hook(self._enters),
+                module.register_forward_hook(lambda *_: self._count(mark)),
+                module.register_forward_hook(self._leaves, always_call=True),
+            ]
             if self._optimizer_hook is not None and self._by.way != "auto":
                 self._optimizer_hook.remove()
         elif not first:
@@ -219,7 +224,7 @@ class Stepping:
         return mark
 
     def _count(self, mark: Mark) -> None:
-        """One more event of the mark's owner. Where several threads make them, a step has one of each."""
+        """One more event of the mark's owner. Where forwards run at the same time, a step has so many of them."""
         now, recorder = time.monotonic(), self._recorder
         bound = recorder.state == "recording" and not recorder.everywhere
         if recorder.state not in ("idle", "recording") or (bound and threading.get_ident() != self._started_in):
@@ -229,14 +234,17 @@ class Stepping:
         self._counted_s = now
         self._heard += 1
         self._seen += 1
-        if self._seen >= mark.every * (1 if bound else self._working()):
+        if self._seen >= mark.every * (1 if bound else self._at_once):
             self._seen = 0
             self._step()
 
-    def _working(self) -> int:
-        """How many of the threads that made events have not ended."""
-        self._threads = {each for each in self._threads if each.is_alive()} | {threading.current_thread()}
-        return len(self._threads)
+    def _enters(self, *_: object) -> None:
+        if self._recorder.state in ("idle", "recording"):
+            self._inside.add(threading.get_ident())
+            self._at_once = max(self._at_once, len(self._inside))
+
+    def _leaves(self, *_: object) -> None:
+        self._inside.discard(threading.get_ident())
 
     def _step(self) -> None:
         now = time.perf_counter_ns()
@@ -372,7 +380,7 @@ class Stepping:
 
     def _forked(self) -> None:
         """In a child that forked off: the threads that keep the time are its parent's."""
-        self._turn, self._threads = threading.RLock(), set()
+        self._turn, self._inside = threading.RLock(), set()
         self._spares.forget(self._turn)
         if self._recorder.state == "idle" and self._by.way == "time":
             self._slice()

@@ -69,7 +69,8 @@ def test_the_rhythm_of_a_training(events: str, place: int, mark: Mark) -> None:
 
 def test_where_nothing_is_trained_a_forward_is_a_step() -> None:
     assert decided("NN", training=False) == (2, Mark("forward", 1))
-    assert decided("FF", training=False) == (2, Mark("forward", 1))  # somebody forgot no_grad
+    assert decided("FFFF", training=False) == (4, Mark("forward", 1))  # somebody forgot no_grad
+    assert decided("FFBFFB", training=False) == (6, Mark("backward", 0))
     assert decided("NN" * 100) is None and decided("FF" * 100) is None  # an optimiser exists and may step yet
     assert decided("N" * 1000) == (1000, Mark("forward", 1))
     assert decided("FFFF", "forward") == (2, Mark("forward", 1))
@@ -162,11 +163,70 @@ for i in range(9):
     with torch.no_grad():
         for p in model.parameters(): p -= 0.1 * p.grad; p.grad = None
 """
+TWICE = HEAD + """
+model = net()
+for i in range(9):
+    (model(x) - model(-x)).square().mean().backward()
+    with torch.no_grad():
+        for p in model.parameters(): p -= 0.1 * p.grad; p.grad = None
+"""
+GRADIENTS = HEAD + """
+w = torch.randn(32, 32, requires_grad=True)
+for i in range(9):
+    (g,) = torch.autograd.grad((x @ w).relu().mean(), [w])
+    with torch.no_grad(): w -= 0.1 * g
+"""
+SCHEDULED = HEAD + """
+import warnings
+warnings.simplefilter("ignore")
+model = net(); optimizer = torch.optim.SGD(model.parameters(), 0.1)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+for i in range(9):
+    for micro in range(4): model(x).mean().backward()
+    with torch.no_grad():
+        for p in model.parameters(): p -= optimizer.param_groups[0]["lr"] * p.grad; p.grad = None
+    scheduler.step()
+"""
+REQUESTS = HEAD + """
+import threading
+model = net().eval()
+def serve():
+    with torch.inference_mode(): model(x)
+for i in range(14):
+    thread = threading.Thread(target=serve); thread.start(); thread.join()
+assert threading.enumerate() == [threading.main_thread()]
+"""
+AT_ONCE = HEAD + """
+import threading
+class Meets(nn.Module):
+    def __init__(self):
+        super().__init__(); self.inner, self.all = net(), threading.Barrier(2)
+    def forward(self, x):
+        self.all.wait(); y = self.inner(x); self.all.wait(); return y
+model = Meets().eval()
+def serve():
+    with torch.inference_mode():
+        for i in range(16): model(x)
+threads = [threading.Thread(target=serve) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
 NO_MODULE = HEAD + """
 import sys, time
 from pathlib import Path
+def traces(): return [path.name for path in Path(sys.argv[1]).glob("[!.]*.gz")]
 end = time.monotonic() + 60  # until it has been recorded
-while len(sys.argv) > 1 and time.monotonic() < end and not list(Path(sys.argv[1]).glob("*.gz")): torch.mm(x, x.T)
+while len(sys.argv) > 1 and time.monotonic() < end and not traces(): torch.mm(x, x.T)
+"""
+
+
+LATER = NO_MODULE + """
+(slices,) = traces()
+model = net(); optimizer = torch.optim.SGD(model.parameters(), 0.1)
+end = time.monotonic() + 20
+for i in range(2000):
+    model(x).mean().backward(); optimizer.step(); optimizer.zero_grad(); time.sleep(0.01)
+    if time.monotonic() > end or set(traces()) - {slices}: break
 """
 
 
@@ -198,8 +258,13 @@ def count(step: list[str], name: str) -> int:
      (MEGATRON, "optimizer", {r"Optimizer.step#SGD.step": 1, "aten::relu": 8}),
      (REINFORCED, "rollout", {r"Optimizer.step#SGD.step": 4, "aten::relu": 28}),
      (GENERATE, "forward", {"aten::relu": 1}),
-     (HAND_MADE, "backward", {"aten::relu": 1})],
-    ids=["lightning", "gan", "megatron", "reinforced", "generate", "hand made"],
+     (HAND_MADE, "backward", {"aten::relu": 1}),
+     (TWICE, "backward", {"aten::relu": 2}),
+     (GRADIENTS, "backward", {"aten::relu": 1}),
+     (SCHEDULED, "scheduler", {"aten::relu": 4}),
+     (REQUESTS, "forward", {"aten::relu": 1})],
+    ids=["lightning", "gan", "megatron", "reinforced", "generate", "hand made", "twice", "gradients", "scheduled",
+         "a thread for each request"],
 )  # fmt: skip
 def test_every_step_of_a_job_holds_one_period(
     tmp_path: Path, source: str, kind: str, wanted: dict[str, int]
@@ -234,6 +299,50 @@ def test_slices_of_time_are_steps_where_there_are_no_others(tmp_path: Path) -> N
     (process,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["processes"]
     assert len(steps) == 3 and all(count(step, "aten::mm") > 1 for step in steps)
     assert process["steps_by"] == "time" and min(process["steps_ns"]) >= 100_000_000
+
+
+@needs_torch
+@pytest.mark.torch
+def test_forwards_that_run_at_once_are_one_step(tmp_path: Path) -> None:
+    """Two threads meet in each forward: who leaves first ends no step."""
+    _, steps = steps_of(tmp_path, AT_ONCE)
+    assert len(steps) == 3 and sum(count(step, "aten::relu") for step in steps) == 6
+
+
+@needs_torch
+@pytest.mark.torch
+def test_slices_begin_by_themselves_where_nothing_tells_a_step(tmp_path: Path) -> None:
+    answer = collect(tmp_path, NO_MODULE, str(tmp_path / "out"))
+    assert answer["status"] == "complete", answer
+    (events,) = traces(tmp_path / "out")
+    steps = list(names(events).values())
+    assert len(steps) == 3 and all(count(step, "aten::mm") > 1 for step in steps)
+    (process,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["processes"]
+    assert process["steps_by"] == "time" and process["automatic"] and min(process["steps_ns"]) >= 200_000_000
+    (notice,) = [each for each in answer["notices"] if each["name"] == "automatic_slices"]
+    assert "slices of 200" in said(notice, "en") and "1 of the job's processes" in said(notice, "en")
+    assert "时间片" in said(notice, "zh")
+
+
+@needs_torch
+@pytest.mark.torch
+def test_steps_that_show_up_later_are_recorded_in_place_of_slices(tmp_path: Path) -> None:
+    answer = collect(tmp_path, LATER, str(tmp_path / "out"))
+    assert answer["status"] == "complete", answer
+    (events,) = traces(tmp_path / "out")
+    assert [count(step, "Optimizer.step#SGD.step") for step in names(events).values()] == [1] * 3
+    (process,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["processes"]
+    assert process["steps_by"] == "optimizer" and "automatic" not in process
+    assert [each for each in answer["notices"] if each["name"] == "automatic_slices"] == []
+
+
+@needs_torch
+@pytest.mark.torch
+def test_what_computes_without_torch_leaves_no_slices(tmp_path: Path) -> None:
+    source = HEAD + "import time; end = time.monotonic() + 7\nwhile time.monotonic() < end: sum(range(1000))\n"
+    answer = collect(tmp_path, source)
+    assert answer["status"] == "failed" and "until slices of time would have begun" in answer["reason"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["manifest.json"]
 
 
 def unlike(told: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.transparent.jobs import Job
+from tests.transparent.jobs import Job, Step
 
 #: After this a job is one that hangs; the longest of them takes a tenth of it on two busy cores.
 PATIENCE_S = 120
+#: So many steps a recording wants.
+_RECORDED = 3
 #: A disk of this size takes the notes of a recording and no trace.
 DISK = "8k"
 
@@ -29,6 +34,20 @@ class Ran:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """The recorded steps of one trace: who ended them, and what begins within each."""
+
+    by: str
+    names: tuple[Counter[str], ...]
+    operators: tuple[int, ...]
+
+    def are(self, wanted: Step) -> bool:
+        """Whether there are three, and each is what it should be."""
+        held = self.operators if not wanted.name else [each[wanted.name] == wanted.times for each in self.names]
+        return self.by == wanted.by and len(self.names) == _RECORDED and all(held)
+
+
+@dataclass(frozen=True)
 class Pair:
     """One job, with and without."""
 
@@ -37,6 +56,7 @@ class Pair:
     recorded: Ran
     traces: int
     left: bool  # whether the recording's directory holds anything
+    steps: tuple[Steps, ...] = ()  # of each trace
 
     def differences(self) -> list[str]:
         """What the job would have noticed, and what the recording owes."""
@@ -52,6 +72,32 @@ class Pair:
         if self.job.traces is not None and self.traces != self.job.traces:
             found.append(f"{self.traces} traces, not {self.job.traces}")
         return found
+
+
+    def wrong_steps(self) -> list[str]:
+        """What is recorded and is no step of this job."""
+        wanted = self.job.step
+        if wanted is None:
+            return []
+        told = [f"by {each.by}, {[step[wanted.name] for step in each.names] if wanted.name else each.operators}"
+                for each in self.steps if not each.are(wanted)]  # fmt: skip
+        return told or ([] if self.steps else ["no steps"])
+
+
+def steps_of(out: Path) -> Iterator[Steps]:
+    """What every trace of a recording holds, by its time stamps; who ended the steps stands in the manifest."""
+    manifest = out / "manifest.json"
+    processes = json.loads(manifest.read_text())["processes"] if manifest.exists() else []
+    by = {str(each["pid"]): str(each.get("steps_by")) for each in processes}
+    for path in sorted(out.glob("*.pt.trace.json.gz")):
+        told = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        events = [each for each in told if each["ph"] == "X"]
+        steps = [each for each in events if each.get("cat") == "user_annotation" and "ProfilerStep#" in each["name"]]
+        marks = sorted((each["ts"], each["ts"] + each["dur"]) for each in steps)
+        held = [[each for each in events if begin <= each["ts"] < end] for begin, end in marks]
+        names = tuple(Counter(each["name"] for each in step) for step in held)
+        operators = tuple(sum(each.get("cat") == "cpu_op" for each in step) for step in held)
+        yield Steps(by.get(path.name.split(".")[0].rpartition("_")[2], ""), names, operators)
 
 
 def pair(job: Job, place: Path) -> Pair:
@@ -73,10 +119,11 @@ def pair(job: Job, place: Path) -> Pair:
         recorded = ran([*collect, "--", *command], place / "recorded", environment, job)
         traces = len(list(out.glob("*.pt.trace.json.gz")))
         left = out.exists() and any(out.iterdir())
+        steps = tuple(steps_of(out))
     finally:
         if job.full:
             subprocess.run(["umount", str(out)], check=True)
-    return Pair(job, plain, recorded, traces, left)
+    return Pair(job, plain, recorded, traces, left, steps)
 
 
 def ran(command: Sequence[str], place: Path, environment: Mapping[str, str], job: Job) -> Ran:

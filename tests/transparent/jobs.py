@@ -1,4 +1,7 @@
-"""Twenty jobs, as people write them. What each prints is what it saw; under a recording it has to see the same."""
+"""Jobs, as people write them. What each prints is what it saw; under a recording it has to see the same.
+
+Twenty of them ask whether a job is harmed. The others ask what a step is where it is hard to tell.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,18 @@ def step(n=1):
 
 
 @dataclass(frozen=True)
+class Step:
+    """What a recorded step has to be: who ends it, and how often something begins within each.
+
+    Without a name any operator will do: slices of time hold what there was.
+    """
+
+    by: str
+    name: str = ""
+    times: int = 0
+
+
+@dataclass(frozen=True)
 class Job:
     """One job; ``signals`` are sent, one after the other, each after a line that begins with "ready"."""
 
@@ -33,6 +48,7 @@ class Job:
     ranks: int = 1  # started by torchrun where there are several
     traces: int | None = 1  # that a recording must leave; None: any number
     full: bool = False  # recorded onto a disk that is full at once
+    step: Step | None = None  # None: nothing is recorded, or it is not about steps
 
 
 JOBS = (
@@ -55,7 +71,7 @@ if __name__ == "__main__":
         optimizer.step()
         scheduler.step()
         print("loss %.6f" % loss.item())
-"""),
+""", step=Step("optimizer", "aten::mse_loss", 1)),
     Job("asyncio server with dynamic batches", """
 import asyncio, torch
 torch.manual_seed(7)
@@ -83,7 +99,7 @@ async def main():
     server.cancel()
     print("served 400, %.4f" % total)
 asyncio.run(main())
-"""),
+""", step=Step("forward", "aten::relu", 1)),
     Job("sanity check, accumulation of four, bfloat16, validation", _SMALL + """
 with torch.no_grad():
     for _ in range(2):
@@ -97,7 +113,7 @@ for i in range(32):
         optimizer.zero_grad()
 with torch.no_grad():
     print("validation %.6f" % model.eval()(torch.randn(8, 64)).mean().item())
-"""),
+""", step=Step("optimizer", "aten::relu", 4)),
     Job("GAN with five steps of the critic", """
 import torch
 from torch import nn
@@ -105,7 +121,7 @@ torch.manual_seed(7)
 torch.set_num_threads(1)
 maker, critic = nn.Linear(8, 16), nn.Linear(16, 1)
 first, second = torch.optim.Adam(critic.parameters(), 1e-3), torch.optim.Adam(maker.parameters(), 1e-3)
-for _ in range(6):
+for _ in range(9):
     for _ in range(5):
         first.zero_grad()
         loss = critic(maker(torch.randn(4, 8)).detach()).mean() - critic(torch.randn(4, 16)).mean()
@@ -115,7 +131,7 @@ for _ in range(6):
     (-critic(maker(torch.randn(4, 8))).mean()).backward()
     second.step()
 print("critic %.6f" % loss.item())
-"""),
+""", step=Step("optimizer", "Optimizer.step#Adam.step", 6)),
     Job("decoding, a token at a time", """
 import torch
 torch.manual_seed(7)
@@ -133,7 +149,7 @@ with torch.inference_mode():
         token, state = model(token, state)
         said.append(int(token))
 print(said)
-"""),
+""", step=Step("forward", "aten::embedding", 1)),
     Job("server whose every second forward raises", """
 import torch
 torch.manual_seed(7)
@@ -156,7 +172,7 @@ with torch.no_grad():
         except ValueError:
             refused += 1
 print(served, refused)
-"""),
+""", step=Step("forward", "aten::linear", 1)),
     Job("mp.spawn of two", """
 import torch
 import torch.multiprocessing as mp
@@ -175,7 +191,7 @@ if __name__ == "__main__":
     queue = mp.get_context("spawn").SimpleQueue()
     mp.spawn(work, args=(queue,), nprocs=2)
     print(sorted(queue.get() for _ in range(2)))
-""", traces=2),
+""", traces=2, step=Step("optimizer", "Optimizer.step#SGD.step", 1)),
     Job("torchrun of two, DDP over gloo", """
 import torch, torch.distributed as dist
 torch.manual_seed(7)
@@ -192,7 +208,7 @@ if dist.get_rank() == 0:
     print("loss %.6f" % loss.item(), flush=True)
 dist.barrier()
 dist.destroy_process_group()
-""", ranks=2, traces=2),
+""", ranks=2, traces=2, step=Step("optimizer", "Optimizer.step#SGD.step", 1)),
     Job("a torch.profiler of its own, three traces", _SMALL + """
 import json
 seen = []
@@ -222,7 +238,7 @@ if child == 0:
     sys.exit(5)
 print("child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 print(step(4))
-"""),
+""", step=Step("optimizer", "Optimizer.step#SGD.step", 1)),
     Job("no step at all", "import torch; print(torch.ones(3).sum().item())\n", traces=0),
     Job("TERM with a handler that ends it", _SMALL + """
 def ends(number, frame):
@@ -280,4 +296,154 @@ if os.fork() == 0:
     time.sleep(4)
     os._exit(0)
 """, traces=2),
+)  # fmt: skip
+
+_NET = """
+import sys, os, time, torch
+from torch import nn
+torch.manual_seed(7)
+torch.set_num_threads(1)
+def net(): return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+x = torch.randn(16, 32)
+"""
+#: Long enough for slices of time that nobody asked for, on two busy cores.
+_WORKS = _NET + """
+def work(until=time.monotonic() + 14):
+    while time.monotonic() < until:
+        torch.mm(x, x.T).relu().sum().item()
+"""
+STEPS = (
+    Job("trainer: accumulation of two, clipping, a scheduler, an evaluation", _NET + """
+model = net()
+optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+for i in range(24):
+    loss = model(x).square().mean() / 2
+    loss.backward()
+    if i % 2:
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+with torch.no_grad():
+    print("loss %.6f" % model.eval()(x).square().mean())
+""", step=Step("optimizer", "aten::relu", 2)),
+    Job("two stages, four micro-batches", _NET + """
+stages = [net(), net()]
+optimizer = torch.optim.SGD([p for stage in stages for p in stage.parameters()], 0.1)
+for _ in range(8):
+    held = [stages[1](stages[0](x)) for _ in range(4)]
+    for each in held:
+        each.mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("loss %.6f" % held[-1].mean())
+""", step=Step("optimizer", "aten::relu", 8)),
+    Job("torch.compile of the whole step", _NET + """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+@torch.compile
+def step(x):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+for _ in range(9):
+    loss = step(x)
+print("loss %.6f" % loss.item())
+""", step=Step("optimizer")),
+    Job("an update by hand after two forwards of one module", _NET + """
+model = net()
+for _ in range(12):
+    (model(x) - model(-x)).square().mean().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.01 * p.grad
+            p.grad = None
+print("%.6f" % model(x).sum().item())
+""", step=Step("backward", "aten::relu", 2)),
+    Job("no module: gradients by torch.autograd.grad", _NET + """
+w = torch.randn(32, 32, requires_grad=True)
+for _ in range(12):
+    (gradient,) = torch.autograd.grad((x @ w).relu().square().mean(), [w])
+    with torch.no_grad():
+        w -= 0.01 * gradient
+print("%.6f" % w.sum().item())
+""", step=Step("backward", "aten::relu", 1)),
+    Job("a scheduler whose optimiser never steps", _NET + """
+import warnings
+warnings.simplefilter("ignore")
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+for _ in range(9):
+    for _ in range(4):
+        model(x).square().mean().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= optimizer.param_groups[0]["lr"] * p.grad
+            p.grad = None
+    scheduler.step()
+print("%.6f" % model(x).sum().item())
+""", step=Step("scheduler", "aten::relu", 4)),
+    Job("thread pool of four", _NET + """
+from concurrent.futures import ThreadPoolExecutor
+model = net().eval()
+def serve(i):
+    with torch.inference_mode():
+        return model(x * i).sum().item()
+with ThreadPoolExecutor(4) as pool:
+    print("%.3f" % sum(pool.map(serve, range(400))))
+""", step=Step("forward")),
+    Job("a thread for each request", _NET + """
+import threading
+model, answers = net().eval(), []
+def serve(i):
+    with torch.inference_mode():
+        answers.append(model(x * i).sum().item())
+for i in range(20):
+    thread = threading.Thread(target=serve, args=(i,))
+    thread.start()
+    thread.join()
+print("%.4f" % sum(answers), threading.active_count())
+""", step=Step("forward", "aten::relu", 1)),
+    Job("functions in a loop, no module", _WORKS + """
+work()
+print("done")
+""", step=Step("time")),
+    Job("thread pool of four, no module", _WORKS + """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(lambda _: work(), range(4)))
+print("done", [each.name for each in threading.enumerate()])
+""", step=Step("time")),
+    Job("pre-fork server, no module", _WORKS + """
+pids = []
+for worker in range(2):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.exit(worker)
+    pids.append(pid)
+print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids])
+""", traces=2, step=Step("time")),
+    Job("functions for a while, then a training", _WORKS + """
+work(time.monotonic() + 9)
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(300):
+    model(x).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.02)
+print("%.6f" % model(x).sum().item())
+""", step=Step("optimizer", "aten::relu", 1)),
+    Job("computes without torch", _NET + """
+until = time.monotonic() + 9
+while time.monotonic() < until:
+    sum(range(1000))
+print("done")
+""", traces=0),
 )  # fmt: skip

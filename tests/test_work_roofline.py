@@ -211,6 +211,15 @@ def test_every_kernel_is_in_one_row(tmp_path: Path) -> None:
     assert sum(row.kernels for row in got.rows) == count
 
 
+def test_arguments_that_are_no_json_are_none() -> None:
+    spans = operator(1, 0, "aten::sum", "[[2, 3], []]", '["float", "ScalarList"]')
+    spans[0]["arg"] = {"args": '{"Concrete Inputs": ["", "[1]"'}
+    assert only(found([*spans, kernel(3, 10, 8, 2)]), "sum").bytes == 24 + 4
+    spans[0]["arg"] = {"args": '{"Concrete Inputs": ["", "[1]"]}'}
+    assert only(found([*spans, kernel(3, 10, 8, 2)]), "sum").bytes == 24 + 8
+
+
 def test_a_run_without_kernels_says_so() -> None:
-    got = found([{"id": 1, "kind": "cpu_op", "name": "aten::mm", "at": 0, "for": 9}])
+    pmu = [{"span_id": 7, "metric": "aic_mac_ratio", "value": 0.5}]
+    got = found([{"id": 1, "kind": "cpu_op", "name": "aten::mm", "at": 0, "for": 9}], tables={"pmu": pmu})
     assert got.rows == () and got.modelled_share is None and got.mfu is None

@@ -41,9 +41,9 @@ PIPES = {
 _NO_HOST = -1
 _GIVEN = f"""
     SELECT span_id, hash(given) AS code, given FROM (
-        SELECT span_id, json_extract(args, '$."Concrete Inputs"')::VARCHAR AS given FROM arg
-        SEMI JOIN (SELECT host_id FROM ({LAUNCHED_BY})) l ON l.host_id = arg.span_id
-        WHERE contains(args, '"Concrete Inputs"') AND json_valid(args)
+        SELECT span_id, CASE WHEN json_valid(args) THEN json_extract(args, '$."Concrete Inputs"')::VARCHAR END AS given
+        FROM arg SEMI JOIN (SELECT host_id FROM ({LAUNCHED_BY})) l ON l.host_id = arg.span_id
+        WHERE contains(args, '"Concrete Inputs"')
     ) WHERE given IS NOT NULL
 """
 
@@ -271,11 +271,13 @@ def _pipes(run: Run, every: Kernels, number: Ints, count: int) -> Mapping[int, t
         "SELECT metric, list(span_id), list(value) FROM pmu WHERE regexp_matches(metric, ?) GROUP BY metric",
         [rf"^(?:ai[cv]_)?(?:{'|'.join(PIPES)})_ratio$"],
     ).fetchall()
+    if not len(every):
+        return {}
     order = np.argsort(every.span_id, kind="stable")
     best: dict[int, tuple[str, float]] = {}
     for metric, ids, shares in rows:
         spans, found = np.array(ids, np.int64), np.array(shares, np.float64)
-        at = np.minimum(np.searchsorted(every.span_id[order], spans), max(0, len(order) - 1))
+        at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
         there = (every.span_id[order][at] == spans) & np.isfinite(found)
         row = order[at[there]]
         weight = np.maximum(1, every.dur[row]).astype(np.float64)

@@ -15,6 +15,8 @@ from npulens.ingest.store import runs as stores
 
 _LONGEST_NAME, _LONGEST_SHAPES = 40, 44
 _NOTHING: Mapping[str, object] = {}
+#: Device time without known work that is worth a sentence.
+_NOTABLE = 0.01
 #: Rows told below the table, of each kind.
 _FEW = 5
 
@@ -63,6 +65,9 @@ def _sums(found: Roofline, lang: str) -> list[str]:
         lines.append(_say(lang, "step", {"flops": _flop(found.step_flops)}))
     if found.mfu is not None:
         lines.append(_say(lang, "mfu", {"mfu": _percent(found.mfu)}))
+        unknown = 1 - found.flops_known_ns / found.kernel_ns
+        if unknown >= _NOTABLE:
+            lines.append(_say(lang, "mfu_least", {"unknown": _percent(unknown)}))
     elif not found.roofs:
         lines.append(_say(lang, "no_mfu_device"))
     elif found.mfu_missing:

@@ -16,6 +16,10 @@ TEXT = {
         "(MFU, or HFU where forward is recomputed).",
         "以峰值计算，矩阵运算只需窗口时间的 {mfu}，其中包括重复计算的部分（即 MFU；有重计算时为 HFU）。",
     ),
+    "mfu_least": (
+        "That is the least: the work of {unknown} of device time is not known.",
+        "这是下限：还有 {unknown} 设备时间的工作量未知。",
+    ),
     "no_mfu": (
         "MFU is not measured: no source gives the peak of {device} in {precisions}.",
         "MFU 未测得：没有来源给出 {device} 在 {precisions} 下的峰值。",

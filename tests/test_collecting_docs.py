@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from npulens import ingest
 from npulens.app.commands import collect
 from npulens.app.pages.learn.page import _WAYS
 from npulens.collectors.__main__ import _parser
+from tests.nodes import launchers
+from tests.nodes.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "collecting.md").read_text(), flags=re.DOTALL)
@@ -32,18 +35,27 @@ def run_training(on_step_end):
         on_step_end()
 """
 LINES = [
-    line.partition("  #")[0].strip() for language, code in CODE if language == "bash" for line in code.splitlines()
+    line.partition("  #")[0].strip()
+    for language, code in CODE
+    if language == "bash"
+    for line in code.replace("\\\n", " ").splitlines()
 ]
+#: What starts a job here, before or behind a collect, and what starts it elsewhere.
+JOBS = ("python", "torchrun", "mpirun", "vllm")
+STARTERS = ("mpirun", "srun", "sbatch", "mkdir", "PROF_CONFIG_PATH=$PWD/watched", "eval", "RECORDING=")
 
 
 @pytest.mark.parametrize("line", sorted({line for line in LINES if line}))
 def test_every_command_is_one_that_there_is(line: str) -> None:
     """Read by the very parsers that will read it, and not run."""
+    ours = re.search(r"npulens collect\b([^)]*)", line)
     words = shlex.split(line)
-    if words[:2] == ["npulens", "collect"]:
-        context = collect.command.make_context("collect", words[2:])
+    if ours and line.startswith(("npulens", *STARTERS)):
+        context = collect.command.make_context("collect", shlex.split(ours[1]))
         given = context.params["command"]
-        assert not given or given[0] in ("python", "torchrun") or len(given) == 1
+        assert not given or given[0] in JOBS or len(given) == 1
+    elif line.startswith(STARTERS):
+        assert words[0] != "npulens"
     elif words[0] == "python3":
         assert _parser().parse_args(words[2:]).command[:2] == ["--", "python"]
     else:
@@ -63,6 +75,34 @@ def test_the_python_records_three_steps(code: str, tmp_path: Path) -> None:
 
     found = collected(tmp_path / "profile", "cpu", 3)
     assert (found.status, [trace.steps for trace in found.traces]) == ("complete", [3])
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_example_of_two_nodes_runs_as_it_stands_there(tmp_path: Path) -> None:
+    """Two agents on this machine, one rank each, in the places of two nodes of eight."""
+    (example,) = [line for line in LINES if "--nnodes 2" in line and "/shared/profile" in line]
+    out = tmp_path / "profile"
+    here = {
+        "npulens": [sys.executable, "-m", "npulens.app.cli"],
+        "torchrun": [sys.executable, "-m", "torch.distributed.run"],
+        "collect": ["collect", "--backend", "cpu", "--no-load"], "/shared/profile": [str(out)], "8": ["1"],
+        "node0:29500": [f"127.0.0.1:{free_port()}"], "train.py": [str(launchers.JOB)],
+    }  # fmt: skip
+    commands = [
+        [new for word in shlex.split(example.replace("$NODE_RANK", node)) for new in here.get(word, [word])]
+        for node in ("0", "1")
+    ]
+    place = launchers.Place(tmp_path, sys.executable)
+    ran = launchers.done(commands, place.environment(), ROOT)
+    assert [each.returncode for each in ran] == [0, 0], "\n".join(each.stderr[-3000:] for each in ran)
+    assert sorted(each.stdout.split(":")[0] for each in ran) == ["rank 0 of 2", "rank 1 of 2"]
+    assert launchers.ranks(out) == ([0, 1], [3, 3], {"complete"})
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+    said = [each.stderr for each in ran]
+    assert sum("Other nodes still collect" in each for each in said) == 1  # the other one judged both ranks
+    (run,) = ingest.load(out, tmp_path / "store").runs
+    assert list(run.ranks) == [0, 1]
 
 
 def test_the_help_names_all_three_uses() -> None:

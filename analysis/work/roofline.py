@@ -31,6 +31,8 @@ from npulens.analysis.work.roofs import Least, Roofs, precision, roofs
 SHORT_NS, NEAR = 5_000, 0.5
 #: The share of its roof that a good kernel reaches: what it leaves below that is worth a look.
 GOOD = 0.7
+#: Operations of the cube as its hardware counts them, and how far from them a model may be.
+COUNTED, FAR = "aic_cube_fops", 0.25
 #: A pipe that is busy for this part of a kernel's time is what bounds it.
 BUSY = 0.5
 #: What the hardware counters call a pipe -> what it is for.
@@ -73,6 +75,7 @@ class Row:
     pipe: str | None  # the busiest pipe by the hardware counters
     pipe_share: float | None
     disagree: bool  # the counters say another bound than the shapes
+    counted_flops: int | None  # of one call, as the hardware counted them
     gain_ns: int | None  # of all calls, what 0.7 of the roof would give
     above: float | None  # what the share would be, where it is above 1: the roof or the model is wrong
     reason: str | None  # why work is not known
@@ -106,6 +109,14 @@ class Roofline:
     collect_with: str | None
 
     @property
+    def miscounted(self) -> tuple[Row, ...]:
+        """Rows whose operations are not those that the hardware counted."""
+        return tuple(
+            row for row in self.rows
+            if row.counted_flops and row.matrix_flops and abs(row.counted_flops / row.matrix_flops - 1) > FAR
+        )  # fmt: skip
+
+    @property
     def modelled_share(self) -> float | None:
         return self.modelled_ns / self.kernel_ns if self.kernel_ns else None
 
@@ -124,11 +135,12 @@ def of_run(run: Run) -> Roofline:
     groups = _groups(run, every)
     hf32 = set(run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].tolist())
     pipes = _pipes(run, every, groups.number, len(groups.calls))
+    counted = _counted(run, every, groups.number, len(groups.calls))
     rows, times = [], np.zeros(len(groups.calls))
     for at, one in enumerate(groups.calls):
         found = work_of(one.kind, one.given, backend)
         used = precision(found, one.kind.name, backend, one.span_id in hf32)
-        row, least = _row(one, found, used, pipes.get(at))
+        row, least = _row(one, found, used, pipes.get(at), counted.get(at))
         rows.append(row)
         times[at] = least.matrix if least is not None and least.matrix is not None else 0.0
     return _summed(run, every, groups, rows, times)
@@ -290,10 +302,23 @@ def _pipes(run: Run, every: Kernels, number: Ints, count: int) -> Mapping[int, t
     return best
 
 
+def _counted(run: Run, every: Kernels, number: Ints, count: int) -> Mapping[int, int]:
+    """Per group: the mean of the cube's operations of its kernels, where the hardware counted any."""
+    rows = run.columns("SELECT span_id, value FROM pmu WHERE metric = ? AND isfinite(value) AND value > 0", [COUNTED])
+    amounts = dict(zip(rows["span_id"].tolist(), rows["value"].tolist(), strict=True))
+    found: dict[int, list[float]] = defaultdict(list)
+    for span, group in zip(every.span_id.tolist(), number.tolist(), strict=True) if amounts else ():
+        if span in amounts:
+            found[group].append(amounts[span])
+    return {group: round(sum(one) / len(one)) for group, one in found.items() if group < count}
+
+
 # ---- One row, and all together
 
 
-def _row(one: _Group, found: Work, used: str | None, pipe: tuple[str, float] | None) -> tuple[Row, Least | None]:
+def _row(
+    one: _Group, found: Work, used: str | None, pipe: tuple[str, float] | None, counted: int | None
+) -> tuple[Row, Least | None]:
     least = None if one.roofs is None else one.roofs.least_ns(found, used)
     roof = least.ns if least is not None else None
     each = one.ns / one.calls
@@ -311,7 +336,7 @@ def _row(one: _Group, found: Work, used: str | None, pipe: tuple[str, float] | N
         one.device, one.calls, one.kernels, one.ns, found.matrix, found.vector, found.bytes,
         used if found.matrix else None, _rate(flops, each), _rate(found.bytes, each), roof,
         share if right else None, complete, bound, name, busy,
-        by_pipe is not None and bound in ("compute", "memory") and by_pipe != bound,
+        by_pipe is not None and bound in ("compute", "memory") and by_pipe != bound, counted,
         max(0, round(one.ns - one.calls * roof / GOOD)) if right and complete and roof is not None else None,
         None if right else share, found.reason,
     ), least  # fmt: skip

@@ -51,8 +51,8 @@ def _parts(found: Roofline, lang: str, top: int) -> list[str]:
     return [
         "\n".join(_sums(found, lang)),
         f"{_say(lang, 'rows')}\n{_table(found, lang, top)}\n{_say(lang, 'legend')}",
-        _wrong(found, lang), _disagreeing(found, lang), _gain(found, lang), _missing(found, lang),
-        "\n".join(_roofs(found, lang)),
+        _wrong(found, lang), _disagreeing(found, lang), _miscounted(found, lang), _gain(found, lang),
+        _missing(found, lang), "\n".join(_roofs(found, lang)),
     ]  # fmt: skip
 
 
@@ -133,6 +133,15 @@ def _disagreeing(found: Roofline, lang: str) -> str:
         })
         for row in rows
     )]) if rows else ""  # fmt: skip
+
+
+def _miscounted(found: Roofline, lang: str) -> str:
+    return "\n".join([_say(lang, "counted_title"), *(
+        _say(lang, "counted_row", {
+            **_named(row), "flops": _flop(row.matrix_flops or 0), "counted": _flop(row.counted_flops or 0),
+        })
+        for row in found.miscounted[:_FEW]
+    )]) if found.miscounted else ""  # fmt: skip
 
 
 def _gain(found: Roofline, lang: str) -> str:

@@ -104,6 +104,9 @@ def on_captures(places: Iterable[Path]) -> Iterable[str]:
         of_shaped = modelled / one.shapes_share if one.shapes_share > 0 else 0.0
         yield (f"  {one.capture[:40]:40} {one.run_id[:8]} {one.device[:28]:28} {one.found.kernel_ns / 1e6:10.2f} ms "
                f"{one.shapes_share:7.1%} {modelled:7.1%} {of_shaped:7.1%} {one.above:4}")  # fmt: skip
+        if one.counted:
+            yield (f"    counted by the hardware over modelled: {len(one.counted)} operators, "
+                   f"{one.counted[0]:.3f} to {one.counted[-1]:.3f}")  # fmt: skip
 
 
 if __name__ == "__main__":

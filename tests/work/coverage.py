@@ -28,6 +28,14 @@ class Captured:
         """Operators with a share above 1."""
         return sum(row.above is not None for row in self.found.rows)
 
+    @property
+    def counted(self) -> tuple[float, ...]:
+        """Operations that the hardware counted over those of the model, by operator."""
+        return tuple(sorted(
+            row.counted_flops / row.matrix_flops
+            for row in self.found.rows if row.counted_flops and row.matrix_flops
+        ))  # fmt: skip
+
 
 def captured(places: tuple[Path, ...]) -> Iterator[Captured]:
     """Every run with kernels of every capture below the places."""

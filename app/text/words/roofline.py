@@ -72,6 +72,14 @@ TEXT = {
         "  {operator} {shapes}: {bound} by its shapes, {pipe} busy for {busy} of its time",
         "  {operator} {shapes}：按 shape 受限于{bound}，而 {pipe} 在 {busy} 的时间内忙碌",
     ),
+    "counted_title": (
+        "The hardware counted other operations than the shapes say:",
+        "硬件计数的运算次数与按 shape 计算的不一致：",
+    ),
+    "counted_row": (
+        "  {operator} {shapes}: {flops} by its shapes, {counted} counted",
+        "  {operator} {shapes}：按 shape 为 {flops}，计数为 {counted}",
+    ),
     "gain": (
         "At 0.7 of their roofs the operators below that would take {gain} of each step less. That is a ceiling.",
         "若低于峰值 0.7 的算子都达到 0.7，每步最多可减少 {gain}。这是上限。",

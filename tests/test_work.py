@@ -216,6 +216,13 @@ def test_torch_npu_says_how_its_tensors_lie(layout: str, shape: list[int]) -> No
     ("aten::constant_pad_nd", [[2, 3], [], []], ("", "[1, 2]", "0"), (0, 0, 24 + 48)),
     ("aten::max_pool2d_with_indices", [[1, 2, 6, 6], *[[]] * 5],
      ("", "[2, 2]", "[2, 2]", "[0, 0]", "[1, 1]", "False"), (0, 18 * 4, 288 + 72 + 144)),
+    ("aten::upsample_nearest2d", [[1, 2, 3, 4], [], []], ("", "", "[2., 2.]"), (0, 96, 96 + 384)),
+    # dy, x, mean and deviation of two rows, weights and bias read; dx and both gradients written.
+    ("aten::native_layer_norm_backward", [[2, 8], [2, 8], [], [2, 1], [2, 1], [8], [8], []],
+     ("", "", "[8]", "", "", "", "", "[True, True, True]"), (0, 144, (16 + 16 + 2 + 2 + 8 + 8 + 16 + 8 + 8) * 4)),
+    # The gradient and the places are read, the input is not.
+    ("aten::max_pool2d_with_indices_backward", [[1, 2, 3, 3], [1, 2, 6, 6], *[[]] * 5, [1, 2, 3, 3]],
+     [""] * 8, (0, 72, (18 + 18 + 72) * 4)),
     # Two rows of eight values, each with mean and deviation in fp32: 5 a value and 6 a row.
     ("aten::native_layer_norm", [[2, 8], [], [8], [8], []], ("", "[8]", "", "", "1e-05"), (0, 92, 128 + 64 + 16)),
 ])  # fmt: skip

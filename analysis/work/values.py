@@ -60,11 +60,14 @@ def _spread(call: Call, spec: Spec) -> Work:
 
 
 def _like(call: Call, spec: Spec) -> Work:
-    """Reads what it was given and gives something like the tensor called `like`."""
+    """Reads what it was given and gives something like the tensor called `like`, which it may not need to read."""
     out = call.tensor("like")
     also = [Tensor(out.shape, "BOOL")] if spec.options.get("mask") else []
-    weights = [one for one in (call.maybe("weight"),) if one is not None]  # their gradients
-    return _simple(spec, sum(one.bytes for one in call.read), [out, *also, *weights], out.values)
+    weight, bias = call.maybe("weight"), call.maybe("bias")
+    if weight is not None:  # their gradients; where no bias is given, it is as large as the weights
+        also += [weight, weight if "bias" not in call.names else bias or Tensor((0,), weight.type)]
+    read = sum(one.bytes for one in call.read) - (out.bytes if spec.options.get("unread") else 0)
+    return _simple(spec, read, [out, *also], out.values)
 
 
 def _recorded(call: Call, spec: Spec) -> Work:
@@ -240,9 +243,12 @@ def _padded(call: Call, spec: Spec) -> Work:
 
 def _resized(call: Call, spec: Spec) -> Work:
     x, size = call.tensor("x"), call.numbers("size")
+    factors = re.findall(r"\d+\.?\d*", call.text("scale") or "")
+    if not size and len(factors) + 2 == len(x.shape):
+        size = tuple(int(side * float(factor)) for side, factor in zip(x.shape[2:], factors, strict=True))
     if not size:
         raise Unmodelled("no_values")
-    if len(size) + 2 != len(x.shape):
+    if len(size) + 2 != len(x.shape) or min(size) < 0:
         raise Unmodelled("do_not_fit")
     out = Tensor((*x.shape[:2], *size), x.type)
     return _simple(spec, x.bytes, [out], out.values)

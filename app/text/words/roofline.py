@@ -12,9 +12,8 @@ TEXT = {
         "每个 rank 每步：已知的运算量为 {flops}。",
     ),
     "mfu": (
-        "At its peak the device needs {mfu} of the window for the products of matrices, those computed again included "
-        "(MFU, or HFU where forward is recomputed).",
-        "以峰值计算，矩阵运算只需窗口时间的 {mfu}，其中包括重复计算的部分（即 MFU；有重计算时为 HFU）。",
+        "At their peak the matrix units need {mfu} of the window (MFU). What is computed again counts as well (HFU).",
+        "以峰值计算，矩阵单元只需窗口时间的 {mfu}（MFU）；重计算的部分也计算在内（HFU）。",
     ),
     "mfu_least": (
         "That is the least: the work of {unknown} of device time is not known.",

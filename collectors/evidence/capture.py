@@ -65,9 +65,11 @@ def record(
     return told
 
 
-def _events(profile: Any) -> list[list[Any]]:
-    """Name, start and length in ns of every event in the profiler's memory."""
+def _events(profile: Any) -> list[list[Any]] | None:
+    """Name, start and length in ns of every event in the profiler's memory; older releases tell microseconds only."""
     found = profile.profiler.kineto_results.events()
+    if found and not hasattr(found[0], "start_ns"):
+        return None
     return [[each.name(), each.start_ns(), each.duration_ns()] for each in found]
 
 

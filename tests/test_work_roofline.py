@@ -154,6 +154,16 @@ def test_shapes_and_counters_may_disagree(metric: str, busy: float, disagree: bo
     assert (row.pipe, row.pipe_share, row.disagree) == (metric.removesuffix("_ratio"), busy, disagree)
 
 
+def test_the_clock_stands_beside_the_roofs() -> None:
+    # Ascend910B2 is rated at 1800 MHz.
+    spans = [{"id": 1, "kind": "kernel", "name": "mm", "at": 10, "for": 500, "kernel": SHAPED}]
+    slow = [{"counter": "AI Core Freq", "series": "MHz", "at": at, "value": 900} for at in (0, 1000)]
+    assert found(spans, NPU, tables={"sample": slow}).clock_share == pytest.approx(0.5)
+    rated = [{**one, "value": 1800} for one in slow]
+    assert found(spans, NPU, tables={"sample": rated}).clock_share is None
+    assert found(spans, NPU).clock_share is None
+
+
 def test_operations_that_the_hardware_counted_otherwise_are_told(tmp_path: Path) -> None:
     spans = [{"id": 1, "kind": "kernel", "name": "mm", "at": 0, "for": 500, "kernel": SHAPED}]
     for counted, told in ((1.1 * 2 * 4096**3, False), (2 * 2 * 4096**3, True)):

@@ -18,6 +18,7 @@ import numpy as np
 from npulens.analysis import views
 from npulens.analysis.device.abilities import device
 from npulens.analysis.device.family import family
+from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import LAUNCHED_BY, Kernels, Kind, kernels
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.intervals import Ints
@@ -107,6 +108,7 @@ class Roofline:
     mfu_missing: tuple[str, ...]  # precisions whose peak is not known
     missing: tuple[Missing, ...]
     collect_with: str | None
+    clock_share: float | None  # of the rated clock at which kernels ran, where it was recorded and below it
 
     @property
     def miscounted(self) -> tuple[Row, ...]:
@@ -383,7 +385,16 @@ def _summed(run: Run, every: Kernels, groups: _Groups, rows: Sequence[Row], time
             for reason, ns in sorted(unknown.items(), key=lambda item: -item[1])
         ),
         _setting(run) if 2 * (unknown["no_shapes"] + unknown["no_types"]) > kernel_ns else None,
+        _clock_share(run, every),
     )  # fmt: skip
+
+
+def _clock_share(run: Run, every: Kernels) -> float | None:
+    """Averaged over the time of kernels; None where no kernel is known to have run below the rating."""
+    share = run.get(clocked).share
+    if not len(every) or not (share < 1).any():
+        return None
+    return float(np.average(share, weights=np.maximum(1, every.dur)))
 
 
 def _setting(run: Run) -> str:

@@ -75,6 +75,8 @@ def _sums(found: Roofline, lang: str) -> list[str]:
         lines.append(_say(lang, "no_mfu", {"device": device, "precisions": ", ".join(found.mfu_missing)}))
     else:
         lines.append(_say(lang, "no_mfu_work"))
+    if found.clock_share is not None:
+        lines.append(_say(lang, "clock", {"share": _percent(found.clock_share)}))
     return lines
 
 

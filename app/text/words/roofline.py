@@ -19,6 +19,10 @@ TEXT = {
         "That is the least: the work of {unknown} of device time is not known.",
         "这是下限：还有 {unknown} 设备时间的工作量未知。",
     ),
+    "clock": (
+        "Kernels ran at {share} of the rated clock on average. Roofs are those at the rating.",
+        "算子平均运行在额定频率的 {share}；峰值按额定频率计算。",
+    ),
     "no_mfu": (
         "MFU is not measured: no source gives the peak of {device} in {precisions}.",
         "MFU 未测得：没有来源给出 {device} 在 {precisions} 下的峰值。",

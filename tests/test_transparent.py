@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 
 from npulens.app.commands.collect import said
 from npulens.collectors import child
-from tests.transparent.compare import pair
-from tests.transparent.jobs import JOBS
+from tests.transparent.compare import Steps, pair
+from tests.transparent.jobs import JOBS, STEPS, Step
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = [
@@ -45,6 +46,17 @@ def test_a_job_sees_the_same_with_a_recording_and_without(head: str, tmp_path: P
 
 def test_there_are_twenty_jobs_and_each_is_another() -> None:
     assert len({job.name for job in JOBS}) == len({job.source for job in JOBS}) == 20
+    assert len({job.name for job in (*JOBS, *STEPS)}) == len({job.source for job in (*JOBS, *STEPS)}) == 33
+
+
+def test_steps_that_are_not_a_jobs_are_told() -> None:
+    wanted = Step("forward", "aten::relu", 1)
+    once, twice = Counter({"aten::relu": 1}), Counter({"aten::relu": 2})
+    assert Steps("forward", (once,) * 3, (9,) * 3).are(wanted)
+    assert not Steps("forward", (once, once, twice), (9,) * 3).are(wanted)
+    assert not Steps("optimizer", (once,) * 3, (9,) * 3).are(wanted)
+    assert not Steps("forward", (once,) * 2, (9,) * 2).are(wanted)
+    assert not Steps("time", (once,) * 3, (9, 0, 9)).are(Step("time"))
 
 
 def test_the_jobs_own_profiler_is_told_with_its_traces(tmp_path: Path) -> None:

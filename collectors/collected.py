@@ -103,7 +103,8 @@ def notices(found: Collected, wanted_steps: int) -> list[dict[str, Any]]:
         said.append({"name": "others", "values": {"others": found.others}})
     if left_out:
         said.append({"name": "left_out", "values": {"settings": left_out}})
-    sliced = [each["slice_ns"] for each in found.processes if each.get("automatic")]
+    whole = [each for each in found.processes if each["state"] in ("written", "cut_short")]
+    sliced = [each["slice_ns"] for each in whole if each.get("automatic")]
     if sliced:
         said.append({"name": "automatic_slices", "values": {"processes": len(sliced), "ns": max(sliced)}})
     return [*said, *_ended_early(found, wanted_steps), *_unlike(found, wanted_steps)]

@@ -1,9 +1,10 @@
 """The time of a kernel against the cycles that its cores counted.
 
 An AI core counts cycles, and the profiler derives its time from them: cycles = time x clock x blocks. So every kernel
-gives the clock, and it is one clock. A kernel cannot be over before its cores are done. In real captures of 910B at
-1.8 GHz 1,270 of 1,278 counted cores give that clock to 1 %, at 1.65 GHz 3,971 of 3,971, and of 910A at 1 GHz 546 of
-548. All of them end within their kernel. Cores busy for less than 2 us are left out: their time has three digits.
+gives the clock, and it is one clock. A kernel cannot be over before its cores are done. In real captures,
+these give one clock to 1 %: 1,270 of 1,278 counted cores of 910B at 1.8 GHz, 3,971 of 3,971 at 1.65 GHz, and 546 of
+548 of 910A at 1 GHz. All of them end within their kernel. Cores busy for
+less than 2 us are left out: their time has three digits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two exports of one recording: the same work, by the same names, at the same nanoseconds.
 
 torch_npu writes text and a database. Of torch.profiler the trace is one export, and its events as they were read from
-memory are the other. Nothing is rounded on the way of the latter: they are equal to the nanosecond. torch_npu's text
-of 2025-01 (910B, CANN 8) has a third of its durations off by 1 ns, because it writes microseconds from a float.
+memory are the other. Nothing is rounded on the way of the latter: they are equal to the nanosecond. Text of
+torch_npu has microseconds with three digits, made from a float. No public capture has both of its exports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every part of the evidence within a budget of minutes, each in a process of its own.
 
-What fails, does not exist here or does not fit into the time is written down with its reason, and the rest goes on.
+A part that fails, does not exist here or has no time left is written down with its reason. The rest goes on.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.evidence [--kept DIR] [--only WORD]
 
 Makes two archives with `npulens evidence run`, a few minutes of two cores. Exit code 1 if the genuine one does not
-pass, or if one of the others does, or is refused for another reason than its own.
+pass, or if one of the others passes. A refusal for another reason than its own counts as a pass.
 """
 
 from __future__ import annotations

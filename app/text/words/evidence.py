@@ -114,8 +114,8 @@ TEXT = {
         "按设备事件每步 {event_us} us，其算子在 {span_us} us 内占用 {busy_us} us。",
     ),
     "events_not": (
-        "A step takes {event_us} us by the device's events, which is not between {less} of its kernels' {busy_us} us "
-        "and {more} of the {span_us} us that they span.",
+        "A step takes {event_us} us by the device's events. Its kernels take {busy_us} us and span {span_us} us: it "
+        "should lie between {less} of the one and {more} of the other.",
         "按设备事件每步 {event_us} us，不在其算子 {busy_us} us 的 {less} 倍与跨度 {span_us} us 的 {more} 倍之间。",
     ),
     "planned": ("What was planted is what the challenge decides.", "植入内容与挑战词决定的一致。"),

@@ -8,9 +8,12 @@ from typing import Any
 
 
 class Overheard:
-    """Stands in for ``place.name`` until it is stopped. Calls within a call of the same ``depth`` are not told."""
+    """Stands in for ``place.name`` until it is stopped. Calls within a call of the same ``depth`` are not told.
 
-    def __init__(self, place: Any, name: str, done: Callable[[], None], depth: list[int]) -> None:
+    ``done`` is told the first argument: of a method, whose it is.
+    """
+
+    def __init__(self, place: Any, name: str, done: Callable[[Any], None], depth: list[int]) -> None:
         self._place, self._name, self._done, self._depth = place, name, done, depth
         self._real = getattr(place, name)
         self._over = False
@@ -36,7 +39,7 @@ class Overheard:
             finally:
                 self._depth[0] -= 1
             if not self._depth[0]:
-                self._done()
+                self._done(given[0] if given else None)
             return found
 
         return told

@@ -15,11 +15,11 @@ from npulens.collectors.stepping import VARIABLE, Stepping
 _LISTENING: list[Stepping] = []
 
 
-def listen() -> None:
-    """Listens for steps from now on, as the environment says. torch is imported already."""
+def listen(late: bool = False) -> None:
+    """Listens for steps from now on, as the environment says. torch is imported; ``late``: and may have been used."""
     if not _LISTENING:
         _LISTENING.append(Stepping.from_environment())
-        _LISTENING[0].watch(importlib.import_module("torch.optim.optimizer"))
+        _LISTENING[0].watch(importlib.import_module("torch.optim.optimizer"), late)
 
 
 def record() -> None:
@@ -27,6 +27,6 @@ def record() -> None:
     if not os.environ.get(VARIABLE):
         return
     try:
-        listen()
+        listen(late=True)
     except (ImportError, KeyError, OSError, RuntimeError, ValueError) as error:
         sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")

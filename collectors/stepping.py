@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,9 @@ class Stepping:
         self._sliced = False  # whether slices of time took over from a mark that stayed away
         self._spares = spares.Spares(recorder, self._turn)
         self._gradients: list[Overheard] = []
-        self._known: set[int] | None = None
+        self._made: list[weakref.ref[Any]] = []  # optimisers, as they are made
+        self._making: Overheard | None = None
         self._stepped: dict[int, int] = {}  # which optimiser it was that stepped with these groups of parameters
-        self._looked = False  # for optimisers, since the first of them stepped
-        self._base: Any = None  # torch's Optimizer
         self._optimizer_hook: Any = None
         self._module_hooks: list[Any] = []
         self._warming: Any = None
@@ -72,8 +72,11 @@ class Stepping:
         trigger = Path(told["trigger"]) if told.get("trigger") else None
         return Stepping(recorder, told.get("by", "auto"), trigger)
 
-    def watch(self, optimizer: Any) -> None:
-        """Hooks every optimiser and every module of this process, until it is known which of them makes the steps."""
+    def watch(self, optimizer: Any, late: bool = False) -> None:
+        """Hooks every optimiser and every module of this process, until it is known which of them makes the steps.
+
+        ``late``: the job runs already, and may have made optimisers. Looking for them takes some 0.1 s.
+        """
         atexit.register(self._end)
         self._own.watch()
         self._warm_up_with_the_first_model()
@@ -81,7 +84,10 @@ class Stepping:
         if self._by.way == "time":
             self._slice()
             return
-        self._base = optimizer.Optimizer
+        base = optimizer.Optimizer
+        if late:  # asking an object for its class may run code of the job, its type does not
+            self._made = [weakref.ref(thing) for thing in gc.get_objects() if issubclass(type(thing), base)]
+        self._making = Overheard(base, "__init__", lambda one: self._made.append(weakref.ref(one)), [0])
         if self._by.way == "auto":
             self._listen_to_gradients()
             slices.apart(self._look)
@@ -129,12 +135,12 @@ class Stepping:
         schedulers = getattr(lr_scheduler, "LRScheduler", None) or lr_scheduler._LRScheduler
         self._gradients.append(Overheard(schedulers, "step", self._scheduler_stepped, [0]))
 
-    def _forget_gradients(self) -> None:
-        for each in self._gradients:
+    def _forget_what_trains(self) -> None:
+        for each in (*self._gradients, *([self._making] if self._making else [])):
             each.stop()
-        self._gradients = []
+        self._gradients, self._making = [], None
 
-    def _backward_ended(self, kind: str) -> None:
+    def _backward_ended(self, kind: str, _: object) -> None:
         self._heard += 1
         mark = self._mark
         if mark is None or mark.kind == "forward":
@@ -144,7 +150,7 @@ class Stepping:
         elif mark.kind == "backward" and mark.owner == KINDS.index(kind):
             self._count(mark)
 
-    def _scheduler_stepped(self) -> None:
+    def _scheduler_stepped(self, _: object) -> None:
         mark = self._mark
         found = self._rhythm.scheduler_stepped() if mark is None else mark if mark.kind == "scheduler" else None
         if found is not None:
@@ -159,8 +165,6 @@ class Stepping:
             mark = None
         if mark is None:
             self._stepped[_key(optimizer)] = id(optimizer)
-            if not self._looked:
-                self._known, self._looked = None, True
             found = self._rhythm.optimizer_stepped(_key(optimizer), self._optimizers())
             if found is None:
                 return
@@ -208,7 +212,7 @@ class Stepping:
             hook.remove()
         self._module_hooks = []
         if mark.kind in ("optimizer", "rollout"):
-            self._forget_gradients()
+            self._forget_what_trains()
         if mark.kind == "rollout":
             module.register_forward_pre_hook(self._rollout_begins)
         elif mark.kind == "forward":
@@ -270,7 +274,7 @@ class Stepping:
         if recorder.state in ("written", "cut_short"):
             self._spares.drop()
         if recorder.state not in ("idle", "recording"):
-            self._forget_gradients()
+            self._forget_what_trains()
 
     def _may_begin(self) -> bool:
         told = self._trigger is None or self._trigger.exists()
@@ -360,14 +364,9 @@ class Stepping:
         return bool(self._optimizers())
 
     def _optimizers(self) -> set[int]:
-        """The optimisers that exist, looked for once: what wraps one has the same groups of parameters and counts once.
-
-        Looked at by their types: asking an object for its class may run code of the job.
-        """
-        if not self._known:
-            mine = (thing for thing in gc.get_objects() if issubclass(type(thing), self._base))
-            self._known = {_key(each) for each in mine if "param_groups" in vars(each)}
-        return self._known
+        """The optimisers that exist: what wraps one has the same groups of parameters and counts once."""
+        there = (each() for each in tuple(self._made))
+        return {_key(each) for each in there if each is not None and "param_groups" in vars(each)}
 
     def _end(self) -> None:
         self._over = True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import gzip
 import json
 import os
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,9 @@ from typing import Any
 
 from npulens.collectors.environment import variables
 from npulens.collectors.settings import Settings
+
+#: Of gzip: 31 MB become 2.5 in 0.1 s; at 9 they become 1.7 in 1.0 s.
+_FAST = 3
 
 
 def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], None], everywhere: bool = False) -> Any:
@@ -39,7 +45,7 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         # Under a name of its own until it is whole: whoever watches the directory never meets half a trace.
         half = final.with_name("." + final.name)
         try:
-            profile.export_chrome_trace(str(half))
+            _pack(profile, half)
             half.replace(final)
         finally:
             half.unlink(missing_ok=True)  # a full disk leaves no half of a trace either
@@ -60,6 +66,15 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         profile.preset_metadata_json("python_gc", "true")
     made = _WithCollections(profile, write)
     return made
+
+
+def _pack(profile: Any, place: Path) -> None:
+    """The trace, packed. The job waits meanwhile, and torch's own packing takes ten times as long for a third less."""
+    with tempfile.TemporaryDirectory(prefix="npulens-") as scratch:
+        trace = Path(scratch) / "trace.json"
+        profile.export_chrome_trace(str(trace))
+        with trace.open("rb") as whole, gzip.open(place, "wb", compresslevel=_FAST) as packed:
+            shutil.copyfileobj(whole, packed, 1 << 20)
 
 
 class _WithCollections:

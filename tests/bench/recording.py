@@ -39,10 +39,10 @@ import json, time
 def run(step):
     told = []
     for _ in range({_STEPS}):
-        before, wall, cpu = torch.autograd._profiler_enabled(), time.perf_counter_ns(), time.process_time_ns()
+        before, wall, cpu = torch.autograd.profiler._is_profiler_enabled, time.perf_counter_ns(), time.process_time_ns()
         step()
         told.append((time.perf_counter_ns() - wall, time.process_time_ns() - cpu, before,
-                     torch.autograd._profiler_enabled()))
+                     torch.autograd.profiler._is_profiler_enabled))
     print(json.dumps(told))
 """
 _HEAD = f"""

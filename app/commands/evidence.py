@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,14 +95,22 @@ def verify_command(archive: Path, challenge: str | None, python: Path | None, as
 def lines(answer: Answer, lang: str) -> Iterator[str]:
     """A line a check, and the sum."""
     names = {outcome: say(lang, f"evidence.{outcome}") for outcome in _COLOURS}
+    widest = max(map(_width, names.values()))
     for each in answer.verdicts:
-        lead = click.style(names[each.outcome], fg=_COLOURS[each.outcome], bold=each.outcome == NOT_BELIEVED)
+        name = names[each.outcome]
+        padded = name + " " * (widest - _width(name))
+        lead = click.style(padded, fg=_COLOURS[each.outcome], bold=each.outcome == NOT_BELIEVED)
         about = f"{each.about}: " if each.about else ""
         yield f"{lead}  {about}{sentence(each, lang)}"
     yield ""
     counts = {outcome: sum(each.outcome == outcome for each in answer.verdicts) for outcome in _COLOURS}
     told: dict[str, Any] = {"backend": answer.backend, "device": answer.device or "–", **counts}
     yield click.style(say(lang, "evidence.passes" if answer.passes else "evidence.fails", told), bold=True)
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def sentence(verdict: Verdict, lang: str) -> str:

@@ -10,9 +10,9 @@ TEXT = {
         "The evidence: {path} ({mb} MB). Its challenge: {word}",
         "证据归档：{path}（{mb} MB），挑战词：{word}",
     ),
-    "believed": ("believed    ", "可信    "),
-    "not_believed": ("NOT BELIEVED", "不可信  "),
-    "not_there": ("not there   ", "无从核对"),
+    "believed": ("believed", "可信"),
+    "not_believed": ("NOT BELIEVED", "不可信"),
+    "not_there": ("not there", "无从核对"),
     "passes": (
         "It passes: {believed} checks believed, {not_there} had nothing to look at. It is consistent with a run on "
         "{backend} ({device}); that is no proof of where it ran.",

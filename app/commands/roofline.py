@@ -117,7 +117,7 @@ def _named(row: Row) -> dict[str, object]:
 def _wrong(found: Roofline, lang: str) -> str:
     rows = [row for row in found.rows if row.above is not None][:_FEW]
     return "\n".join([_say(lang, "wrong_title"), *(
-        _say(lang, "wrong_row", {
+        "  " + _say(lang, "wrong_row", {
             **_named(row), "times": f"{row.above:.2f}", "time": i18n.duration(row.ns // row.calls),
             "roof": i18n.duration(round(row.roof_ns or 0)), "bytes": f"{_scaled(row.bytes, 1e6)} MB",
             "flops": _flop(_flops(row) or 0),
@@ -129,7 +129,7 @@ def _wrong(found: Roofline, lang: str) -> str:
 def _disagreeing(found: Roofline, lang: str) -> str:
     rows = [row for row in found.rows if row.disagree][:_FEW]
     return "\n".join([_say(lang, "disagree_title"), *(
-        _say(lang, "disagree_row", {
+        "  " + _say(lang, "disagree_row", {
             **_named(row), "bound": _say(lang, f"bound_{row.bound}"), "pipe": plain(row.pipe or ""),
             "busy": _percent(row.pipe_share),
         })
@@ -139,7 +139,7 @@ def _disagreeing(found: Roofline, lang: str) -> str:
 
 def _miscounted(found: Roofline, lang: str) -> str:
     return "\n".join([_say(lang, "counted_title"), *(
-        _say(lang, "counted_row", {
+        "  " + _say(lang, "counted_row", {
             **_named(row), "flops": _flop(row.matrix_flops or 0), "counted": _flop(row.counted_flops or 0),
         })
         for row in found.miscounted[:_FEW]
@@ -155,7 +155,7 @@ def _missing(found: Roofline, lang: str) -> str:
     if not found.missing:
         return ""
     lines = [_say(lang, "missing_title"), *(
-        _say(lang, "missing_row", {
+        "  " + _say(lang, "missing_row", {
             "share": _percent(one.share), "why": _say(lang, f"why_{one.reason}"),
             "operators": ", ".join(_short(name, _LONGEST_NAME) for name in one.operators),
         })

@@ -64,31 +64,31 @@ TEXT = {
         "“?”：快于峰值所允许的速度。说明峰值或模型有误，或者数据已在缓存中。",
     ),
     "wrong_row": (
-        "  {operator} {shapes}: {times} times its roof ({time} for {bytes} and {flops}; the roof says {roof})",
-        "  {operator} {shapes}：为峰值的 {times} 倍（{bytes}、{flops} 用时 {time}；按峰值至少需 {roof}）",
+        "{operator} {shapes}: {times} times its roof ({time} for {bytes} and {flops}; the roof says {roof})",
+        "{operator} {shapes}：为峰值的 {times} 倍（{bytes}、{flops} 用时 {time}；按峰值至少需 {roof}）",
     ),
     "disagree_title": (
         "Shapes and hardware counters disagree. The work should bind one unit, and another is the busiest:",
         "shape 与硬件计数器不一致：按工作量应受限于一个单元，而最忙的是另一个：",
     ),
     "disagree_row": (
-        "  {operator} {shapes}: {bound} by its shapes, {pipe} busy for {busy} of its time",
-        "  {operator} {shapes}：按 shape 受限于{bound}，而 {pipe} 在 {busy} 的时间内忙碌",
+        "{operator} {shapes}: {bound} by its shapes, {pipe} busy for {busy} of its time",
+        "{operator} {shapes}：按 shape 受限于{bound}，而 {pipe} 在 {busy} 的时间内忙碌",
     ),
     "counted_title": (
         "The hardware counted other operations than the shapes say:",
         "硬件计数的运算次数与按 shape 计算的不一致：",
     ),
     "counted_row": (
-        "  {operator} {shapes}: {flops} by its shapes, {counted} counted",
-        "  {operator} {shapes}：按 shape 为 {flops}，计数为 {counted}",
+        "{operator} {shapes}: {flops} by its shapes, {counted} counted",
+        "{operator} {shapes}：按 shape 为 {flops}，计数为 {counted}",
     ),
     "gain": (
         "At 0.7 of their roofs the operators below that would take {gain} of each step less. That is a ceiling.",
         "若低于峰值 0.7 的算子都达到 0.7，每步最多可减少 {gain}。这是上限。",
     ),
     "missing_title": ("Not measured", "未测得"),
-    "missing_row": ("  {share} of device time: {why} ({operators})", "  设备时间的 {share}：{why}（{operators}）"),
+    "missing_row": ("{share} of device time: {why} ({operators})", "设备时间的 {share}：{why}（{operators}）"),
     "collect": ("Record them with {setting}.", "请使用 {setting} 采集。"),
     "why_no_shapes": ("shapes were not recorded", "未采集 shape"),
     "why_odd_shapes": ("shapes cannot be read", "shape 无法解析"),

@@ -43,7 +43,7 @@ def test_a_run_says_what_the_commands_say(place: Path) -> None:
 
     with npulens.open(run_id[:12]) as run:
         assert run.info.run_id == run_id
-        assert run.check().as_dict() == json.loads(said("check", run_id, "--json"))
+        assert {**run.check().as_dict(), "recording": run.recording()} == json.loads(said("check", run_id, "--json"))
         rows = json.loads(said("breakdown", run_id, "--json"))["rows"]
         assert [(row.rank, row.step, row.computing_ns) for row in run.split()] == [
             (row["rank"], row["step"], row["computing_ns"]) for row in rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -13,7 +13,7 @@ from npulens.analysis.engine import Check, check
 from npulens.analysis.split import Row, breakdown
 from npulens.analysis.views import install
 from npulens.app import docs_of, run_check
-from npulens.app.text import i18n
+from npulens.app.text import i18n, recording
 from npulens.ingest.store import runs
 from npulens.ingest.store.place import default_dir
 
@@ -32,6 +32,7 @@ class Run:
 
     info: runs.RunInfo
     connection: duckdb.DuckDBPyConnection
+    manifest: Mapping[str, Any]  # as the store holds it
 
     def __enter__(self) -> Run:
         return self
@@ -47,6 +48,10 @@ class Run:
         use = run_check.settings(settings)
         names = [detector.name for detector in run_check.ready(use, only)]
         return check(self.connection, None if only is None else names, use)
+
+    def recording(self, lang: str = "en") -> list[str]:
+        """What `npulens collect` noticed while it recorded this run."""
+        return list(recording.noticed(self.manifest, lang))
 
     def split(self) -> list[Row]:
         """The exact split of every rank and step."""
@@ -92,4 +97,4 @@ def opened(run: str, store: str | Path | None) -> Run:
     info = runs.resolve(place, run)
     connection = runs.open_run(place, info.run_id)
     install(connection)
-    return Run(info, connection)
+    return Run(info, connection, runs.manifest(place, info.run_id))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npulens.app.report.subject import Subject
-from npulens.app.text import wording
+from npulens.app.text import recording, wording
 
 
 def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
@@ -19,6 +19,7 @@ def _run(subject: Subject, langs: tuple[str, ...]) -> dict[str, Any]:
     first, *others = langs
     return {
         "label": subject.info.label, "lang": first, **wording.as_dict(subject.check, first),
+        "recording": list(recording.noticed(subject.manifest, first)),
         "breakdown": [row.as_dict() for row in subject.rows],
         **{lang: wording.as_dict(subject.check, lang) for lang in others},
     }  # fmt: skip

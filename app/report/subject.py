@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from npulens.analysis.device.strip import Strip, strip
 from npulens.analysis.discovery import Detector
@@ -43,6 +44,7 @@ class Subject:
     scenes: tuple[Scene, ...]  # one a finding
     detectors: tuple[Detector, ...]
     limits: Mapping[str, Mapping[str, object]]  # those that npulens.toml overrides
+    manifest: Mapping[str, Any]  # as the store holds it
 
     @property
     def known(self) -> dict[str, Detector]:
@@ -61,7 +63,10 @@ def subject(store: Path, name: str, settings: Settings) -> Subject:
         rows = tuple(breakdown(con))
     finally:
         con.close()
-    return Subject(info.label or info.run_id[:12], info, check, rows, scenes, detectors, settings.limits)
+    return Subject(
+        info.label or info.run_id[:12], info, check, rows, scenes, detectors, settings.limits,
+        stores.manifest(store, info.run_id),
+    )  # fmt: skip
 
 
 def _scene(run: Run, finding: Finding, wholes: dict[int, Strip]) -> Scene:

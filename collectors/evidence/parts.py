@@ -5,6 +5,7 @@ What is recorded again and again is one training step, once with every setting t
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -168,8 +169,10 @@ def watched(asked: Asked) -> None:
     """A job that runs already, and torch_npu's own watcher that begins a recording in it."""
     if asked.name != "npu":
         raise NotHere("dynamic profile is torch_npu's")
-    from torch_npu.profiler import dynamic_profile as theirs
-
+    try:  # a module of its own, which the oldest releases do not have
+        theirs = importlib.import_module("torch_npu.profiler.dynamic_profile")
+    except ImportError as error:
+        raise NotHere("this torch_npu has no dynamic profile") from error
     backend, place = asked.backend(), asked.recording("watched")
     watch = asked.home / "watch"
     watch.mkdir()

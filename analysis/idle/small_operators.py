@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npulens.analysis.device.kernels import Kernels, Kind, kernels
+from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.work.roofline import work_of
@@ -42,9 +42,11 @@ class SmallOperators:
 def small_operators(run: Run) -> SmallOperators:
     """Of every rank whose device is the CPU."""
     on_cpu = run.columns(_ON_CPU)["span_id"].astype(np.int64)
+    if not len(on_cpu):
+        return SmallOperators(on_cpu, on_cpu, on_cpu, on_cpu, on_cpu, {}, {})
     every = run.get(kernels)
     mine = np.isin(every.span_id, on_cpu)
-    work = np.array([_work_ns(kind) for kind in every.kinds] or [0.0])[every.kind]
+    work = np.array([_work_ns(kind) for kind in every.kinds])[every.kind]
     short = mine & (every.dur <= SHORT_NS)
     inside, follows = _in_runs(every, short & (2 * work <= every.dur))
     untold, _ = _in_runs(every, short & (np.isnan(work) | (2 * work <= every.dur)))
@@ -65,19 +67,15 @@ def small_operators(run: Run) -> SmallOperators:
 def _work_ns(kind: Kind) -> float:
     """At most how long a core needs for an operator's work; not a number where the work is not known."""
     found = work_of(kind, None)
-    if found.bytes is None:
+    if found.bytes is None or found.flops is None:
         return float("nan")
-    operations = (found.matrix or 0) / MATRIX_PER_S + (found.vector or 0) / VECTOR_PER_S
+    operations = (found.matrix or 0) / MATRIX_PER_S + (found.vector or 0) / VECTOR_PER_S  # both are known
     return 1e9 * (operations + found.bytes / BYTES_PER_S)
 
 
-def _in_runs(every: Kernels, short: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[
-    np.ndarray[tuple[int], np.dtype[np.bool_]], np.ndarray[tuple[int], np.dtype[np.bool_]]
-]:  # fmt: skip
+def _in_runs(every: Kernels, short: Bools) -> tuple[Bools, Bools]:
     """Which rows belong to a run and are not its first; and which of them follow the row before after a pause."""
     inside = np.zeros(len(every), np.bool_)
-    if not len(every):
-        return inside, inside
     pause = every.ts[1:] - every.end[:-1]
     joined = short[1:] & short[:-1] & (every.track[1:] == every.track[:-1]) & (every.rank[1:] == every.rank[:-1])
     joined &= (pause >= 0) & (pause <= SHORT_NS)

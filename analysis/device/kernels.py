@@ -83,7 +83,8 @@ _TEXTS = """
     LEFT JOIN (SELECT * FROM host_op WHERE span_id IN (SELECT host_id FROM chosen)) h ON h.span_id = chosen.host_id
     ORDER BY place
 """
-_NO_HOST = -1
+#: No host operator launched it, as far as is known.
+NO_HOST = -1
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Kernels:
     dur: Ints
     step: Ints
     kind: Ints
+    host: Ints  # the host operator that launched it, else NO_HOST
     kinds: tuple[Kind, ...]
 
     @property
@@ -163,14 +165,15 @@ class Kernels:
 
 def kernels(run: Run) -> Kernels:
     """Every kernel of the run."""
-    found = run.columns(f"SELECT * REPLACE (coalesce(host_id, {_NO_HOST}) AS host_id) FROM ({_CODES})")
+    found = run.columns(f"SELECT * REPLACE (coalesce(host_id, {NO_HOST}) AS host_id) FROM ({_CODES})")
     codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
     chosen = [found[name][first].astype(np.int64).tolist() for name in ("span_id", "host_id")]
     texts = run.con.execute(_TEXTS, [*chosen, list(range(len(codes)))]).fetchall()
-    span_id, rank, track, ts, dur, step = (
-        found[name].astype(np.int64) for name in ("span_id", "rank", "track", "ts_ns", "dur_ns", "step")
+    span_id, rank, track, ts, dur, step, host = (
+        found[name].astype(np.int64) for name in ("span_id", "rank", "track", "ts_ns", "dur_ns", "step", "host_id")
     )
-    return Kernels(span_id, rank, track, ts, dur, step, kind.astype(np.int64), tuple(Kind(*row) for row in texts))
+    kinds = tuple(Kind(*row) for row in texts)
+    return Kernels(span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, kinds)
 
 
 def identity(run: Run) -> Ints:

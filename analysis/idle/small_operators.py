@@ -14,7 +14,7 @@ import numpy as np
 from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
-from npulens.analysis.work.roofline import work_of
+from npulens.analysis.work.operators import work_of
 
 #: Operations, and bytes, of a core in a second: about a tenth of what one with vector units does from its caches.
 MATRIX_PER_S, VECTOR_PER_S, BYTES_PER_S = 8e9, 1e9, 2e10

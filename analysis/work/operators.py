@@ -1,0 +1,289 @@
+"""What a run's device was asked to do: its operators, each with its work, its roof and what the counters say.
+
+An operator is what was called: on CUDA and ROCm the host operator with its shapes, types and values, whose kernels
+count together; on Ascend the kernel with its own. Its share of the roof is the least time that its work needs on the
+device over the time that it took. A share above 1 is no result but a wrong roof or a wrong model, and is told as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npulens.analysis.device.abilities import device
+from npulens.analysis.device.family import family
+from npulens.analysis.device.kernels import NO_HOST, Bools, Kernels, Kind, kernels
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+from npulens.analysis.work.call import Argument, Call, Unmodelled, arguments, values
+from npulens.analysis.work.families import Work
+from npulens.analysis.work.models import work
+from npulens.analysis.work.roofs import Least, Roofs, precision, roofs
+
+#: An operator below this is bound by being started, unless it comes near its roof. Launches take about as long.
+SHORT_NS, NEAR = 5_000, 0.5
+#: The share of its roof that a good kernel reaches: what it leaves below that is worth a look.
+GOOD = 0.7
+#: Operations of the cube as its hardware counts them.
+COUNTED = "aic_cube_fops"
+#: What the hardware counters call a pipe -> what it is for.
+PIPES = {
+    "mac": "compute", "cube": "compute", "vec": "compute", "mte1": "memory", "mte2": "memory", "mte3": "memory",
+    "fixpipe": "memory", "scalar": "scalar",
+}  # fmt: skip
+_NOTHING: Mapping[str, float] = {}
+# The plain values that each host operator was called with, by a number.
+_GIVEN = """
+    SELECT span_id, hash(given) AS code, given FROM (
+        SELECT span_id, CASE WHEN json_valid(args) THEN json_extract(args, '$."Concrete Inputs"')::VARCHAR END AS given
+        FROM arg WHERE contains(args, '"Concrete Inputs"')
+    ) WHERE given IS NOT NULL
+"""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator on one kind of device. Work and roof are those of one call."""
+
+    name: str
+    kind: Kind  # of its kernel with most time
+    given: str | None  # the plain values that it was called with, as Kineto writes them
+    span_id: int  # one of its kernels
+    roofs: Roofs | None
+    device: str | None
+    calls: int
+    calls_in_steps: int
+    kernels: int
+    ns: int  # of all calls
+    work: Work
+    precision: str | None  # in which the matrix units computed
+    least: Least | None
+    pipes: Mapping[str, float]  # pipe -> busy for this part of the time, by the hardware counters
+    counted_flops: int | None  # of one call, as the hardware counted them
+
+    @property
+    def each_ns(self) -> float:
+        """How long a call takes."""
+        return self.ns / self.calls
+
+    @property
+    def roof_ns(self) -> float | None:
+        """The least time of a call; None where no roof that it meets is known."""
+        return None if self.least is None else self.least.ns
+
+    @property
+    def complete(self) -> bool:
+        """Whether every roof that can bind is known."""
+        return self.least is not None and self.least.complete
+
+    @property
+    def share(self) -> float | None:
+        """Of the roof; at least so much where not every roof is known."""
+        told = self._told
+        return told if told is not None and told <= 1 else None
+
+    @property
+    def above(self) -> float | None:
+        """What the share would be, where it is above 1: the roof or the model is wrong."""
+        told = self._told
+        return told if told is not None and told > 1 else None
+
+    @property
+    def bound(self) -> str | None:
+        """'compute', 'memory' or 'launch', by work and time."""
+        told = self._told
+        if self.each_ns < SHORT_NS and told is not None and told < NEAR:
+            return "launch"
+        return None if self.least is None else self.least.bound
+
+    @property
+    def pipe(self) -> str | None:
+        """The busiest pipe."""
+        return max(self.pipes, key=lambda name: self.pipes[name], default=None)
+
+    @property
+    def gain_ns(self) -> int | None:
+        """Of all calls, what GOOD of the roof would give."""
+        if self.share is None or not self.complete or self.roof_ns is None:
+            return None
+        return max(0, round(self.ns - self.calls * self.roof_ns / GOOD))
+
+    @property
+    def _told(self) -> float | None:
+        roof = self.roof_ns
+        return roof / self.each_ns if roof is not None and self.ns > 0 else None
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Per kernel, in the order of kernels(run): its operator, and whether it is the first kernel of its call."""
+
+    of: Ints  # its place in `every`
+    first: Bools  # a call's work counts once, at its first kernel
+    every: tuple[Operator, ...]
+
+
+def operators(run: Run) -> Operators:
+    """Every operator of the run."""
+    every = run.get(kernels)
+    if not len(every):
+        return Operators(np.zeros(0, np.int64), np.zeros(0, np.bool_), ())
+    backend = run.get(family)
+    given, texts = _given(run, every.host)
+    names, by_name, device_code = _devices(run, every)
+    launched = every.of(kind.op_type is None and kind.op is not None for kind in every.kinds)
+    named: dict[tuple[Any, ...], int] = {}
+    same = np.array([named.setdefault(_identity(at, kind), len(named)) for at, kind in enumerate(every.kinds)])
+    values_ = np.where(launched, given, -1) + 1
+    key = (same[every.kind] * (len(texts) + 1) + values_) * len(names) + device_code
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    number, count = number.ravel().astype(np.int64), len(first)
+    # A call is a host operator with all its kernels; a kernel of its own is a call.
+    begins = _begins(np.where(launched & (every.host != NO_HOST), every.host, -every.span_id - 2), every.ts, number)
+    inside = begins & ((every.step >= 0) | (not run.stepped))
+    calls, in_steps, kernels_ = (
+        np.bincount(number[rows], minlength=count) for rows in (begins, inside, np.ones(len(every), np.bool_))
+    )
+    ns, most = _sums(every.dur, number, count), _most(every, number, count)
+    hf32 = set(run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].tolist())
+    pipes, counted = _counters(run, every, number, count)
+    found = []
+    for at, row in enumerate(first.tolist()):
+        kind, span_id = every.kinds[int(every.kind[most[at]])], int(every.span_id[most[at]])
+        said = texts.get(int(given[row])) if launched[row] else None
+        name = names[int(device_code[row])]
+        peaks, todo = roofs(by_name.get(name), backend), work_of(kind, said, backend)
+        used = precision(todo, kind.name, backend, span_id in hf32)
+        found.append(Operator(
+            called(kind), kind, said, span_id, peaks, name or None, int(calls[at]), int(in_steps[at]),
+            int(kernels_[at]), int(ns[at]), todo, used if todo.matrix else None,
+            None if peaks is None else peaks.least_ns(todo, used), pipes.get(at, _NOTHING), counted.get(at),
+        ))  # fmt: skip
+    return Operators(number, begins, tuple(found))
+
+
+def work_of(kind: Kind, given: str | None, backend: str = "") -> Work:
+    """What one call of a kind of work has to do; `given` are the plain values it was called with, as Kineto writes."""
+    if not kind.op_type and not kind.op and kind.input_shapes is None:
+        reason = "no_shapes" if backend == "npu" else "no_operator"
+        return Work("unknown", None, None, None, reason=reason)
+    outputs: tuple[Argument, ...] | None
+    try:
+        inputs = arguments(kind.input_shapes, kind.input_dtypes, kind.input_formats, kind.name)
+        outputs = None if kind.output_shapes is None else arguments(
+            kind.output_shapes, kind.output_dtypes, kind.output_formats
+        )  # fmt: skip
+    except Unmodelled as refused:
+        return Work("unknown", None, None, None, reason=refused.reason)
+    return work(Call(called(kind), inputs, values(given), outputs))
+
+
+def called(kind: Kind) -> str:
+    """What was called: the type of a kernel that has one, else the host operator, else the kernel."""
+    return kind.op_type or kind.op or kind.name
+
+
+# ---- Which kernels are one operator
+
+
+def _identity(at: int, kind: Kind) -> tuple[Any, ...]:
+    """What makes two kinds of kernels the same operator."""
+    if kind.op_type is not None or kind.op is None:
+        return (at,)
+    return kind.op, kind.input_shapes, kind.input_dtypes
+
+
+def _given(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
+    """Per kernel: a number for the values that its host operator was called with, -1 where none were recorded."""
+    told = run.columns(f"SELECT span_id, code FROM ({_GIVEN})")
+    codes, place = np.unique(told["code"].astype(np.uint64), return_inverse=True)
+    given = _looked_up(host, told["span_id"].astype(np.int64), place.ravel().astype(np.int64), -1)
+    texts = dict(run.con.execute(f"SELECT code, any_value(given) FROM ({_GIVEN}) GROUP BY code").fetchall())
+    return given, {at: texts[int(code)] for at, code in enumerate(codes.tolist())}
+
+
+def _devices(run: Run, every: Kernels) -> tuple[list[str], Mapping[str, Any], Ints]:
+    """Names of devices, what is known of each, and per kernel the place of its device's name."""
+    on = [device(run, rank) for rank in run.ranks]
+    names = sorted({one.name if one else "" for one in on})
+    places = np.array([names.index(one.name if one else "") for one in on], np.int64)
+    code = places[np.searchsorted(np.array(run.ranks), every.rank)]
+    return names, {one.name: one for one in on if one is not None}, code
+
+
+def _looked_up(keys: Ints, known: Ints, found: Ints, otherwise: int) -> Ints:
+    if not len(known):
+        return np.full(len(keys), otherwise, np.int64)
+    order = np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known[order], keys), len(known) - 1)
+    values_: Ints = np.where(known[order][at] == keys, found[order][at], otherwise)
+    return values_
+
+
+def _begins(call: Ints, ts: Ints, number: Ints) -> Bools:
+    """The earliest kernel of each call. A call whose kernels are of several devices or kinds counts for each."""
+    order = np.lexsort((ts, number, call))
+    new = np.ones(len(call), np.bool_)
+    new[1:] = (call[order][1:] != call[order][:-1]) | (number[order][1:] != number[order][:-1])
+    found = np.zeros(len(call), np.bool_)
+    found[order] = new
+    return found
+
+
+def _sums(amounts: Ints, number: Ints, count: int) -> Ints:
+    """Exact sums of whole numbers by group."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, number, amounts)
+    return found
+
+
+def _most(every: Kernels, number: Ints, count: int) -> Ints:
+    """Of each group, a kernel of the kind that takes most of its time."""
+    kinds = max(1, len(every.kinds))
+    pairs, first, where = np.unique(number * kinds + every.kind, return_index=True, return_inverse=True)
+    spent = _sums(every.dur, where.ravel(), len(first))
+    found = np.zeros(count, np.int64)
+    order = np.argsort(spent, kind="stable")
+    found[pairs[order] // kinds] = first[order]  # the longest comes last and stays
+    return found
+
+
+# ---- What the hardware counters say
+
+
+def _counters(
+    run: Run, every: Kernels, number: Ints, count: int
+) -> tuple[Mapping[int, Mapping[str, float]], Mapping[int, int]]:
+    """Per operator: how long each pipe was busy, over the time of its kernels; and the mean of the cube's operations.
+
+    Neither, where nothing was counted.
+    """
+    wanted = rf"^(?:ai[cv]_)?(?:{'|'.join(PIPES)})_ratio$"
+    metrics = [name for (name,) in run.con.execute(
+        "SELECT DISTINCT metric FROM pmu WHERE regexp_matches(metric, ?) ORDER BY 1", [wanted]
+    ).fetchall()]  # fmt: skip
+    order = np.argsort(every.span_id, kind="stable")
+    pipes: dict[int, dict[str, float]] = {}
+    for metric in metrics:
+        row, value = _measured(run, every, order, metric)
+        weight = np.maximum(1, every.dur[row]).astype(np.float64)
+        whole, busy = np.bincount(number[row], weight, count), np.bincount(number[row], weight * value, count)
+        for at in np.flatnonzero(whole).tolist():
+            if busy[at] > 0:
+                pipes.setdefault(at, {})[metric.removesuffix("_ratio")] = float(busy[at] / whole[at])
+    row, value = _measured(run, every, order, COUNTED)
+    row, value = row[value > 0], value[value > 0]
+    times, total = np.bincount(number[row], minlength=count), np.bincount(number[row], value, count)
+    return pipes, {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
+
+
+def _measured(run: Run, every: Kernels, order: Ints, metric: str) -> tuple[Ints, Any]:
+    """The kernels of which a counter was read, and what it said."""
+    told = run.columns("SELECT span_id, value FROM pmu WHERE metric = ? AND isfinite(value)", [metric])
+    spans, value = told["span_id"].astype(np.int64), told["value"].astype(np.float64)
+    at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
+    there = every.span_id[order][at] == spans
+    return order[at[there]], value[there]

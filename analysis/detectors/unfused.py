@@ -92,14 +92,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if len(every) and all(kind.bytes is None for kind in every.kinds):
         collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
         raise NotMeasured("no kernel has shapes", "算子未记录形状", collect_with)
-    groups: dict[str, list[Chain]] = {}
-    computes = every.of(conversion(kind) is None for kind in every.kinds)
-    for chain in chains(every):
-        if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
-            continue  # what only converts around one kernel is layout_conversion's
-        groups.setdefault(chain.rule.operator if chain.rule else GENERIC, []).append(chain)
-    for operator, found in groups.items():
-        prices = priced(every, found)
+    for operator, prices in run.get(_priced).items():
         if prices:
             at = np.concatenate([every.rank[one.rows[:, 0]] for one in prices])
             cut = np.concatenate([one.cut.sum(axis=1) for one in prices])
@@ -108,6 +101,27 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
                 yield _candidate(run, every, operator, ranks, [
                     replace(one, rows=one.rows[here], cut=one.cut[here]) for one, here in mine if here.any()
                 ])  # fmt: skip
+
+
+def fused(run: Run) -> Ints:
+    """Per kernel: how much shorter it would be if every chain were one kernel."""
+    cut = np.zeros(len(run.get(kernels)), np.int64)
+    for prices in run.get(_priced).values():
+        for one in prices:
+            cut[one.rows] = one.cut
+    return cut
+
+
+def _priced(run: Run) -> dict[str, list[Priced]]:
+    """By the operator that would do it, what the chains would save."""
+    every = run.get(kernels)
+    groups: dict[str, list[Chain]] = {}
+    computes = every.of(conversion(kind) is None for kind in every.kinds)
+    for chain in chains(every):
+        if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
+            continue  # what only converts around one kernel is layout_conversion's
+        groups.setdefault(chain.rule.operator if chain.rule else GENERIC, []).append(chain)
+    return {operator: priced(every, found) for operator, found in groups.items()}
 
 
 def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], prices: list[Priced]) -> Candidate:

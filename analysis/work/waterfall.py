@@ -1,0 +1,367 @@
+"""From the peak of the matrix units down to what was reached: where every ns of a window goes.
+
+`waterfall(con)` gives one `Row` per window of `npulens breakdown`: of each rank the whole capture (`step` None), then
+its steps. `Waterfall.total` and `by("rank" | "step" | "phase")` add them up. A row has `dur_ns` and `parts`, pairs of
+a name of `PARTS` and its ns, in that order. They sum to `dur_ns`; what they miss is `residual_ns`, a check that can
+fail. Where the device's work was not recorded, `parts` is empty: not measured.
+
+A ns in which kernels compute belongs to one kernel: of those that run, the one that started first, on the lower track
+where two start together. Its time is split in this order. First comes what its work needs at the peak of the matrix
+units. Then comes what fusing it with its neighbours would give back (`unfused`), what its roof needs beyond that peak,
+and the rest. So of a kernel that runs behind another, waste is hidden first. The work of kernels that are hidden
+altogether counts in `peak_ns` and so in HFU, but not in `at_peak`.
+
+A roof is that of a call. A call's kernels share it by their time. An operator that is faster than its roof is in
+`above_roof` with all of its time: the roof or the model is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from npulens.analysis import views
+from npulens.analysis.detectors.unfused import fused
+from npulens.analysis.device.kernels import Floats, Kernels, kernels
+from npulens.analysis.intervals import Ints
+from npulens.analysis.run import Run
+from npulens.analysis.work.mfu import AGAIN, UNTOLD, recomputed
+from npulens.analysis.work.operators import Operator, Operators, operators
+
+#: In the order in which they are drawn. Those of kernels come first, the others are of `npulens breakdown`.
+COMPUTING = (
+    "at_peak",  # what the matrix units need at their peak
+    "matrix_roof",  # matrix operators: what their roof, memory or the other units, needs beyond that
+    "matrix_slow",  # matrix operators: over their roof
+    "other_roof",  # other operators with known work: at their roof
+    "other_slow",  # the same: over their roof
+    "unfused",  # what fusing would give back
+    "above_roof",  # operators that are faster than their roof allows: the roof or the model is wrong
+    "no_roof",  # work that is known, on a device whose peak is not
+    "no_work",  # work that is not known
+)
+OUTSIDE = ("communication", "copies", "unknown", "idle")
+PARTS = (*COMPUTING, *OUTSIDE)
+#: A share of the work at peak that may be untold without hiding MFU.
+NEGLIGIBLE = 0.01
+#: Parts of a kernel's time are counted in 1/1024 ns, so that many short kernels do not lose what rounding takes.
+FINE = 10
+BF16 = "bf16"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One window, or several added up; None is "not one" or "not known"."""
+
+    rank: int | None
+    step: int | None
+    phase: str | None  # of a serving engine: prefill, decode or mixed
+    windows: int  # how many were added up
+    start_ns: int | None
+    dur_ns: int
+    parts: tuple[tuple[str, int], ...]  # empty: not measured
+    matrix_flops: int  # operations of the matrix units, as far as they are known
+    peak_ns: int  # what these need at the peak of the precision in which they ran
+    again_ns: int  # of that, what was computed before and is computed again for the backward pass
+    untold_ns: int  # of that, where nothing tells whether it is
+    bf16_ns: int | None  # what they would need at the device's peak for bf16
+    bf16_again_ns: int | None
+    peaks_known: bool  # whether every precision in which matrices were multiplied has a known peak
+
+    @property
+    def residual_ns(self) -> int | None:
+        """What the parts do not cover; None where there are none."""
+        return self.dur_ns - sum(ns for _, ns in self.parts) if self.parts else None
+
+    @property
+    def hfu(self) -> float | None:
+        """Time at the peak over the window, whatever is computed again included."""
+        return self.peak_ns / self.dur_ns if self.peaks_known and self.peak_ns and self.dur_ns else None
+
+    @property
+    def mfu(self) -> float | None:
+        """The same without what is computed again; None where that cannot be told."""
+        if self.hfu is None or self.untold_ns > NEGLIGIBLE * self.peak_ns:
+            return None
+        return (self.peak_ns - self.again_ns) / self.dur_ns
+
+    @property
+    def mfu_bf16(self) -> float | None:
+        """MFU as papers give it: every operation at the device's peak for bf16."""
+        if self.mfu is None or self.bf16_ns is None or self.bf16_again_ns is None:
+            return None
+        return (self.bf16_ns - self.bf16_again_ns) / self.dur_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **asdict(self), "parts": dict(self.parts), "residual_ns": self.residual_ns, "hfu": self.hfu,
+            "mfu": self.mfu, "mfu_bf16": self.mfu_bf16,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The windows of a run, rank by rank, and their sums."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def windows(self) -> tuple[Row, ...]:
+        """The windows that a sum is made of: the steps of each rank, its whole capture where it has none."""
+        stepped = {row.rank for row in self.rows if row.step is not None}
+        return tuple(row for row in self.rows if row.step is not None or row.rank not in stepped)
+
+    @property
+    def total(self) -> Row | None:
+        """Everything together; None where nothing was measured."""
+        return next(iter(_added(self.windows, lambda row: None)), None)
+
+    def by(self, what: str, rank: int | None = None, step: int | None = None) -> tuple[Row, ...]:
+        """Sums by `rank`, `step` or `phase`, of one rank or step where it is given; without what is not measured."""
+        keys: dict[str, Callable[[Row], Hashable]] = {
+            "rank": lambda row: row.rank, "step": lambda row: row.step, "phase": lambda row: row.phase,
+        }  # fmt: skip
+        chosen = [
+            row for row in self.windows if (rank is None or row.rank == rank) and (step is None or row.step == step)
+        ]
+        return _added(chosen, keys[what])
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `npulens roofline --json` holds under `waterfall`."""
+        total = self.total
+        return {
+            "total": None if total is None else total.as_dict(), "rows": [row.as_dict() for row in self.rows],
+            **{f"by_{what}": [row.as_dict() for row in self.by(what)] for what in ("rank", "phase")},
+        }  # fmt: skip
+
+
+def _added(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> tuple[Row, ...]:
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        if row.parts:
+            groups.setdefault(key(row), []).append(row)
+    return tuple(_sum(group) for group in groups.values())
+
+
+def _sum(rows: Sequence[Row]) -> Row:
+    def same(values: list[Any]) -> Any:
+        return values[0] if len(set(values)) == 1 else None
+
+    def whole(values: list[int | None]) -> int | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    parts = zip(*(row.parts for row in rows), strict=True)
+    return Row(
+        same([row.rank for row in rows]), same([row.step for row in rows]), same([row.phase for row in rows]),
+        sum(row.windows for row in rows), rows[0].start_ns if len(rows) == 1 else None,
+        sum(row.dur_ns for row in rows), tuple((each[0][0], sum(ns for _, ns in each)) for each in parts),
+        sum(row.matrix_flops for row in rows), sum(row.peak_ns for row in rows), sum(row.again_ns for row in rows),
+        sum(row.untold_ns for row in rows), whole([row.bf16_ns for row in rows]),
+        whole([row.bf16_again_ns for row in rows]), all(row.peaks_known for row in rows),
+    )  # fmt: skip
+
+
+def waterfall(con: duckdb.DuckDBPyConnection) -> Waterfall:
+    """The waterfall of every rank and step of a run."""
+    views.install(con)
+    return of_run(Run(con))
+
+
+def of_run(run: Run) -> Waterfall:
+    asked = run.con.execute(
+        "SELECT d.rank, d.step, s.phase, d.ts_ns, d.dur_ns, coalesce(d.communication_not_overlapped_ns, 0), "
+        "d.copy_not_overlapped_ns, d.unknown_not_overlapped_ns, d.idle_ns FROM device_time d "
+        "LEFT JOIN step s ON s.rank = d.rank AND s.step = d.step WHERE d.dur_ns IS NOT NULL "
+        "ORDER BY d.rank, d.step IS NOT NULL, d.ts_ns, d.step"
+    ).fetchall()
+    by_rank: dict[int, list[Any]] = {}
+    for rank, *window in asked:
+        by_rank.setdefault(rank, []).append(window)
+    return Waterfall(tuple(row for rank, windows in by_rank.items() for row in _of_rank(run, rank, windows)))
+
+
+def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
+    begins, ends = (np.array([w[2] + extra * w[3] for w in windows], np.int64) for extra in (0, 1))
+    edges = np.unique(np.concatenate((begins, ends)))
+    first, last = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
+    mine = run.get(_shared_out).of(rank)
+    inner = _between(edges, first, last, _inner(mine, edges))
+    whole = _between(edges, first, last, _amounts(mine, edges))
+    for at, (step, phase, begin, dur, *outer) in enumerate(windows):
+        sums = inner[at]
+        steps_of = np.diff(np.cumsum(sums) >> FINE, prepend=0).tolist()
+        parts = () if None in outer else tuple(zip(PARTS, (*steps_of, *outer), strict=True))
+        flops, peak, again, untold, bf16, bf16_again = (int(one) for one in whole[at])
+        yield Row(
+            rank, step, phase, 1, begin, dur, parts, flops, peak >> FINE, again >> FINE, untold >> FINE,
+            bf16 >> FINE if mine.bf16 else None, bf16_again >> FINE if mine.bf16 else None, mine.peaks_known,
+        )  # fmt: skip
+
+
+# ---- What each kernel's time is made of
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Kernels in order of their start: what each of them needs, in ns, and whose of `operators` it is."""
+
+    begin: Ints
+    dur: Ints
+    peak: Floats  # of its call, its share by time
+    roof: Floats
+    cut: Ints  # what fusing would give back
+    flops: Floats
+    bf16_ns: Floats
+    kind: NDArray[np.int8]  # one of _MATRIX ... _NO_WORK
+    again: NDArray[np.int8]
+    bf16: bool
+    peaks_known: bool
+
+
+_MATRIX, _OTHER, _ABOVE, _NO_ROOF, _NO_WORK = range(5)
+
+
+@dataclass(frozen=True)
+class _Every:
+    """The same of all ranks, in the order of `kernels`."""
+
+    rank: Ints
+    shares: _Shares
+    bf16: dict[int, bool]
+    peaks_known: dict[int, bool]
+
+    def of(self, rank: int) -> _Shares:
+        """Those of one rank, by start."""
+        low, high = np.searchsorted(self.rank, [rank, rank + 1])
+        order = np.argsort(self.shares.begin[low:high], kind="stable") + low
+        one = self.shares
+        return _Shares(
+            one.begin[order], one.dur[order], one.peak[order], one.roof[order], one.cut[order], one.flops[order],
+            one.bf16_ns[order], one.kind[order], one.again[order], self.bf16.get(rank, False),
+            self.peaks_known.get(rank, True),
+        )  # fmt: skip
+
+
+def _shared_out(run: Run) -> _Every:
+    every, found = run.get(kernels), run.get(operators)
+    kinds, peak, roof, flops, bf16, lacking = np.array([_facts(one) for one in found.every]).reshape(-1, 6).T
+    share, of = _of_a_call(every, found), found.of
+    on = {rank: np.unique(of[every.rank == rank]) for rank in np.unique(every.rank).tolist()}
+    return _Every(
+        every.rank,
+        _Shares(
+            every.ts, every.dur, peak[of] * share, roof[of] * share, run.get(fused), flops[of] * share,
+            np.nan_to_num(bf16[of]) * share, kinds[of].astype(np.int8), run.get(recomputed), False, False,
+        ),
+        {rank: not np.isnan(bf16[mine]).any() for rank, mine in on.items()},
+        {rank: not lacking[mine].any() for rank, mine in on.items()},
+    )  # fmt: skip
+
+
+def _facts(one: Operator) -> tuple[float, ...]:
+    """Its kind, then of one call: ns at peak, ns at its roof, operations, ns at the peak for bf16, whether none is."""
+    flops, least = float(one.work.matrix or 0), one.least
+    peak = least.matrix if least is not None else None
+    rate = one.roofs.matrix.get(BF16) if one.roofs is not None else None
+    bf16 = flops * 1e9 / rate if rate else np.nan if flops else 0.0
+    kind = _kind(one)
+    roof = one.roof_ns if kind in (_MATRIX, _OTHER) else None
+    return kind, peak or 0.0, roof or 0.0, flops, bf16, bool(flops) and peak is None
+
+
+def _kind(one: Operator) -> int:
+    work, least = one.work, one.least
+    if work.matrix is None or (work.matrix == 0 and work.bytes is None):
+        return _NO_WORK
+    if one.above is not None:
+        return _ABOVE
+    if least is None or least.ns is None or least.matrix is None or (work.matrix == 0 and least.memory is None):
+        return _NO_ROOF
+    return _MATRIX if work.matrix else _OTHER
+
+
+def _of_a_call(every: Kernels, found: Operators) -> Floats:
+    """Which part of the work of a call is each kernel's: its part of the time that the call's kernels took."""
+    share = np.ones(len(every))
+    several = np.array([one.kernels > one.calls for one in found.every], np.bool_)
+    rows = np.flatnonzero(several[found.of]) if len(every) else np.zeros(0, np.int64)
+    _, where = np.unique(found.of[rows] + len(found.every) * (every.host[rows] + 1), return_inverse=True)
+    where, dur = where.ravel(), every.dur[rows]
+    whole, calls = np.bincount(where, dur), np.bincount(where, found.first[rows])
+    share[rows] = calls[where] * dur / np.maximum(whole[where], 1)
+    return share
+
+
+# ---- From kernels to windows
+
+
+def _inner(mine: _Shares, edges: Ints) -> tuple[Ints, Ints]:
+    """Pieces of the time in which kernels compute, each of one kernel and between two edges, in parts of 1/1024 ns."""
+    ends = mine.begin + mine.dur
+    reach = np.maximum.accumulate(ends) if len(ends) else ends
+    own = np.maximum(mine.begin, np.concatenate((mine.begin[:1], reach[:-1])))
+    rows, where, length = _pieces(own, ends, edges)
+    whole = (length << FINE).astype(np.int64)
+    # Of a kernel in several pieces each has its part.
+    piece = length / np.maximum(1, ends[rows] - own[rows])
+    kind = mine.kind[rows]
+    told = kind <= _OTHER
+    left = whole.copy()
+
+    def taken(ns: Floats, which: NDArray[np.bool_]) -> Ints:
+        amount = np.where(which, np.minimum((ns * piece * (1 << FINE)).astype(np.int64), left), 0)
+        np.subtract(left, amount, out=left)
+        return amount
+
+    peak = taken(mine.peak[rows], kind == _MATRIX)
+    unfused = taken(mine.cut[rows].astype(np.float64), kind != _ABOVE)
+    roof = taken(np.maximum(0.0, mine.roof[rows] - mine.peak[rows]), told)
+    columns = [
+        peak, *(np.where(kind == which, one, 0) for which in (_MATRIX, _OTHER) for one in (roof, left)), unfused,
+        *(np.where(kind == which, left, 0) for which in (_ABOVE, _NO_ROOF, _NO_WORK)),
+    ]  # fmt: skip
+    return where, np.stack(columns)
+
+
+def _amounts(mine: _Shares, edges: Ints) -> tuple[Ints, Ints]:
+    """The work of every kernel, hidden ones too: what lies between two edges by its part of the kernel's time."""
+    some = np.flatnonzero((mine.flops > 0) & (mine.dur > 0))
+    begin, end = mine.begin[some], mine.begin[some] + mine.dur[some]
+    rows, where, length = _pieces(begin, end, edges)
+    piece, row = length / np.maximum(1, mine.dur[some][rows]), some[rows]
+    peak, bf16 = ((one[row] * piece * (1 << FINE)).astype(np.int64) for one in (mine.peak, mine.bf16_ns))
+    again, untold = mine.again[row] == AGAIN, mine.again[row] == UNTOLD
+    columns = [
+        np.rint(mine.flops[row] * piece).astype(np.int64), peak, np.where(again, peak, 0), np.where(untold, peak, 0),
+        bf16, np.where(again, bf16, 0),
+    ]  # fmt: skip
+    return where, np.stack(columns)
+
+
+def _pieces(begin: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:
+    """Intervals cut at the edges: whose each piece is, after which edge it lies, and its length. Empty ones vanish."""
+    low, high = np.maximum(begin, edges[0]), np.minimum(end, edges[-1])
+    rows = np.flatnonzero(high > low)
+    first = np.searchsorted(edges, low[rows], side="right") - 1
+    last = np.searchsorted(edges, high[rows], side="left") - 1
+    count = last - first + 1
+    which = np.repeat(rows, count)
+    where = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    return which, where, np.minimum(high[which], edges[where + 1]) - np.maximum(low[which], edges[where])
+
+
+def _between(edges: Ints, first: Ints, last: Ints, pieces: tuple[Ints, Ints]) -> Ints:
+    """Exact sums of the columns between two edges, one line a window."""
+    where, columns = pieces
+    totals = np.zeros((len(columns), len(edges)), np.int64)
+    for column, total in zip(columns, totals, strict=True):
+        np.add.at(total, where + 1, column)
+    sums = np.cumsum(totals, axis=1)
+    found: Ints = (sums[:, last] - sums[:, first]).T
+    return found

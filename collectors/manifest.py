@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.probe import Choice
+from npulens.collectors.doctor.roofs import kept
 from npulens.collectors.environment import environment
 
 NAME = "manifest.json"
 
 
 def write(directory: Path, what: str, command: list[str], choice: Choice, told: Mapping[str, Any]) -> Path:
-    """Writes the manifest; ``told`` is what is particular to this result."""
+    """Writes the manifest; ``told`` is what is particular to this result. Roofs are those that were measured before."""
     capability = choice.capability
     said = {
         "what": what,
@@ -29,6 +30,9 @@ def write(directory: Path, what: str, command: list[str], choice: Choice, told: 
         "environment": environment(capability.versions),
         **told,
     }  # fmt: skip
+    roofs = kept(choice)
+    if roofs is not None:
+        said["roofs"] = roofs
     return _put(directory, said)
 
 

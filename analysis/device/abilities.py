@@ -8,18 +8,22 @@ seen is a rating too, because a device never runs faster than it can. What nobod
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from npulens.analysis.device.family import on_npu
 from npulens.analysis.run import Run
 
 FACTS_FILE = Path(__file__).with_name("device_facts.toml")
 _FACTS = ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes", "memory_bytes_per_s", "links")
+#: Backends that torch calls by another name.
+_AS_TORCH = {"rocm": "cuda"}
 #: Cores that hold the matrix unit, and those that do not. Where one kind of core does both it is called AI_CORE.
 CUBE, VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 #: The largest device known has 72 vector cores; more blocks than this are waves of blocks, not cores.
@@ -36,6 +40,18 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured on the machine itself (`npulens doctor --roofs`) before the capture was made."""
+
+    device: str
+    when: str
+    flops: Mapping[str, float]  # by precision
+    memory_bytes_per_s: float | None
+    launch_ns: float | None
+    threads: int | None
+
+
+@dataclass(frozen=True)
 class Device:
     """What is known of one rank's device."""
 
@@ -48,6 +64,7 @@ class Device:
     memory_bytes_per_s: float | None = None
     links: Mapping[str, float] = field(default_factory=dict)  # bytes per second and direction
     sources: tuple[str, ...] = ()
+    measured: Measured | None = None
 
     def cores(self, core: str | None) -> int | None:
         """How many cores of the kind that a kernel runs on."""
@@ -111,7 +128,30 @@ def devices(run: Run) -> dict[int, Device]:
     named = {(name, backend) for _, name, backend in rows}
     alike = {key: known(*key, _most(seen[rank] for rank, *of in rows if tuple(of) == key)) for key in named}
     found = {rank: alike[name, backend] for rank, name, backend in rows}
+    for rank, own in _measured(run).items():
+        found[rank] = replace(found[rank] or Device(own.device), measured=own)
     return {rank: one for rank, one in found.items() if one is not None}
+
+
+def _measured(run: Run) -> dict[int, Measured]:
+    """Per rank: the roofs among its settings, where they are of the kind of device that it ran on."""
+    found = {}
+    for rank, backend, formats, told in run.con.execute(
+        "SELECT rank, backend, formats, json_extract(settings, '$.npulens_roofs')::VARCHAR FROM rank "
+        "WHERE json_valid(settings) AND json_extract(settings, '$.npulens_roofs') IS NOT NULL"
+    ).fetchall():
+        said = json.loads(told)
+        kind = "npu" if on_npu(backend, formats) else _AS_TORCH.get(backend, backend)
+        if kind == said["backend"]:
+            matmul, memory, launch = (
+                {each["name"]: float(each["best"]) for each in said["roofs"] if each["kind"] == of}
+                for of in ("matmul", "memory", "launch")
+            )
+            found[rank] = Measured(
+                said["device"], said["measured_at"], matmul, max(memory.values(), default=None),
+                launch.get("launch"), said["threads"],
+            )  # fmt: skip
+    return found
 
 
 def memory_bytes(run: Run, rank: int) -> int | None:
@@ -184,6 +224,4 @@ def _seen(run: Run) -> dict[int, Seen]:
             "SELECT rank, max(value) FROM sample WHERE counter ILIKE '%core freq%' GROUP BY rank"
         ).fetchall()
     )
-    return {
-        rank: Seen(blocks.get((rank, False)), blocks.get((rank, True)), clocks.get(rank)) for rank in run.ranks
-    }
+    return {rank: Seen(blocks.get((rank, False)), blocks.get((rank, True)), clocks.get(rank)) for rank in run.ranks}

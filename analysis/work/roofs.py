@@ -1,6 +1,8 @@
 """The roofs of a device: how fast it can multiply, compute and move, and which of them a kernel meets.
 
-Peaks come from analysis/device/device_facts.toml. What no source gives is None, and nothing is judged by it.
+Peaks come from analysis/device/device_facts.toml. What no source gives is taken from the machine itself, where its
+roofs were measured before the capture (`npulens doctor --roofs`). A processor has no others. What neither gives is
+None, and nothing is judged by it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from npulens.analysis.device.abilities import Device
+from npulens.analysis.device.abilities import Device, Measured
 from npulens.analysis.work.families import Work
 
 #: Kernels that multiply fp32 in the shorter TF32 say so in their names.
@@ -27,6 +29,8 @@ class Roofs:
     vector: float | None
     memory: float | None
     sources: tuple[str, ...]
+    measured: Measured | None = None
+    own: tuple[str, ...] = ()  # which roofs are measured ones: precisions, and "memory"
 
     def least_ns(self, work: Work, precision: str | None) -> Least:
         """How long the work takes at least by each roof."""
@@ -70,7 +74,13 @@ def roofs(device: Device | None, backend: str) -> Roofs | None:
     if device is None:
         return None
     vector = device.flops.get("fp32") if backend in _ORDINARY else None
-    return Roofs(device.name, dict(device.flops), vector, device.memory_bytes_per_s, device.sources)
+    matrix, memory, measured, own = dict(device.flops), device.memory_bytes_per_s, device.measured, []
+    if measured is not None:
+        own = [name for name in measured.flops if name not in matrix]
+        matrix |= {name: measured.flops[name] for name in own}
+        if memory is None and measured.memory_bytes_per_s is not None:
+            memory, own = measured.memory_bytes_per_s, [*own, "memory"]
+    return Roofs(device.name, matrix, vector, memory, device.sources, measured, tuple(own))
 
 
 def precision(work: Work, kernel: str, backend: str, hf32: bool) -> str | None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from npulens.analysis.device.abilities import Measured
 from npulens.analysis.work.roofline import Roofline, Row, roofline
+from npulens.analysis.work.roofs import Roofs
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
@@ -169,13 +171,37 @@ def _missing(found: Roofline, lang: str) -> str:
 def _roofs(found: Roofline, lang: str) -> list[str]:
     lines = []
     for one in found.roofs:
-        peaks = [f"{name} {rate / 1e12:.1f} TFLOP/s" for name, rate in one.matrix.items()]
-        memory = one.memory and _say(lang, "roofs_memory", {"rate": f"{one.memory / 1e9:.0f} GB/s"})
-        peaks.append(memory or _say(lang, "roofs_unknown"))
-        lines.append(_say(lang, "roofs", {"device": plain(one.device), "peaks": ", ".join(peaks)}))
+        rated = [_peak(name, rate) for name, rate in one.matrix.items() if name not in one.own]
+        if one.memory and "memory" not in one.own:
+            rated.append(_say(lang, "roofs_memory", {"rate": f"{one.memory / 1e9:.0f} GB/s"}))
+        elif one.memory is None:
+            rated.append(_say(lang, "roofs_unknown"))
+        if rated:
+            lines.append(_say(lang, "roofs", {"device": plain(one.device), "peaks": ", ".join(rated)}))
         if len(one.sources) == 1:
             lines.append(_say(lang, "source", {"source": one.sources[0]}))
+        if one.measured is not None:
+            lines += _measured(one, one.measured, lang)
     return lines
+
+
+def _measured(one: Roofs, own: Measured, lang: str) -> list[str]:
+    """The roofs that were measured on the machine, and which of them count here."""
+    peaks = [_peak(name, rate) for name, rate in own.flops.items()]
+    if own.memory_bytes_per_s is not None:
+        peaks.append(_say(lang, "roofs_memory", {"rate": f"{own.memory_bytes_per_s / 1e9:.0f} GB/s"}))
+    if own.launch_ns is not None:
+        peaks.append(_say(lang, "roofs_launch", {"time": i18n.duration(round(own.launch_ns))}))
+    told = {"device": plain(own.device), "date": plain(own.when)[:10], "peaks": ", ".join(peaks)}
+    lines = [_say(lang, "roofs_measured", told)]
+    if one.sources:
+        names = ", ".join(_say(lang, "memory_name") if name == "memory" else name for name in one.own)
+        lines.append(_say(lang, "roofs_own", {"names": names}) if names else _say(lang, "roofs_rated"))
+    return lines
+
+
+def _peak(name: str, rate: float) -> str:
+    return f"{plain(name)} {rate / 1e12:.1f} TFLOP/s" if rate >= 1e12 else f"{plain(name)} {rate / 1e9:.0f} GFLOP/s"
 
 
 def _flop(flops: int) -> str:

@@ -1,9 +1,10 @@
-"""The two commands of the doctor: ``doctor`` and ``self-test``."""
+"""The commands of the doctor: ``doctor``, ``roofs`` and ``self-test``."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from npulens.collectors.backends.probe import BACKENDS
 
 
 def add(verbs: Any) -> None:
-    """``doctor`` and ``self-test``."""
+    """``doctor``, ``roofs`` and ``self-test``."""
     doctor = verbs.add_parser("doctor", help="whether this machine can run, record and measure")
     doctor.set_defaults(run=_doctor)
+    roofs = verbs.add_parser("roofs", help="how fast torch multiplies, moves and starts operators here")
+    roofs.set_defaults(run=_roofs)
+    roofs.add_argument("--backend", choices=BACKENDS)
     tested = verbs.add_parser("self-test", help="the whole way once, with evidence")
     tested.set_defaults(run=_self_test)
     tested.add_argument("-o", "--output", type=Path, required=True)
@@ -24,6 +28,31 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from npulens.collectors.doctor.visit import visit
 
     return _answer(visit(Path.cwd()), "")
+
+
+def _roofs(arguments: argparse.Namespace) -> int:
+    """Measures, and keeps what came out for `collect`."""
+    from npulens.collectors.backends.backend import open_backend
+    from npulens.collectors.backends.probe import choose
+    from npulens.collectors.bench import text
+    from npulens.collectors.doctor.roofs import keep, measure
+    from npulens.collectors.telemetry import machine
+    from npulens.collectors.telemetry.processor import our_cores
+
+    choice = choose(arguments.backend)
+    if choice.reason:
+        print(f"npulens: measuring on {choice.actual} ({choice.reason})", file=sys.stderr, flush=True)
+    load = machine.load()
+    if load is not None and (warning := text.busy(load, len(our_cores()))):
+        print(warning, file=sys.stderr, flush=True)
+    found = measure(open_backend(choice.actual), choice)
+    try:
+        place: str | None = str(keep(choice, found))
+    except (OSError, RuntimeError) as error:  # RuntimeError: this user has no home
+        place = None
+        print(f"npulens: the roofs cannot be kept: {error}", file=sys.stderr, flush=True)
+    print("\n" + json.dumps({"status": "measured", **found, "kept": place}), flush=True)
+    return 0
 
 
 def _self_test(arguments: argparse.Namespace) -> int:

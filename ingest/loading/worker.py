@@ -21,7 +21,7 @@ import duckdb
 
 from npulens.ingest.archive.opener import Opener
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.loading import capture, ledger
+from npulens.ingest.loading import capture, ledger, roofs
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
@@ -259,9 +259,7 @@ def _common_root(group: list[Parsed], job: _Job) -> str | None:
     return os.path.commonpath([os.path.dirname(job.called(p.source.root)) for p in group])
 
 
-def _piece(
-    parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job, said: dict[str, Any]
-) -> Piece:
+def _piece(parsed: Parsed, root: str | None, hashes: dict[Path, str], job: _Job, said: dict[str, Any]) -> Piece:
     """A rank with its files under the names they had, whatever they are called here."""
     source = parsed.source
     facts, mine = source.facts, job.called(source.root)
@@ -273,7 +271,7 @@ def _piece(
     if source.damage:
         files[_LOST] = "; ".join(source.damage)  # or the whole archive would find itself here already, and partial
     within = "" if root is None else os.path.relpath(mine, root)
-    part = _with_host(parsed.part, source.root.name, os.path.basename(mine))
+    part = roofs.beside(_with_host(parsed.part, source.root.name, os.path.basename(mine)), said)
     if short := cut_short(said, {os.path.basename(mine), *(PurePath(name).name for name in files)}):
         part = replace(part, reasons=[*part.reasons, short])
     return Piece(

@@ -262,4 +262,39 @@ TEXT = {
         "此处剩余 {free_gib} GiB。torch_npu 要求剩余空间为原始数据的二十倍。",
     ),
     "disk_free": ("{free_gib} GiB are free here.", "此处剩余 {free_gib} GiB。"),
+    "roofs_head": (
+        "Roofs of {device} ({backend}{on}, torch {torch}), measured for {seconds} s",
+        "{device} 的实测峰值（{backend}{on}，torch {torch}），测量 {seconds} 秒",
+    ),
+    "roofs_threads": (", {threads} threads", "，{threads} 线程"),
+    "roofs_name": ("Roof", "项目"),
+    "roofs_best": ("Best", "最好"),
+    "roofs_median": ("Median [95 % interval]", "中位数 [95 % 区间]"),
+    "roofs_size": ("Size", "规模"),
+    "roofs_agree": ("Best three within 2 %", "最好三次相差 2 % 以内"),
+    "roofs_yes": ("yes", "是"),
+    "roofs_no": ("no", "否"),
+    "roofs_of_matmul": ("products of matrices, {name}", "矩阵乘，{name}"),
+    "roofs_of_memory": ("memory, {name}", "内存，{name}"),
+    "roofs_of_launch": ("start of an operator", "启动一个算子"),
+    "roofs_unquiet": (
+        "The best shots of some roofs differ: others were at work here. Measure again when the machine is quiet.",
+        "部分项目最好的几次相差较大：测量时机器上有其他负载。请在空闲时重新测量。",
+    ),
+    "roofs_left_out_no_kernel": (
+        "Not measured: {name}. torch has no fast kernel for such products on this device.",
+        "未测得：{name}。torch 在该设备上没有这类矩阵乘的快速算子。",
+    ),
+    "roofs_left_out_short_products": (
+        "Not measured: {name}. This process is set to multiply it in a shorter type.",
+        "未测得：{name}。当前进程设置为用更短的类型做乘法。",
+    ),
+    "roofs_left_out_no_memory": (
+        "Not measured: {name}. Three arrays far beyond the last cache do not fit into what is free.",
+        "未测得：{name}。剩余空间放不下三个远大于末级缓存的数组。",
+    ),
+    "roofs_kept": (
+        "Kept in {path}: `npulens collect` puts them into the manifest of what it records.",
+        "已保存到 {path}：`npulens collect` 会把它们写入采集结果的 manifest。",
+    ),
 }

@@ -28,8 +28,9 @@ TEXT = {
         "MFU 未测得：没有来源给出 {device} 在 {precisions} 下的峰值。",
     ),
     "no_mfu_device": (
-        "MFU is not measured: nothing is known of the device.",
-        "MFU 未测得：对该设备一无所知。",
+        "MFU and shares are not measured: nothing is known of the device. `npulens doctor --roofs` measures it; what "
+        "is collected after that has them.",
+        "MFU 和占峰值未测得：对该设备一无所知。`npulens doctor --roofs` 可测量其峰值，之后采集的数据即可给出。",
     ),
     "no_mfu_work": (
         "MFU is not measured: no products of matrices are known.",
@@ -38,6 +39,20 @@ TEXT = {
     "roofs": ("Roofs of {device}: {peaks}", "{device} 的峰值：{peaks}"),
     "roofs_memory": ("memory {rate}", "内存 {rate}"),
     "roofs_unknown": ("memory: no source", "内存：无来源"),
+    "roofs_launch": ("start of an operator {time}", "启动一个算子 {time}"),
+    "roofs_measured": (
+        "Measured on the machine that recorded it ({device}, {date}): {peaks}",
+        "在采集所用的机器上实测（{device}，{date}）：{peaks}",
+    ),
+    "roofs_own": (
+        "No source gives these, so the measured ones count: {names}.",
+        "以下项目没有来源，按实测值计算：{names}。",
+    ),
+    "roofs_rated": (
+        "The rated ones count. The measured ones say what torch reaches of them.",
+        "按额定峰值计算；实测值说明 torch 能达到其中多少。",
+    ),
+    "memory_name": ("memory", "内存"),
     "source": ("Source: {source}", "来源：{source}"),
     "rows": ("Operators with most time, by call", "耗时最多的算子（按单次调用）"),
     "col_operator": ("Operator", "算子"),

@@ -38,7 +38,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.waits import UNKNOWN, waits
 from npulens.analysis.regression.families import KEPT, OTHERS, family, recurring
-from npulens.analysis.regression.pieces import MODULE, WRAPPERS, cut, first_come, launchers
+from npulens.analysis.regression.pieces import MODULE, WRAPPERS, cut, first_come, launchers, spoken
 from npulens.analysis.regression.verdict import edges_of, stretch_of
 from npulens.analysis.run import Run
 
@@ -188,9 +188,7 @@ def measure(con: duckdb.DuckDBPyConnection) -> Table:
     return Table(windows, families, cycles, modules, others)
 
 
-def _kernels(
-    run: Run, windows: Windows
-) -> tuple[dict[str, Ints], dict[str, Floats] | None, dict[str, Ints]]:
+def _kernels(run: Run, windows: Windows) -> tuple[dict[str, Ints], dict[str, Floats] | None, dict[str, Ints]]:
     """Families in ns, the same in cycles, and modules."""
     rows = run.columns(_KERNELS)
     texts = run.con.execute(_TEXTS).fetchall()
@@ -239,7 +237,7 @@ def _together(called: list[str], rows: NDArray[T]) -> dict[str, NDArray[T]]:
 def _modules(run: Run) -> dict[int, str]:
     """The spans of modules by class: "nn.Module: Linear_3" is a Linear."""
     found = run.con.execute("SELECT span_id, name FROM span WHERE starts_with(name, ?)", [MODULE]).fetchall()
-    return {span: name.removeprefix(MODULE).rstrip("0123456789").rstrip("_") or name for span, name in found}
+    return {span: spoken(name)[0] for span, name in found}
 
 
 def _cycles(at: Ints, mhz: Floats, begins: Ints, ends: Ints) -> Floats:

@@ -18,6 +18,7 @@ residual.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -345,8 +346,10 @@ def cut(starts: Ints, ends: Ints, begins: Ints, stops: Ints) -> tuple[Ints, Ints
 # Which operator and which module of the script each kernel came from, as far as launches and frames were recorded.
 #: Operators that only wrap others: everything a compiled region or a wrapper launches would have one name.
 WRAPPERS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "DistributedDataParallel")
-#: How torch's profiler names a call of a module when it records modules.
+#: How a call of a module is named: "nn.Module: Linear_3" by torch's profiler, which numbers them by class, and
+#: "nn.Module: Linear (layers.0.up)" by `npulens collect --modules`, which knows the path. A root's path is ".".
 MODULE = "nn.Module: "
+_HOOKED = re.compile(rf"{MODULE}(.+) \((\S*)\)", re.DOTALL)
 
 _LAUNCHES = """
     SELECT l.dst_span_id AS task, arg_min(l.src_span_id, (
@@ -358,9 +361,18 @@ _LAUNCHES = """
 _NAMED = f"""
     SELECT span_id, CASE WHEN starts_with(name, '{MODULE}') THEN 2 WHEN kind <> 'cpu_op' THEN 0
         WHEN {" OR ".join(f"starts_with(name, '{name}')" for name in WRAPPERS)} THEN 0 ELSE 1 END AS what
-    FROM span WHERE rank = ? AND kind IN ('cpu_op', 'python') ORDER BY span_id
+    FROM span WHERE rank = ? AND kind IN ('cpu_op', 'python', 'annotation') ORDER BY span_id
 """
 _OPERATOR, _MODULE = 1, 2
+
+
+def spoken(name: str) -> tuple[str, str | None]:
+    """Class and path of a module from the name of its call; None: only a number was recorded."""
+    told = _HOOKED.fullmatch(name)
+    if told:
+        return told[1], told[2]
+    plain = name.removeprefix(MODULE)
+    return plain.rstrip("0123456789").rstrip("_") or plain, None
 
 
 @dataclass(frozen=True)
@@ -376,18 +388,23 @@ def launchers(run: Run, rank: int, tasks: Ints) -> Launchers:
     """What launched the tasks of a rank."""
     nothing = np.full(len(tasks), NONE, np.int64)
     found = Launchers(nothing.copy(), nothing.copy(), nothing.copy())
-    links = run.columns(_LAUNCHES, [rank])
-    if not len(links["task"]) or not len(tasks):
+    source = sources(run, rank, tasks)
+    if (source == NONE).all():
         return found
     named = run.columns(_NAMED, [rank])
     spans = run.get(hosts).spans(rank)
     order = np.argsort(spans.ids, kind="stable")
     what = np.zeros(len(spans.ids), np.int8)
     what[order] = _looked_up(spans.ids[order], named["span_id"], named["what"], 0)
-    source = _looked_up(tasks, links["task"], links["source"], NONE)
     at = _looked_up(source, spans.ids[order], order, NONE)
     _climb(found, at, what, spans.ids, spans.parent)
     return found
+
+
+def sources(run: Run, rank: int, tasks: Ints) -> Ints:
+    """The span of the host that launched each task of a rank, or NONE."""
+    links = run.columns(_LAUNCHES, [rank])
+    return _looked_up(tasks, links["task"], links["source"], NONE)
 
 
 def _climb(found: Launchers, at: Ints, what: Any, ids: Ints, parent: Any) -> None:

@@ -1,0 +1,290 @@
+"""The tree of a run's modules, and to which of them every span of the host belongs.
+
+A module's call is a span named "nn.Module: ...". `npulens collect --modules` writes "nn.Module: Linear
+(layers.0.mlp.up)". A profiler that records Python frames writes "nn.Module: Linear_3". Where the first kind was
+recorded, the second is left out.
+
+A node of the tree is a module in one place. What is called in two places has two nodes.
+
+An operator of the backward pass belongs to the module of the operator that it is the gradient of. The profiler's
+arrows (fwdbwd) or the autograd sequence numbers tell that one. What accumulates gradients has none, and is not tied.
+A module that runs within the backward pass is computed again. It belongs to the node of the forward pass that has its
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npulens.analysis.idle.host_spans import NONE, HostSpans, hosts
+from npulens.analysis.intervals import Ints
+from npulens.analysis.regression.pieces import MODULE, spoken
+from npulens.analysis.run import Run
+
+#: Where a span is that belongs to no module, and where a gradient is whose forward operator is not known.
+OUTSIDE, NOT_TIED = -1, -2
+FORWARD, BACKWARD, RECOMPUTE = 0, 1, 2
+HOOKS, FRAMES = "hooks", "frames"
+_PLAIN, _CALL, _GRADIENT = 0, 1, 2
+_ENGINE = "autograd::engine::evaluate_function"
+
+_SOURCES = rf"""
+    SELECT count(*) FILTER (regexp_full_match(name, '.* \(\S*\)')), count(*) FROM span
+    WHERE starts_with(name, '{MODULE}')
+"""
+_MARKS = rf"""
+    SELECT s.span_id, s.call, hash(s.name) AS code, coalesce(h.sequence, -1) AS sequence,
+        coalesce(h.fwd_thread, 0) AS thread
+    FROM (
+        SELECT span_id, name, starts_with(name, '{MODULE}') AS call, starts_with(name, '{_ENGINE}') AS engine FROM span
+        WHERE rank = $rank
+    ) s LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank = $rank AND sequence >= 0) h
+        ON h.span_id = s.span_id
+    WHERE CASE WHEN s.call THEN NOT $hooked OR regexp_full_match(s.name, '.* \(\S*\)') ELSE s.engine OR h.fwd_thread > 0
+        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = $rank) END
+"""
+_NAMES = f"SELECT DISTINCT hash(name), name FROM span WHERE starts_with(name, '{MODULE}')"
+_ARROWS = "SELECT src_span_id, dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = ?"
+# Of the operators with one number the last one made the node of the graph. Threads count for themselves: where two
+# have the same number it is not told which one is meant.
+_NUMBERS = """
+    SELECT h.sequence, arg_max(h.span_id, (s.ts_ns, h.span_id)) AS span_id FROM host_op h JOIN span s USING (span_id)
+    WHERE h.rank = ? AND h.sequence >= 0 AND coalesce(h.fwd_thread, 0) = 0
+    GROUP BY h.sequence HAVING count(DISTINCT s.track) = 1 ORDER BY h.sequence
+"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A module in one place."""
+
+    parent: int  # OUTSIDE: nothing calls it
+    type: str  # its class
+    name: str  # as its parent knows it
+    path: str  # from the root
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The host of one rank. Calls of modules and operators of the backward pass are its marks."""
+
+    spans: HostSpans
+    near: Ints  # per span: the innermost mark that it is or lies in, as a place in `spans`, or NONE
+    call: Any  # per span: whether it is a module's call
+    node: Ints  # per mark: its node, OUTSIDE or NOT_TIED
+    phase: Ints  # per mark
+
+    def around(self, marks: Ints) -> Ints:
+        """The mark that each mark lies in."""
+        parent = self.spans.parent[marks].astype(np.int64)
+        return np.where(parent == NONE, NONE, self.near[parent])
+
+    def of(self, places: Ints) -> tuple[Ints, Ints]:
+        """Node and phase of spans of the host; NONE is outside."""
+        near = np.where(places == NONE, NONE, self.near[places]) if len(self.near) else np.full(len(places), NONE)
+        if not len(self.near):
+            return np.full(len(places), OUTSIDE, np.int64), np.zeros(len(places), np.int64)
+        known = near != NONE
+        return np.where(known, self.node[near], OUTSIDE), np.where(known, self.phase[near], FORWARD)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The modules of a run, parents before their children."""
+
+    nodes: tuple[Node, ...]
+    ranks: dict[int, Marked]
+    source: str | None  # HOOKS, FRAMES; None: no module was recorded
+
+
+def tree(run: Run) -> Tree:
+    """The modules of a run."""
+    hooked, calls = run.con.execute(_SOURCES).fetchall()[0]
+    if not calls:
+        return Tree((), {}, None)
+    grown = _Growing(dict(run.con.execute(_NAMES).fetchall()))
+    ranks = {rank: _Rank(run, rank, bool(hooked), grown).marked() for rank in run.ranks}
+    return Tree(tuple(grown.nodes), ranks, HOOKS if hooked else FRAMES)
+
+
+class _Growing:
+    """Nodes in the making, the same for all ranks."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self._names = names
+        self._known: dict[tuple[int, int], int] = {}
+        self._called: dict[int, list[int]] = {}  # by name: nodes in the order in which they were met
+        self.nodes: list[Node] = []
+
+    def node(self, parent: int, code: int) -> int:
+        """The module of a name below another one."""
+        found = self._known.get((parent, code))
+        if found is None:
+            found = self._known[parent, code] = len(self.nodes)
+            self._called.setdefault(code, []).append(found)
+            self.nodes.append(self._made(parent, self._names[code]))
+        return found
+
+    def again(self, code: int, tied: int) -> int:
+        """The node of the forward pass that is computed again within the backward pass of another one."""
+        known = self._called.get(code, [])
+        if len(known) > 1:
+            above = set(self._above(tied))
+            known = [one for one in known if one in above or self.nodes[one].parent == tied] or known
+        return known[0] if known else self.node(OUTSIDE, code)
+
+    def _above(self, node: int) -> Sequence[int]:
+        found = []
+        while node >= 0:
+            found.append(node)
+            node = self.nodes[node].parent
+        return found
+
+    def _made(self, parent: int, text: str) -> Node:
+        kind, dotted = spoken(text)
+        above = self.nodes[parent].path if parent >= 0 else ""
+        if dotted is None:
+            name = text.removeprefix(MODULE)
+            return Node(parent, kind, name, f"{above}/{name}" if above else name)
+        if not dotted or dotted.startswith("."):  # a root, or a module that its root does not know
+            return Node(parent, kind, kind, f"{above}/{kind}" if above else kind + dotted[1:])
+        shorter = dotted.removeprefix(f"{above}.") if parent >= 0 else dotted
+        return Node(parent, kind, shorter, dotted)
+
+
+class _Rank:
+    """The marks of one rank."""
+
+    def __init__(self, run: Run, rank: int, hooked: bool, grown: _Growing) -> None:
+        self._grown, self._spans = grown, run.get(hosts).spans(rank)
+        self._order = np.argsort(self._spans.ids, kind="stable")
+        self._ids = self._spans.ids[self._order]
+        rows = run.con.execute(_MARKS, {"rank": rank, "hooked": hooked}).fetchnumpy()
+        rows = {name: np.ma.getdata(values) for name, values in rows.items()}
+        place = self.places(rows["span_id"])
+        keep = np.flatnonzero(place != NONE)
+        keep = keep[np.argsort(place[keep], kind="stable")]
+        self._marks: Ints = place[keep]  # in the order of the host's spans: a mark comes after what it lies in
+        self._call = rows["call"][keep].astype(np.bool_)
+        self._code = rows["code"][keep].astype(np.uint64)
+        self._key = np.stack((rows["thread"][keep], rows["sequence"][keep])).astype(np.int64)
+        self._near = _nearest(self._spans, self._marks)
+        mark_of = np.full(len(self._near) + 1, NONE, np.int64)  # place of a span -> which mark it is
+        mark_of[self._marks] = np.arange(len(self._marks))
+        self._mark_of = mark_of
+        parent = self._spans.parent[self._marks].astype(np.int64)
+        self._around = mark_of[np.where(parent == NONE, NONE, self._near[parent])]
+        self._tied = self._ties(run, rank)
+
+    def places(self, ids: Ints) -> Ints:
+        """Where spans are on the host."""
+        if not len(self._ids):
+            return np.full(len(ids), NONE, np.int64)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.where(self._ids[at] == ids, self._order[at], NONE).astype(np.int64)
+
+    def marked(self) -> Marked:
+        """Every mark with its node and its phase."""
+        count = len(self._marks)
+        node, phase = np.full(count, NOT_TIED, np.int64), np.full(count, BACKWARD, np.int64)
+        calls = np.flatnonzero(self._call)
+        around = self._around[calls]
+        tops = calls[around == NONE]
+        self._grow(node, phase, tops, np.full(len(tops), OUTSIDE), FORWARD)
+        within = calls[(around != NONE) & ~self._call[around]]
+        if len(within):
+            tied = self._forward_of(self._around[within], node)
+            pairs, where = np.unique(
+                np.stack((self._code[within], tied.astype(np.uint64))), axis=1, return_inverse=True
+            )
+            again = [self._grown.again(code, tie) for code, tie in zip(
+                pairs[0].tolist(), pairs[1].astype(np.int64).tolist(), strict=True)]  # fmt: skip
+            node[within], phase[within] = np.array(again, np.int64)[where.ravel()], RECOMPUTE
+            below = self._called_by(within)
+            self._grow(node, phase, below, node[self._around[below]], RECOMPUTE)
+        gradients = np.flatnonzero(~self._call)
+        node[gradients] = self._forward_of(gradients, node)
+        whole = np.full(len(self._near), OUTSIDE, np.int64), np.zeros(len(self._near), np.int64)
+        call = np.zeros(len(self._near), np.bool_)
+        whole[0][self._marks], whole[1][self._marks], call[self._marks] = node, phase, self._call
+        return Marked(self._spans, self._near, call, *whole)
+
+    def _grow(self, node: Ints, phase: Ints, tops: Ints, parents: Ints, as_: int) -> None:
+        """Gives calls their nodes below those of their parents, and then level by level all that they call."""
+        while len(tops):
+            codes, number = np.unique(self._code[tops], return_inverse=True)
+            pairs, where = np.unique(np.stack((parents, number.ravel())), axis=1, return_inverse=True)
+            found = [self._grown.node(parent, int(codes[code])) for parent, code in pairs.T.tolist()]
+            node[tops], phase[tops] = np.array(found, np.int64)[where.ravel()], as_
+            tops = self._called_by(tops)
+            parents = node[self._around[tops]]
+
+    def _called_by(self, these: Ints) -> Ints:
+        """The calls just below these."""
+        inside = np.zeros(len(self._marks) + 1, np.bool_)
+        inside[these] = True
+        return np.flatnonzero(self._call & inside[self._around])
+
+    def _forward_of(self, gradients: Ints, node: Ints) -> Ints:
+        """The nodes whose gradients these marks compute."""
+        forward = self._tied[gradients]
+        mark = self._mark_of[np.where(forward == NONE, NONE, self._near[forward])]
+        inside = (mark != NONE) & self._call[mark]
+        found = np.where(inside, node[mark], np.where((forward != NONE) & (mark == NONE), OUTSIDE, NOT_TIED))
+        return np.asarray(found, np.int64)
+
+    def _ties(self, run: Run, rank: int) -> Ints:
+        """Per mark the place of the forward operator that it is the gradient of, or NONE."""
+        tied = np.full(len(self._marks), NONE, np.int64)
+        if not len(tied):
+            return tied
+        arrows = run.columns(_ARROWS, [rank])
+        source, mark = self.places(arrows["src_span_id"]), self._mark_of[self.places(arrows["dst_span_id"])]
+        there = (source != NONE) & (mark != NONE)
+        tied[mark[there]] = source[there]
+        numbered = ~self._call & (self._key[0] > 0) & (self._key[1] >= 0)
+        _, key = np.unique(self._key, axis=1, return_inverse=True)
+        key = key.ravel()
+        by_key = np.full(int(key.max()) + 1, NONE, np.int64)
+        told = np.flatnonzero(numbered & (tied != NONE))
+        by_key[key[told]] = tied[told]
+        open_ = np.flatnonzero(numbered & (tied == NONE))
+        tied[open_] = by_key[key[open_]]
+        open_ = open_[tied[open_] == NONE]
+        if len(open_):
+            tied[open_] = self._by_number(run, rank, open_)
+        # The engine's own span has no number where torch_npu writes it: the operator within it has.
+        inner = np.flatnonzero(numbered & (tied != NONE) & (self._around != NONE))
+        outer = self._around[inner]
+        empty = ~self._call[outer] & (tied[outer] == NONE) & ~numbered[outer]
+        tied[outer[empty]] = tied[inner[empty]]
+        return tied
+
+    def _by_number(self, run: Run, rank: int, these: Ints) -> Ints:
+        told = run.columns(_NUMBERS, [rank])
+        if not len(told["sequence"]):
+            return np.full(len(these), NONE, np.int64)
+        wanted = self._key[1][these]
+        at = np.minimum(np.searchsorted(told["sequence"], wanted), len(told["sequence"]) - 1)
+        place = np.where(told["sequence"][at] == wanted, self.places(told["span_id"][at]), NONE)
+        earlier = (place != NONE) & (self._spans.starts[place] <= self._spans.starts[self._marks[these]])
+        return np.where(earlier, place, NONE).astype(np.int64)
+
+
+def _nearest(spans: HostSpans, marks: Ints) -> Ints:
+    """Per span the innermost mark that it is or lies in, as a place, or NONE: each look doubles how far it goes."""
+    count = len(spans.ids)
+    up = np.where(spans.parent == NONE, count, spans.parent).astype(np.int64)
+    up = np.append(up, count)
+    up[marks] = marks
+    while True:
+        further = up[up]
+        if (further == up).all():
+            break
+        up = further
+    found = up[:count]
+    return np.where(found == count, NONE, found)

@@ -42,7 +42,7 @@ def command(
       trace_view.json, kernel_details.csv, communication.json ...  single files of them
       ascend_pytorch_profiler*.db, ascend_mindspore_profiler*.db, msmonitor_*.db
       cluster_analysis_output what msprof-analyze wrote of a cluster
-      OPPROF_*                CSV files of msprof op
+      OPPROF_*                one operator, measured by msprof op or simulated
       manifest.json           a benchmark of npulens bench, with its samples.json
       *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
       *memory-timeline.json(.gz) what torch.profiler's export_memory_timeline wrote

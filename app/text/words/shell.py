@@ -31,5 +31,6 @@ TEXT = {
     "format_mindspore": ("MindSpore derived files", "MindSpore 解析后文件"),
     "format_cluster_analysis": ("cluster sums of msprof-analyze", "msprof-analyze 集群汇总"),
     "format_opprof": ("operator profile of msprof op", "msprof op 单算子采集"),
+    "format_opprof_simulator": ("operator in the simulator of msprof op", "msprof op 仿真的单算子"),
     "format_bench": ("benchmark of npulens", "npulens 基准测试"),
 }

@@ -10,7 +10,7 @@ from npulens.ingest.readers import Claim
 
 _FORMAT = "cluster_analysis"
 #: Formats that no cluster analysis is made from.
-_UNRELATED = {_FORMAT, "kineto", "mindspore", "opprof"}
+_UNRELATED = {_FORMAT, "kineto", "mindspore", "opprof", "opprof_simulator"}
 
 _Claims = dict[Path, dict[str, Claim]]
 

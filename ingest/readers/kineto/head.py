@@ -30,6 +30,8 @@ _CATEGORY = re.compile(
     rb"|kernel|Kernel|Runtime|gpu_memcpy|Memcpy|gpu_memset|Memset|ac2g|async_cpu_to_gpu|fwdbwd|cpu_instant_event"
     rb'|mtia_\w+|xpu_\w+|privateuse1_\w+|npu_\w+|collective_comm|hccl)"'
 )
+#: A trace of one operator's pipes, which its own reader reads.
+_OPERATOR = b'"profilingType"'
 _TEXT_STAMP = re.compile(rb'"ts"\s*:\s*"')
 #: What a bare list of events must hold beside a category, and what no trace of torch.profiler holds.
 _TORCH = re.compile(rb'(?i)"(?:external id|correlation|ev idx|python id|record function id)"|"name"\s*:\s*"aten::')
@@ -81,7 +83,7 @@ def is_kineto(head: bytes) -> bool:
     if text.startswith(b"["):
         named = _CATEGORY.search(text) is not None and _TORCH.search(text) is not None
         return named and _TEXT_STAMP.search(text) is None and _ASCEND.search(text) is None
-    if not text.startswith(b"{"):
+    if not text.startswith(b"{") or _OPERATOR in text:
         return False
     if b'"traceEvents"' not in text:  # a long header: the metadata of a large job before the first event
         return _KEYS[0] in text and any(key in text for key in _KEYS[1:])

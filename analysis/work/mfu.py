@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from npulens.analysis.device.kernels import NO_HOST, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
+from npulens.analysis.work.operators import operators
 
 NEW, AGAIN, UNTOLD = range(3)
 #: Operators that only a forward pass calls.
@@ -46,21 +47,20 @@ _FORWARD = f"""
 
 
 def recomputed(run: Run) -> NDArray[np.int8]:
-    """Per kernel: NEW, AGAIN or UNTOLD."""
-    every = run.get(kernels)
-    nodes = _nodes(run)
-    hosts, where = np.unique(every.host, return_inverse=True)
-    where = where.ravel()
-    called = run.columns("SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op' ORDER BY span_id")
-    known = called["span_id"].astype(np.int64)
-    at = np.searchsorted(known, hosts)
-    there = (hosts != NO_HOST) & (at < len(known))
-    there[there] = known[at[there]] == hosts[there]
-    found = np.full(len(hosts), UNTOLD, np.int8)
-    found[there] = nodes.told(called["track"][at[there]].astype(np.int64), called["ts_ns"][at[there]].astype(np.int64))
-    told: NDArray[np.int8] = found[where]
+    """Per kernel: NEW, AGAIN or UNTOLD. Asked only of those that multiply matrices, the others are NEW."""
+    every, found = run.get(kernels), run.get(operators)
+    told = np.full(len(every), NEW, np.int8)
     served = [rank for rank in run.ranks if any(step.phase is not None for step in run.steps[rank])]
-    told[np.isin(every.rank, served)] = NEW
+    multiply = np.array([bool(one.work.matrix) for one in found.every], np.bool_)
+    rows = np.flatnonzero(multiply[found.of] & ~np.isin(every.rank, served)) if len(every) else np.zeros(0, np.int64)
+    called = run.columns("SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op' ORDER BY span_id")
+    ids, track, ts = (called[name].astype(np.int64) for name in ("span_id", "track", "ts_ns"))
+    at = np.searchsorted(ids, every.host[rows])
+    there = (every.host[rows] != NO_HOST) & (at < len(ids))
+    there[there] = ids[at[there]] == every.host[rows][there]
+    told[rows[~there]] = UNTOLD
+    at = at[there]
+    told[rows[there]] = _nodes(run).told(track[at], ts[at])
     return told
 
 

@@ -51,6 +51,8 @@ PARTS = (*COMPUTING, *OUTSIDE)
 NEGLIGIBLE = 0.01
 #: Parts of a kernel's time are counted in 1/1024 ns, so that many short kernels do not lose what rounding takes.
 FINE = 10
+#: Kernels that are looked at together.
+CHUNK = 1 << 16
 BF16 = "bf16"
 
 
@@ -190,89 +192,89 @@ def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     begins, ends = (np.array([w[2] + extra * w[3] for w in windows], np.int64) for extra in (0, 1))
     edges = np.unique(np.concatenate((begins, ends)))
     first, last = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
-    mine = run.get(_shared_out).of(rank)
-    inner = _between(edges, first, last, _inner(mine, edges))
-    whole = _between(edges, first, last, _amounts(mine, edges))
-    for at, (step, phase, begin, dur, *outer) in enumerate(windows):
-        sums = inner[at]
-        steps_of = np.diff(np.cumsum(sums) >> FINE, prepend=0).tolist()
-        parts = () if None in outer else tuple(zip(PARTS, (*steps_of, *outer), strict=True))
-        flops, peak, again, untold, bf16, bf16_again = (int(one) for one in whole[at])
+    mine = run.get(_of_kernels)
+    low, high = np.searchsorted(mine.rank, [rank, rank + 1])
+    order = np.argsort(mine.begin[low:high], kind="stable") + low
+    inner, whole = _Sums(len(COMPUTING), len(edges)), _Sums(6, len(edges))
+    reach = int(edges[0])
+    for at in range(0, len(order), CHUNK):
+        rows = order[at : at + CHUNK]
+        reach = _attribute(mine, rows, edges, reach, inner)
+        _add_work(mine, rows, edges, whole)
+    on = np.unique(mine.of[low:high])
+    known, bf16_known = not mine.lacking[on].any(), not np.isnan(mine.bf16_ns[on]).any()
+    for (step, phase, begin, dur, *outer), sums, amounts in zip(
+        windows, inner.between(first, last), whole.between(first, last), strict=True
+    ):
+        told = np.diff(np.cumsum(sums) >> FINE, prepend=0).tolist()
+        parts = () if None in outer else tuple(zip(PARTS, (*told, *outer), strict=True))
+        flops, peak, again, untold, bf16, bf16_again = (int(one) for one in amounts)
         yield Row(
             rank, step, phase, 1, begin, dur, parts, flops, peak >> FINE, again >> FINE, untold >> FINE,
-            bf16 >> FINE if mine.bf16 else None, bf16_again >> FINE if mine.bf16 else None, mine.peaks_known,
+            bf16 >> FINE if bf16_known else None, bf16_again >> FINE if bf16_known else None, known,
         )  # fmt: skip
 
 
-# ---- What each kernel's time is made of
+class _Sums:
+    """Whole numbers added up between neighbouring edges."""
+
+    def __init__(self, columns: int, edges: int) -> None:
+        self._totals = np.zeros((columns, edges), np.int64)
+
+    def add(self, column: int, where: Ints, amounts: Ints) -> None:
+        """Amounts that lie after the edges `where`."""
+        np.add.at(self._totals[column], where + 1, amounts)
+
+    def between(self, first: Ints, last: Ints) -> Ints:
+        """One line a window."""
+        sums = np.cumsum(self._totals, axis=1)
+        found: Ints = (sums[:, last] - sums[:, first]).T
+        return found
+
+
+# ---- What kernels are made of
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """Kernels in order of their start: what each of them needs, in ns, and whose of `operators` it is."""
+class _Kernels:
+    """Per kernel, in the order of kernels(run); below, of one call of each operator."""
 
+    rank: Ints
     begin: Ints
     dur: Ints
-    peak: Floats  # of its call, its share by time
-    roof: Floats
+    of: Ints  # its operator
+    share: Floats  # which part of its call's work is its own
     cut: Ints  # what fusing would give back
-    flops: Floats
-    bf16_ns: Floats
-    kind: NDArray[np.int8]  # one of _MATRIX ... _NO_WORK
     again: NDArray[np.int8]
-    bf16: bool
-    peaks_known: bool
+    kind: NDArray[np.int8]  # one of _MATRIX ... _NO_WORK
+    peak: Floats  # ns at the peak of the matrix units
+    beyond: Floats  # ns that the roof needs more than that
+    flops: Floats
+    bf16_ns: Floats  # NaN: no peak
+    lacking: NDArray[np.bool_]  # matrices are multiplied, and no peak is known
 
 
 _MATRIX, _OTHER, _ABOVE, _NO_ROOF, _NO_WORK = range(5)
 
 
-@dataclass(frozen=True)
-class _Every:
-    """The same of all ranks, in the order of `kernels`."""
-
-    rank: Ints
-    shares: _Shares
-    bf16: dict[int, bool]
-    peaks_known: dict[int, bool]
-
-    def of(self, rank: int) -> _Shares:
-        """Those of one rank, by start."""
-        low, high = np.searchsorted(self.rank, [rank, rank + 1])
-        order = np.argsort(self.shares.begin[low:high], kind="stable") + low
-        one = self.shares
-        return _Shares(
-            one.begin[order], one.dur[order], one.peak[order], one.roof[order], one.cut[order], one.flops[order],
-            one.bf16_ns[order], one.kind[order], one.again[order], self.bf16.get(rank, False),
-            self.peaks_known.get(rank, True),
-        )  # fmt: skip
-
-
-def _shared_out(run: Run) -> _Every:
+def _of_kernels(run: Run) -> _Kernels:
     every, found = run.get(kernels), run.get(operators)
-    kinds, peak, roof, flops, bf16, lacking = np.array([_facts(one) for one in found.every]).reshape(-1, 6).T
-    share, of = _of_a_call(every, found), found.of
-    on = {rank: np.unique(of[every.rank == rank]) for rank in np.unique(every.rank).tolist()}
-    return _Every(
-        every.rank,
-        _Shares(
-            every.ts, every.dur, peak[of] * share, roof[of] * share, run.get(fused), flops[of] * share,
-            np.nan_to_num(bf16[of]) * share, kinds[of].astype(np.int8), run.get(recomputed), False, False,
-        ),
-        {rank: not np.isnan(bf16[mine]).any() for rank, mine in on.items()},
-        {rank: not lacking[mine].any() for rank, mine in on.items()},
+    kind, peak, beyond, flops, bf16, lacking = np.array([_facts(one) for one in found.every]).reshape(-1, 6).T
+    return _Kernels(
+        every.rank, every.ts, every.dur, found.of, _of_a_call(every, found), run.get(fused), run.get(recomputed),
+        kind.astype(np.int8), peak, beyond, flops, bf16, lacking.astype(np.bool_),
     )  # fmt: skip
 
 
 def _facts(one: Operator) -> tuple[float, ...]:
-    """Its kind, then of one call: ns at peak, ns at its roof, operations, ns at the peak for bf16, whether none is."""
+    """Of one call: its kind, ns at peak, ns at its roof beyond that, operations, ns at the peak for bf16, no peak."""
     flops, least = float(one.work.matrix or 0), one.least
     peak = least.matrix if least is not None else None
     rate = one.roofs.matrix.get(BF16) if one.roofs is not None else None
     bf16 = flops * 1e9 / rate if rate else np.nan if flops else 0.0
     kind = _kind(one)
-    roof = one.roof_ns if kind in (_MATRIX, _OTHER) else None
-    return kind, peak or 0.0, roof or 0.0, flops, bf16, bool(flops) and peak is None
+    beyond = (one.roof_ns or 0.0) - (peak or 0.0) if kind in (_MATRIX, _OTHER) else 0.0
+    return kind, peak or 0.0, beyond, flops, bf16, bool(flops) and peak is None
 
 
 def _kind(one: Operator) -> int:
@@ -301,47 +303,52 @@ def _of_a_call(every: Kernels, found: Operators) -> Floats:
 # ---- From kernels to windows
 
 
-def _inner(mine: _Shares, edges: Ints) -> tuple[Ints, Ints]:
-    """Pieces of the time in which kernels compute, each of one kernel and between two edges, in parts of 1/1024 ns."""
-    ends = mine.begin + mine.dur
-    reach = np.maximum.accumulate(ends) if len(ends) else ends
-    own = np.maximum(mine.begin, np.concatenate((mine.begin[:1], reach[:-1])))
-    rows, where, length = _pieces(own, ends, edges)
-    whole = (length << FINE).astype(np.int64)
+def _attribute(mine: _Kernels, rows: Ints, edges: Ints, reach: int, sums: _Sums) -> int:
+    """Give each of some kernels, by start, its own time and split it; `reach` is where the time before them ends."""
+    begin = mine.begin[rows]
+    ends = begin + mine.dur[rows]
+    until = np.maximum.accumulate(np.maximum(ends, reach))
+    own = np.maximum(begin, np.concatenate(([reach], until[:-1])))
+    which, where, length = _pieces(own, ends, edges)
+    row = rows[which]
+    of, left = mine.of[row], length << FINE
+    kind, mine_ns = mine.kind[of], ends[which] - own[which]
     # Of a kernel in several pieces each has its part.
-    piece = length / np.maximum(1, ends[rows] - own[rows])
-    kind = mine.kind[rows]
-    told = kind <= _OTHER
-    left = whole.copy()
+    piece = np.where(length == mine_ns, 1.0, length / mine_ns) * (1 << FINE)
 
-    def taken(ns: Floats, which: NDArray[np.bool_]) -> Ints:
-        amount = np.where(which, np.minimum((ns * piece * (1 << FINE)).astype(np.int64), left), 0)
+    def taken(ns: Floats, but: NDArray[np.bool_]) -> Ints:
+        amount: Ints = np.minimum((ns * piece).astype(np.int64), left)
+        amount[but] = 0
         np.subtract(left, amount, out=left)
         return amount
 
-    peak = taken(mine.peak[rows], kind == _MATRIX)
-    unfused = taken(mine.cut[rows].astype(np.float64), kind != _ABOVE)
-    roof = taken(np.maximum(0.0, mine.roof[rows] - mine.peak[rows]), told)
-    columns = [
-        peak, *(np.where(kind == which, one, 0) for which in (_MATRIX, _OTHER) for one in (roof, left)), unfused,
-        *(np.where(kind == which, left, 0) for which in (_ABOVE, _NO_ROOF, _NO_WORK)),
-    ]  # fmt: skip
-    return where, np.stack(columns)
+    share = mine.share[row]
+    sums.add(0, where, taken(mine.peak[of] * share, kind != _MATRIX))
+    sums.add(5, where, taken(mine.cut[row].astype(np.float64), kind == _ABOVE))
+    beyond = taken(mine.beyond[of] * share, kind > _OTHER)
+    for column, amount, which_kind in (
+        (1, beyond, _MATRIX), (2, left, _MATRIX), (3, beyond, _OTHER), (4, left, _OTHER), (6, left, _ABOVE),
+        (7, left, _NO_ROOF), (8, left, _NO_WORK),
+    ):  # fmt: skip
+        some = np.flatnonzero(kind == which_kind)
+        sums.add(column, where[some], amount[some])
+    return int(until[-1])
 
 
-def _amounts(mine: _Shares, edges: Ints) -> tuple[Ints, Ints]:
+def _add_work(mine: _Kernels, rows: Ints, edges: Ints, sums: _Sums) -> None:
     """The work of every kernel, hidden ones too: what lies between two edges by its part of the kernel's time."""
-    some = np.flatnonzero((mine.flops > 0) & (mine.dur > 0))
-    begin, end = mine.begin[some], mine.begin[some] + mine.dur[some]
-    rows, where, length = _pieces(begin, end, edges)
-    piece, row = length / np.maximum(1, mine.dur[some][rows]), some[rows]
-    peak, bf16 = ((one[row] * piece * (1 << FINE)).astype(np.int64) for one in (mine.peak, mine.bf16_ns))
-    again, untold = mine.again[row] == AGAIN, mine.again[row] == UNTOLD
-    columns = [
-        np.rint(mine.flops[row] * piece).astype(np.int64), peak, np.where(again, peak, 0), np.where(untold, peak, 0),
-        bf16, np.where(again, bf16, 0),
-    ]  # fmt: skip
-    return where, np.stack(columns)
+    rows = rows[(mine.flops[mine.of[rows]] > 0) & (mine.dur[rows] > 0)]
+    which, where, length = _pieces(mine.begin[rows], mine.begin[rows] + mine.dur[rows], edges)
+    row = rows[which]
+    of, part = mine.of[row], length / mine.dur[row] * mine.share[row]
+    peak, bf16 = ((one[of] * part * (1 << FINE)).astype(np.int64) for one in (mine.peak, np.nan_to_num(mine.bf16_ns)))
+    again, untold = (np.flatnonzero(mine.again[row] == one) for one in (AGAIN, UNTOLD))
+    sums.add(0, where, np.rint(mine.flops[of] * part).astype(np.int64))
+    sums.add(1, where, peak)
+    sums.add(2, where[again], peak[again])
+    sums.add(3, where[untold], peak[untold])
+    sums.add(4, where, bf16)
+    sums.add(5, where[again], bf16[again])
 
 
 def _pieces(begin: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:
@@ -354,14 +361,3 @@ def _pieces(begin: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:
     which = np.repeat(rows, count)
     where = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
     return which, where, np.minimum(high[which], edges[where + 1]) - np.maximum(low[which], edges[where])
-
-
-def _between(edges: Ints, first: Ints, last: Ints, pieces: tuple[Ints, Ints]) -> Ints:
-    """Exact sums of the columns between two edges, one line a window."""
-    where, columns = pieces
-    totals = np.zeros((len(columns), len(edges)), np.int64)
-    for column, total in zip(columns, totals, strict=True):
-        np.add.at(total, where + 1, column)
-    sums = np.cumsum(totals, axis=1)
-    found: Ints = (sums[:, last] - sums[:, first]).T
-    return found

@@ -11,6 +11,7 @@ from npulens import ingest
 from npulens.analysis.split import breakdown
 from npulens.ingest.loading import capture
 from npulens.ingest.store import runs as store
+from tests.test_reader_opprof_simulator import KERNEL, binary
 
 BASIC = (
     "Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq\n"
@@ -50,6 +51,16 @@ def test_the_operator_is_a_kernel_at_zero(tmp_path: Path) -> None:
     assert con.execute("SELECT counter, value FROM sample").fetchall() == [("AI Core Freq", 1650.0)]
     notes = {row["table"]: row["reason"] for row in run.coverage}
     assert "its time of day was not" in notes["span"] and "visualize_data.bin" in notes["summary"]
+
+
+def test_the_binary_names_the_device_and_counts_lines(tmp_path: Path) -> None:
+    made = write(tmp_path / "a", OpBasicInfo=BASIC, PipeUtilization=PIPES)
+    (made / "visualize_data.bin").write_bytes(binary(["ALL"]))
+    run = load(made, tmp_path / "store")
+    con = store.open_run(tmp_path / "store", str(run.run_id))
+    assert con.execute("SELECT device_name FROM rank").fetchall() == [("Ascend910B3",)]
+    (line,) = con.execute("SELECT name, category, args FROM summary WHERE source = 'OPPROF line'").fetchall()
+    assert line[:2] == (f"{KERNEL}:2", "ALL") and json.loads(line[2])["source"] == "Add(z, x, y, 64);"
 
 
 def test_counters_are_means_over_blocks_and_each_block_is_kept(tmp_path: Path) -> None:

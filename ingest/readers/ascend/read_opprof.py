@@ -1,8 +1,9 @@
 """One operator as `msprof op` measured it: an OPPROF_* directory of CSV files.
 
 OpBasicInfo.csv says what ran, for how long and on how many cores; the other files hold hardware counters for every
-block. The operator has a length and no time of day, so it stands at zero of a clock of its own. No real directory was
-at hand: files and columns are those of the tool's manual, whatever else is there is kept verbatim.
+block. The operator has a length and no time of day, so it stands at zero of a clock of its own. Files and columns are
+those of the tool's manual and source, whatever else is there is kept verbatim. visualize_data.bin names the device, and
+what was counted of each source line where the operator was recorded with its source.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
 from npulens.ingest.messages import Message, listed
 from npulens.ingest.readers import Claim
-from npulens.ingest.readers.ascend import cells
+from npulens.ingest.readers.ascend import cells, visualize_bin
 from npulens.ingest.readers.ascend.cells import Csv, read_csv
 from npulens.ingest.readers.ascend.stage import count
+from npulens.ingest.readers.ascend.visualize_bin import Told, lines, provide
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.sqltext import literal
 
@@ -30,7 +32,7 @@ _FILE = re.compile(
     r"|ResourceConflictRatio)(_\w+)?\.csv$"
 )
 _DIRECTORY = re.compile(r"^OPPROF_")
-_BASIC = "OpBasicInfo"
+_BASIC, _BIN = "OpBasicInfo", "visualize_data.bin"
 #: What tells a block from another; everything else in a file of counters is one.
 _BLOCK = ("block_id", "sub_block_id", "block id", "sub block id", "core id", "core_id")
 _NO_COUNTERS = "SELECT 1 AS span_id, '' AS metric, 0.0 AS value WHERE false"
@@ -45,7 +47,9 @@ def sniff(path: Path) -> Claim | None:
         if (seen := peek.at(path)).is_dir:
             found = {name: path / file for file in sorted(seen.names) if (name := _name(path / file))}
             if _BASIC in found or (found and _DIRECTORY.match(path.name)):
-                return Claim("opprof", path, tuple(sorted(found.values())))
+                binary = path / _BIN
+                beside = (binary,) if _BIN in seen.names and peek.at(binary).is_file else ()
+                return Claim("opprof", path, tuple(sorted([*found.values(), *beside])))
         elif _name(path) == _BASIC:
             return Claim("opprof", path, (path,))
     except OSError:
@@ -56,8 +60,9 @@ def sniff(path: Path) -> Claim | None:
 def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft with the one operator."""
     found = {name: file for file in claim.files if (name := _name(file))}
+    binary = next((file for file in claim.files if file.name == _BIN), None)
     try:
-        _read(claim.root, found, draft)
+        _read(claim.root, found, binary, draft)
     except duckdb.Error as error:
         raise IngestError("failed", Message("operator_s_files_give_no", {"error": error}), str(claim.root)) from error
 
@@ -67,7 +72,7 @@ def _name(path: Path) -> str | None:
     return match[1] if match and path.is_file() and not path.is_symlink() else None
 
 
-def _read(root: Path, found: Mapping[str, Path], draft: Draft) -> None:
+def _read(root: Path, found: Mapping[str, Path], binary: Path | None, draft: Draft) -> None:
     cells.macros(draft.con)
     basic = read_csv(found[_BASIC], draft, "basic") if _BASIC in found else None
     if basic is None:
@@ -86,6 +91,8 @@ def _read(root: Path, found: Mapping[str, Path], draft: Draft) -> None:
     else:
         draft.partial(None, Message("opbasicinfo_csv_names_operators_without", {"n": operators}))
     _counters(found, draft, attach=operators == 1)
+    if binary is not None:
+        _source(visualize_bin.read(binary), draft)
     _tell(root, draft, operators)
 
 
@@ -164,8 +171,19 @@ def _sums(file: Csv, draft: Draft, source: str, name: str, category: str, total:
     )
 
 
+def _source(told: Told, draft: Draft) -> None:
+    """The device's name and the counted source lines."""
+    draft.fact("device_name", told.device)
+    if told.damage:
+        draft.partial("summary", told.damage)
+    if rows := list(lines(told)):
+        provide(rows, draft)
+
+
 def _tell(root: Path, draft: Draft, operators: int) -> None:
-    unread = sorted(path.name for path in root.iterdir() if not _name(path)) if root.is_dir() else []
+    unread = (
+        sorted(path.name for path in root.iterdir() if not _name(path) and path.name != _BIN) if root.is_dir() else []
+    )
     if unread:
         draft.note("summary", Message("not_read", {"reason": listed(unread, 20)}))
     for table in ("comm", "transfer", "host_op", "link", "step", "stack", "memory_sample", "memory_event"):

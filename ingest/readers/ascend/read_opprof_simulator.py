@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
@@ -21,7 +20,7 @@ from npulens.ingest.messages import Message, listed
 from npulens.ingest.readers import Claim
 from npulens.ingest.readers.ascend import pipe_trace, visualize_bin
 from npulens.ingest.readers.ascend.small_json import number, whole
-from npulens.ingest.readers.ascend.visualize_bin import Told
+from npulens.ingest.readers.ascend.visualize_bin import INSTRUCTIONS, LINES, Told, lines, provide
 from npulens.ingest.tables.draft import Draft
 
 TITLE = "msprof op simulator profile"
@@ -34,12 +33,7 @@ _CODE = ("code", "call_count", "cycles", "running_time(us)")
 _INSTRUCTION = ("instr", "addr", "pipe", "call_count", "cycles", "running_time(us)", "detail")
 #: Rows kept of each file.
 _MOST = 100_000
-_ROWS = pa.schema(
-    [("source", pa.string()), ("name", pa.string()), ("category", pa.string()), ("count", pa.int64()),
-     ("total_ns", pa.int64()), ("args", pa.string())]
-)  # fmt: skip
 _JOB = Message("torch_npu_profiler_profile_around")
-LINES, INSTRUCTIONS = "OPPROF line", "OPPROF instruction"
 
 
 def sniff(path: Path) -> Claim | None:
@@ -91,26 +85,6 @@ def _read(claim: Claim, draft: Draft) -> None:
                           str(claim.root))  # fmt: skip
     provide(rows, draft)
     _tell(claim, draft, spans)
-
-
-def provide(rows: Sequence[Mapping[str, object]], draft: Draft) -> None:
-    """Rows of source lines and instructions, as the profiler's own sums."""
-    draft.table("line_raw", rows, _ROWS)
-    draft.provide("summary", "SELECT source, name, category, count, total_ns, args FROM line_raw")
-
-
-def lines(told: Told) -> Iterator[dict[str, object]]:
-    """What visualize_data.bin says of source lines."""
-    for line in told.lines:
-        values = line["values"]
-        assert isinstance(values, dict)
-        place = str(line["code"])
-        args = {**values, **({"source": source} if (source := told.line(place)) else {})}
-        yield {
-            "source": LINES, "name": place, "category": line["core"],
-            "count": whole(values.get("Instructions Executed")), "total_ns": None,
-            "args": json.dumps(args, ensure_ascii=False),
-        }  # fmt: skip
 
 
 def _rows(file: Path, told: Told, draft: Draft) -> Iterator[dict[str, object]]:

@@ -7,15 +7,19 @@ and tables that the CSV files hold as well.
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.small_json import mapping, text, whole
+from npulens.ingest.tables.draft import Draft
 
 _HEADER = struct.Struct("<QBBBB")
 #: Linux' longest path, which a block of source keeps room for.
@@ -23,8 +27,22 @@ _PATH_BYTES = 4096
 _CODE, _LINES, _BASIC = 0x1, 0x3, 0x5
 #: A larger block is not read: nothing that is wanted comes near.
 _MAX_BYTES = 64 << 20
+#: Rows of `summary` are filed under these.
+LINES, INSTRUCTIONS = "OPPROF line", "OPPROF instruction"
+_ROWS = pa.schema(
+    [("source", pa.string()), ("name", pa.string()), ("category", pa.string()), ("count", pa.int64()),
+     ("total_ns", pa.int64()), ("args", pa.string())]
+)  # fmt: skip
 #: Lines that are kept.
 _MOST_LINES = 100_000
+
+
+class Counted(NamedTuple):
+    """What was counted of a line on a core."""
+
+    place: str  # path:number
+    core: str
+    values: dict[str, object]
 
 
 @dataclass
@@ -32,7 +50,7 @@ class Told:
     """What the file says of source lines, and of the device."""
 
     device: str | None = None
-    lines: list[dict[str, object]] = field(default_factory=list)  # file, line, core, and whatever is counted by core
+    counted: list[Counted] = field(default_factory=list)
     source: dict[str, list[str]] = field(default_factory=dict)  # path -> its lines
     damage: Message | None = None
 
@@ -59,10 +77,27 @@ def read(path: Path) -> Told:
                 if kind == _BASIC:
                     told.device = told.device or text(mapping(found).get("soc"))
                 else:
-                    told.lines.extend(_lines(mapping(found), _MOST_LINES - len(told.lines)))
+                    told.counted.extend(_lines(mapping(found), _MOST_LINES - len(told.counted)))
     except (msgspec.MsgspecError, RecursionError, ValueError, OSError) as error:
         told.damage = Message("file_cannot_be_read", {"file": path.name, "error": error})
     return told
+
+
+def provide(rows: Sequence[Mapping[str, object]], draft: Draft) -> None:
+    """Rows of source lines and instructions, as the profiler's own sums."""
+    draft.table("line_raw", rows, _ROWS)
+    draft.provide("summary", "SELECT source, name, category, count, total_ns, args FROM line_raw")
+
+
+def lines(told: Told) -> Iterator[dict[str, object]]:
+    """What visualize_data.bin says of source lines."""
+    for place, core, values in told.counted:
+        args = {**values, **({"source": source} if (source := told.line(place)) else {})}
+        yield {
+            "source": LINES, "name": place, "category": core,
+            "count": whole(values.get("Instructions Executed")), "total_ns": None,
+            "args": json.dumps(args, ensure_ascii=False),
+        }  # fmt: skip
 
 
 def _blocks(path: Path, told: Told) -> Iterator[tuple[int, bytes]]:
@@ -83,7 +118,7 @@ def _blocks(path: Path, told: Told) -> Iterator[tuple[int, bytes]]:
                 file.seek(length, 1)
 
 
-def _lines(found: Mapping[str, object], most: int) -> Iterator[dict[str, object]]:
+def _lines(found: Mapping[str, object], most: int) -> Iterator[Counted]:
     """What is counted of each line, core by core. A list has a value for each core; anything else is for all."""
     cores = found.get("Cores")
     names = [one for one in cores if isinstance(one, str)] if isinstance(cores, list) else []
@@ -97,7 +132,7 @@ def _lines(found: Mapping[str, object], most: int) -> Iterator[dict[str, object]
                     return
                 most -= 1
                 values = {key: _of(value, at, len(names)) for key, value in mapping(line).items() if key != "Line"}
-                yield {"code": f"{place}:{number}", "core": core, "values": values}
+                yield Counted(f"{place}:{number}", core, values)
 
 
 def _of(value: object, at: int, cores: int) -> object:

@@ -43,7 +43,7 @@ from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import Device, device
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Kernels, Kind, kernels
+from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.device.tensors import largest
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -157,6 +157,16 @@ def full(kind: Kind) -> bool:
 def double(kind: Kind) -> bool:
     """Whether the largest of its inputs is of float64; a number beside tensors of float32 often is."""
     return largest(kind.input_shapes, kind.input_dtypes) in ("DOUBLE", "FLOAT64")
+
+
+def claimed(run: Run) -> Bools:
+    """Kernels that multiply in fp32 on a device that is known to have a faster precision, or on a CPU in float64."""
+    every = run.get(kernels)
+    if run.get(family) == "cpu":
+        return every.of(double(kind) for kind in every.kinds)
+    known = [rank for rank in run.ranks if _faster(device(run, rank), run.get(family), Limits.times) is not None]
+    mine = every.of(full(kind) for kind in every.kinds) & np.isin(every.rank, known)
+    return mine & ~np.isin(every.span_id, _hf32(run))
 
 
 def _hf32(run: Run) -> Ints:

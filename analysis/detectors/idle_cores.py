@@ -45,7 +45,7 @@ from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import CUBE, VECTOR, device
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import Floats, Kernels, Kind, evidence, kernels, of_a_step
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -114,8 +114,32 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         told = {"npu": "profiler_level=Level1", "cpu": None}
         collect_with = told.get(run.get(family), "torch.profiler on the device")
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
-    shares = np.ones(len(every))
-    known = False
+    found = run.get(shares)
+    if every.kinds and not found.known:
+        raise NotMeasured(
+            "how many cores this device has is not known", "该设备的核数未知", "an entry in device_facts.toml"
+        )
+    bad = (found.used <= limits.most_used) & (every.dur >= limits.least_ns)
+    for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[bad])}):
+        rows = np.flatnonzero(bad & every.of(kind.type == name for kind in every.kinds))
+        cut = np.rint(every.dur[rows] * (1 - found.used[rows])).astype(np.int64)
+        for ranks, those in by_rank(every.rank[rows], cut):
+            yield _candidate(run, every, said(ranks), rows[those], cut[those])
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Per kernel: which share of its cores has something to do; 1 where that is not known."""
+
+    used: Floats
+    known: bool  # whether the number of cores of any device is
+
+
+def shares(run: Run) -> Shares:
+    """How many cores each kernel uses."""
+    every = run.get(kernels)
+    counts = [blocks(kind) for kind in every.kinds]
+    found, known = np.ones(len(every)), False
     for rank in run.ranks:
         here = device(run, rank)
         cores = [None if here is None else here.cores(kind.core) for kind in every.kinds]
@@ -125,17 +149,8 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             for count, most, kind in zip(counts, cores, every.kinds, strict=True)
         ])  # fmt: skip
         mine = every.rank == rank
-        shares[mine] = share[every.kind[mine]]
-    if every.kinds and not known:
-        raise NotMeasured(
-            "how many cores this device has is not known", "该设备的核数未知", "an entry in device_facts.toml"
-        )
-    bad = (shares <= limits.most_used) & (every.dur >= limits.least_ns)
-    for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[bad])}):
-        rows = np.flatnonzero(bad & every.of(kind.type == name for kind in every.kinds))
-        cut = np.rint(every.dur[rows] * (1 - shares[rows])).astype(np.int64)
-        for ranks, those in by_rank(every.rank[rows], cut):
-            yield _candidate(run, every, said(ranks), rows[those], cut[those])
+        found[mine] = share[every.kind[mine]]
+    return Shares(found, known)
 
 
 def _candidate(run: Run, every: Kernels, ranks: str, rows: Ints, cut: Ints) -> Candidate:

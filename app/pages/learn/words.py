@@ -275,6 +275,12 @@ LIMITS = {
     "ns of a gap": "空隙的 ns",
     "shorter ones are launches": "更短的是下发本身",
     "below 5 % the gaps between launches of any job are as long": "5 % 以下，任何任务的下发间隙都有这么长",
+    "share of the roof": "占性能上限的比例",
+    "good kernels of real captures reach 0.45 to 0.9 of it": "真实采集中好的算子能达到 0.45 到 0.9",
+    "ns of a call": "ns（单次调用）",
+    "a launch and the first and last accesses take some us of it": "下发与首尾几次访存要占其中几 us",
+    "share of the kernel's time": "占算子耗时的比例",
+    "good kernels of real captures: 0.55 to 0.99": "真实采集中好的算子：0.55 到 0.99",
     "a launch and the first and last accesses take some us; below this more cores change little":
         "下发与首尾访存需要若干 us，低于此值时增加核数作用不大",
     "share of the cores": "占核数的比例",

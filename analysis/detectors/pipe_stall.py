@@ -1,0 +1,254 @@
+"""Kernels wait: the pipe that should be busy is not.
+
+## What it measures
+
+The hardware counters of PipeUtilization, kernel by kernel. Each pipe (mac or cube, vec, mte1 to mte3, fixpipe, scalar)
+is busy for a part of the kernel's time. Pipes work side by side, so that the busiest one sets the pace of a good
+kernel. A kernel is stalled in one of three ways. No pipe is busy for half of its time. Or only the scalar unit is,
+which computes addresses and loops. Or a pipe that moves data is, and the cube is not, where the shapes say that
+computing is the limit.
+
+## Why it costs
+
+A kernel whose pipes take turns needs the sum of their times instead of the longest. The device is occupied and does
+little.
+
+## What to do
+
+Shapes that are multiples of 16, inner axes of 512 bytes and more, and larger batches leave less to addresses. Weights
+in the format FRACTAL_NZ (`torch_npu.npu_format_cast`) spare the cube a conversion. A fused operator of torch_npu, a
+newer CANN or another tiling (AOE) replaces the kernel. `msprof op` shows a kernel of one's own block by block; there
+double buffering and larger copies let the pipes overlap.
+
+## Limits of the method
+
+A ceiling: the pipe that has to work is taken to be busy for 0.8 of the time, as in good kernels. Of a kernel whose
+roof is known no more than that is taken. Cores that have no block, and lower clocks, are other findings and are left to
+them. So are copies and changes of layout. Counters are means over the cores: one slow core among fast ones does not
+show. Other groups than PipeUtilization say nothing here.
+
+## References
+
+CANN: op_summary, PipeUtilization (aic_mac_ratio, aiv_vec_ratio and others); msprof-analyze advisor
+`operator_bound_checker.py` (no pipe above 0.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from npulens.analysis import limits as limits_
+from npulens.analysis.by_rank import by_rank
+from npulens.analysis.detectors.idle_cores import COMMUNICATION, shares
+from npulens.analysis.device.frequency import clocked
+from npulens.analysis.device.kernels import Bools, Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.tensors import spoken
+from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
+from npulens.analysis.idle.blame import said
+from npulens.analysis.idle.origin import origins
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import COVERED, limit
+from npulens.analysis.run import Run
+from npulens.analysis.steady import steady_ns
+from npulens.analysis.work.operators import GOOD, PIPES, SHORT_NS, Operator, operators
+
+NEEDS = ("kernels", "kernel_counters")
+
+TEXT = {
+    "en": {
+        "idle": Words(
+            "Rank {ranks}: {type} waits, none of its pipes is busy for more than {busy_share} of its time; {kernel_ns} "
+            "of each step in {count} kernels[[, most on {shapes}]]",
+            "Let its pipes overlap: larger shapes, inner axes of 512 bytes and more, a fused operator "
+            "(torch_npu.npu_*), a newer CANN or another tiling (AOE). In a kernel of your own: double buffering and "
+            "larger copies; see it with msprof op. The busiest pipe is {pipe}. Launched by {origin}.",
+        ),
+        "scalar": Words(
+            "Rank {ranks}: the scalar unit holds {type} up, busy for {scalar_share} of its time, every other pipe for "
+            "{busy_share} at most; {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
+            "Addresses and loops are computed one by one. Give it sides that are multiples of 16 and long inner axes, "
+            "replace the operator by one that needs no index arithmetic, or try a newer CANN. Launched by {origin}.",
+        ),
+        "memory": Words(
+            "Rank {ranks}: {type} moves data where it should multiply, {pipe} is busy for {pipe_share} of its time, "
+            "the cube for {busy_share}; {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
+            "By its shapes the cube is the limit. Let the sides be multiples of 16 (inner axes of 512 bytes), keep "
+            "the weights in FRACTAL_NZ (torch_npu.npu_format_cast), and try another tiling: AOE, jit_compile, a newer "
+            "CANN. Launched by {origin}.",
+        ),
+    },
+    "zh": {
+        "idle": Words(
+            "rank {ranks}：{type} 在空等，没有一条流水的忙碌占比超过 {busy_share}；"
+            "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
+            "让各流水并行起来：增大形状，内轴不少于 512 字节，改用融合算子（torch_npu.npu_*）、更新的 CANN 或其他 "
+            "tiling（AOE）。自研算子请使用 double buffer 并加大单次搬运量，可用 msprof op 查看。最忙的流水是 {pipe}。"
+            "由 {origin_zh} 下发。",
+        ),
+        "scalar": Words(
+            "rank {ranks}：{type} 受限于 Scalar 单元，其忙碌占比为 {scalar_share}，其余流水至多 {busy_share}；"
+            "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
+            "地址与循环在逐条计算。请让各边为 16 的倍数并加长内轴，换用不需要索引运算的算子，或尝试更新的 CANN。"
+            "由 {origin_zh} 下发。",
+        ),
+        "memory": Words(
+            "rank {ranks}：{type} 本应受限于计算，却忙于搬运：{pipe} 忙碌占比 {pipe_share}，Cube 只有 {busy_share}；"
+            "每步 {kernel_ns}，共 {count} 个[[，主要在 {shapes}]]",
+            "按形状看瓶颈应是 Cube。请让各边为 16 的倍数（内轴 512 字节），权重使用 FRACTAL_NZ 格式"
+            "（torch_npu.npu_format_cast），并尝试其他 tiling：AOE、jit_compile、更新的 CANN。由 {origin_zh} 下发。",
+        ),
+    },
+}
+
+#: For which part of its time the pipe that has to work is busy in a good kernel.
+REACHED = 0.8
+#: Operations for each byte from which on computing is the limit on every device that is known.
+SURELY_COMPUTE = 1_000
+#: What only moves is for the detectors of copies and layouts.
+MOVING = ("copy", "layout")
+_WAYS = ("idle", "scalar", "memory")
+
+
+@dataclass(frozen=True)
+class Limits(limits_.Limits):
+    """When a pipe counts as not busy."""
+
+    least_ns: float = limit(10_000, "ns of a kernel", "a launch and the first and last accesses take some us of it")
+    most_busy: float = limit(0.5, "share of the kernel's time", "good kernels of real captures: 0.55 to 0.99")
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """Per kernel; 0 and -1 where nothing is wrong."""
+
+    cut: Ints  # what it would be shorter
+    way: Ints  # the place in _WAYS
+    busy: Floats  # of the pipe that should be busy
+    counted: Bools  # whether its pipes were counted
+
+
+def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
+    every = run.get(kernels)
+    found = stalled(run, limits.least_ns, limits.most_busy)
+    slow = np.flatnonzero(found.cut)
+    if most_of_a_rank(every.rank[slow], found.cut[slow]) < limits.min_share * run.get(steady_ns):
+        _measured(every, found)
+    for way, text in enumerate(_WAYS):
+        here = slow[found.way[slow] == way]
+        for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[here])}):
+            rows = here[every.of(kind.type == name for kind in every.kinds)[here]]
+            for ranks, those in by_rank(every.rank[rows], found.cut[rows]):
+                yield _candidate(run, every, found, text, ranks, rows[those])
+
+
+def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limits.most_busy) -> Stalled:
+    """Which kernels wait, and for how long."""
+    every, done, pipes = run.get(kernels), run.get(operators), run.get(busy_pipes)
+    none = np.zeros(len(every))
+    side = {
+        name: np.max([share for pipe, share in pipes.items() if PIPES[pipe] == name] or [none], axis=0)
+        for name in ("compute", "memory", "scalar")
+    }
+    counted = np.max([*side.values(), none], axis=0) > 0
+    cube = np.max([pipes.get("mac", none), pipes.get("cube", none)], axis=0)
+    rest = np.maximum(side["compute"], side["memory"])
+    multiplies = np.array([bound(one) == "compute" and bool(one.work.matrix) for one in done.every], np.bool_)
+    moving = (side["memory"] > np.maximum(side["compute"], side["scalar"])) & multiplies[done.of]
+    way = np.select(
+        [np.maximum(rest, side["scalar"]) < most_busy, (side["scalar"] > rest) & (rest < most_busy),
+         moving & (cube < most_busy)], [0, 1, 2], -1,
+    )  # fmt: skip
+    busy = np.select([way == 0, way == 1, way == 2], [np.maximum(rest, side["scalar"]), rest, cube], 0.0)
+    way[~(counted & (every.dur >= least_ns) & _own(run))] = -1
+    roof = np.array([(one.roof_ns or 0.0) if one.share is not None else 0.0 for one in done.every])
+    whole = every.dur * run.get(shares).used - run.get(clocked).cut
+    left = np.maximum(np.maximum(whole * busy / REACHED, roof[done.of] / GOOD), SHORT_NS)
+    cut = np.where(way >= 0, np.maximum(0, whole - left), 0).astype(np.int64)
+    return Stalled(cut, np.where(cut > 0, way, -1), busy, counted)
+
+
+def most_of_a_rank(rank: Ints, ns: Ints) -> int:
+    """The sum of the rank that has most."""
+    return max((int(ns[rank == one].sum()) for one in np.unique(rank)), default=0)
+
+
+def bound(one: Operator) -> str | None:
+    """What limits an operator, also where the bandwidth of the memory is not known and its work leaves no doubt."""
+    least = one.least
+    if least is None or least.ns is None:
+        return None
+    if least.bound is not None:
+        return least.bound
+    work = one.work
+    sure = least.matrix and work.matrix and work.bytes and work.matrix >= SURELY_COMPUTE * work.bytes
+    return "compute" if sure else None
+
+
+def busy_pipes(run: Run) -> Mapping[str, Floats]:
+    """Per pipe and kernel: for which part of its time it was busy, of its two kinds of cores the busier."""
+    every = run.get(kernels)
+    order = np.argsort(every.span_id, kind="stable")
+    found: dict[str, Floats] = {}
+    for pipe in PIPES:
+        told = run.columns(
+            "SELECT span_id, max(value) AS value FROM pmu WHERE regexp_matches(metric, ?) AND isfinite(value) "
+            "GROUP BY span_id", [rf"^(?:ai[cv]_)?{pipe}_ratio$"],
+        )  # fmt: skip
+        spans = told["span_id"].astype(np.int64)
+        if not len(spans) or not len(every):
+            continue
+        at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
+        there = every.span_id[order][at] == spans
+        share = np.zeros(len(every))
+        share[order[at[there]]] = np.clip(told["value"].astype(np.float64)[there], 0.0, 1.0)
+        found[pipe] = share
+    return found
+
+
+def _own(run: Run) -> Bools:
+    """Kernels that neither wait for peers nor only move."""
+    every, done = run.get(kernels), run.get(operators)
+    rows = run.columns("SELECT DISTINCT span_id FROM comm WHERE op_span_id = span_id OR op_span_id IS NULL")
+    silent = ~np.isin(every.span_id, rows["span_id"].astype(np.int64))
+    computes = every.of(not kind.memset and not COMMUNICATION.search(kind.name) for kind in every.kinds)
+    moves = np.array([one.work.family in MOVING for one in done.every], np.bool_)
+    return silent & computes & ~moves[done.of]
+
+
+def _measured(every: Kernels, found: Stalled) -> None:
+    """Raises where the pipes of too little of the time were counted."""
+    on_cores = every.of(not kind.memset and (kind.core or "").startswith(("AI_CORE", "AI_VECTOR", "MIX"))
+                        for kind in every.kinds)  # fmt: skip
+    if int(every.dur[on_cores & found.counted].sum()) < COVERED * int(every.dur[on_cores].sum()):
+        raise NotMeasured(
+            "how busy the pipes were was not counted for most kernels", "大部分算子没有采集流水的忙碌占比",
+            "profiler_level=Level1, aic_metrics=PipeUtilization",
+        )  # fmt: skip
+
+
+def _candidate(
+    run: Run, every: Kernels, found: Stalled, text: str, ranks: tuple[int, ...], rows: Ints
+) -> Candidate:  # fmt: skip
+    cut, pipes = found.cut[rows], run.get(busy_pipes)
+    worst = int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
+    alike = rows[every.kind[rows] == every.kind[worst]]
+    weight = every.dur[alike]
+    kind = every.kinds[every.kind[worst]]
+    mean = {pipe: float(np.average(share[alike], weights=weight)) for pipe, share in pipes.items()}
+    moving = {pipe: share for pipe, share in mean.items() if text != "memory" or PIPES[pipe] == "memory"}
+    pipe = max(moving, key=lambda name: moving[name])
+    return Candidate(
+        "pipe_stall", text,
+        {
+            "ranks": said(ranks), "type": kind.type, **of_a_step(run, every, rows),
+            "busy_share": float(np.average(found.busy[alike], weights=weight)), "pipe": pipe,
+            "pipe_share": moving[pipe], "scalar_share": mean.get("scalar", 0.0),
+            "shapes": spoken(kind.input_shapes) or None, **origins(run, int(every.span_id[worst])),
+        },
+        evidence(every, rows, cut), Change(tasks=every.span_id[rows], task_ns=cut), "medium",
+        measured_ns=most_of_a_rank(every.rank[rows], cut),
+    )  # fmt: skip

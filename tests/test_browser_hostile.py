@@ -33,8 +33,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
     pytest.mark.filterwarnings("default"),
 ]
-PAGES = ("", "Findings", "Kernels", "Launch", "Copies", "Communication", "Ranks", "Memory", "Counters", "Compare",
-         "Runs", "Learn")  # fmt: skip
+PAGES = ("", "Findings", "Efficiency", "Kernels", "Launch", "Copies", "Communication", "Ranks", "Memory", "Counters",
+         "Compare", "Runs", "Learn")  # fmt: skip
 
 
 def test_every_kind_of_name_is_in_every_place(held: Held) -> None:  # noqa: F811

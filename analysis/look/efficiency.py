@@ -1,0 +1,194 @@
+"""How well a run uses its device: operators beside their roofs, and the same of kinds of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.intervals import Ints
+from npulens.analysis.limits import COVERED
+from npulens.analysis.look.kernels import Filter, chosen_sql, values
+from npulens.analysis.run import Run
+from npulens.analysis.work.operators import GOOD, Operator, Operators, operators
+from npulens.analysis.work.roofline import Roofline, of_run, row_of
+from npulens.analysis.work.roofs import Roofs
+
+#: Operators that a table and a chart hold, the longest first; the rest is counted.
+MOST = 1000
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One operator in full: what it is given, by each roof, and its pipes."""
+
+    name: str
+    kernel: str
+    shapes: str | None
+    dtypes: str | None
+    given: str | None
+    device: str | None
+    precision: str | None
+    calls: int
+    kernels: int
+    ns: int
+    flops: int | None
+    bytes: int | None
+    matrix_ns: float | None  # of one call at the peak of the matrix units
+    vector_ns: float | None
+    memory_ns: float | None
+    roof_ns: float | None
+    share: float | None
+    above: float | None
+    complete: bool
+    bound: str | None
+    disagree: bool
+    pipe: str | None
+    pipes: tuple[tuple[str, float], ...]  # busiest first
+    counted_flops: int | None
+    gain_ns: int | None
+    reason: str | None
+    span_id: int  # its longest kernel
+    rank: int
+    ts_ns: int
+    dur_ns: int
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """The operators of a run and their sums. `operators` and `chosen` are in the same order, the longest first."""
+
+    operators: pd.DataFrame
+    chosen: tuple[Chosen, ...]
+    count: int  # of operators, also those that are left out here
+    sums: Roofline  # without its rows
+    window_ns: int  # a step of a rank; without steps the whole window
+    gain_ns: int | None  # of that, what GOOD of the roofs would give; None where no roof is known whole
+    roof_share: float | None  # time at the roofs over time taken, of the operators with a share
+    roof_known_ns: int  # what these operators take
+    at_least: bool  # one roof of the two is not known for some of them
+    good: float = GOOD
+
+
+def efficiency(con: duckdb.DuckDBPyConnection) -> Efficiency:
+    """Every operator beside its roof."""
+    run = Run(con)
+    every, found = run.get(kernels), run.get(operators)
+    sums = of_run(run)
+    order = sorted(range(len(found.every)), key=lambda at: -found.every[at].ns)[:MOST]
+    longest = _longest(every, found)
+    shared = [one for one in found.every if one.share is not None]
+    known_ns = sum(one.ns for one in shared)
+    gains = [one.gain_ns for one in found.every if one.gain_ns is not None]
+    parts = sums.steps * max(1, sums.ranks)
+    windows = [end - begin for rank in run.ranks if (window := run.window(rank)) for begin, end in [window]]
+    return Efficiency(
+        _frame([found.every[at] for at in order], sums),
+        tuple(_chosen(found.every[at], every, int(longest[at])) for at in order),
+        len(found.every), replace(sums, rows=()),
+        sum(windows) // len(windows) // sums.steps if windows else 0,
+        sum(gains) // parts if gains else None,
+        sum(one.calls * (one.roof_ns or 0.0) for one in shared) / known_ns if known_ns else None,
+        known_ns, any(not one.complete for one in shared),
+    )  # fmt: skip
+
+
+def _longest(every: Kernels, found: Operators) -> Ints:
+    """Of each operator its longest kernel, the first of several."""
+    most = np.zeros(len(found.every), np.int64)
+    np.maximum.at(most, found.of, every.dur)
+    rows = np.flatnonzero(every.dur == most[found.of])[::-1]
+    at = np.zeros(len(found.every), np.int64)
+    at[found.of[rows]] = rows  # of several the first comes last and stays
+    return at
+
+
+def _flops(one: Operator) -> int | None:
+    """Of one call; those of the matrix units alone where the others are not known."""
+    return one.work.flops if one.work.flops is not None else one.work.matrix or None
+
+
+def _frame(every: list[Operator], sums: Roofline) -> pd.DataFrame:
+    parts = sums.steps * max(1, sums.ranks)
+    rows = []
+    for one in every:
+        row, flops = row_of(one), _flops(one)
+        rows.append({
+            "operator": row.operator, "shapes": row.shapes, "device": row.device, "calls": row.calls,
+            "step_ns": row.ns / parts, "of_time": row.ns / sums.kernel_ns if sums.kernel_ns else np.nan,
+            "each_ns": one.each_ns, "flops": flops, "bytes": row.bytes, "precision": row.precision,
+            "intensity": flops / row.bytes if flops and row.bytes else np.nan,
+            "flops_per_s": row.flops_per_s if flops else None, "bytes_per_s": row.bytes_per_s,
+            "roof_ns": row.roof_ns, "share": row.share, "above": row.above, "complete": row.complete,
+            "bound": row.bound, "pipe": row.pipe, "pipe_share": row.pipe_share, "disagree": row.disagree,
+            "gain_ns": None if row.gain_ns is None else row.gain_ns / parts, "reason": row.reason,
+        })  # fmt: skip
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
+    return frame.astype(dict.fromkeys(_NUMBERS, "float64"))
+
+
+_NUMBERS = ("flops", "bytes", "intensity", "flops_per_s", "bytes_per_s", "roof_ns", "share", "above", "pipe_share",
+            "gain_ns")  # fmt: skip
+_COLUMNS = ["operator", "shapes", "device", "calls", "step_ns", "of_time", "each_ns", "flops", "bytes", "precision",
+            "intensity", "flops_per_s", "bytes_per_s", "roof_ns", "share", "above", "complete", "bound", "pipe",
+            "pipe_share", "disagree", "gain_ns", "reason"]  # fmt: skip
+
+
+def _chosen(one: Operator, every: Kernels, longest: int) -> Chosen:
+    row, least = row_of(one), one.least
+    times = (None, None, None) if least is None else (least.matrix, least.vector, least.memory)
+    return Chosen(
+        row.operator, one.kind.name, row.shapes, one.kind.input_dtypes, one.given, one.device, one.precision,
+        one.calls, one.kernels, one.ns, _flops(one), row.bytes, *times, one.roof_ns, one.share, one.above,
+        one.complete, one.bound, row.disagree, one.pipe,
+        tuple(sorted(one.pipes.items(), key=lambda pipe: -pipe[1])), one.counted_flops, one.gain_ns, row.reason,
+        int(every.span_id[longest]), int(every.rank[longest]), int(every.ts[longest]), int(every.dur[longest]),
+    )  # fmt: skip
+
+
+def chips(found: Efficiency) -> tuple[Roofs | None, ...]:
+    """The devices of the run, those with most time first; None stands for one of which nothing is known."""
+    known = {one.device: one for one in found.sums.roofs}
+    spent = found.operators.groupby(found.operators["device"].fillna(""))["step_ns"].sum()
+    return tuple(known.get(str(name)) for name in spent.sort_values(ascending=False, kind="stable").index)
+
+
+# Kinds of kernels, as the page of kernels groups them.
+
+
+def of_kernels(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> pd.DataFrame:
+    """Per group of kernels (key): its share of the roof (roof_share) and its flops_per_s; NaN is not known.
+
+    A call of several kernels has one roof. So it counts only where all of its kernels are in the group. A group has a
+    share where it is known for COVERED of its time.
+    """
+    run = Run(con)
+    every, found = run.get(kernels), run.get(operators)
+    told = con.execute(f"WITH {chosen_sql(level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
+    columns = told.fetchnumpy()
+    spans, codes = (np.ma.getdata(columns[name]) for name in ("span_id", "key"))
+    keys, group = np.unique(codes, return_inverse=True)
+    order = np.argsort(every.span_id, kind="stable")
+    row = order[np.searchsorted(every.span_id[order], spans.astype(np.int64))] if len(spans) else spans.astype(np.int64)
+    pairs, where = np.unique(group.ravel() * max(1, len(found.every)) + found.of[row], return_inverse=True)
+    where = where.ravel()
+    there, ns = np.bincount(where, minlength=len(pairs)), np.bincount(where, every.dur[row], len(pairs))
+    whole = np.zeros(len(keys))
+    sums = {"roof": np.zeros((2, len(keys))), "flops": np.zeros((2, len(keys)))}
+    for pair, count, spent in zip(pairs.tolist(), there.tolist(), ns.tolist(), strict=True):
+        at, operator = divmod(pair, len(found.every))
+        one = found.every[operator]
+        whole[at] += spent
+        calls = one.calls if count == one.kernels else count if one.kernels == one.calls else None
+        flops = _flops(one)
+        for name, each in (("roof", one.roof_ns if one.share is not None else None), ("flops", flops or None)):
+            if calls is not None and each is not None:
+                sums[name][:, at] += calls * each, spent
+    shares = {}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for name, (amount, spent) in sums.items():
+            shares[name] = np.where((spent > 0) & (spent >= COVERED * whole), amount / spent, np.nan)
+    return pd.DataFrame({"key": keys, "roof_share": shares["roof"], "flops_per_s": shares["flops"] * 1e9})

@@ -1,0 +1,138 @@
+"""How much of what the device can do is used: the answer, operators below their roofs, and where the rest goes."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from npulens.analysis.look import efficiency as look
+from npulens.analysis.work.roofs import Roofs
+from npulens.app import context
+from npulens.app.context import Context
+from npulens.app.pages.efficiency import charts, table
+from npulens.app.panels import store_empty, unmeasured
+from npulens.app.text import i18n, wording
+from npulens.ingest.messages import render as rendered
+
+TITLE = "efficiency.title"
+ICON = ":material/speed:"
+ORDER = 29
+GROUP = "look"
+#: Device time without known work that is worth a sentence.
+_NOTABLE = 0.01
+#: Reasons told in the answer, and chips that get a plot.
+_REASONS, _CHIPS = 3, 6
+
+
+def render(ctx: Context) -> None:
+    """The sentence, the figures, the roofs, and the operators."""
+    st.subheader(ctx.say("efficiency.question"), anchor="efficiency")
+    if ctx.run is None:
+        store_empty.show(ctx)
+        return
+    found = context.measured(ctx, look.efficiency)
+    if not found.count:
+        if not unmeasured.show(ctx, ("kernel",), "efficiency"):
+            unmeasured.nothing(ctx, "kernels.none")
+        return
+    with st.container(key="answer", gap="xxsmall"):
+        _answer(ctx, found)
+    _figures(ctx, found)
+    _plots(ctx, found)
+    table.show(ctx, found)
+
+
+def _answer(ctx: Context, found: look.Efficiency) -> None:
+    """What the matrix units needed, what better operators would give, and what this does not speak of."""
+    sums, step = found.sums, i18n.duration(found.window_ns)
+    of_what = ctx.say("efficiency.of_steps" if ctx.run and ctx.run.steps else "efficiency.of_whole")
+    used = None if sums.mfu is None else ctx.say("efficiency.answer_mfu", {
+        "mfu": charts.percent(sums.mfu), "of": of_what,
+    })  # fmt: skip
+    gain = None if found.gain_ns is None else ctx.say("efficiency.answer_gain", {
+        "good": f"{found.good:g}", "gain": i18n.duration(found.gain_ns), "step": step,
+        "of": of_what, "share": i18n.share(found.gain_ns, found.window_ns),
+    })  # fmt: skip
+    told = [text for text in (used, gain) if text]
+    st.text(" ".join(told) if told else _no_mfu(ctx, found))
+    if told and used is None:
+        st.text("◐ " + _no_mfu(ctx, found))
+    unknown = 1 - sums.modelled_ns / sums.kernel_ns if sums.kernel_ns else 0.0
+    if unknown >= _NOTABLE:
+        reasons = ctx.say("efficiency.comma").join(
+            ctx.say("efficiency.because", {"share": charts.percent(one.share), "why": why(ctx, one.reason)})
+            for one in sums.missing[:_REASONS] if one.share >= _NOTABLE / 2
+        )  # fmt: skip
+        st.text("◐ " + ctx.say("efficiency.unknown", {"share": charts.percent(unknown), "reasons": reasons}))
+    if sums.collect_with is not None:
+        setting = rendered(sums.collect_with, ctx.lang)
+        st.text("◐ " + ctx.say("recorded.record_with", {"setting": setting}))
+    if found.at_least:
+        st.text("◐ " + ctx.say("efficiency.least"))
+    if sums.clock_share is not None:
+        st.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(sums.clock_share)}))
+
+
+def why(ctx: Context, reason: str) -> str:
+    """Why the work of an operator is not known."""
+    key = f"roofline.why_{reason}"
+    return ctx.say(key) if i18n.known(key) else reason
+
+
+def _no_mfu(ctx: Context, found: look.Efficiency) -> str:
+    sums = found.sums
+    if sums.mfu_missing:
+        device = ", ".join(wording.plain(one.device) for one in sums.roofs)
+        return ctx.say("roofline.no_mfu" if device else "roofline.no_mfu_device", {
+            "device": device, "precisions": ", ".join(sums.mfu_missing),
+        })  # fmt: skip
+    return ctx.say("roofline.no_mfu_work" if sums.roofs else "roofline.no_mfu_device")
+
+
+def _figures(ctx: Context, found: look.Efficiency) -> None:
+    """The figures of the run at a glance."""
+    sums = found.sums
+    rate = None if not sums.step_flops or not found.window_ns else sums.step_flops * 1e9 / found.window_ns
+    share = charts.percent(found.roof_share)
+    figures = (
+        ("mfu", charts.percent(sums.mfu)),
+        ("roof", f"≥ {share}" if found.at_least and found.roof_share is not None else share),
+        ("rate", charts.rate(rate, "FLOP/s")),
+        ("gain", i18n.duration(found.gain_ns)),
+        ("known", i18n.share(sums.modelled_ns, sums.kernel_ns)),
+    )
+    good = {"good": f"{found.good:g}"}
+    with st.container(horizontal=True, key="figures"):
+        for name, value in figures:
+            st.metric(ctx.say(f"efficiency.figure_{name}", good), value, border=True,
+                      help=ctx.say(f"efficiency.figure_{name}_means", good))  # fmt: skip
+
+
+def _plots(ctx: Context, found: look.Efficiency) -> None:
+    """One plot a chip."""
+    st.subheader(ctx.say("efficiency.plot"), anchor="roofline", help=ctx.say("efficiency.plot_means"))
+    for place, chip in enumerate(look.chips(found)[:_CHIPS]):
+        _plot(ctx, found, chip, place)
+
+
+def _plot(ctx: Context, found: look.Efficiency, chip: Roofs | None, place: int) -> None:
+    rows = found.operators
+    mine = rows[rows["device"].isna()] if chip is None else rows[rows["device"] == chip.device]
+    drawn = charts.drawable(mine)
+    st.caption(wording.plain(chip.device) if chip is not None else ctx.say("efficiency.no_chip"))
+    if not len(drawn):
+        unmeasured.nothing(ctx, "efficiency.plot_none")
+        return
+    st.plotly_chart(
+        charts.roofline(mine, chip, ctx.say, context.ink()),
+        key=f"efficiency_roofline_{ctx.run.run_id if ctx.run else ''}_{place}_{ctx.lang}",
+        config={"displayModeBar": False}, alt=ctx.say("efficiency.plot_alt"),
+    )  # fmt: skip
+    moving = mine[mine["reason"].isna() & ~mine.index.isin(drawn.index)]
+    if len(moving):
+        st.text(ctx.say("efficiency.plot_moving", {
+            "n": f"{len(moving):,}", "share": charts.percent(float(moving["of_time"].sum())),
+        }))  # fmt: skip
+    if chip is not None and chip.memory is None:
+        st.text(ctx.say("efficiency.plot_no_memory"))
+    if chip is not None and len(chip.sources) == 1:
+        st.text(ctx.say("roofline.source", {"source": wording.plain(chip.sources[0])}))

@@ -1,0 +1,207 @@
+"""Efficiency: operators and kinds of kernels beside their roofs, by hand; and the page over every kind of run."""
+
+from __future__ import annotations
+
+import json
+from math import log10
+from pathlib import Path
+from typing import Any
+
+import hostile_capture
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.look import efficiency as look
+from npulens.analysis.look.kernels import Filter, table
+from npulens.app.pages.efficiency import charts
+from npulens.app.text import i18n
+from tests.tablecase import connection
+from tests.test_work_roofline import BF16, H100, MM, kernel, operator
+
+ROOT = Path(__file__).resolve().parent.parent
+LANGUAGES = ("en", "zh")
+SAMPLES = ("kineto", "torch_npu_db", "torch_npu_text", "cpu_conv_unfused")
+#: Adds two tensors of 3.35e6 bytes to a third: 3 us at 3.35e12 bytes a second, 1.675e6 operations.
+ADD = operator(11, 20, "aten::add", "[[1000, 1675], [1000, 1675], []]", BF16[:-1] + ', "Scalar"]')
+#: A copy of one of them: 2 us.
+COPY = operator(21, 40, "aten::copy_", "[[1000, 1675], [1000, 1675]]", BF16)
+SPANS = [*MM, kernel(3, 10, 6, 2), kernel(4, 16, 2, 2, "reduce"), *ADD, kernel(13, 30, 12, 12, "sum"),
+         *COPY, kernel(23, 50, 1, 22, "move")]  # fmt: skip
+
+
+def case(spans: list[dict[str, Any]], **more: Any) -> Any:
+    con = connection({"spans": spans, "rank": {0: H100}, **more})
+    views.install(con)
+    return con
+
+
+def test_the_sums_of_a_run_worked_out_by_hand() -> None:
+    mark = {"id": 90, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 100}
+    found = look.efficiency(case([mark, *SPANS]))
+    assert list(found.operators["operator"]) == ["add", "mm", "copy_"]  # 12, 8 and 1 us
+    assert found.window_ns == 100_000 and found.sums.mfu == pytest.approx(2 / 100)
+    # The product needs 2 of 8 us, the sum 3 of 12; the copy is faster than its roof, so it has no share.
+    assert found.roof_share == pytest.approx(5 / 20) and found.roof_known_ns == 20_000
+    assert found.gain_ns == (8_000 - 2_857) + (12_000 - 4_286) and not found.at_least
+    rows = found.operators.set_index("operator")
+    assert rows.loc["mm", "intensity"] == pytest.approx(1.978e9 / 5.956e6)
+    assert rows.loc["copy_", "above"] == pytest.approx(2.0) and pd.isna(rows.loc["copy_", "share"])
+    assert pd.isna(rows.loc["copy_", "intensity"]) and pd.isna(rows.loc["copy_", "flops_per_s"])
+    assert rows["of_time"].sum() == pytest.approx(1)
+
+
+def test_the_chosen_operator_leads_to_its_longest_kernel() -> None:
+    found = look.efficiency(case(SPANS))
+    one = found.chosen[list(found.operators["operator"]).index("mm")]
+    assert (one.span_id, one.ts_ns, one.dur_ns, one.rank) == (3, 10_000, 6_000, 0)
+    assert one.matrix_ns == pytest.approx(2_000) and one.memory_ns == pytest.approx(5.956e6 / 3.35e3)
+    assert (one.calls, one.kernels, one.precision) == (1, 2, "bf16")
+
+
+def test_kinds_of_kernels_have_a_share_where_whole_calls_are_in_them() -> None:
+    con = case(SPANS)
+    kinds = table(con, "name", Filter()).groups.merge(look.of_kernels(con, "name", Filter()), on="key")
+    rows = kinds.set_index("name")
+    assert rows.loc["sum", "roof_share"] == pytest.approx(0.25)
+    assert rows.loc["sum", "flops_per_s"] == pytest.approx(1.675e6 / 12e-6)
+    # The product's call launched two kernels of different names: its roof belongs to neither of them.
+    assert rows.loc[["gemm", "reduce"], "roof_share"].isna().all()
+    assert pd.isna(rows.loc["move", "roof_share"])  # above its roof
+    text = Filter(text="gemm")  # of the call's two kernels one is left, so nothing can be said of it
+    assert look.of_kernels(con, "name", text)["roof_share"].isna().all()
+
+
+def test_kernels_of_one_call_in_one_group_share_its_roof() -> None:
+    con = case([*MM, kernel(3, 10, 6, 2), kernel(4, 16, 2, 2)])
+    (share,) = look.of_kernels(con, "name", Filter())["roof_share"]
+    assert share == pytest.approx(2 / 8)
+
+
+def test_a_group_of_which_too_little_is_known_has_no_share() -> None:
+    nameless = {"id": 30, "kind": "kernel", "name": "sum", "at": 60, "for": 4}
+    con = case([*ADD, kernel(13, 30, 12, 12, "sum"), nameless])
+    assert look.of_kernels(con, "name", Filter())["roof_share"].isna().all()  # 12 of 16 us are below 80 %
+    con = case([*ADD, kernel(13, 30, 12, 12, "sum"), {**nameless, "for": 2}])
+    (share,) = look.of_kernels(con, "name", Filter())["roof_share"]
+    assert share == pytest.approx(3 / 12)  # of the kernels whose roof is known
+
+
+def say(key: str, values: Any) -> str:
+    return i18n.say("en", key, values)
+
+
+def test_the_plot_has_every_dot_below_the_line_it_is_measured_by() -> None:
+    found = look.efficiency(case(SPANS))
+    (chip,) = look.chips(found)
+    assert chip is not None
+    picture = charts.roofline(found.operators, chip, say, "#000")
+    lines = [trace for trace in picture.data if trace.mode == "lines"]
+    slope = next(line for line in lines if "memory" in line.name)
+    assert slope.y[0] / slope.x[0] == pytest.approx(3.35e12) and slope.y[1] == pytest.approx(989e12)
+    flat = next(line for line in lines if "bf16" in line.name)
+    assert flat.x[0] == pytest.approx(989e12 / 3.35e12) and set(flat.y) == {989e12}
+    dots = {place: (x, y) for trace in picture.data if trace.mode == "markers"
+            for place, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}  # fmt: skip
+    assert len(dots) == 2  # the copy computes nothing
+    for place, (x, y) in dots.items():
+        row = found.operators.loc[place]
+        roof = min(x * 3.35e12, 989e12 if row["precision"] == "bf16" else float("inf"))
+        assert y / roof == pytest.approx(row["share"])
+    low, high = picture.layout.xaxis.range
+    assert all(low < log10(x) < high for x, _ in dots.values())
+
+
+def test_what_is_above_its_roof_is_hollow() -> None:
+    found = look.efficiency(case([*ADD, kernel(13, 30, 2, 12, "sum")]))
+    (chip,) = look.chips(found)
+    (dots,) = [trace for trace in charts.roofline(found.operators, chip, say, "#000").data if trace.mode == "markers"]
+    assert dots.marker.symbol.endswith("-open") and "1.50 times its roof" in dots.hovertext[0]
+    assert found.roof_share is None and found.gain_ns is None
+
+
+def test_amounts_as_people_write_them() -> None:
+    assert charts.rate(6.105e14, "FLOP/s") == "610.5 TFLOP/s" and charts.rate(None, "B/s") == "–"
+    assert charts.rate(12.0, "FLOP/s") == "12 FLOP/s" and charts.percent(0.617) == "61.7 %"
+
+
+# The page.
+
+
+def page() -> None:
+    from npulens.app import context
+    from npulens.app.pages.efficiency import page as drawn
+
+    drawn.render(context.current())
+
+
+def opened(lang: str, run_id: str | None = None) -> AppTest:
+    shown = AppTest.from_function(page, default_timeout=120)
+    shown.query_params["lang"] = lang
+    if run_id:
+        shown.query_params["run"] = run_id
+    shown.run()
+    assert not shown.exception, shown.exception[0].value
+    return shown
+
+
+def texts(shown: AppTest) -> str:
+    return "\n".join(element.value for element in shown.text)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "store"
+    monkeypatch.setenv("NPULENS_STORE", str(place))
+    return place
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_empty_store_is_said(lang: str, store: Path) -> None:
+    shown = opened(lang)
+    assert i18n.say(lang, "shell.bring_one") in texts(shown) and not shown.dataframe
+
+
+def test_a_run_without_a_device_says_what_lacks(store: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "host.json"
+    event = {"ph": "X", "cat": "user_annotation", "name": "one", "ts": 1, "dur": 2, "pid": 1, "tid": 1}
+    trace.write_text(json.dumps({"traceEvents": [event]}))
+    ingest.load(trace, store)
+    shown = opened("en")
+    assert "not measured" in texts(shown) and not shown.metric and not shown.get("plotly_chart")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_names_of_a_hostile_capture_stay_text(lang: str, store: Path, tmp_path: Path) -> None:
+    ingest.load(hostile_capture.write(tmp_path / "trace.json"), store)
+    shown = opened(lang)
+    for kind in ("markdown", "caption", "subheader", "title", "header", "info", "error", "warning", "success"):
+        for element in shown.get(kind):
+            assert "pwned" not in str(getattr(element, "value", "")), f"{kind} shows a name from the capture"
+    for chart in shown.get("plotly_chart"):
+        assert "<script" not in chart.proto.spec and "<img" not in chart.proto.spec
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_samples(sample: str, lang: str, store: Path) -> None:
+    run_id = str(ingest.load(ROOT / "sample_traces" / sample, store).runs[0].run_id)
+    shown = opened(lang, run_id)
+    assert len(shown.dataframe[0].value) > 0 and shown.metric
+    reasons = [value for value in shown.dataframe[0].value["note"] if isinstance(value, str)]
+    assert not any("{" in text for text in (*reasons, texts(shown)))
+
+
+def test_a_capture_without_shapes_names_the_setting(store: Path, tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 2, "pid": 0, "tid": 7, "args": {"device": 0}}
+    (tmp_path / "trace.json").write_text(json.dumps({
+        "schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": [
+            event, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 1, "pid": 1, "tid": 1},
+        ],
+    }))  # fmt: skip
+    ingest.load(tmp_path / "trace.json", store)
+    told = texts(opened("en"))
+    assert "For 100.0 % of device time the work is not known" in told
+    assert i18n.say("en", "roofline.why_no_operator") in told

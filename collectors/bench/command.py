@@ -17,6 +17,7 @@ from npulens.collectors.bench.options import Options
 from npulens.collectors.bench.result import Reason, Result
 from npulens.collectors.bench.session import Session
 from npulens.collectors.bench.subject import asked_for, subject
+from npulens.collectors.doctor.roofs import kept
 from npulens.collectors.harness.cpu_time import has_cpu_time
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 from npulens.collectors.harness.watch import DeviceWatch
@@ -97,7 +98,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     result = Result(arguments.output, command, choice, about)
     device = properties.get("name") or choice.capability.device or backend.device
     print(text.head({**about, "backend": choice.actual, "device": device}), flush=True)
-    status, reason = run(Session(asked, under, backend, result, DeviceWatch(backend)))
+    status, reason = run(Session(asked, under, backend, result, DeviceWatch(backend), kept(choice)))
     answer = {
         "directory": str(arguments.output), "backend": choice.actual, "status": status,
         "reason": None if reason is None else str(reason), "workload": under.name,

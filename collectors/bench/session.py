@@ -23,6 +23,7 @@ class Session:
     backend: Backend
     result: Result
     watch: DeviceWatch
+    roofs: Mapping[str, Any] | None = None  # of this machine, where they were measured before
     ran: dict[str, dict[str, bool]] = field(default_factory=dict)
     p50_ns: dict[tuple[str, str], int] = field(default_factory=dict)  # (variant, type) -> of its hot calls
     doing: str = "nothing yet"

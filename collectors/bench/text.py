@@ -68,7 +68,22 @@ def latency(figure: Figure) -> str:
     out = figure["outliers"]
     lines += [f"  max {ns(figure['max'])}, mean {ns(figure['mean'])}; {out['count']} outliers "
               f"({100 * out['share']:.1f} %) above {ns(out['high_fence'])}, kept{_events(out)}"]  # fmt: skip
+    if figure.get("roof"):
+        lines.append("  " + _roof(figure["roof"]))
     return "\n".join(lines)
+
+
+def roofs(found: Figure | None) -> str:
+    """Whether times are put beside roofs, and of when."""
+    if found is None:
+        return "Roofs of this machine are not measured, so no share of them is told: `npulens doctor --roofs`"
+    return f"Shares are of the roofs of products and memory that were measured here at {found['measured_at']}"
+
+
+def _roof(roof: Figure) -> str:
+    if roof["share"] > 1:
+        return f"P50 is {roof['share']:.2f} times as fast as the {roof['bound']} roof allows: data stays in the cache"
+    return f"P50 reaches {100 * roof['share']:.1f} % of its roof, which is that of {roof['bound']}"
 
 
 def _state(figure: Figure) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from npulens.collectors.bench import text
 from npulens.collectors.bench.options import Shares
 from npulens.collectors.bench.session import Session
+from npulens.collectors.doctor.roofs import against
 from npulens.collectors.harness import cache
 from npulens.collectors.harness.latency import Load, Series, clocks, measure, one
 from npulens.collectors.harness.quantiles import quantiles, rank
@@ -33,6 +34,7 @@ def model(case: Case, ns: float | None) -> dict[str, Any]:
 def run(session: Session) -> None:
     """Every variant whose times are taken."""
     session.say(text.LATENCY)
+    session.say(text.roofs(session.roofs))
     each = session.shares()
     for variant, dtype in session.timed():
         case = session.subject.build(variant, dtype)
@@ -75,6 +77,8 @@ def _tell(
     session.result.keep(name, series)
     figure = {**session.where(variant, dtype), "series": name, **figures_of(series, session.options.calls), **how}
     p50 = None if series.clock == "cpu" else figure["quantiles"][0]["value"]
+    if session.roofs is not None:
+        figure["roof"] = against(session.roofs, figure["dtype"], case.flops, case.bytes, p50)
     session.say(text.latency(session.add("latency", {**figure, "model": model(case, p50)})))
 
 

@@ -46,7 +46,7 @@ _NO_KERNEL = 0.5
 #: After so many shots a size that reaches less than this share of the fastest is not tried again.
 FEW, _FAR = 5, 0.7
 #: As torch calls a type -> as the tables of peaks do. fp32 comes first: others are compared with it.
-_TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
+TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _calls(backend: Backend, step: Callable[[], Any]) -> int:
 
 
 def _matmuls(backend: Backend, left_out: dict[str, str]) -> Iterator[_Target]:
-    for torch_name, name in _TYPES.items():
+    for torch_name, name in TYPES.items():
         own = _shorter(backend) if name == "fp32" else name
         if own is None:
             left_out[name] = "short_products"
@@ -277,6 +277,21 @@ def _launch(backend: Backend) -> _Target:
 
     value = torch.zeros(1, device=backend.device)
     return _Target("launch", "launch", [_Shots(1, 1.0, partial(value.add_, 1))])
+
+
+def against(
+    found: Mapping[str, Any], dtype: str, flops: int | None, moved: int | None, ns: float | None
+) -> dict[str, Any] | None:
+    """What a step of a known work reaches of kept roofs; None where its work or a roof that it meets is not known."""
+    best = {(each["kind"], each["name"]): each["best"] for each in found["roofs"]}
+    peak = best.get(("matmul", TYPES.get(dtype, dtype)))
+    memory = max((rate for (kind, _), rate in best.items() if kind == "memory"), default=None)
+    if not ns or not peak or not memory or flops is None or moved is None:
+        return None
+    compute_ns, memory_ns = flops * 1e9 / peak, moved * 1e9 / memory
+    least = max(compute_ns, memory_ns)
+    bound = "compute" if compute_ns >= memory_ns else "memory"
+    return {"least_ns": least, "share": least / ns, "bound": bound, "measured_at": found["measured_at"]}
 
 
 # ---- Where it is kept

@@ -141,6 +141,16 @@ def _model(key: str, scale: float, form: str) -> Make:
     )
 
 
+def _roof(figure: Figure, lang: str) -> str:
+    roof = figure.get("roof")
+    if not roof:
+        return ABSENT
+    if roof["share"] > 1:
+        return i18n.say(lang, "bench.above_roof", {"times": f"{roof['share']:.2f}"})
+    bound = i18n.say(lang, f"bench.roof_{roof['bound']}")
+    return i18n.say(lang, "bench.of_roof", {"share": f"{100 * roof['share']:.1f} %", "bound": bound})
+
+
 def _level(level: float) -> Make:
     return lambda figure, lang: quantile(figure, level, lang)
 
@@ -160,7 +170,7 @@ _COLUMNS: dict[str, tuple[tuple[str, Make], ...]] = {
                 ("outliers", _outliers),
                 ("first", lambda figure, _: i18n.duration(figure["warm_up"]["first_ns"])),
                 ("intensity", _model("flops_per_byte", 1, ",.1f")), ("gflops", _model("flops_per_s", 1e9, ",.1f")),
-                ("gbytes", _model("bytes_per_s", 1e9, ",.1f"))),
+                ("gbytes", _model("bytes_per_s", 1e9, ",.1f")), ("roof", _roof)),
     "numerics": (*_CASE, ("error", _number("relative_error", ".1e")), ("allowed", _number("tolerance", ".1e")),
                  ("ulp", _number("max_ulp", ".3g")), ("cosine", _number("cosine", ".9f")), ("nan", _number("nan", ",")),
                  ("inf", _number("inf", ",")), ("verdict", _verdict)),

@@ -100,6 +100,15 @@ class Model(Struct, frozen=True):
     bytes_per_s: Real | None = None
 
 
+class Roof(Struct, frozen=True):
+    """Beside the roofs that were measured on the same machine; a share above 1 is that of data in a cache."""
+
+    least_ns: Positive
+    share: Positive
+    bound: Literal["compute", "memory"]
+    measured_at: Name
+
+
 class Latency(Case, tag_field="part", tag="latency"):
     """The calls of one case on one clock."""
 
@@ -121,6 +130,7 @@ class Latency(Case, tag_field="part", tag="latency"):
     warm_up: WarmUp
     throttled: Why = None
     model: Model = Model()
+    roof: Roof | None = None
     cache_bytes: Count | None = None
     flushed_bytes: Count | None = None
     copies: Count | None = None

@@ -57,4 +57,11 @@ TEXT: dict[str, tuple[str, str]] = {
     "has_no_time_to_compare": (
         "{name} has no time to compare: no such rank or step, or no step and no device activity was recorded",
         "{name} 没有可比较的时间：没有该 rank 或 step，或既没有 step 也没有设备活动"),
+    "replay_no_operator": (
+        "no operator or kernel of this run is called {name}; the longest are: {names}",
+        "该 run 中没有名为 {name} 的算子；耗时最长的有：{names}"),
+    "replay_would_overwrite": (
+        "{path} exists and is no script of npulens replay: it stays as it is",
+        "{path} 已存在且不是 npulens replay 的脚本，未改动"),
+    "replay_cannot_write": ("{path} cannot be written: {why}", "无法写入 {path}：{why}"),
 }  # fmt: skip

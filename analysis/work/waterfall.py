@@ -68,8 +68,9 @@ class Row:
     dur_ns: int
     parts: tuple[tuple[str, int], ...]  # empty: not measured
     matrix_flops: int  # operations of the matrix units, as far as they are known
+    again_flops: int  # of that, what was computed before and is computed again for the backward pass
     peak_ns: int  # what these need at the peak of the precision in which they ran
-    again_ns: int  # of that, what was computed before and is computed again for the backward pass
+    again_ns: int  # of that, what is computed again
     untold_ns: int  # of that, where nothing tells whether it is
     bf16_ns: int | None  # what they would need at the device's peak for bf16
     bf16_again_ns: int | None
@@ -120,11 +121,11 @@ class Waterfall:
 
     @property
     def total(self) -> Row | None:
-        """Everything together; None where nothing was measured."""
+        """Everything together, without ranks that are not measured; None where there is no window."""
         return next(iter(_added(self.windows, lambda row: None)), None)
 
     def by(self, what: str, rank: int | None = None, step: int | None = None) -> tuple[Row, ...]:
-        """Sums by `rank`, `step` or `phase`, of one rank or step where it is given; without what is not measured."""
+        """Sums by `rank`, `step` or `phase`, of one rank or step where it is given."""
         keys: dict[str, Callable[[Row], Hashable]] = {
             "rank": lambda row: row.rank, "step": lambda row: row.step, "phase": lambda row: row.phase,
         }  # fmt: skip
@@ -143,10 +144,10 @@ class Waterfall:
 
 
 def _added(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> tuple[Row, ...]:
+    every = list(rows)
     groups: dict[Hashable, list[Row]] = {}
-    for row in rows:
-        if row.parts:
-            groups.setdefault(key(row), []).append(row)
+    for row in [row for row in every if row.parts] or every:
+        groups.setdefault(key(row), []).append(row)
     return tuple(_sum(group) for group in groups.values())
 
 
@@ -163,9 +164,10 @@ def _sum(rows: Sequence[Row]) -> Row:
         same([row.rank for row in rows]), same([row.step for row in rows]), same([row.phase for row in rows]),
         sum(row.windows for row in rows), rows[0].start_ns if len(rows) == 1 else None,
         sum(row.dur_ns for row in rows), tuple((each[0][0], sum(ns for _, ns in each)) for each in parts),
-        sum(row.matrix_flops for row in rows), sum(row.peak_ns for row in rows), sum(row.again_ns for row in rows),
-        sum(row.untold_ns for row in rows), whole([row.bf16_ns for row in rows]),
-        whole([row.bf16_again_ns for row in rows]), all(row.peaks_known for row in rows),
+        sum(row.matrix_flops for row in rows), sum(row.again_flops for row in rows),
+        sum(row.peak_ns for row in rows), sum(row.again_ns for row in rows), sum(row.untold_ns for row in rows),
+        whole([row.bf16_ns for row in rows]), whole([row.bf16_again_ns for row in rows]),
+        all(row.peaks_known for row in rows),
     )  # fmt: skip
 
 
@@ -195,7 +197,7 @@ def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     mine = run.get(_of_kernels)
     low, high = np.searchsorted(mine.rank, [rank, rank + 1])
     order = np.argsort(mine.begin[low:high], kind="stable") + low
-    inner, whole = _Sums(len(COMPUTING), len(edges)), _Sums(6, len(edges))
+    inner, whole = _Sums(len(COMPUTING), len(edges)), _Sums(7, len(edges))
     reach = int(edges[0])
     for at in range(0, len(order), CHUNK):
         rows = order[at : at + CHUNK]
@@ -208,9 +210,9 @@ def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     ):
         told = np.diff(np.cumsum(sums) >> FINE, prepend=0).tolist()
         parts = () if None in outer else tuple(zip(PARTS, (*told, *outer), strict=True))
-        flops, peak, again, untold, bf16, bf16_again = (int(one) for one in amounts)
+        flops, again_flops, peak, again, untold, bf16, bf16_again = (int(one) for one in amounts)
         yield Row(
-            rank, step, phase, 1, begin, dur, parts, flops, peak >> FINE, again >> FINE, untold >> FINE,
+            rank, step, phase, 1, begin, dur, parts, flops, again_flops, peak >> FINE, again >> FINE, untold >> FINE,
             bf16 >> FINE if bf16_known else None, bf16_again >> FINE if bf16_known else None, known,
         )  # fmt: skip
 
@@ -342,13 +344,14 @@ def _add_work(mine: _Kernels, rows: Ints, edges: Ints, sums: _Sums) -> None:
     row = rows[which]
     of, part = mine.of[row], length / mine.dur[row] * mine.share[row]
     peak, bf16 = ((one[of] * part * (1 << FINE)).astype(np.int64) for one in (mine.peak, np.nan_to_num(mine.bf16_ns)))
+    flops = np.rint(mine.flops[of] * part).astype(np.int64)
     again, untold = (np.flatnonzero(mine.again[row] == one) for one in (AGAIN, UNTOLD))
-    sums.add(0, where, np.rint(mine.flops[of] * part).astype(np.int64))
-    sums.add(1, where, peak)
-    sums.add(2, where[again], peak[again])
-    sums.add(3, where[untold], peak[untold])
-    sums.add(4, where, bf16)
-    sums.add(5, where[again], bf16[again])
+    every = np.arange(len(row))
+    for column, amount, some in (
+        (0, flops, every), (1, flops, again), (2, peak, every), (3, peak, again), (4, peak, untold), (5, bf16, every),
+        (6, bf16, again),
+    ):  # fmt: skip
+        sums.add(column, where[some], amount[some])
 
 
 def _pieces(begin: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:

@@ -16,8 +16,10 @@ from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.run import Run
+from npulens.analysis.work import waterfall
 from npulens.analysis.work.operators import PIPES, Operator, operators
 from npulens.analysis.work.roofs import Roofs
+from npulens.analysis.work.waterfall import Row as Window
 
 #: How far from the hardware's own count a model may be.
 FAR = 0.25
@@ -78,7 +80,7 @@ class Roofline:
     steps: int
     ranks: int
     step_flops: int | None  # operations of a step and rank, as far as they are known
-    mfu: float | None  # time that the matrix units need at their peak, over the window
+    window: Window | None  # all steps together, with HFU and MFU
     mfu_missing: tuple[str, ...]  # precisions whose peak is not known
     missing: tuple[Missing, ...]
     collect_with: str | None
@@ -96,8 +98,20 @@ class Roofline:
     def modelled_share(self) -> float | None:
         return self.modelled_ns / self.kernel_ns if self.kernel_ns else None
 
+    @property
+    def hfu(self) -> float | None:
+        """Time that the matrix units need at their peak, over the window; what is computed again included."""
+        return None if self.window is None else self.window.hfu
+
+    @property
+    def mfu(self) -> float | None:
+        """The same without what is computed again; None where that cannot be told."""
+        return None if self.window is None else self.window.mfu
+
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "modelled_share": self.modelled_share}
+        told = asdict(self)
+        del told["window"]
+        return {**told, "hfu": self.hfu, "mfu": self.mfu, "modelled_share": self.modelled_share}
 
 
 def roofline(con: duckdb.DuckDBPyConnection) -> Roofline:
@@ -147,8 +161,6 @@ def _summed(run: Run, every: Kernels, found: Sequence[Operator]) -> Roofline:
         row.precision for row in rows
         if row.precision is not None and row.precision not in (peaks[row.device].matrix if row.device in peaks else {})
     })  # fmt: skip
-    windows = [end - begin for rank in run.ranks if (window := run.window(rank)) for begin, end in [window]]
-    at_peak = sum(one.calls_in_steps * (one.least.matrix or 0.0) for one in found if one.least is not None)
     return Roofline(
         tuple(sorted(rows, key=lambda row: -row.ns)),
         tuple(peaks.values()),
@@ -157,7 +169,7 @@ def _summed(run: Run, every: Kernels, found: Sequence[Operator]) -> Roofline:
         sum(row.ns for row in rows if row.matrix_flops is not None),
         steps, ranks,
         flops // (steps * ranks) if flops else None,
-        at_peak / sum(windows) if windows and sum(windows) and at_peak and not lacking else None,
+        run.get(waterfall.of_run).total,
         tuple(lacking),
         tuple(
             Missing(reason, ns, ns / kernel_ns if kernel_ns else 0.0,

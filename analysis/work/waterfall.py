@@ -122,12 +122,13 @@ class Waterfall:
     @property
     def total(self) -> Row | None:
         """Everything together, without ranks that are not measured; None where there is no window."""
-        return next(iter(_added(self.windows, lambda row: None)), None)
+        return next(iter(self.by("run")), None)
 
     def by(self, what: str, rank: int | None = None, step: int | None = None) -> tuple[Row, ...]:
-        """Sums by `rank`, `step` or `phase`, of one rank or step where it is given."""
+        """Sums by `run`, `rank`, `step` or `phase`, of one rank or step where it is given."""
         keys: dict[str, Callable[[Row], Hashable]] = {
-            "rank": lambda row: row.rank, "step": lambda row: row.step, "phase": lambda row: row.phase,
+            "run": lambda row: None, "rank": lambda row: row.rank, "step": lambda row: row.step,
+            "phase": lambda row: row.phase,
         }  # fmt: skip
         chosen = [
             row for row in self.windows if (rank is None or row.rank == rank) and (step is None or row.step == step)

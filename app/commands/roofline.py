@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from npulens.analysis import views
 from npulens.analysis.device.abilities import Measured
-from npulens.analysis.work.roofline import Roofline, Row, roofline
+from npulens.analysis.run import Run
+from npulens.analysis.work import roofline, waterfall
+from npulens.analysis.work.roofline import Roofline, Row
 from npulens.analysis.work.roofs import Roofs
+from npulens.analysis.work.waterfall import PARTS, Waterfall
+from npulens.analysis.work.waterfall import Row as Window
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
@@ -26,32 +31,47 @@ _FEW = 5
 @click.command("roofline")
 @click.argument("run")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators to show.")
+@click.option("--rank", type=int, help="The waterfall of this rank alone.")
+@click.option("--step", type=int, help="The waterfall of this step alone.")
+@click.option("--by", type=click.Choice(["rank", "step", "phase"]), help="One line of the waterfall for each.")
 @store_option
 @json_option
 @lang_option
-def command(run: str, top: int, store: Path, as_json: bool, lang: str) -> None:
-    """Put every operator of RUN beside its roof: operations, bytes, what they reach, what bounds them, and MFU.
+def command(
+    run: str, top: int, rank: int | None, step: int | None, by: str | None, store: Path, as_json: bool, lang: str
+) -> None:
+    """Put every operator of RUN beside its roof: operations, bytes, what they reach, what bounds them, MFU and HFU.
 
-    What is not known is told with the reason. RUN is a run id, a unique beginning of one, or a label.
+    The waterfall says where the time of a step goes, from the peak of the matrix units to what was reached. What is not
+    known is told with the reason. RUN is a run id, a unique beginning of one, or a label.
     """
     found_run = stores.resolve(store, run)
     con = stores.open_run(store, found_run.run_id)
     try:
-        found = roofline(con)
+        views.install(con)
+        asked = Run(con)
+        found, falls = roofline.of_run(asked), asked.get(waterfall.of_run)
     finally:
         con.close()
+    shown = falls.by(by or "run", rank, step)
+    if not shown and (rank is not None or step is not None):
+        raise click.UsageError("the run has no such window: npulens breakdown lists its ranks and steps")
     if as_json:
         told = found.as_dict()
-        print_json({"run_id": found_run.run_id, **told, "rows": told["rows"][:top], "operators": len(found.rows)})
+        print_json({
+            "run_id": found_run.run_id, **told, "rows": told["rows"][:top], "operators": len(found.rows),
+            "waterfall": {**falls.as_dict(), "shown": [row.as_dict() for row in shown]},
+        })  # fmt: skip
     elif not found.rows:
         click.echo(_say(lang, "none"))
     else:
-        click.echo("\n\n".join(part for part in _parts(found, lang, top) if part))
+        parts = _parts(found, "\n".join(_waterfall(falls, shown, by, lang)), lang, top)
+        click.echo("\n\n".join(part for part in parts if part))
 
 
-def _parts(found: Roofline, lang: str, top: int) -> list[str]:
+def _parts(found: Roofline, falls: str, lang: str, top: int) -> list[str]:
     return [
-        "\n".join(_sums(found, lang)),
+        "\n".join(_sums(found, lang)), falls,
         f"{_say(lang, 'rows')}\n{_table(found, lang, top)}\n{_say(lang, 'legend')}",
         _wrong(found, lang), _disagreeing(found, lang), _miscounted(found, lang), _gain(found, lang),
         _missing(found, lang), "\n".join(_roofs(found, lang)),
@@ -65,8 +85,8 @@ def _sums(found: Roofline, lang: str) -> list[str]:
     })]  # fmt: skip
     if found.step_flops is not None:
         lines.append(_say(lang, "step", {"flops": _flop(found.step_flops)}))
-    if found.mfu is not None:
-        lines.append(_say(lang, "mfu", {"mfu": _percent(found.mfu)}))
+    if found.hfu is not None:
+        lines += _used(found.window, lang)
         unknown = 1 - found.flops_known_ns / found.kernel_ns
         if unknown >= _NOTABLE:
             lines.append(_say(lang, "mfu_least", {"unknown": _percent(unknown)}))
@@ -80,6 +100,67 @@ def _sums(found: Roofline, lang: str) -> list[str]:
     if found.clock_share is not None:
         lines.append(_say(lang, "clock", {"share": _percent(found.clock_share)}))
     return lines
+
+
+def _used(window: Window | None, lang: str) -> list[str]:
+    """HFU and MFU of a window."""
+    if window is None or window.hfu is None:
+        return []
+    lines = [_fall(lang, "hfu", {"hfu": _percent(window.hfu)})]
+    if window.mfu is None:
+        return [*lines, _fall(lang, "mfu_untold", {"untold": _percent(window.untold_ns / window.peak_ns)})]
+    if window.again_ns:
+        again = _percent(window.again_ns / window.peak_ns)
+        lines.append(_fall(lang, "mfu", {"again": again, "mfu": _percent(window.mfu)}))
+    else:
+        lines.append(_fall(lang, "mfu_same"))
+    if window.mfu_bf16 is not None and _percent(window.mfu_bf16) != _percent(window.mfu):
+        lines.append(_fall(lang, "mfu_bf16", {"mfu": _percent(window.mfu_bf16)}))
+    return lines
+
+
+def _waterfall(falls: Waterfall, shown: Sequence[Window], by: str | None, lang: str) -> list[str]:
+    if not any(row.parts for row in shown):
+        why = "why_not_complete" if shown else "why_no_windows"
+        return [_fall(lang, "unmeasured", {"why": _fall(lang, why)})]
+    out = sorted({row.rank for row in falls.windows if not row.parts and row.rank is not None})
+    left = [_fall(lang, "left_out", {"ranks": ", ".join(map(str, out))})] if out else []
+    if by is not None:
+        return [_by(shown, by, lang), *left]
+    (one,) = shown
+    which = [
+        *([_fall(lang, "whole_run")] if one.rank is None else [_fall(lang, "of_rank", {"rank": one.rank})]),
+        *([] if one.step is None else [_fall(lang, "of_step", {"step": one.step})]),
+    ]
+    each = i18n.duration(one.dur_ns // one.windows)
+    cells = [
+        [_fall(lang, name), milliseconds(ns // one.windows), _percent(ns / max(1, one.dur_ns))]
+        for name, ns in (*one.parts, ("residual", one.residual_ns or 0))
+        if ns or name == "residual"
+    ]
+    header = [_fall(lang, f"col_{column}") for column in ("part", "time", "share")]
+    return [
+        _fall(lang, "title", {"windows": one.windows, "each": each, "which": ", ".join(which)}),
+        table(header, cells, 1), *left,
+    ]  # fmt: skip
+
+
+def _by(shown: Sequence[Window], by: str, lang: str) -> str:
+    """A line for each, with every part that any of them has."""
+    known = [name for name in PARTS if any(dict(row.parts)[name] for row in shown)]
+    header = [
+        _fall(lang, f"col_{by}"), _fall(lang, "col_windows"), "ms", *(_fall(lang, f"short_{name}") for name in known),
+        _fall(lang, "residual"), "HFU", "MFU",
+    ]  # fmt: skip
+    cells = []
+    for row in shown:
+        parts, name = dict(row.parts), {"rank": row.rank, "step": row.step, "phase": row.phase}[by]
+        cells.append([
+            plain(str(name)) if name is not None else _fall(lang, "none" if by == "phase" else "whole"),
+            str(row.windows), milliseconds(row.dur_ns), *(_percent(parts[each] / max(1, row.dur_ns)) for each in known),
+            str(row.residual_ns), _percent(row.hfu), _percent(row.mfu),
+        ])  # fmt: skip
+    return table(header, cells, 1)
 
 
 def _table(found: Roofline, lang: str, top: int) -> str:
@@ -226,6 +307,10 @@ def _short(name: str, longest: int) -> str:
     """A name as a terminal can show it."""
     text = plain(name) or "-"
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _fall(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
+    return i18n.say(lang, f"waterfall.{key}", values)
 
 
 def _say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:

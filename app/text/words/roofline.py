@@ -11,10 +11,6 @@ TEXT = {
         "A step of one rank: {flops} as far as they are known.",
         "每个 rank 每步：已知的运算量为 {flops}。",
     ),
-    "mfu": (
-        "At their peak the matrix units need {mfu} of the window (MFU). What is computed again counts as well (HFU).",
-        "以峰值计算，矩阵单元只需窗口时间的 {mfu}（MFU）；重计算的部分也计算在内（HFU）。",
-    ),
     "mfu_least": (
         "That is the least: the work of {unknown} of device time is not known.",
         "这是下限：还有 {unknown} 设备时间的工作量未知。",

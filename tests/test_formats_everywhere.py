@@ -12,16 +12,17 @@ from npulens import ingest
 from npulens.app import pages
 from npulens.app.cli import main
 from tests import test_kineto_npu, test_reader_cluster_analysis, test_reader_mindspore, test_reader_opprof
+from tests import test_reader_opprof_simulator as simulator
 from tests.test_pages_data import opened
 
-KINDS = ("mindspore", "mindspore_steps", "mindspore_sums", "cluster", "opprof", "npu")
+KINDS = ("mindspore", "mindspore_steps", "mindspore_sums", "cluster", "opprof", "opprof_simulator", "npu")
 #: Pages of the run on the screen; the others do not look at it.
 PAGES = (
     "overview", "findings", "timeline", "efficiency", "kernels", "communication", "copies", "counters", "launch",
     "memory", "ranks",
 )  # fmt: skip
 #: No device, no span at all, no step: what a page can meet; the other kinds lack less.
-BARE = ("mindspore_steps", "cluster", "opprof")
+BARE = ("mindspore_steps", "cluster", "opprof", "opprof_simulator")
 
 
 def write(kind: str, directory: Path) -> Path:
@@ -32,6 +33,8 @@ def write(kind: str, directory: Path) -> Path:
         return test_reader_opprof.write(
             directory, OpBasicInfo=test_reader_opprof.BASIC, PipeUtilization=test_reader_opprof.PIPES
         )
+    if kind == "opprof_simulator":
+        return simulator.write(directory)
     directory.mkdir()
     if kind == "npu":
         trace = {"schemaVersion": 1, "traceEvents": test_kineto_npu.job()}

@@ -17,6 +17,7 @@ from npulens.ingest.store import runs as store
 from tests import test_reader_opprof as made
 from tests import test_reader_opprof_simulator as simulator
 from tests.tablecase import connection
+from tests.test_pages_data import opened as opened_page
 
 BASIC = (
     "Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq,\n"
@@ -160,3 +161,24 @@ def test_an_operator_that_is_not_there_is_answered_with_those_that_are(whole: Pa
     (run,) = store.runs(whole)
     answer = CliRunner().invoke(main, ["kernel", run.run_id, "Softmax", "--store", str(whole)])
     assert answer.exit_code == 0 and "Softmax" in answer.output and "mix" in answer.output
+
+
+@pytest.mark.parametrize(("lang", "bound"), [("en", "Bound by moving data: mte2"), ("zh", "受数据搬运限制")])
+def test_the_page_of_kernels_shows_the_inside(
+    lang: str, bound: str, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a measured operator beside its pipes, of a simulated one in place of kernels."""
+    monkeypatch.setenv("NPULENS_STORE", str(whole))
+    (run,) = store.runs(whole)
+    page = opened_page("kernels", lang, {"run": run.run_id})
+    assert not any(bound in element.value for element in page.text)
+    page.segmented_control(key="kernels_view").set_value("pipes").run()
+    assert not page.exception and any(bound in element.value for element in page.text)
+
+
+def test_the_page_of_a_simulated_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run,) = ingest.load(simulator.write(tmp_path / "capture"), tmp_path / "store").runs
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    page = opened_page("kernels", "en", {"run": str(run.run_id)})
+    assert any("longest core takes 3.500 µs" in element.value for element in page.text)
+    assert any("Add(z, x, y, 64);" in str(frame.value) for frame in page.dataframe)

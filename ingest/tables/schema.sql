@@ -313,7 +313,7 @@ CREATE TABLE checked (
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.
 CREATE TABLE summary (
     rank            INTEGER NOT NULL,
-    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem', 'cluster_communication', 'OPPROF'; MindSpore: 'step_trace', 'aicore_intermediate_type'...
+    source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem', 'cluster_communication', 'OPPROF' (an operator alone), 'OPPROF PipeUtilization' and other files of its blocks, 'OPPROF line', 'OPPROF instruction'; MindSpore: 'step_trace', 'aicore_intermediate_type'...
     name            VARCHAR NOT NULL,
     category        VARCHAR,           -- core type or API level
     count           BIGINT,

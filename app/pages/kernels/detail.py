@@ -13,7 +13,7 @@ from npulens.app import context
 from npulens.app.charts import kernels as chart
 from npulens.app.context import Context
 from npulens.app.pages.kernels import table as kernel_table
-from npulens.app.panels import link, unmeasured
+from npulens.app.panels import kernel_inside, link, unmeasured
 from npulens.app.panels import pick_rows as table
 from npulens.app.text import i18n, wording
 
@@ -166,6 +166,7 @@ def show_pipes(ctx: Context, level: str, key: int, what: look.Filter) -> None:
     else:
         _bars(ctx, found, key)
     _blocks(ctx, level, key, what)
+    kernel_inside.show(ctx)
 
 
 def _bars(ctx: Context, found: pd.DataFrame, key: int) -> None:

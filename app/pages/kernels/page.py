@@ -8,7 +8,7 @@ from npulens.analysis.look import kernels as look
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.kernels import detail, table
-from npulens.app.panels import link, pick_rows, store_empty, unmeasured
+from npulens.app.panels import kernel_inside, link, pick_rows, store_empty, unmeasured
 
 TITLE = "kernels.title"
 ICON = ":material/memory:"
@@ -24,6 +24,8 @@ def render(ctx: Context) -> None:
         return
     there = context.measured(ctx, look.choices)
     if not there.ranks:
+        if kernel_inside.show(ctx):
+            return
         if not unmeasured.show(ctx, ("kernel",), "kernels"):
             unmeasured.nothing(ctx, "kernels.none")
         return

@@ -25,6 +25,7 @@ from typing import Any
 
 from npulens.collectors import launchers, notes, profilers
 from npulens.collectors.limits import Limits, Reached
+from npulens.collectors.module_ranges import ModuleRanges
 from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.settings import Settings
 
@@ -55,6 +56,7 @@ class Recorder:
         self.first_start_ns: int | None = None  # None: nothing was warmed up, so nobody measured it
         self.own: JobsOwn | None = None  # told of the job's own profiler by whoever listens for one
         self._profiler: Any = None
+        self._modules = ModuleRanges()
         self._deferred: Any = None  # a profiler whose trace is written at the end of the job
         self._thread = threading.local()  # marks the recorded thread; the number of one that ended is used again
         self._wrote = False
@@ -101,6 +103,8 @@ class Recorder:
         self._note()
         with self._ours():
             self._profiler.start()
+        if self.settings.modules:
+            self._modules.start()
 
     def step(self) -> None:
         """Says that a step of the job has ended."""
@@ -122,6 +126,7 @@ class Recorder:
         if self._is_here():
             self._end(f"the job ended after {self.steps} of {self.settings.steps} steps")
             return
+        self._modules.stop()
         _KEPT.append(self._profiler)  # stopped from another thread it would take the process with it
         profilers.end_plainly(self.backend, False)  # and so would its destructors, where its thread has ended
         self.state, self._profiler = "failed", None
@@ -133,6 +138,7 @@ class Recorder:
         if self.state != "recording":
             return
         if not self._is_here():  # it cannot be stopped from here, and the job's own ends it anyway
+            self._modules.stop()
             _KEPT.append(self._profiler)
             self.state, self._profiler = "aside", None
             self._note()
@@ -169,6 +175,7 @@ class Recorder:
 
     def fail(self, error: BaseException) -> None:
         """Lets the job go on without a profiler, and says why."""
+        self._modules.stop()
         self.state, self._profiler = "failed", None
         self.reason = traceback.format_exception_only(type(error), error)[-1].strip()
         with suppress(OSError):  # a full disk is what it may have failed of
@@ -192,6 +199,7 @@ class Recorder:
         return self.reached is not None
 
     def _end(self, short: str) -> None:
+        self._modules.stop()
         ending, self._profiler = self._profiler, None
         with self._ours():
             ending.stop()
@@ -220,6 +228,7 @@ class Recorder:
         recording = self.state == "recording"
         if recording:
             self.state = "parents"
+            self._modules.stop()
             _KEPT.append(self._profiler)  # its own destructor would write
         if self.own is not None:
             self.own.forget()

@@ -55,7 +55,7 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--metrics", help="torch_npu's groups of AI core counters: one run for each.  [PipeUtilization]")
 @_setting("--stacks/--no-stacks", default=None, help="Record call stacks.")
 @_setting("--memory/--no-memory", default=None, help="Record memory.")
-@_setting("--modules/--no-modules", default=None, help="Record module names.")
+@_setting("--modules/--no-modules", default=None, help="Record calls of modules by name, for npulens modules.")
 @_setting("--shapes/--no-shapes", default=None, help="Record shapes.")
 @_setting("--l2-cache/--no-l2-cache", default=None, help="Record the L2 cache; torch_npu only.")
 @_setting("--mstx/--no-mstx", default=None, help="Record the job's own marks; torch_npu only.")

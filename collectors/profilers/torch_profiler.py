@@ -58,7 +58,6 @@ def make(backend: str, settings: Settings, directory: Path, ready: Callable[[], 
         profile_memory=settings.memory,
         with_stack=settings.stacks,
         with_flops=settings.flops,
-        with_modules=settings.modules,
         experimental_config=_all_threads() if everywhere else None,
     )
     if hasattr(profile, "preset_metadata_json"):  # not in the oldest releases of torch

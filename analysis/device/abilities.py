@@ -21,7 +21,10 @@ from npulens.analysis.device.family import on_npu
 from npulens.analysis.run import Run
 
 FACTS_FILE = Path(__file__).with_name("device_facts.toml")
-_FACTS = ("cube_cores", "vector_cores", "clock_mhz", "flops", "memory_bytes", "memory_bytes_per_s", "links")
+_FACTS = (
+    "cube_cores", "vector_cores", "clock_mhz", "flops", "vector", "memory_bytes", "memory_bytes_per_s", "l2_bytes",
+    "l2_bytes_per_s", "links",
+)  # fmt: skip
 #: Backends that torch calls by another name.
 _AS_TORCH = {"rocm": "cuda"}
 #: Cores that hold the matrix unit, and those that do not. Where one kind of core does both it is called AI_CORE.
@@ -59,9 +62,12 @@ class Device:
     cube_cores: int | None = None
     vector_cores: int | None = None
     clock_mhz: float | None = None
-    flops: Mapping[str, float] = field(default_factory=dict)
+    flops: Mapping[str, float] = field(default_factory=dict)  # of the matrix units, by precision
+    vector: Mapping[str, float] = field(default_factory=dict)  # of the other units
     memory_bytes: int | None = None
     memory_bytes_per_s: float | None = None
+    l2_bytes: int | None = None
+    l2_bytes_per_s: float | None = None
     links: Mapping[str, float] = field(default_factory=dict)  # bytes per second and direction
     sources: tuple[str, ...] = ()
     measured: Measured | None = None

@@ -16,7 +16,7 @@ from npulens.analysis.work.families import Work
 
 #: Kernels that multiply fp32 in the shorter TF32 say so in their names.
 _TF32 = re.compile(r"tf32|xf32|s1688", re.IGNORECASE)
-#: Backends whose peak for fp32 is that of the ordinary cores.
+#: Backends whose peak for fp32 is that of the ordinary cores, where these have none of their own.
 _ORDINARY = ("cuda", "rocm")
 
 
@@ -73,7 +73,9 @@ def roofs(device: Device | None, backend: str) -> Roofs | None:
     """What is known of a device; None where nothing is."""
     if device is None:
         return None
-    vector = device.flops.get("fp32") if backend in _ORDINARY else None
+    vector = device.vector.get("fp32") or max(device.vector.values(), default=None)
+    if vector is None and backend in _ORDINARY:
+        vector = device.flops.get("fp32")
     matrix, memory, measured, own = dict(device.flops), device.memory_bytes_per_s, device.measured, []
     if measured is not None:
         own = [name for name in measured.flops if name not in matrix]

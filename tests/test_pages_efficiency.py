@@ -16,6 +16,8 @@ from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.look import efficiency as look
 from npulens.analysis.look.kernels import Filter, table
+from npulens.analysis.work.waterfall import PARTS
+from npulens.app.charts import style
 from npulens.app.pages.efficiency import charts
 from npulens.app.text import i18n
 from tests.tablecase import connection
@@ -51,6 +53,51 @@ def test_the_sums_of_a_run_worked_out_by_hand() -> None:
     assert rows.loc["copy_", "above"] == pytest.approx(2.0) and pd.isna(rows.loc["copy_", "share"])
     assert pd.isna(rows.loc["copy_", "intensity"]) and pd.isna(rows.loc["copy_", "flops_per_s"])
     assert rows["of_time"].sum() == pytest.approx(1)
+
+
+def test_the_parts_of_the_mean_step_sum_to_it() -> None:
+    marks = [{"id": 90 + step, "kind": "step_mark", "name": f"ProfilerStep#{step}", "at": 100 * step, "for": 100}
+             for step in (0, 1, 2)]  # fmt: skip
+    fall = look.efficiency(case([*marks, *SPANS])).falls["all"]
+    parts = {part.name: part.ns for part in fall.parts}
+    assert (fall.windows, fall.dur_ns, fall.residual_ns) == (3, 100_000, 0)
+    assert sum(parts.values()) == 100_000  # although 79 us of idle time in three steps leave a rest
+    assert parts["at_peak"] == pytest.approx(2_000 / 3, abs=1) and fall.hfu == pytest.approx(2 / 300)
+
+
+def test_the_waterfall_begins_each_part_where_the_last_one_ends() -> None:
+    parts = (look.Part("at_peak", 2_000_000), look.Part("matrix_slow", 6_000_000), look.Part("idle", 92_000_000))
+    (bars,) = charts.waterfall(parts, say, "#000").data
+    assert list(bars.base) == [0, 2, 8, 0] and list(bars.x) == [2, 6, 92, 100]
+    assert bars.text[1] == "6.000 ms · 6.0 %" and set(charts.PARTS) == set(PARTS)
+
+
+def test_every_part_and_bound_has_a_name_in_both_languages() -> None:
+    names = [f"part_{name}{end}" for name in (*PARTS, "whole") for end in ("", "_means")]
+    names += [f"dots_{name}" for name in (*charts.MARKS, "above")] + [f"part_{name}" for name in charts.PARTS]
+    assert [name for name in names if not i18n.known(f"efficiency.{name}")] == []
+
+
+def test_what_bounds_an_operator_by_its_counters_where_its_roof_is_not_known() -> None:
+    shaped = {"op_type": "MatMulV3", "core": "AI_CORE", "input_shapes": "64,64;64,64", "input_formats": "ND;ND",
+              "input_dtypes": "DT_BF16;DT_BF16", "output_shapes": "64,64", "output_dtypes": "DT_BF16",
+              "output_formats": "ND"}  # fmt: skip
+    spans = [{"id": 1, "kind": "kernel", "name": "mm", "at": 0, "for": 100, "kernel": shaped}]
+    counted = [{"span_id": 1, "rank": 0, "metric": f"{pipe}_ratio", "value": value}
+               for pipe, value in (("aic_mte2", 0.9), ("aic_mac", 0.2))]  # fmt: skip
+    con = connection({"spans": spans, "rank": {0: {"backend": "npu", "device_name": "Ascend910B1"}},
+                      "tables": {"pmu": counted}})  # fmt: skip
+    views.install(con)
+    found = look.efficiency(con)
+    (row,) = [row for _, row in found.operators.iterrows()]
+    assert (row["told"], row["pipe"]) == ("memory_counted", "aic_mte2") and not isinstance(row["bound"], str)
+    assert found.at_least and found.gain_ns is None  # its memory's bandwidth has no source
+    assert found.chosen[0].pipes == (("aic_mte2", 0.9), ("aic_mac", 0.2))
+
+
+def test_colours_of_shares_go_from_one_end_to_the_other() -> None:
+    assert charts.shade(0.0) == "rgb(213, 94, 0)" and charts.shade(1.0) == "rgb(0, 114, 178)"
+    assert charts.shade(0.5) == "rgb(240, 217, 168)" and charts.shade(None) == style.IDLE
 
 
 def test_the_chosen_operator_leads_to_its_longest_kernel() -> None:

@@ -12,9 +12,12 @@ from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
+from npulens.analysis.modules.measure import Modules
+from npulens.analysis.modules.measure import of_run as modules
 from npulens.analysis.run import Run
-from npulens.analysis.work.operators import GOOD, Operator, Operators, operators
-from npulens.analysis.work.roofline import Roofline, of_run, row_of
+from npulens.analysis.work import waterfall as falling
+from npulens.analysis.work.operators import GOOD, PIPES, Operator, Operators, operators
+from npulens.analysis.work.roofline import BUSY, Roofline, of_run, row_of
 from npulens.analysis.work.roofs import Roofs
 
 #: Operators that a table and a chart hold, the longest first; the rest is counted.
@@ -58,6 +61,26 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One part of the mean window."""
+
+    name: str
+    ns: int
+
+
+@dataclass(frozen=True)
+class Fall:
+    """The parts of the mean window of some ranks and steps; they and `residual_ns` sum to `dur_ns`."""
+
+    dur_ns: int
+    parts: tuple[Part, ...]  # empty: not measured
+    residual_ns: int
+    windows: int
+    mfu: float | None
+    hfu: float | None
+
+
+@dataclass(frozen=True)
 class Efficiency:
     """The operators of a run and their sums. `operators` and `chosen` are in the same order, the longest first."""
 
@@ -70,7 +93,18 @@ class Efficiency:
     roof_share: float | None  # time at the roofs over time taken, of the operators with a share
     roof_known_ns: int  # what these operators take
     at_least: bool  # one roof of the two is not known for some of them
+    falls: dict[str, Fall]  # where the time of a step goes: of `all`, and of each rank and phase
+    modules: Modules
     good: float = GOOD
+
+    @property
+    def mfu(self) -> float | None:
+        """Of the whole run, without what is computed again."""
+        return self.falls["all"].mfu if "all" in self.falls else None
+
+    @property
+    def hfu(self) -> float | None:
+        return self.falls["all"].hfu if "all" in self.falls else None
 
 
 def efficiency(con: duckdb.DuckDBPyConnection) -> Efficiency:
@@ -92,7 +126,7 @@ def efficiency(con: duckdb.DuckDBPyConnection) -> Efficiency:
         sum(windows) // len(windows) // sums.steps if windows else 0,
         sum(gains) // parts if gains else None,
         sum(one.calls * (one.roof_ns or 0.0) for one in shared) / known_ns if known_ns else None,
-        known_ns, any(not one.complete for one in shared),
+        known_ns, any(not one.complete for one in shared), _falls(run), modules(run),
     )  # fmt: skip
 
 
@@ -111,6 +145,14 @@ def _flops(one: Operator) -> int | None:
     return one.work.flops if one.work.flops is not None else one.work.matrix or None
 
 
+def _told(one: Operator) -> str:
+    """What bounds it: by work and time, else by the hardware counters (`memory_counted`), else `unknown`."""
+    if one.bound is not None:
+        return one.bound
+    pipe = one.pipe
+    return "unknown" if pipe is None or one.pipes[pipe] < BUSY else f"{PIPES[pipe.split('_')[-1]]}_counted"
+
+
 def _frame(every: list[Operator], sums: Roofline) -> pd.DataFrame:
     parts = sums.steps * max(1, sums.ranks)
     rows = []
@@ -123,8 +165,9 @@ def _frame(every: list[Operator], sums: Roofline) -> pd.DataFrame:
             "intensity": flops / row.bytes if flops and row.bytes else np.nan,
             "flops_per_s": row.flops_per_s if flops else None, "bytes_per_s": row.bytes_per_s,
             "roof_ns": row.roof_ns, "share": row.share, "above": row.above, "complete": row.complete,
-            "bound": row.bound, "pipe": row.pipe, "pipe_share": row.pipe_share, "disagree": row.disagree,
-            "gain_ns": None if row.gain_ns is None else row.gain_ns / parts, "reason": row.reason,
+            "bound": row.bound, "told": _told(one), "pipe": row.pipe, "pipe_share": row.pipe_share,
+            "disagree": row.disagree, "gain_ns": None if row.gain_ns is None else row.gain_ns / parts,
+            "reason": row.reason,
         })  # fmt: skip
     frame = pd.DataFrame(rows, columns=_COLUMNS)
     return frame.astype(dict.fromkeys(_NUMBERS, "float64"))
@@ -133,8 +176,8 @@ def _frame(every: list[Operator], sums: Roofline) -> pd.DataFrame:
 _NUMBERS = ("flops", "bytes", "intensity", "flops_per_s", "bytes_per_s", "roof_ns", "share", "above", "pipe_share",
             "gain_ns")  # fmt: skip
 _COLUMNS = ["operator", "shapes", "device", "calls", "step_ns", "of_time", "each_ns", "flops", "bytes", "precision",
-            "intensity", "flops_per_s", "bytes_per_s", "roof_ns", "share", "above", "complete", "bound", "pipe",
-            "pipe_share", "disagree", "gain_ns", "reason"]  # fmt: skip
+            "intensity", "flops_per_s", "bytes_per_s", "roof_ns", "share", "above", "complete", "bound", "told",
+            "pipe", "pipe_share", "disagree", "gain_ns", "reason"]  # fmt: skip
 
 
 def _chosen(one: Operator, every: Kernels, longest: int) -> Chosen:
@@ -147,6 +190,32 @@ def _chosen(one: Operator, every: Kernels, longest: int) -> Chosen:
         tuple(sorted(one.pipes.items(), key=lambda pipe: -pipe[1])), one.counted_flops, one.gain_ns, row.reason,
         int(every.span_id[longest]), int(every.rank[longest]), int(every.ts[longest]), int(every.dur[longest]),
     )  # fmt: skip
+
+
+# Where the time of a step goes, from the peak of the matrix units on.
+
+
+def _falls(run: Run) -> dict[str, Fall]:
+    """The waterfall of the run, of each rank and of each phase. A key is `all`, `rank 3` or `phase decode`."""
+    found = falling.of_run(run)
+    rows = {"all": found.total}
+    ranks, phases = found.by("rank"), found.by("phase")
+    if len(ranks) > 1:
+        rows |= {f"rank {row.rank}": row for row in ranks}
+    if len(phases) > 1:
+        rows |= {f"phase {row.phase}": row for row in phases if row.phase is not None}
+    return {name: _fall(row) for name, row in rows.items() if row is not None}
+
+
+def _fall(row: falling.Row) -> Fall:
+    """The mean of its windows; what whole numbers leave over goes to the longest part."""
+    dur = row.dur_ns // row.windows
+    parts = {name: ns // row.windows for name, ns in row.parts}
+    residual = (row.residual_ns or 0) // row.windows
+    if parts:
+        parts[max(parts, key=lambda name: parts[name])] += dur - residual - sum(parts.values())
+    told = tuple(Part(name, ns) for name, ns in parts.items() if ns)
+    return Fall(dur, told, residual, row.windows, row.mfu, row.hfu)
 
 
 def chips(found: Efficiency) -> tuple[Roofs | None, ...]:

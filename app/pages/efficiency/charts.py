@@ -8,6 +8,8 @@ from math import ceil, floor, log10, sqrt
 import pandas as pd
 import plotly.graph_objects as go
 
+from npulens.analysis.look.efficiency import Part
+from npulens.analysis.modules.measure import Module
 from npulens.analysis.work.roofs import Roofs
 from npulens.app.charts import style
 from npulens.app.charts.breakdown import Say
@@ -17,8 +19,19 @@ from npulens.app.text import i18n, wording
 #: What bounds an operator -> colour and mark; no chart relies on colour alone.
 MARKS: Mapping[str, tuple[str, str]] = {
     "compute": (style.COMPUTING, "circle"), "memory": (style.COMMUNICATION, "diamond"),
-    "launch": (style.COPY, "triangle-up"), "unknown": (style.QUIET_TEXT, "square"),
+    "launch": (style.COPY, "triangle-up"), "compute_counted": (style.COMPUTING, "circle-dot"),
+    "memory_counted": (style.COMMUNICATION, "diamond-dot"), "scalar_counted": (style.RESIDUAL, "cross"),
+    "unknown": (style.QUIET_TEXT, "square"),
 }  # fmt: skip
+#: What a part of the step is drawn in: used, lost in kernels, not known, and the rest as in the other charts.
+_USED, _LOST, _UNTOLD = "#009e73", style.RESIDUAL, style.QUIET_TEXT
+PARTS: Mapping[str, str] = {
+    "at_peak": _USED, "matrix_roof": style.COMPUTING, "matrix_slow": _LOST, "other_roof": style.COMPUTING,
+    "other_slow": _LOST, "unfused": _LOST, "above_roof": _UNTOLD, "no_roof": _UNTOLD, "no_work": _UNTOLD,
+    "communication": style.COMMUNICATION, "copies": style.COPY, "unknown": style.UNKNOWN, "idle": style.IDLE,
+}  # fmt: skip
+#: Boxes of modules narrower than this part of the whole are left out: nobody could read them.
+_NARROW = 0.001
 #: Width of the dot of the operator with most time, and of one with none, in pixels.
 _LARGEST, _LEAST = 34, 6
 #: Operators that are named in the plot.
@@ -28,9 +41,14 @@ _PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _ROOM = 2.5
 
 
+#: Operators that take less of the device's time are not drawn: they only stretch the axes.
+_WORTH_A_DOT = 1e-4
+
+
 def drawable(operators: pd.DataFrame) -> pd.DataFrame:
-    """The operators that have a place: they compute something, and move something."""
-    return operators[(operators["intensity"] > 0) & (operators["flops_per_s"] > 0)]
+    """The operators that have a place: they compute something, move something, and take some time."""
+    placed = (operators["intensity"] > 0) & (operators["flops_per_s"] > 0)
+    return operators[placed & (operators["of_time"] >= _WORTH_A_DOT)]
 
 
 def roofline(operators: pd.DataFrame, roofs: Roofs | None, say: Say, ink: str) -> go.Figure:
@@ -43,7 +61,7 @@ def roofline(operators: pd.DataFrame, roofs: Roofs | None, say: Say, ink: str) -
     _roofs(picture, peaks, memory, across, say, ink)
     most = float(rows["step_ns"].max()) if len(rows) else 1.0
     for bound, (colour, mark) in MARKS.items():
-        mine = rows[rows["bound"].fillna("unknown") == bound]
+        mine = rows[rows["told"] == bound]
         for over in (False, True):
             _dots(picture, mine[mine["above"].notna() == over], (bound, colour, mark), over, most, say)
     _names(picture, rows.head(_NAMED), ink)
@@ -139,11 +157,13 @@ def _hover(row: pd.Series, say: Say) -> str:
     lines.append(say("efficiency.hover", {
         "time": i18n.duration(round(row["step_ns"])), "part": percent(row["of_time"]),
         "flops": rate(row["flops_per_s"], "FLOP/s"), "bytes": rate(row["bytes_per_s"], "B/s"),
-        "intensity": f"{row['intensity']:,.3g}",
+        "intensity": number(row["intensity"]),
     }))  # fmt: skip
     lines.append(say(f"efficiency.hover_{known}" + ("" if row["complete"] or known != "share" else "_least"), {
         "share": percent(share), "times": "" if known != "above" else f"{share:.2f}",
     }))  # fmt: skip
+    if isinstance(row["pipe"], str):
+        lines.append(say("efficiency.hover_pipe", {"pipe": row["pipe"], "share": percent(row["pipe_share"])}))
     return "<br>".join(style.wrapped(line) for line in lines)
 
 
@@ -183,3 +203,94 @@ def rate(value: float | None, unit: str) -> str:
 def percent(share: float | None) -> str:
     """0.617 as 61.7 %."""
     return "–" if share is None or pd.isna(share) else f"{100 * share:.1f} %"
+
+
+def number(value: float) -> str:
+    """Three digits, without an exponent: 0.0515, 12.3, 1,584."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def waterfall(parts: Sequence[Part], say: Say, ink: str) -> go.Figure:
+    """From the peak down to the whole: each part begins where the one above it ends."""
+    picture = go.Figure()
+    at, whole = 0, sum(part.ns for part in parts)
+    names = [*(part.name for part in parts), "whole"]
+    begins = []
+    for part in parts:
+        begins.append(at)
+        at += part.ns
+    bars = [*zip(begins, (part.ns for part in parts), (PARTS[part.name] for part in parts), strict=True),
+            (0, whole, style.FAINT)]  # fmt: skip
+    scale, unit = (1e6, "ms") if whole >= 10**6 else (1e3, "µs")
+    picture.add_bar(
+        orientation="h", base=[begin / scale for begin, _, _ in bars], x=[ns / scale for _, ns, _ in bars],
+        y=list(range(len(bars))), marker={"color": [colour for _, _, colour in bars], "line": {"width": 0}},
+        text=[f"{i18n.duration(ns)} · {i18n.share(ns, whole)}" for _, ns, _ in bars], textposition="outside",
+        cliponaxis=False, hoverinfo="text", textfont={"color": ink}, hovertext=[
+            f"{style.wrapped(say(f'efficiency.part_{name}', {}))}<br>"
+            f"{style.wrapped(say(f'efficiency.part_{name}_means', {}))}<br>{ns:,} ns"
+            for name, (_, ns, _) in zip(names, bars, strict=True)
+        ],
+    )  # fmt: skip
+    dress(picture, ink, 60 + 27 * len(bars), legend=False)
+    picture.update_layout(bargap=0.25)
+    picture.update_xaxes(ticksuffix=f" {unit}", range=[0, whole / scale * 1.22 or 1])
+    picture.update_yaxes(tickmode="array", tickvals=list(range(len(bars))), showgrid=False,
+                         range=[len(bars) - 0.5, -0.5],
+                         ticktext=[style.plain(say(f"efficiency.part_{name}", {})) for name in names])  # fmt: skip
+    return picture
+
+
+def modules(rows: Sequence[Module], parts: int, say: Say, ink: str) -> go.Figure:
+    """The tree of modules downwards, as wide as their device time; the colour is their share of the roof."""
+    dark = ink == style.INK["dark"]
+    edge, root = ("#12161c", "#2a323c") if dark else ("#ffffff", "#e3e7eb")
+    whole = sum(row.total.device_ns for row in rows if row.parent < 0) or 1
+    drawn = [row for row in rows if row.total.device_ns >= _NARROW * whole]
+    times = [whole, *(row.total.device_ns for row in drawn)]
+    names = [style.plain(say("efficiency.modules_all", {})), *(_module(row, say) for row in drawn)]
+    hover = [style.plain(i18n.duration(whole // parts)), *(_module_hover(row, parts, whole, say) for row in drawn)]
+    picture = go.Figure(go.Icicle(
+        ids=["", *(str(row.id) for row in drawn)], labels=names, values=times, branchvalues="total", sort=False,
+        parents=[None, *("" if row.parent < 0 else str(row.parent) for row in drawn)], leaf={"opacity": 1},
+        marker={"colors": [root, *(shade(row.total.share) for row in drawn)], "line": {"width": 1, "color": edge}},
+        text=[i18n.duration(ns // parts) for ns in times], textinfo="label+text", hovertext=hover, hoverinfo="text",
+        maxdepth=_DEPTH, tiling={"orientation": "v"}, pathbar={"thickness": 22},
+    ))  # fmt: skip
+    deep = min(_DEPTH, 2 + max((row.depth for row in drawn), default=0))
+    dress(picture, ink, 90 + 42 * deep, legend=False)
+    picture.update_layout(margin={"t": 30, "l": 4, "r": 4, "b": 4}, uniformtext={"minsize": 10, "mode": "hide"})
+    return picture
+
+
+#: Levels of modules that are drawn at once; a click goes deeper.
+_DEPTH = 7
+#: From far below the roof over half of it to the roof itself.
+_SHADES = ((213, 94, 0), (240, 217, 168), (0, 114, 178))
+
+
+def shade(share: float | None) -> str:
+    """The colour of a share of the roof; grey where it is not known."""
+    if share is None:
+        return style.IDLE
+    at = min(max(share, 0.0), 1.0) * (len(_SHADES) - 1)
+    low = min(int(at), len(_SHADES) - 2)
+    mixed = (round(a + (at - low) * (b - a)) for a, b in zip(_SHADES[low], _SHADES[low + 1], strict=True))
+    return "rgb({}, {}, {})".format(*mixed)
+
+
+def _module(row: Module, say: Say) -> str:
+    if row.place != "module":
+        return style.plain(say(f"efficiency.place_{row.place}", {}))
+    name = wording.plain(row.name)
+    return style.plain(name if not row.type or row.type in name else f"{name} {wording.plain(row.type)}"[:60])
+
+
+def _module_hover(row: Module, parts: int, whole: int, say: Say) -> str:
+    own = row.total
+    lines = [wording.plain(row.path)[:200], say("efficiency.module_hover", {
+        "time": i18n.duration(own.device_ns // parts), "part": i18n.share(own.device_ns, whole),
+        "forward": i18n.duration(own.forward_ns // parts), "backward": i18n.duration(own.backward_ns // parts),
+        "again": i18n.duration(own.recompute_ns // parts), "share": percent(own.share),
+    })] if row.place == "module" else [_module(row, say), say(f"efficiency.place_{row.place}_means", {})]  # fmt: skip
+    return "<br>".join(style.wrapped(line) for line in lines)

@@ -8,7 +8,7 @@ from npulens.analysis.look import efficiency as look
 from npulens.analysis.work.roofs import Roofs
 from npulens.app import context
 from npulens.app.context import Context
-from npulens.app.pages.efficiency import charts, table
+from npulens.app.pages.efficiency import charts, modules, table, whole
 from npulens.app.panels import store_empty, unmeasured
 from npulens.app.text import i18n, wording
 from npulens.ingest.messages import render as rendered
@@ -37,16 +37,18 @@ def render(ctx: Context) -> None:
     with st.container(key="answer", gap="xxsmall"):
         _answer(ctx, found)
     _figures(ctx, found)
+    whole.show(ctx, found.falls)
     _plots(ctx, found)
     table.show(ctx, found)
+    modules.show(ctx, found.modules)
 
 
 def _answer(ctx: Context, found: look.Efficiency) -> None:
     """What the matrix units needed, what better operators would give, and what this does not speak of."""
     sums, step = found.sums, i18n.duration(found.window_ns)
     of_what = ctx.say("efficiency.of_steps" if ctx.run and ctx.run.steps else "efficiency.of_whole")
-    used = None if sums.mfu is None else ctx.say("efficiency.answer_mfu", {
-        "mfu": charts.percent(sums.mfu), "of": of_what,
+    used = None if found.hfu is None else ctx.say("efficiency.answer_mfu", {
+        "mfu": charts.percent(found.hfu), "of": of_what,
     })  # fmt: skip
     gain = None if found.gain_ns is None else ctx.say("efficiency.answer_gain", {
         "good": f"{found.good:g}", "gain": i18n.duration(found.gain_ns), "step": step,
@@ -68,6 +70,8 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
         st.text("◐ " + ctx.say("recorded.record_with", {"setting": setting}))
     if found.at_least:
         st.text("◐ " + ctx.say("efficiency.least"))
+    if sums.mfu_missing or found.at_least or not sums.roofs:
+        st.text(ctx.say("efficiency.measure_roofs"))
     if sums.clock_share is not None:
         st.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(sums.clock_share)}))
 
@@ -81,7 +85,7 @@ def why(ctx: Context, reason: str) -> str:
 def _no_mfu(ctx: Context, found: look.Efficiency) -> str:
     sums = found.sums
     if sums.mfu_missing:
-        device = ", ".join(wording.plain(one.device) for one in sums.roofs)
+        device = ", ".join(table.device(ctx, one.device) for one in sums.roofs)
         return ctx.say("roofline.no_mfu" if device else "roofline.no_mfu_device", {
             "device": device, "precisions": ", ".join(sums.mfu_missing),
         })  # fmt: skip
@@ -94,7 +98,10 @@ def _figures(ctx: Context, found: look.Efficiency) -> None:
     rate = None if not sums.step_flops or not found.window_ns else sums.step_flops * 1e9 / found.window_ns
     share = charts.percent(found.roof_share)
     figures = (
-        ("mfu", charts.percent(sums.mfu)),
+        (
+            "mfu" if found.mfu is not None or found.hfu is None else "hfu",
+            charts.percent(found.hfu if found.mfu is None else found.mfu),
+        ),
         ("roof", f"≥ {share}" if found.at_least and found.roof_share is not None else share),
         ("rate", charts.rate(rate, "FLOP/s")),
         ("gain", i18n.duration(found.gain_ns)),
@@ -118,7 +125,7 @@ def _plot(ctx: Context, found: look.Efficiency, chip: Roofs | None, place: int) 
     rows = found.operators
     mine = rows[rows["device"].isna()] if chip is None else rows[rows["device"] == chip.device]
     drawn = charts.drawable(mine)
-    st.caption(wording.plain(chip.device) if chip is not None else ctx.say("efficiency.no_chip"))
+    st.caption(table.device(ctx, chip.device) if chip is not None else ctx.say("efficiency.no_chip"))
     if not len(drawn):
         unmeasured.nothing(ctx, "efficiency.plot_none")
         return
@@ -130,7 +137,7 @@ def _plot(ctx: Context, found: look.Efficiency, chip: Roofs | None, place: int) 
     moving = mine[mine["reason"].isna() & ~mine.index.isin(drawn.index)]
     if len(moving):
         st.text(ctx.say("efficiency.plot_moving", {
-            "n": f"{len(moving):,}", "share": charts.percent(float(moving["of_time"].sum())),
+            "n": len(moving), "share": charts.percent(float(moving["of_time"].sum())),
         }))  # fmt: skip
     if chip is not None and chip.memory is None:
         st.text(ctx.say("efficiency.plot_no_memory"))

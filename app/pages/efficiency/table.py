@@ -7,11 +7,15 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from npulens.analysis.look import efficiency as look
+from npulens.analysis.look.copies import UNNAMED
 from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts
 from npulens.app.panels import link
 from npulens.app.panels import pick_rows as table
 from npulens.app.text import i18n, wording
+
+#: Characters of shapes and of types that are told of the chosen operator.
+_LONG = 240
 
 
 def show(ctx: Context, found: look.Efficiency) -> None:
@@ -79,10 +83,11 @@ def _chosen(ctx: Context, found: look.Efficiency, one: look.Chosen) -> None:
     st.subheader(ctx.say("efficiency.chosen"), anchor="operator")
     say = ctx.say
     with st.container(key="prose", gap="xxsmall"):
-        device = f" · {one.device}" if one.device else ""
-        st.text(wording.plain(f"{one.name}{device}"))
+        where = f" · {device(ctx, one.device)}" if one.device else ""
+        st.text(wording.plain(one.name) + where)
         if one.shapes:
-            st.text(wording.plain(say("kernels.shapes_line", {"shapes": one.shapes, "dtypes": _types(one.dtypes)})))
+            values = {"shapes": _cut(one.shapes), "dtypes": _cut(_types(one.dtypes))}
+            st.text(wording.plain(say("kernels.shapes_line", values)))
         if one.kernel != one.name:
             st.text(wording.plain(say("efficiency.kernel_line", {"kernel": one.kernel})))
         st.text(say("efficiency.calls_line", {
@@ -107,7 +112,7 @@ def _verdict(ctx: Context, found: look.Efficiency, one: look.Chosen) -> list[str
         "flops": "–" if one.flops is None else _amount(one.flops, "FLOP"),
         "bytes": "–" if one.bytes is None else i18n.size(one.bytes),
         "precision": f" ({one.precision})" if one.precision else "",
-        "intensity": f"{one.flops / one.bytes:,.3g}" if one.flops and one.bytes else "0",
+        "intensity": charts.number(one.flops / one.bytes) if one.flops and one.bytes else "0",
     }
     lines = [say("efficiency.work_line", values)]
     times = [
@@ -156,3 +161,13 @@ def _amount(count: float, unit: str) -> str:
 def _types(dtypes: str | None) -> str:
     """Types as a list without the marks of JSON."""
     return (dtypes or "–").strip('"[]').replace('","', ";").replace("c10::", "")
+
+
+def _cut(text: str) -> str:
+    """Of a text that may be very long what fits on two lines."""
+    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+
+
+def device(ctx: Context, name: str) -> str:
+    """What a device is called."""
+    return ctx.say("efficiency.unnamed") if name == UNNAMED else wording.plain(name)

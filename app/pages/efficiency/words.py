@@ -7,7 +7,7 @@ TEXT = {
         "设备能力用了多少，差距在哪里？",
     ),
     "comma": (", ", "，"),
-    "of_steps": ("the step", "step"),
+    "of_steps": ("the step", "单步"),
     "of_whole": ("the capture", "采集区间"),
     "answer_mfu": (
         "At their peak the matrix units need {mfu} of {of}.",
@@ -15,7 +15,7 @@ TEXT = {
     ),
     "answer_gain": (
         "With every slow operator at {good} of its roof, the {step} of {of} are at most {gain} less ({share}).",
-        "若低于峰值 {good} 倍的算子都达到该水平，{of}的 {step} 最多缩短 {gain}（{share}）。",
+        "若低于峰值 {good} 倍的算子都达到该水平，{of} {step} 最多缩短 {gain}（{share}）。",
     ),
     "unknown": (
         "For {share} of device time the work is not known: {reasons}.",
@@ -26,11 +26,21 @@ TEXT = {
         "No source gives the memory bandwidth of this device, or the peak of a precision in use. Shares are the least.",
         "该设备的内存带宽或所用精度的峰值没有来源，占峰值比例为下限。",
     ),
-    "figure_mfu": ("Matrix units", "矩阵单元利用率"),
+    "measure_roofs": (
+        "Missing roofs can be measured: npulens doctor --roofs on that machine, then record with npulens collect.",
+        "缺少的峰值可以实测：在该机器上运行 npulens doctor --roofs，再用 npulens collect 采集。",
+    ),
+    "figure_mfu": ("MFU", "MFU"),
     "figure_mfu_means": (
-        "Time that the matrix units need for their operations at their peak, over the window. What is computed again "
-        "counts as well, so papers call it HFU.",
-        "矩阵单元按峰值完成其运算所需时间占窗口的比例。重计算也计入，即论文中的 HFU。",
+        "Time that the matrix units need at their peak for the operations of the model, over the window. What is "
+        "computed again for the backward pass does not count.",
+        "矩阵单元按峰值完成模型运算所需时间占窗口的比例，不计为反向传播重新计算的部分。",
+    ),
+    "figure_hfu": ("HFU", "HFU"),
+    "figure_hfu_means": (
+        "Time that the matrix units need for all of their operations at their peak, over the window. Nothing tells "
+        "what of that is computed again, so there is no MFU.",
+        "矩阵单元按峰值完成全部运算所需时间占窗口的比例。无法判断哪些是重计算，因此没有 MFU。",
     ),
     "figure_roof": ("Operators, of their roofs", "算子占峰值"),
     "figure_roof_means": (
@@ -68,19 +78,20 @@ TEXT = {
         "该设备上没有运算量与数据量都已知的算子，无法绘制。",
     ),
     "plot_moving": (
-        "{n} operators only move data or their operations are not known ({share} of device time). They are in the "
-        "table below.",
-        "另有 {n} 个算子只搬运数据或运算量未知（设备时间的 {share}），见下表。",
+        "{n} operators have no dot: they only move data, are very short, or their operations are not known "
+        "({share} of device time). The table below has them.",
+        "另有 {n} 个算子不在图中：只搬运数据、耗时极短或运算量未知（设备时间的 {share}），见下表。",
     ),
     "plot_moving.one": (
-        "One operator only moves data or its operations are not known ({share} of device time). It is in the table "
-        "below.",
-        "另有 1 个算子只搬运数据或运算量未知（设备时间的 {share}），见下表。",
+        "One operator has no dot: it only moves data, is very short, or its operations are not known "
+        "({share} of device time). The table below has it.",
+        "另有 1 个算子不在图中：只搬运数据、耗时极短或运算量未知（设备时间的 {share}），见下表。",
     ),
     "plot_no_memory": (
         "The line of memory is missing: no source gives the bandwidth of this device.",
         "没有内存斜线：该设备的内存带宽没有来源。",
     ),
+    "unnamed": ("a device without a name", "未记录型号的设备"),
     "no_chip": ("A device of which nothing is known: no roofs", "未知设备：没有峰值数据"),
     "axis_intensity": ("FLOP per byte", "计算强度（FLOP/字节）"),
     "axis_rate": ("FLOP per second", "每秒运算次数"),
@@ -89,6 +100,9 @@ TEXT = {
     "dots_compute": ("bound by compute", "受限于计算"),
     "dots_memory": ("bound by memory", "受限于内存"),
     "dots_launch": ("bound by launch", "受限于下发"),
+    "dots_compute_counted": ("compute, by the counters", "计算（按计数器）"),
+    "dots_memory_counted": ("memory, by the counters", "内存（按计数器）"),
+    "dots_scalar_counted": ("scalar unit, by the counters", "标量单元（按计数器）"),
     "dots_unknown": ("a roof is not known", "峰值不全"),
     "dots_above": ("above its roof: the roof or the model is wrong", "高于峰值：峰值或模型有误"),
     "hover": (
@@ -102,6 +116,7 @@ TEXT = {
         "为峰值的 {times} 倍：峰值或模型有误，或数据在缓存中",
     ),
     "hover_none": ("no roof is known", "峰值未知"),
+    "hover_pipe": ("busiest pipe: {pipe}, {share} of its time", "最忙流水：{pipe}，占其时间 {share}"),
     "table": ("Operators, by the time that they take", "按耗时排列的算子"),
     "table_means": (
         "An operator is what was called with the same shapes, types and values; all kernels that it launched are its "
@@ -192,6 +207,141 @@ TEXT = {
     "counted_line": (
         "The hardware counted {counted} a call on the matrix units.",
         "硬件计数：矩阵单元每次调用 {counted}。",
+    ),
+    "whole": ("Where a step goes", "单步时间的构成"),
+    "whole_means": (
+        "From the time that the matrix units need at their peak down to idle time. Each ns counts once, and the bars "
+        "sum to the whole. Mean of steps and ranks.",
+        "从矩阵单元按峰值所需的时间到空闲时间。每一纳秒只计一次，各项之和等于整体。按 step 与 rank 平均。",
+    ),
+    "whole_none": (
+        "Not measured: this capture does not hold when kernels ran.",
+        "未测得：该采集没有算子的执行时刻。",
+    ),
+    "whole_table": ("As a table", "表格"),
+    "whole_sums": (
+        "Mean of {n} windows: {dur} ns. Not covered by the parts: {residual} ns.",
+        "{n} 个窗口的平均：{dur} ns。各项未覆盖：{residual} ns。",
+    ),
+    "whole_sums.one": (
+        "One window of {dur} ns. Not covered by the parts: {residual} ns.",
+        "1 个窗口，{dur} ns。各项未覆盖：{residual} ns。",
+    ),
+    "of": ("Of", "范围"),
+    "of_all": ("all ranks and steps", "全部 rank 与 step"),
+    "phase_prefill": ("prefill", "prefill"),
+    "phase_decode": ("decode", "decode"),
+    "phase_mixed": ("prefill and decode together", "prefill 与 decode 混合"),
+    "part_at_peak": ("Matrix units at their peak", "矩阵单元（按峰值）"),
+    "part_at_peak_means": (
+        "What products of matrices, convolutions and attention need at the peak of the matrix units.",
+        "矩阵乘、卷积和 attention 按矩阵单元峰值所需的时间。",
+    ),
+    "part_matrix_roof": ("Matrix operators: memory", "矩阵算子：内存所限"),
+    "part_matrix_roof_means": (
+        "What the same operators need beyond that, because memory or the other units are slower.",
+        "同样的算子因内存或其他单元较慢而必须多用的时间。",
+    ),
+    "part_matrix_slow": ("Matrix operators: below their roof", "矩阵算子：未达峰值"),
+    "part_matrix_slow_means": ("What they take beyond their roof.", "超出峰值所需的时间。"),
+    "part_other_roof": ("Other operators at their roof", "其他算子（按峰值）"),
+    "part_other_roof_means": (
+        "What operators without products of matrices need at their roof, mostly memory.",
+        "不含矩阵运算的算子按峰值（多为内存带宽）所需的时间。",
+    ),
+    "part_other_slow": ("Other operators: below their roof", "其他算子：未达峰值"),
+    "part_other_slow_means": ("What they take beyond their roof.", "超出峰值所需的时间。"),
+    "part_unfused": ("Could be fused", "可融合"),
+    "part_unfused_means": (
+        "What fusing neighbouring operators would give back: values that are written and read again.",
+        "融合相邻算子可省下的时间：中间结果写出后又读入。",
+    ),
+    "part_above_roof": ("Faster than their roof", "高于峰值"),
+    "part_above_roof_means": (
+        "Operators that are faster than their roof allows: the roof or the model is wrong, or the data was in a cache.",
+        "快于峰值所允许速度的算子：峰值或模型有误，或数据在缓存中。",
+    ),
+    "part_no_roof": ("Roof not known", "峰值未知"),
+    "part_no_roof_means": (
+        "Operators whose work is known, on a device whose peak is not.",
+        "工作量已知但设备峰值未知的算子。",
+    ),
+    "part_no_work": ("Work not known", "工作量未知"),
+    "part_no_work_means": (
+        "Operators whose work is not known; the table of operators says why.",
+        "工作量未知的算子，原因见算子表。",
+    ),
+    "part_communication": ("Exposed communication", "未掩盖的通信"),
+    "part_communication_means": ("Communication while nothing computes.", "没有计算同时进行的通信。"),
+    "part_copies": ("Exposed copies", "未掩盖的拷贝"),
+    "part_copies_means": (
+        "Copies while nothing computes or communicates.",
+        "没有计算或通信同时进行的拷贝。",
+    ),
+    "part_unknown": ("Unknown work", "未知任务"),
+    "part_unknown_means": (
+        "Device work that nothing told to be computing or communication.",
+        "无法判断是计算还是通信的设备任务。",
+    ),
+    "part_idle": ("Idle", "空闲"),
+    "part_idle_means": ("The device does nothing.", "设备空闲。"),
+    "part_whole": ("Whole", "整体"),
+    "part_whole_means": ("All parts together.", "各项之和。"),
+    "col_part": ("Part", "组成"),
+    "col_of_whole": ("Of the whole", "占比"),
+    "col_means": ("Meaning", "含义"),
+    "modules": ("Modules of the model", "模型的模块"),
+    "modules_means": (
+        "Each box is a module, as wide as the time of the device that it and the modules in it take, in the order of "
+        "their first call.",
+        "每个方块是一个模块，宽度为该模块及其子模块占用的设备时间，按首次调用排序。",
+    ),
+    "modules_hint": (
+        "Orange is far below the roof, blue near it, grey where no roof is known. A click on a module shows what it "
+        "calls; a click on the bar above leads back.",
+        "橙色远低于峰值，蓝色接近峰值，灰色表示峰值未知。点击模块查看其内部，点击上方路径返回。",
+    ),
+    "modules_none": (
+        "Modules were not recorded: nothing says which module a kernel belongs to.",
+        "未采集模块信息，无法判断 kernel 属于哪个模块。",
+    ),
+    "modules_all": ("all", "全部"),
+    "modules_cut": (
+        "The first {shown} of {n} modules are listed.",
+        "仅列出 {n} 个模块中的前 {shown} 个。",
+    ),
+    "place_outside": ("outside modules", "模块之外"),
+    "place_outside_means": ("Kernels that no module launched.", "不由任何模块下发的 kernel。"),
+    "place_not_tied": ("backward pass, module not known", "反向传播，模块未知"),
+    "place_not_tied_means": (
+        "Kernels of the backward pass whose module is not known.",
+        "反向传播中无法确定所属模块的 kernel。",
+    ),
+    "module_hover": (
+        "{time} a step ({part}) · forward {forward}, backward {backward}, recomputed {again} · {share} of the roof",
+        "每步 {time}（{part}）· 前向 {forward}，反向 {backward}，重计算 {again} · 占峰值 {share}",
+    ),
+    "col_module": ("Module", "模块"),
+    "col_class": ("Class", "类"),
+    "col_device_time": ("Device, with its parts", "设备时间（含子模块）"),
+    "col_device_time_help": (
+        "Time of the device a step and rank. Of two kernels at the same moment the first counts.",
+        "每个 rank 每步的设备时间。同一时刻有多个 kernel 时，只计最先开始的。",
+    ),
+    "col_own": ("Device, its own", "设备时间（自身）"),
+    "col_own_help": ("Without the modules that it calls.", "不含其调用的子模块。"),
+    "col_forward": ("Forward", "前向"),
+    "col_backward": ("Backward", "反向"),
+    "col_again": ("Recomputed", "重计算"),
+    "col_module_share_help": (
+        "Time that its operators need at their roofs, over the time that they took; those with known roofs.",
+        "其算子按峰值所需时间除以实际用时，只统计峰值已知的算子。",
+    ),
+    "col_gflop": ("GFLOP", "GFLOP"),
+    "col_memory": ("Allocated", "分配内存"),
+    "col_memory_help": (
+        "Asked of the allocator in its forward pass, whether or not it was given back.",
+        "向分配器申请的内存，无论是否已归还。",
     ),
     "on_timeline": ("Show its longest kernel on the timeline", "在时间线中查看其最长的 kernel"),
 }

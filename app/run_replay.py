@@ -70,7 +70,7 @@ def _listed(one: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _trace(found: Replay) -> dict[str, Any]:
-    reasons = [said for beside in words_of(found.beside)[0] for said in [_beside(beside, "en")]]
+    reasons = [_beside(one, "en").replace("µ", "u") for one in words_of(found.beside)[0]]
     return {
         "run": found.run_id, "backend": found.backend, "device": found.device, "calls": found.times.calls,
         "min_ns": found.times.min_ns, "median_ns": found.times.median_ns, "max_ns": found.times.max_ns,

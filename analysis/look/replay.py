@@ -151,7 +151,8 @@ def _choice(run: Run, at: int, number: int) -> Choice:
         recorded(one.kind, one.given, None)
         reason = None
     except Refused as refused:
-        reason = refused.reason
+        blind = refused.reason == "no_operator" and run.get(family) == "npu"
+        reason = "no_shapes" if blind else refused.reason
     kind = one.kind
     return Choice(
         number, one.name, spoken(kind.input_shapes), kind.input_dtypes, one.given, kind.name, one.calls, one.ns, reason

@@ -25,8 +25,8 @@ from npulens.analysis.work.call import Argument, Tensor, Unmodelled, arguments, 
 MAPPED_FILE = Path(__file__).with_name("replays.toml")
 #: Why a call cannot be made again; what people read is in the words of `npulens replay`.
 REFUSALS = (
-    "no_operator", "no_shapes", "odd_shapes", "no_types", "generated", "collective", "odd_name", "attributes", "format",
-    "data", "not_mapped", "do_not_fit", "private_format", "memset",
+    "no_operator", "no_shapes", "odd_shapes", "no_types", "list", "generated", "collective", "odd_name", "attributes",
+    "format", "data", "not_mapped", "do_not_fit", "private_format", "memset",
 )  # fmt: skip
 #: A type as call.py leaves it -> as torch calls it.
 TYPES = {
@@ -49,6 +49,7 @@ _NUMBERS = {
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 _GENERATED = re.compile(r"^triton_|CompiledFxGraph|^Torch-Compiled|^inductor::|_fused_\w+_\d+$")
 _COLLECTIVE = re.compile(r"^(nccl|gloo|hccl|c10d|_c10d_functional|symm_mem|mpi|ucc):|^record_param_comms$|^Hccl")
+_TORCHS = ("aten", "prims", "quantized", "mkldnn", "mkl")
 _MODE = re.compile(r"[a-z_]{1,24}", re.ASCII)
 _PLAIN = ("", "ND", "NCHW", "NCL", "NCDHW", "NHWC", "NDHWC", "HWCN")
 _LONGEST = 10_000  # characters of a plain value, which is a number, a word or a short list of numbers
@@ -107,6 +108,7 @@ def _of_host(kind: Kind, name: str, given: str | None, strides: Strides) -> Reco
         raise Refused(refused.reason if refused.reason in REFUSALS else "odd_shapes") from refused
     plain = values(given)
     notes = [] if plain else ["no_values"]
+    notes += [] if name.partition("::")[0] in _TORCHS else ["library"]
     if strides is None or len(strides) != len(tensors):
         strides = [None] * len(tensors)
         notes.append("no_strides")
@@ -116,6 +118,8 @@ def _of_host(kind: Kind, name: str, given: str | None, strides: Strides) -> Reco
         text = plain[at].strip() if at < len(plain) else ""
         if isinstance(one, Tensor):
             found.append(("tensor", *_tensor(one, strides[at])))
+        elif one == ():
+            raise Refused("list")
         elif one is not None:
             guessed = [each for each in one if not each.type]
             notes += ["list_types"] if guessed and "list_types" not in notes else []

@@ -168,6 +168,36 @@ def sizes(inputs: Sequence[Sequence[Any]]) -> int:
     return total
 
 
+def result_bytes(chosen: Chosen) -> int:
+    """Bytes of what the operator gives, as far as torch tells it without computing; 0 where it does not."""
+    import torch
+
+    found = Filled(chosen, "meta")
+    for argument in chosen.arguments:
+        if argument.recorded[0] == "tensor":
+            found.held.append(_unfilled(argument.recorded[1:]))
+        elif argument.recorded[0] == "tensors":
+            found.held.append([_unfilled(one) for one in argument.recorded[1]])
+        else:
+            found.held.append(value_of(argument))
+    if not found.slots() and any(one.name == "device" for one in chosen.operator._schema.arguments):
+        found = _placed(found, "meta")
+    try:
+        output = found.call()()
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError):
+        return 0
+    flat = output if isinstance(output, (tuple, list)) else [output]
+    return sum(one.numel() * one.element_size() for one in flat if isinstance(one, torch.Tensor))
+
+
+def _unfilled(recorded: Sequence[Any]) -> Slot:
+    import torch
+
+    kind, shape, strides = recorded
+    dtype = getattr(torch, kind, torch.float32)
+    return Slot(torch.empty(_length(shape, strides), dtype=dtype, device="meta"), tuple(shape), tuple(strides))
+
+
 def filled(chosen: Chosen, seed: int, device: str = "cpu") -> Filled:
     """Every argument of the call, drawn on the CPU and brought to the device."""
     import torch

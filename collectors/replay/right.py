@@ -6,13 +6,12 @@ What cannot be compared says why: random results, memory that stays undefined, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.harness.batch_curve import free_bytes
 from npulens.collectors.harness.numerics import TOLERANCES, compare, tolerance
-from npulens.collectors.replay.filled import Filled
+from npulens.collectors.replay.filled import Filled, Slot
 from npulens.collectors.replay.instead import instead
 from npulens.collectors.replay.schema import Chosen, value_of
 
@@ -52,30 +51,38 @@ def numerics(call: Filled, backend: Backend, modes: Mapping[str, Any], flops: An
     call.restore()
     if truth is None or why is not None:
         return {"ok": None, "why": why, "outputs": len(found)}
+    if other.chosen.name != call.chosen.name:
+        found, truth = found[:1], truth[:1]
     return {**_compared(found, truth, call, modes), "outputs": len(found), "reference": wide}
 
 
 def _wider(reference: Filled, wide: str) -> Filled:
-    """The call on the CPU, in the form that it has there. A switch that only half precision knows is off."""
+    """The call on the CPU in the form that it has there, with the same numbers."""
     chosen = instead(reference.chosen, "cpu")
-    other = replace(reference, chosen=chosen).on("cpu", wide)
+    other = reference.on("cpu", wide)
     if chosen is not reference.chosen:
         other = Filled(chosen, "cpu", _matched(reference.chosen, chosen, other.held))
     for place, argument in enumerate(chosen.arguments):
-        if argument.name == "half_to_float":
-            other.held[place] = False
-        elif argument.name == "input_dtype" and isinstance(other.held[place], int):
+        if argument.name == "input_dtype" and isinstance(other.held[place], int):
             other.held[place] = {"float64": 7, "float32": 6}[wide]
     return other
 
 
 def _matched(before: Chosen, after: Chosen, held: Sequence[Any]) -> list[Any]:
+    """What an operator holds, for its other form: the same memory, seen as that form sees it."""
     known = {argument.name: one for argument, one in zip(before.arguments, held)}
-    return [known[one.name] if one.name in known else value_of(one) for one in after.arguments]
+    found = []
+    for argument in after.arguments:
+        one = known.get(after.was.get(argument.name, argument.name))
+        if isinstance(one, Slot):
+            found.append(Slot(one.base, tuple(argument.recorded[2]), tuple(argument.recorded[3])))
+        else:
+            found.append(value_of(argument))
+    return found
 
 
 def _incomparable(call: Filled, flops: Any, insist: bool) -> str | None:
-    if _RANDOM in call.chosen.tags:
+    if _RANDOM in call.chosen.tags and not _without_dropout(call.chosen):
         return "its result is random"
     if call.chosen.name.partition("::")[2] in _UNDEFINED:
         return "it leaves its memory as it is: its result is not defined"
@@ -88,6 +95,12 @@ def _incomparable(call: Filled, flops: Any, insist: bool) -> str | None:
     if free is not None and 2 * needed > free:
         return f"the reference in float64 needs about {2 * needed / 1e9:.1f} GB of host memory"
     return None
+
+
+def _without_dropout(chosen: Chosen) -> bool:
+    """Whether chance has no part in it: nothing is dropped, or nothing is trained."""
+    values = {one.name: one.recorded[1] for one in chosen.arguments if one.recorded[0] == "value"}
+    return values.get("dropout_p") == 0 or values.get("p") == 0 or values.get("train") is False
 
 
 def _outputs(call: Filled, output: Any) -> list[Any]:

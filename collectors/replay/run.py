@@ -22,8 +22,8 @@ from npulens.collectors.harness.steady import steadiness
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 from npulens.collectors.harness.warmup import warm_up
 from npulens.collectors.harness.watch import DeviceWatch, throttled
-from npulens.collectors.replay.filled import Filled, filled, sizes
-from npulens.collectors.replay.instead import instead
+from npulens.collectors.replay.filled import Filled, filled, result_bytes, sizes
+from npulens.collectors.replay.instead import elsewhere, instead
 from npulens.collectors.replay.right import FAILURES, first_line, numerics
 from npulens.collectors.replay.schema import CannotReplay, Chosen
 from npulens.collectors.replay.schema import choose as chosen_of
@@ -33,6 +33,8 @@ from npulens.collectors.workloads.workload import Case
 SAME = 0.1
 #: Another process took the core from more than this part of the calls: they say nothing of the operator.
 DISTURBED = 0.5
+#: From so many bytes on, or sides so long, results are asked for before anything is drawn.
+_LARGE, _WIDE = 64 << 20, 1 << 14
 SECONDS, WARM_UP_S, CALLS, WARM_UP_CALLS = 5.0, 20.0, 2000, 30
 
 
@@ -81,38 +83,49 @@ def _refused(why: str, as_json: bool) -> int:
 
 
 def prepared(operator: str, inputs: Sequence[Sequence[Any]], device: str, seed: int = 0) -> Filled:
-    """The call on a device, in the form that this device has."""
-    chosen = chosen_of(operator, inputs)
-    _room(operator, inputs, device)
-    return _prepared(chosen, seed, device)
+    """The call on a device, in the form that this device has. What cannot fit is refused before anything is drawn."""
+    chosen = instead(chosen_of(*elsewhere(operator, inputs)), device.partition(":")[0])
+    _room(operator, inputs, chosen, device)
+    return filled(chosen, seed, device)
 
 
-def _prepared(chosen: Chosen, seed: int, device: str) -> Filled:
-    return filled(instead(chosen, device.partition(":")[0]), seed, device)
-
-
-def _room(operator: str, inputs: Sequence[Sequence[Any]], device: str) -> None:
-    """Refuses what cannot fit, before anything is drawn."""
+def _room(operator: str, inputs: Sequence[Sequence[Any]], chosen: Chosen, device: str) -> None:
     needed, free = sizes(inputs), free_bytes()
-    if device == "cpu" and free is not None and 2 * needed > free:
+    if free is None:
+        return
+    if needed > free:
         raise CannotReplay(
-            f"{operator} needs {needed / 1e9:.1f} GB for its inputs and as much again to copy them; "
-            f"{free / 1e9:.1f} GB are free here"
+            f"the inputs of {operator} are drawn on the host and need {_gb(needed)}; {_gb(free)} are free"
         )
-    if free is not None and needed > free:
+    if device != "cpu":
+        return
+    if needed > _LARGE or any(_wide(one) for one in inputs):
+        needed += result_bytes(chosen)
+    if 2 * needed > free:
         raise CannotReplay(
-            f"the inputs of {operator} are drawn on the host and need {needed / 1e9:.1f} GB; "
-            f"{free / 1e9:.1f} GB are free"
+            f"{operator} needs {_gb(needed)} for its inputs and results and as much again to check them; "
+            f"{_gb(free)} are free here"
         )
+
+
+def _wide(one: Sequence[Any]) -> bool:
+    """Whether a few small inputs may give a large result."""
+    shapes = [one[2]] if one[0] == "tensor" else [each[1] for each in one[1]] if one[0] == "tensors" else []
+    if one[0] == "value":
+        shapes = [one[1] if isinstance(one[1], (list, tuple)) else [one[1]]]
+    return any(isinstance(side, (int, float)) and side > _WIDE for shape in shapes for side in shape)
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB"
 
 
 def run(operator: str, inputs: Sequence[Sequence[Any]], trace: Mapping[str, Any], asked: Any) -> dict[str, Any]:
     """Everything that is told, as data."""
     choice = choose(asked.device)
-    chosen = chosen_of(operator, inputs)
-    _room(operator, inputs, choice.actual)
+    chosen = chosen_of(*elsewhere(operator, inputs))
     backend = open_backend(choice.actual)
-    call = _prepared(chosen, asked.seed, backend.device)
+    call = prepared(operator, inputs, backend.device, asked.seed)
     properties = backend.properties()
     told: dict[str, Any] = {
         "operator": operator, "overload": chosen.overload or "default", "runs": call.chosen.name,
@@ -233,6 +246,8 @@ def _same_kind(told: Mapping[str, Any]) -> bool:
 
 
 def _device_of(trace: Mapping[str, Any]) -> str:
+    if trace.get("backend") == "cpu" and not trace.get("device"):
+        return "a processor that it does not name"
     return ascii(trace.get("device") or trace.get("backend") or "an unknown device").strip("'\"")
 
 
@@ -252,7 +267,8 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     if told["runs"] != told["operator"]:
         lines.append(f"  this device has no {told['operator']}: {told['runs']} does the same work")
     if told["defaults"]:
-        lines.append(f"  left to their defaults, as not recorded: {', '.join(told['defaults'])}")
+        lines.append(f"  left to their defaults, as the capture's torch had none of them: {', '.join(told['defaults'])}")
+    lines += [f"  {_plain(note)}" for note in trace.get("notes", ())]
     lines += [f"  {_numerics_said(told['numerics'])}"]
     for name in ("hot", "cold"):
         if name in told["series"]:

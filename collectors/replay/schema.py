@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 #: One recorded argument: ("tensor", dtype, shape, strides), ("tensors", [(dtype, shape, strides), ...]), ("value", v)
@@ -50,13 +50,14 @@ class Argument:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The overload, and its arguments in order; what was left to a default is in `defaults`."""
+    """The overload, and its arguments in order; `defaults` are those that came after the capture's torch."""
 
     operator: Any  # torch.ops.aten.addmm.default
     name: str
     overload: str
     arguments: tuple[Argument, ...]
     defaults: tuple[str, ...]
+    was: Mapping[str, str] = field(default_factory=dict)  # of another form: what the operator calls an argument
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -77,8 +78,7 @@ def choose(name: str, inputs: Sequence[Recorded]) -> Chosen:
     if penalty >= _NOT_RECORDED:
         lost = [one.name for one in arguments if one.recorded[0] == "nothing"]
         raise CannotReplay(f"{', '.join(lost)} of {name} was not recorded (torch writes plain values from 2.1 on)")
-    given = {one.name for one in arguments}
-    defaults = tuple(one.name for one in schema.arguments if one.name not in given)
+    defaults = tuple(one.name for one in schema.arguments[len(inputs) :])
     return Chosen(_operator(name, schema), name, schema.overload_name, tuple(arguments), defaults)
 
 

@@ -38,6 +38,10 @@ TEXT = {
         "Strides were not recorded: tensors lie in one piece.",
         "未采集 stride：张量按连续内存处理。",
     ),
+    "note_library": (
+        "Its operator is of a library other than torch: the script needs that library.",
+        "该算子属于 torch 以外的库：运行脚本需要安装该库。",
+    ),
     "note_list_types": (
         "The types of a list of tensors were not recorded: they are taken from the other tensors, else float32.",
         "张量列表的数据类型未采集：取其他张量的类型，否则取 float32。",
@@ -108,6 +112,10 @@ TEXT = {
     "why_odd_shapes": (
         "its shapes or values are symbolic, cut off or damaged",
         "其 shape 或参数值是符号、被截断或已损坏",
+    ),
+    "why_list": (
+        "the shapes of its list of tensors were not recorded",
+        "张量列表的 shape 未采集",
     ),
     "why_no_types": ("the types of its tensors are not known", "张量的数据类型未知"),
     "why_generated": (

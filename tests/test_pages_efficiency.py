@@ -128,10 +128,10 @@ def test_kernels_of_one_call_in_one_group_share_its_roof() -> None:
 
 
 def test_a_group_of_which_too_little_is_known_has_no_share() -> None:
-    nameless = {"id": 30, "kind": "kernel", "name": "sum", "at": 60, "for": 4}
+    nameless = {"id": 30, "kind": "kernel", "name": "sum", "at": 60, "for": 16}
     con = case([*ADD, kernel(13, 30, 12, 12, "sum"), nameless])
-    assert look.of_kernels(con, "name", Filter())["roof_share"].isna().all()  # 12 of 16 us are below 80 %
-    con = case([*ADD, kernel(13, 30, 12, 12, "sum"), {**nameless, "for": 2}])
+    assert look.of_kernels(con, "name", Filter())["roof_share"].isna().all()  # 12 of 28 us are less than half
+    con = case([*ADD, kernel(13, 30, 12, 12, "sum"), {**nameless, "for": 10}])
     (share,) = look.of_kernels(con, "name", Filter())["roof_share"]
     assert share == pytest.approx(3 / 12)  # of the kernels whose roof is known
 

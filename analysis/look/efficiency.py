@@ -10,7 +10,6 @@ import pandas as pd
 
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.intervals import Ints
-from npulens.analysis.limits import COVERED
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
 from npulens.analysis.modules.measure import Modules
 from npulens.analysis.modules.measure import of_run as modules
@@ -22,6 +21,8 @@ from npulens.analysis.work.roofs import Roofs
 
 #: Operators that a table and a chart hold, the longest first; the rest is counted.
 MOST = 1000
+#: A kind of kernels has a share of the roof where it is known for this part of its time.
+ENOUGH = 0.5
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ def of_kernels(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> pd.D
     """Per group of kernels (key): its share of the roof (roof_share) and its flops_per_s; NaN is not known.
 
     A call of several kernels has one roof. So it counts only where all of its kernels are in the group. A group has a
-    share where it is known for COVERED of its time.
+    share where it is known for ENOUGH of its time.
     """
     run = Run(con)
     every, found = run.get(kernels), run.get(operators)
@@ -259,5 +260,5 @@ def of_kernels(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> pd.D
     shares = {}
     with np.errstate(invalid="ignore", divide="ignore"):
         for name, (amount, spent) in sums.items():
-            shares[name] = np.where((spent > 0) & (spent >= COVERED * whole), amount / spent, np.nan)
+            shares[name] = np.where((spent > 0) & (spent >= ENOUGH * whole), amount / spent, np.nan)
     return pd.DataFrame({"key": keys, "roof_share": shares["roof"], "flops_per_s": shares["flops"] * 1e9})

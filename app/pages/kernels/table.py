@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
+from npulens.analysis.look import efficiency
 from npulens.analysis.look import kernels as look
 from npulens.app import context
 from npulens.app.charts import kernels as chart
@@ -19,7 +20,6 @@ from npulens.app.text import i18n, wording
 _BARS = 8
 _TIMES = ("mean_ns", "min_ns", "median_ns", "p90_ns", "p99_ns", "max_ns")
 T = TypeVar("T")
-
 
 
 def choose(ctx: Context, there: look.Choices) -> tuple[str, look.Filter]:
@@ -96,10 +96,12 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
         config={"displayModeBar": False}, alt=ctx.say("kernels.chart"),
     )  # fmt: skip
     st.caption(ctx.say("kernels.table"))
-    shown = table.in_us(table.in_ms(found.groups, ("busy_ns", "total_ns")), _TIMES)
+    rated = context.measured(ctx, efficiency.of_kernels, level, what)
+    shown = table.in_us(table.in_ms(found.groups, ("busy_ns", "total_ns")), _TIMES).merge(rated, on="key", how="left")
+    shown["tflops"] = shown["flops_per_s"] / 1e12
     most = float(found.groups["share"].max())
     most = most if most > 0 else 1.0
-    there = bool(found.groups["core"].notna().any()), bool(found.groups["host_op"].notna().any())
+    there = tuple(name for name in ("core", "host_op", "roof_share", "tflops") if shown[name].notna().any())
     place = table.pick(
         shown,
         _columns(ctx, level, most, there),
@@ -111,7 +113,7 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
     return found.groups.iloc[place]
 
 
-def _columns(ctx: Context, level: str, most: float, there: tuple[bool, bool]) -> dict[str, ColumnConfig]:
+def _columns(ctx: Context, level: str, most: float, there: tuple[str, ...]) -> dict[str, ColumnConfig]:
     def head(name: str) -> str:
         return ctx.say(f"kernels.col_{name}")
 
@@ -120,19 +122,21 @@ def _columns(ctx: Context, level: str, most: float, there: tuple[bool, bool]) ->
 
     called = "name" if level == "name" else "op"
     columns: dict[str, ColumnConfig] = {
-        called: st.column_config.TextColumn(head("name" if there[1] else called), width="medium"),
+        called: st.column_config.TextColumn(head("name" if "host_op" in there else called), width="medium"),
         "host_op": table.text(head("host_op"), means("host_op")),
         "core": table.text(head("core")),
         "share": table.share(head("share"), means("share"), most), "busy_ns": table.milli(head("busy"), means("busy")),
         "count": table.count(head("count")),
+        "roof_share": table.share(head("roof_share"), means("roof_share")),
+        "tflops": st.column_config.NumberColumn(head("tflops"), help=means("tflops"), format="%,.2f"),
         **{
             name: table.micro(head(name.removesuffix("_ns")), means(name.removesuffix("_ns")))
             for name in _TIMES
         },
         "total_ns": table.milli(head("total"), means("total")),
     }  # fmt: skip
-    for name, here in zip(("core", "host_op"), there, strict=True):
-        if not here:
+    for name in ("core", "host_op", "roof_share", "tflops"):
+        if name not in there:
             columns.pop(name)
     if level == "shape":
         shapes = {

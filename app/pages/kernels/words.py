@@ -73,6 +73,18 @@ TEXT = {
         "Time, of the time in which anything at all runs on these ranks' devices: kernels, communication or copies.",
         "该时间占这些 rank 的设备有任何任务（kernel、通信或拷贝）执行的时间的比例。",
     ),
+    "col_roof_share": ("Of the roof", "占峰值"),
+    "col_roof_share_help": (
+        "The least time that their work needs on this device, over the time that they took. Of those whose roof is "
+        "known, at least half of the time. A call of several kernels counts where all of them are in the row.",
+        "其工作量在该设备上至少需要的时间除以实际用时。只统计峰值已知者，且须占时间的一半以上。"
+        "一次调用包含多个 kernel 时，仅当全部在同一行才计入。",
+    ),
+    "col_tflops": ("TFLOP/s", "TFLOP/s"),
+    "col_tflops_help": (
+        "Their operations over the time that they took; the page Efficiency has every operator.",
+        "运算次数除以用时；各算子详见“效率”页。",
+    ),
     "col_total": ("Sum of lengths", "时长之和"),
     "col_total_help": (
         "Their lengths added. Not a share of the step: kernels on several streams overlap, and then this is more than "

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.device.kernels import NO_HOST, kernels
+from npulens.analysis.device.kernels import NO_HOST, Kernels, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 from npulens.analysis.work.operators import operators
@@ -44,6 +44,11 @@ _FORWARD = f"""
     SELECT track, ts_ns, ts_ns + dur_ns AS end_ns FROM span
     WHERE kind = 'cpu_op' AND name IN ({", ".join(f"'aten::{name}'" for name in FORWARD)})
 """
+_LINKED = """
+    SELECT l.dst_span_id AS span_id, arg_max(s.span_id, s.ts_ns) AS host_id
+    FROM link l JOIN span s ON s.span_id = l.src_span_id
+    WHERE s.kind = 'cpu_op' AND l.route <> 'fwdbwd' GROUP BY 1 ORDER BY 1
+"""
 
 
 def recomputed(run: Run) -> NDArray[np.int8]:
@@ -55,13 +60,26 @@ def recomputed(run: Run) -> NDArray[np.int8]:
     rows = np.flatnonzero(multiply[found.of] & ~np.isin(every.rank, served)) if len(every) else np.zeros(0, np.int64)
     called = run.columns("SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op' ORDER BY span_id")
     ids, track, ts = (called[name].astype(np.int64) for name in ("span_id", "track", "ts_ns"))
-    at = np.searchsorted(ids, every.host[rows])
-    there = (every.host[rows] != NO_HOST) & (at < len(ids))
-    there[there] = ids[at[there]] == every.host[rows][there]
+    host = _hosts(run, every, rows)
+    at = np.searchsorted(ids, host)
+    there = (host != NO_HOST) & (at < len(ids))
+    there[there] = ids[at[there]] == host[there]
     told[rows[~there]] = UNTOLD
     at = at[there]
     told[rows[there]] = _nodes(run).told(track[at], ts[at])
     return told
+
+
+def _hosts(run: Run, every: Kernels, rows: Ints) -> Ints:
+    """The host operator that launched each; on Ascend the link from torch's operator says it."""
+    host = every.host[rows].copy()
+    missing = np.flatnonzero(host == NO_HOST)
+    linked = run.columns(_LINKED) if len(missing) else {}
+    if len(linked.get("span_id", ())):
+        ids, wanted = linked["span_id"].astype(np.int64), every.span_id[rows[missing]]
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        host[missing] = np.where(ids[at] == wanted, linked["host_id"].astype(np.int64)[at], NO_HOST)
+    return host
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,8 @@ class _Kernels:
     begin: Ints
     dur: Ints
     of: Ints  # its operator
-    share: Floats  # which part of its call's work is its own
+    first: NDArray[np.bool_]  # of its call
+    share: Floats  # which part of its call's time is its own
     cut: Ints  # what fusing would give back
     again: NDArray[np.int8]
     kind: NDArray[np.int8]  # one of _MATRIX ... _NO_WORK
@@ -264,8 +265,8 @@ def _of_kernels(run: Run) -> _Kernels:
     every, found = run.get(kernels), run.get(operators)
     kind, peak, beyond, flops, bf16, lacking = np.array([_facts(one) for one in found.every]).reshape(-1, 6).T
     return _Kernels(
-        every.rank, every.ts, every.dur, found.of, _of_a_call(every, found), run.get(fused), run.get(recomputed),
-        kind.astype(np.int8), peak, beyond, flops, bf16, lacking.astype(np.bool_),
+        every.rank, every.ts, every.dur, found.of, found.first, _of_a_call(every, found), run.get(fused),
+        run.get(recomputed), kind.astype(np.int8), peak, beyond, flops, bf16, lacking.astype(np.bool_),
     )  # fmt: skip
 
 
@@ -345,7 +346,8 @@ def _add_work(mine: _Kernels, rows: Ints, edges: Ints, sums: _Sums) -> None:
     row = rows[which]
     of, part = mine.of[row], length / mine.dur[row] * mine.share[row]
     peak, bf16 = ((one[of] * part * (1 << FINE)).astype(np.int64) for one in (mine.peak, np.nan_to_num(mine.bf16_ns)))
-    flops = np.rint(mine.flops[of] * part).astype(np.int64)
+    # A call's operations count at its first kernel, so that a sum of calls is a whole multiple of one.
+    flops = np.rint(mine.flops[of] * mine.first[row] * length / mine.dur[row]).astype(np.int64)
     again, untold = (np.flatnonzero(mine.again[row] == one) for one in (AGAIN, UNTOLD))
     every = np.arange(len(row))
     for column, amount, some in (

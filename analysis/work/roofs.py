@@ -73,15 +73,17 @@ def roofs(device: Device | None, backend: str) -> Roofs | None:
     """What is known of a device; None where nothing is."""
     if device is None:
         return None
-    vector = device.vector.get("fp32") or max(device.vector.values(), default=None)
-    if vector is None and backend in _ORDINARY:
-        vector = device.flops.get("fp32")
     matrix, memory, measured, own = dict(device.flops), device.memory_bytes_per_s, device.measured, []
     if measured is not None:
         own = [name for name in measured.flops if name not in matrix]
         matrix |= {name: measured.flops[name] for name in own}
         if memory is None and measured.memory_bytes_per_s is not None:
             memory, own = measured.memory_bytes_per_s, [*own, "memory"]
+    vector = device.vector.get("fp32") or max(device.vector.values(), default=None)
+    if backend in _ORDINARY:
+        vector = vector or device.flops.get("fp32")
+    elif memory is None:  # by itself it says next to nothing: memory binds long before
+        vector = None
     return Roofs(device.name, matrix, vector, memory, device.sources, measured, tuple(own))
 
 

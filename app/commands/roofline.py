@@ -10,11 +10,13 @@ import click
 from npulens.analysis import views
 from npulens.analysis.device.abilities import Measured
 from npulens.analysis.run import Run
-from npulens.analysis.work import roofline, waterfall
+from npulens.analysis.work import links, roofline, waterfall
 from npulens.analysis.work.roofline import Roofline, Row
 from npulens.analysis.work.roofs import Roofs
+from npulens.analysis.work.scale import scale
 from npulens.analysis.work.waterfall import PARTS, Waterfall
 from npulens.analysis.work.waterfall import Row as Window
+from npulens.app.commands import _beside, _links
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
@@ -29,7 +31,7 @@ _FEW = 5
 
 
 @click.command("roofline")
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators to show.")
 @click.option("--rank", type=int, help="The waterfall of this rank alone.")
 @click.option("--step", type=int, help="The waterfall of this step alone.")
@@ -38,19 +40,27 @@ _FEW = 5
 @json_option
 @lang_option
 def command(
-    run: str, top: int, rank: int | None, step: int | None, by: str | None, store: Path, as_json: bool, lang: str
-) -> None:
+    runs: tuple[str, ...], top: int, rank: int | None, step: int | None, by: str | None, store: Path, as_json: bool,
+    lang: str,
+) -> None:  # fmt: skip
     """Put every operator of RUN beside its roof: operations, bytes, what they reach, what bounds them, MFU and HFU.
 
     The waterfall says where the time of a step goes, from the peak of the matrix units to what was reached. What is not
     known is told with the reason. RUN is a run id, a unique beginning of one, or a label.
+
+    Several runs are put side by side, each by the share of its own roof, whatever their devices are.
     """
-    found_run = stores.resolve(store, run)
+    if len(runs) > 1:
+        if rank is not None or step is not None or by is not None:
+            raise click.UsageError(_say(lang, "beside_one_run"))
+        _side_by_side(runs, store, as_json, lang)
+        return
+    found_run = stores.resolve(store, runs[0])
     con = stores.open_run(store, found_run.run_id)
     try:
         views.install(con)
         asked = Run(con)
-        found, falls = roofline.of_run(asked), asked.get(waterfall.of_run)
+        found, falls, moved = roofline.of_run(asked), asked.get(waterfall.of_run), asked.get(links.links)
     finally:
         con.close()
     shown = falls.by(by or "run", rank, step)
@@ -61,20 +71,36 @@ def command(
         print_json({
             "run_id": found_run.run_id, **told, "rows": told["rows"][:top], "operators": len(found.rows),
             "waterfall": {**falls.as_dict(), "shown": [row.as_dict() for row in shown]},
+            "collectives": [one.as_dict() for one in moved],
         })  # fmt: skip
     elif not found.rows:
-        click.echo(_say(lang, "none"))
+        click.echo("\n\n".join(part for part in (_say(lang, "none"), _links.text(moved, lang)) if part))
     else:
-        parts = _parts(found, "\n".join(_waterfall(falls, shown, by, lang)), lang, top)
+        parts = _parts(found, "\n".join(_waterfall(falls, shown, by, lang)), _links.text(moved, lang), lang, top)
         click.echo("\n\n".join(part for part in parts if part))
 
 
-def _parts(found: Roofline, falls: str, lang: str, top: int) -> list[str]:
+def _side_by_side(runs: Sequence[str], store: Path, as_json: bool, lang: str) -> None:
+    found = []
+    for name in runs:
+        one = stores.resolve(store, name)
+        con = stores.open_run(store, one.run_id)
+        try:
+            found.append(scale(one.run_id, one.label, roofline.roofline(con)))
+        finally:
+            con.close()
+    if as_json:
+        print_json({"runs": [one.as_dict() for one in found]})
+    else:
+        click.echo(_beside.text(found, lang))
+
+
+def _parts(found: Roofline, falls: str, moved: str, lang: str, top: int) -> list[str]:
     return [
         "\n".join(_sums(found, lang)), falls,
         f"{_say(lang, 'rows')}\n{_table(found, lang, top)}\n{_say(lang, 'legend')}",
         _wrong(found, lang), _disagreeing(found, lang), _miscounted(found, lang), _gain(found, lang),
-        _missing(found, lang), "\n".join(_roofs(found, lang)),
+        _missing(found, lang), moved, "\n".join(_roofs(found, lang)),
     ]  # fmt: skip
 
 

@@ -50,14 +50,14 @@ def ask(arguments: list[str], quiet_out: bool = True, python: Path | None = None
     return _checked(answer, child.returncode)
 
 
-def run_job(arguments: list[str], quiet_out: bool) -> dict[str, Any]:
+def run_job(arguments: list[str], quiet_out: bool, verb: str = "own") -> dict[str, Any]:
     """What the collectors answer about a job of its owner's, which keeps this process's channels and signals.
 
     With ``quiet_out`` what the job prints goes to stderr. A job that cannot start, or a signal before it could, ends
     this process with the status that a shell would give.
     """
     read, write = os.pipe()
-    command = [sys.executable, str(COLLECTORS), "own", "--answer-to", str(write), *arguments]
+    command = [sys.executable, str(COLLECTORS), verb, "--answer-to", str(write), *arguments]
     out = sys.stderr.fileno() if quiet_out else None
     sys.stdout.flush()
     with open(read, encoding="utf-8") as channel:

@@ -30,6 +30,7 @@ from npulens.collectors.child import CannotStart
 from npulens.collectors.collected import Collected, collected, gathered, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.evidence import verbs as evidence
+from npulens.collectors.lab import command as lab
 from npulens.collectors.period import By
 from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
@@ -248,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add(verbs)
     doctor.add(verbs)
     evidence.add(verbs)
+    lab.add(verbs)
     return parser
 
 

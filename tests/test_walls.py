@@ -59,6 +59,7 @@ LOOSE_FILES = 22
 LISTS: dict[str, str] = {
     "analysis/detectors": "a file is a detector",
     "app/commands": "a file is a verb",
+    "app/text/words": "a file is what one verb or part says",
     "collectors/scenarios": "a file is a fault that can be planted",
 }
 
@@ -74,6 +75,7 @@ CATCHES_ALL: dict[str, str] = {
     "collectors/inject/sitecustomize.py::_begin": "whatever is wrong with the recording, the job that matters goes on",
     "collectors/stepping.py::Stepping._guarded": "the same, in the middle of the job",
     "collectors/stepping.py::Stepping._end": "the same, at its end",
+    "collectors/lab/engines.py::capture": "code of the job and three compilers raise what they like; it is the reason",
     "ingest/loading/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
     "tests/fuzz/drive.py::main.one": "whatever leaves a target is kept, and the fuzzing goes on",
     "tests/fuzz/__main__.py::replay": "whatever leaves a target is printed, and the next input is run",

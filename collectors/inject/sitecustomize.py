@@ -1,4 +1,4 @@
-"""Python imports this at the start of every process of a job run by ``npulens collect -- ...``.
+"""Python imports this at the start of every process of a job run by ``npulens collect -- ...`` or ``lab -- ...``.
 
 It waits until the process imports torch, and then for steps (collectors/period.py says what they are). A process that
 makes no steps (a data loader's worker, a launcher) is left alone. Nothing that goes wrong here may stop the job.
@@ -60,9 +60,14 @@ def _ours() -> None:
 def _begin() -> None:
     try:
         _ours()
-        from npulens.collectors.plugin import listen
+        if os.environ.get("NPULENS_RECORDING"):
+            from npulens.collectors.plugin import listen
 
-        listen()
+            listen()
+        else:
+            from npulens.collectors.lab.listening import Listening
+
+            Listening.from_environment().begin()
     except Exception as error:  # whatever is wrong, it is the job that matters
         sys.stderr.write(f"npulens: the job is not recorded: {type(error).__name__}: {error}\n")
 
@@ -81,6 +86,6 @@ def _next_customisation() -> None:
             return
 
 
-if os.environ.get("NPULENS_RECORDING"):
+if os.environ.get("NPULENS_RECORDING") or os.environ.get("NPULENS_HEARING"):
     sys.meta_path.insert(0, _Watch())
 _next_customisation()

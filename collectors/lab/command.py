@@ -1,0 +1,162 @@
+"""``python -m npulens.collectors lab-hear``, ``lab-try`` and ``lab-rewrites``: the laboratory's options."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from npulens.collectors import limits
+from npulens.collectors.backends.backend import open_backend
+from npulens.collectors.backends.probe import BACKENDS, choose
+from npulens.collectors.environment import environment
+from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
+from npulens.collectors.lab import engines, graph, hearing, judging, measuring, subject
+from npulens.collectors.lab.rewrites import rewrite
+from npulens.collectors.lab.trial import Laboratory, Options
+
+RESULT = "result.json"
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The verbs and their options."""
+    hear = verbs.add_parser("lab-hear", help="hear a job's own modules and batches")
+    hear.set_defaults(run=_hear)
+    hear.add_argument("-o", "--output", type=Path, required=True)
+    hear.add_argument("--calls", type=int)
+    hear.add_argument("--max-disk", metavar="SIZE")
+    hear.add_argument("--keep-free", metavar="SIZE")
+    hear.add_argument("--answer-to", type=int, metavar="FD")
+    hear.add_argument("command", nargs=argparse.REMAINDER)
+    attempt = verbs.add_parser("lab-try", help="try rewrites on a subject")
+    attempt.set_defaults(run=_try)
+    attempt.add_argument("subject", type=Path)
+    attempt.add_argument("--try", dest="names", action="append", default=[])
+    attempt.add_argument("--own", action="append", type=Path, default=[])
+    attempt.add_argument("--backend", choices=BACKENDS)
+    attempt.add_argument("--pairs", type=int, default=measuring.PAIRS)
+    attempt.add_argument("--seconds", type=float, default=measuring.SECONDS)
+    attempt.add_argument("--allow-error", type=float)
+    attempt.add_argument("--no-times", dest="times", action="store_false")
+    verbs.add_parser("lab-rewrites", help="list the rewrites").set_defaults(run=_list)
+
+
+def _hear(arguments: argparse.Namespace) -> int:
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        raise ValueError("say what to run: lab -o DIR -- python serve.py")
+    if arguments.calls is not None and arguments.calls < 1:
+        raise ValueError("calls: one at least")
+    most, keep = (None if each is None else limits.size(each) for each in (arguments.max_disk, arguments.keep_free))
+    parent = None
+    if arguments.answer_to is not None:
+        os.set_inheritable(arguments.answer_to, False)  # the job and what it leaves running never hold it
+        parent = os.getppid()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    answer = hearing.hear(command, arguments.output, arguments.calls, most, keep, parent)
+    if arguments.answer_to is None:
+        print("\n" + json.dumps(answer), flush=True)
+    else:
+        with open(arguments.answer_to, "w", encoding="utf-8", closefd=False) as channel:
+            channel.write(json.dumps(answer))
+    return int(answer["exit_status"])
+
+
+def _try(arguments: argparse.Namespace) -> int:
+    if arguments.pairs < 2 or not 0 < arguments.seconds < 1e5:
+        raise ValueError("pairs: two at least; seconds: more than none")
+    try:
+        refuse_profiled()
+    except Profiled as error:
+        raise ValueError(str(error)) from error
+    warnings.simplefilter("ignore")  # torch warns of its own parts
+    place = _one(arguments.subject)
+    names = _names(arguments.names, arguments.own)
+    about = subject.about(place)
+    choice = choose(arguments.backend or about.device.partition(":")[0])
+    backend = open_backend(choice.actual)
+    under = _on(subject.read(place), backend.device)
+    options = Options(arguments.pairs, arguments.seconds, arguments.allow_error, arguments.times)
+    told: dict[str, Any] = {
+        "subject": str(place), "module": about.module, "engine": about.engine, "training": about.training,
+        "gradients": about.gradients, "backend": choice.actual, "device": backend.properties().get("name"),
+        "captured_on": about.device, "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "environment": environment(choice.capability.versions), "calls": about.calls,
+        "shapes": [{"shapes": each.shapes, "calls": each.calls} for each in about.shapes],
+        "method": {"pairs": options.pairs, "seconds": options.seconds, "fresh": judging.FRESH,
+                   "redrawn": judging.REDRAWN, "times": judging.TIMES},
+    }  # fmt: skip
+    try:
+        laboratory = Laboratory(under, backend, options)
+    except judging.CannotRun as error:
+        return _answered(place, {**told, "status": "failed", "reason": str(error), "trials": []})
+    told["error_of_original"] = laboratory.error_of_original()
+    trials: list[dict[str, Any]] = []
+    for name in names:
+        print(f"npulens: {name} ...", file=sys.stderr, flush=True)
+        trials.append(laboratory.tried(name, arguments.own).as_dict())
+        _save(place, {**told, "status": "partial", "reason": None, "trials": trials})
+    return _answered(place, {**told, "status": "complete", "reason": None, "trials": trials})
+
+
+def _answered(place: Path, answer: dict[str, Any]) -> int:
+    _save(place, answer)
+    print("\n" + json.dumps(answer), flush=True)
+    return 1 if answer["status"] == "failed" else 0
+
+
+def _save(place: Path, answer: dict[str, Any]) -> None:
+    """The result lies beside the subject; whoever reads it finds the old one or the new one."""
+    half = place / f".{RESULT}.half"
+    half.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+    half.replace(place / RESULT)
+
+
+def _one(place: Path) -> Path:
+    """The subject that a directory is or holds."""
+    found = subject.found(place)
+    if not found:
+        raise subject.NoSubject(f"{place} holds no subject: npulens lab -o DIR -- python serve.py makes one")
+    if len(found) > 1:
+        raise subject.NoSubject(f"{place} holds {len(found)} subjects; name one: {', '.join(map(str, found))}")
+    return found[0]
+
+
+def _names(asked: list[str], own: list[Path]) -> list[str]:
+    """What is asked for, with commas or one by one; all that there are where nothing is."""
+    given = [name for text in asked for name in text.split(",") if name]
+    wanted = given or [*rewrite.names(), *(path.stem for path in own)]
+    for name in wanted:
+        if name not in rewrite.names() and name not in [path.stem for path in own]:
+            raise ValueError(f"there is no rewrite {name!r}; there are: {', '.join(rewrite.names())}")
+    return list(dict.fromkeys(wanted))
+
+
+def _on(found: subject.Subject, device: str) -> subject.Subject:
+    """The subject on the device where it is tried."""
+    batches = tuple(tuple(each.to(device) for each in batch) for batch in found.batches)
+    program = found.program.to(device)
+    if engines.is_graph(program) and found.about.device != device:
+        program = graph.on_device(program, device)
+    return subject.Subject(found.place, found.about, program, batches, found.outputs)
+
+
+def _list(_: argparse.Namespace) -> int:
+    print(json.dumps({"status": "listed", "rewrites": list(listed())}))
+    return 0
+
+
+def listed() -> Iterator[dict[str, str]]:
+    """Every rewrite and what it says of itself; none is imported for that."""
+    for name in rewrite.names():
+        source = (Path(rewrite.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+        yield {"rewrite": name, "what": ast.get_docstring(ast.parse(source)) or ""}

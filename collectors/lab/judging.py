@@ -1,0 +1,317 @@
+"""Whether a rewrite is right, before anything is timed.
+
+The original program runs in float64: that is the truth. How far the original in its own type is from it says what
+rounding costs here, and a rewrite may be a few times as far. Three kinds of numbers are computed with: the job's own
+batches, fresh batches of the same shapes, and weights that were drawn anew. A weight that is zero, a mask that hides
+nothing or a statistic that is one would hide a mistake; drawn ones do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from npulens.collectors.harness.numerics import SHORT_PRODUCTS, TOLERANCES, compare
+from npulens.collectors.lab import graph
+from npulens.collectors.lab.engines import is_graph
+from npulens.collectors.lab.subject import Subject
+
+#: A rewrite may be so many times as far from float64 as the original is. What Inductor makes of exp was six times as
+#: far (torch 2.13 on a CPU); a mistake shows on drawn weights, and there it is larger by orders of magnitude.
+TIMES = 16.0
+#: Below so many units of the type's last place nobody can tell rounding from a mistake.
+UNITS = 32
+#: Fresh batches, and sets of weights drawn anew.
+FRESH = 2
+REDRAWN = 1
+#: What code of somebody's model, or of a compiler over it, may raise here.
+FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, KeyError, AttributeError,
+            AssertionError, MemoryError, ArithmeticError)  # fmt: skip
+_EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+Model = Callable[..., Any]
+
+
+class CannotRun(RuntimeError):
+    """A program that does not run here, so that nothing can be compared."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far a rewrite is from float64 and from the original; the worst of all runs, each as a share of the norm."""
+
+    ok: bool
+    why: str | None  # what is wrong first
+    where: str | None  # captured, fresh, redrawn
+    of_original: float
+    of_rewrite: float | None
+    allowed: float
+    against_original: float | None
+    runs: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One set of numbers: the program and batch, what float64 says, and what the original says in its own type."""
+
+    where: str
+    program: Any
+    batch: tuple[Any, ...]
+    exact: tuple[Any, ...]
+    own: tuple[Any, ...]
+
+
+def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> tuple[Any, ...]:
+    """What a call gives: its results, and where gradients were on those of the weights by their names."""
+    import torch
+
+    weights = dict(program.named_parameters()) if gradients and program is not None else {}
+    wanted = {name: weight for name, weight in weights.items() if weight.requires_grad}
+    with torch.set_grad_enabled(gradients):
+        found = tuple(model(tuple(each.clone() for each in batch)))
+        if not wanted:
+            return tuple(each.detach() for each in found)
+        loss = _loss(found)
+        if loss is None:
+            return tuple(each.detach() for each in found)
+        made = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
+    zeros = [torch.zeros_like(weight) if each is None else each for each, weight in zip(made, wanted.values())]
+    return (*(each.detach() for each in found), *zeros)
+
+
+def _loss(found: Sequence[Any]) -> Any:
+    """A sum in which every element counts differently, the same in every type."""
+    import torch
+
+    total = None
+    for each in found:
+        if each.is_floating_point() and each.requires_grad:
+            count = torch.arange(each.numel(), device=each.device, dtype=torch.float64)
+            share = torch.cos(count).to(each.dtype).reshape(each.shape)
+            total = (each * share).sum() if total is None else total + (each * share).sum()
+    return total
+
+
+def replayed(subject: Subject) -> tuple[float | None, str | None]:
+    """How far the captured program is from what the job itself got; why it was not compared where it was not."""
+    compared = None
+    for batch, output in zip(subject.batches, subject.outputs):
+        try:
+            found = run(subject.program, batch, False)
+        except FAILURES as error:
+            raise CannotRun(f"the captured program does not run: {first_line(error)}") from error
+        if output is None or len(output) != len(found):
+            continue
+        for mine, its in zip(found, output):
+            if mine.is_floating_point():
+                away = compare(mine, its, _kind(its), 1.0).relative_error
+                if away is None:
+                    raise CannotRun("the captured program gives other numbers than the job got")
+                compared = max(compared or 0.0, away)
+            elif not bool((mine.cpu() == its.cpu()).all()):
+                raise CannotRun("the captured program gives other numbers than the job got")
+    if is_graph(subject.program) and any(graph.draws(subject.program)):
+        return None, "random"
+    if compared is None:
+        return None, "changed"
+    if compared > _worst_type(subject):
+        raise CannotRun(f"the captured program is {compared:.1g} of the result away from what the job got")
+    return compared, None
+
+
+def _worst_type(subject: Subject) -> float:
+    kinds = {subject.about.autocast or "float32", *(each for each in subject.about.dtypes if each in TOLERANCES)}
+    return max(TOLERANCES[kind] for kind in kinds)
+
+
+def truths(subject: Subject, seed: int = 0) -> list[Truth]:
+    """Everything that a rewrite is compared with. A drawn batch on which float64 itself is not finite is left out."""
+    program = graph.without_dropout(subject.program) if is_graph(subject.program) else subject.program
+    drawn = [("fresh", program, batch) for batch in fresh(subject.batches, seed)]
+    if is_graph(program):
+        for again in range(REDRAWN):
+            other = redrawn(program, seed + 1 + again)
+            batches = [*subject.batches[:1], *fresh(subject.batches[:1], seed + 1 + again)]
+            drawn += [("redrawn", other, batch) for batch in batches]
+    found = []
+    for where, one, batch in [*(("captured", program, batch) for batch in subject.batches), *drawn]:
+        try:
+            found.append(_truth(where, one, batch, subject.about.gradients))
+        except CannotRun:
+            if where == "captured":
+                raise
+    return found
+
+
+def _truth(where: str, program: Any, batch: tuple[Any, ...], gradients: bool) -> Truth:
+    import torch
+
+    try:
+        exact_of = graph.in_type(program, torch.float64) if is_graph(program) else graph.copied(program).double()
+        exact = run(exact_of, graph.cast(batch, torch.float64), gradients, exact_of)
+        own_of = graph.copied(program)
+        own = run(own_of, batch, gradients, own_of)
+    except FAILURES as error:
+        raise CannotRun(f"the original does not run in float64: {first_line(error)}") from error
+    if not all(bool(each.isfinite().all()) for each in exact):
+        raise CannotRun("the original in float64 is not finite on these numbers")
+    return Truth(where, program, batch, exact, own)
+
+
+def judged(
+    make: Callable[[Any], Model], found: Sequence[Truth], gradients: bool, dtype: str | None, short: bool = False,
+    allow: float | None = None,
+) -> Errors:  # fmt: skip
+    """Makes the rewrite of each program and compares it.
+
+    ``dtype``: a type that it computes in on purpose. ``short``: products may be rounded on this device. ``allow``: what
+    somebody allows a type of that kind instead.
+    """
+    import torch
+
+    if dtype is not None:  # what a short type does to numbers that the job does not have is no matter
+        found = [truth for truth in found if truth.where != "redrawn"]
+    limits = {truth.where: _allowed([t for t in found if t.where == truth.where], dtype, short) for truth in found}
+    if dtype is not None and allow is not None:
+        limits = dict.fromkeys(limits, allow)
+    worst: dict[str, float] = {"rewrite": 0.0, "original": 0.0, "against": 0.0}
+    shown: dict[str, Any] = {"allowed": max(limits.values())}
+    made: dict[int, tuple[Model, Any]] = {}
+    for done, truth in enumerate(found, 1):
+        if id(truth.program) not in made:
+            rewritten = make(truth.program)
+            made[id(truth.program)] = (rewritten, rewritten if isinstance(rewritten, torch.nn.Module) else None)
+        model, weights = made[id(truth.program)]
+        worst["original"] = max(worst["original"], _error(truth.own, truth.exact)[0] or 0.0)
+        try:
+            mine = run(model, truth.batch, gradients, weights)
+        except FAILURES as error:
+            return _wrong(f"it fails: {first_line(error)}", truth.where, worst, limits[truth.where], done)
+        error_64, why = _error(mine, truth.exact, limits[truth.where], truth.own)
+        if error_64 is not None:
+            worst["rewrite"] = max(worst["rewrite"], error_64)
+        worst["against"] = max(worst["against"], _error(mine, truth.own)[0] or 0.0)
+        if why is not None:
+            return _wrong(why, truth.where, worst, limits[truth.where], done, error_64)
+    return Errors(True, None, None, worst["original"], worst["rewrite"], shown["allowed"], worst["against"], len(found))
+
+
+def error_of(truth: Truth) -> float:
+    """How far the original is from float64 on one set of numbers."""
+    return _error(truth.own, truth.exact)[0] or 0.0
+
+
+def _wrong(
+    why: str, where: str, worst: Mapping[str, float], allowed: float, runs: int, error: float | None = None
+) -> Errors:
+    return Errors(False, why, where, worst["original"], error, allowed, None, runs)
+
+
+def _allowed(found: Sequence[Truth], dtype: str | None, short: bool) -> float:
+    """What rounding explains: some times the original's own distance from float64, or that of a type asked for."""
+    own = max(_error(truth.own, truth.exact)[0] or 0.0 for truth in found)
+    kind = min((_kind(each) for each in found[0].own if each.is_floating_point()), key=lambda name: -_EPSILON[name],
+               default="float32")  # fmt: skip
+    if dtype is None:
+        return max(TIMES * own, UNITS * _EPSILON[kind], SHORT_PRODUCTS if short else 0.0)
+    share = _EPSILON[dtype] / _EPSILON[kind]
+    return min(TOLERANCES[dtype], max(TIMES * own * share, UNITS * _EPSILON[dtype]))
+
+
+def _error(
+    mine: Sequence[Any], exact: Sequence[Any], allowed: float = float("inf"), own: Sequence[Any] | None = None
+) -> tuple[float | None, str | None]:
+    """The worst of all results as a share of its norm, and what is wrong. Whole numbers have to be the original's."""
+    if len(mine) != len(exact):
+        return None, f"{len(mine)} results instead of {len(exact)}"
+    worst = 0.0
+    for place, (ours, theirs) in enumerate(zip(mine, exact)):
+        if not ours.is_floating_point():
+            its = theirs if own is None else own[place]
+            if ours.shape != its.shape or not bool((ours.cpu() == its.cpu()).all()):
+                return None, f"result {place} has other whole numbers"
+            continue
+        if own is not None and ours.dtype != own[place].dtype:
+            return None, f"result {place} is {_kind(ours)} instead of {_kind(own[place])}"
+        told = compare(ours, theirs, _kind(ours), allowed)
+        if told.relative_error is None:
+            return None, told.why
+        worst = max(worst, told.relative_error)
+        if not told.ok:
+            return worst, told.why
+    return worst, None
+
+
+def fresh(batches: Sequence[Sequence[Any]], seed: int) -> Iterator[tuple[Any, ...]]:
+    """Batches of the same shapes and types with other numbers."""
+    import torch
+
+    numbers = torch.Generator().manual_seed(1000 + seed)
+    for again in range(FRESH):
+        batch = batches[again % len(batches)]
+        yield tuple(_drawn(each, numbers) for each in batch)
+
+
+def _drawn(tensor: Any, numbers: Any) -> Any:
+    import torch
+
+    if tensor.is_floating_point():
+        plain = tensor.double().cpu()
+        mean, spread = (float(plain.mean()), float(plain.std())) if tensor.numel() > 1 else (0.0, 1.0)
+        drawn = torch.randn(tensor.shape, generator=numbers, dtype=torch.float64) * (spread or 1.0) + mean
+        return drawn.to(tensor.device, tensor.dtype)
+    if tensor.dtype == torch.bool or (tensor.numel() and int(tensor.min()) >= 0 and int(tensor.max()) <= 1):
+        mask = torch.rand(tensor.shape, generator=numbers) < 0.7
+        if mask.dim():
+            mask[..., 0] = True  # somebody has to be looked at
+        return mask.to(tensor.device, tensor.dtype)
+    if tensor.is_complex() or not tensor.numel():
+        return tensor.clone()
+    low, high = int(tensor.min()), int(tensor.max())
+    return torch.randint(low, high + 1, tensor.shape, generator=numbers, dtype=torch.int64).to(
+        tensor.device, tensor.dtype
+    )
+
+
+def redrawn(program: Any, seed: int) -> Any:
+    """The program with other weights, as large as its own: none is zero, one or the same as its neighbour.
+
+    Statistics of a normalisation go down to its epsilon, so that a wrong epsilon shows.
+    """
+    import torch
+
+    numbers = torch.Generator().manual_seed(2000 + seed)
+    made = graph.copied(program)
+    done: set[int] = set()
+    named = [*made.named_parameters(), *made.named_buffers()]
+    for name, weight in named:
+        place = weight.untyped_storage().data_ptr()
+        if not weight.is_floating_point() or place in done or name.startswith("_lab_"):
+            continue
+        done.add(place)
+        shape, kind = weight.shape, weight.dtype
+        with torch.no_grad():
+            if "running_var" in name:
+                drawn = 10.0 ** (torch.rand(shape, generator=numbers) * 5 - 5)
+            elif weight.dim() == 1 and bool((weight == weight.flatten()[0]).all()):
+                drawn = weight.double().cpu() + 0.2 * torch.randn(shape, generator=numbers)
+            elif "running_mean" in name or bool((weight == 0).all()):
+                drawn = 0.2 * torch.randn(shape, generator=numbers)
+            elif name in dict(made.named_parameters()):
+                drawn = torch.randn(shape, generator=numbers) * (float(weight.double().std(unbiased=False)) or 0.1)
+            else:
+                continue  # a table or a mask: it belongs to the program
+            weight.copy_(drawn.to(weight.device, kind))
+    return made
+
+
+def _kind(tensor: Any) -> str:
+    return str(tensor.dtype).replace("torch.", "")
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line of readable length."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -238,8 +238,33 @@ def test_rows_picked_from_a_table() -> None:
     assert told(found) == (0, 0, 10 * 8 + 2 * 10 * 16 * 4)
 
 
+@pytest.mark.parametrize(("name", "shapes", "types", "expected"), [
+    # Three rows of six floats, and of eight bytes with two floats behind them.
+    ("fbgemm::FloatToFP8RowwiseQuantized", [[3, 6], []], ["float", "Scalar"], (0, 0, 72 + 3 * 16)),
+    ("fbgemm::FP8RowwiseQuantizedToFloat", [[3, 16], []], ["unsigned char", "Scalar"], (0, 0, 48 + 3 * 8 * 4)),
+    ("fbgemm::FloatToHFP8Quantized", [[10], [], [], []], ["float", *["Scalar"] * 3], (0, 0, 40 + 10)),
+    ("fbgemm::HFP8QuantizedToFloat", [[10], [], []], ["unsigned char", "Scalar", "Scalar"], (0, 0, 10 + 40)),
+    ("fbgemm::permute_pooled_embs_auto_grad", [[2, 7], [3], [2]], ["float", "long", "long"], (0, 0, 56 + 40 + 56)),
+    # Every index is compared with the rows of its table; the weights of a bag are not looked at.
+    ("fbgemm::bounds_check_indices", [[2], [9], [5], [], [1], [9]], ["long", "long", "long", "Scalar", "long", "float"],
+     (0, 9, (2 + 9 + 5) * 8)),
+])  # fmt: skip
+def test_what_embeddings_are_packed_into(
+    name: str, shapes: list[list[int]], types: list[str], expected: tuple[int, int, int]
+) -> None:
+    assert told(kineto(name, shapes, types)) == expected
+
+
+def test_the_type_that_rows_are_unpacked_to_is_a_value() -> None:
+    shapes, types = [[3, 16], [], []], ["unsigned char", "Scalar", "Scalar"]
+    name = "fbgemm::FP8RowwiseQuantizedToFloat"
+    assert told(kineto(name, shapes, types, ["", "True", "1"])) == (0, 0, 48 + 3 * 8 * 2)
+    assert kineto(name, shapes, types).reason == "no_values"
+    assert kineto(name, [[3, 7], []], types[:2]).reason == "do_not_fit"
+
+
 def test_a_list_takes_its_type_from_the_kernel() -> None:
-    lists, types = '[[[2, 3], [4]], [[2, 3], [4]]]', '["TensorList", "TensorList"]'
+    lists, types = "[[[2, 3], [4]], [[2, 3], [4]]]", '["TensorList", "TensorList"]'
     kernel = "multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, BinaryOpListFunctor<c10::BFloat16>>"
     found = work(Call("aten::_foreach_add_", arguments(lists, types, None, kernel)))
     assert told(found) == (0, 10, (10 + 10 + 10) * 2)

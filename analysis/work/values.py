@@ -21,6 +21,11 @@ RANKED = (
 )  # fmt: skip
 
 
+#: Bytes of the two floats behind a row of FBGEMM, and what its numbers of types mean.
+_SCALES = 8
+_UNPACKED = {"0": "FLOAT", "1": "HALF", "5": "BFLOAT16"}
+
+
 def promoted(tensors: Iterable[Tensor]) -> str:
     """The type of what is computed from tensors."""
     every = list(tensors)
@@ -178,6 +183,33 @@ def _lists(call: Call, spec: Spec) -> Work:
     return Work(spec.family, 0, spec.ops * sum(one.values for one in first), read + written)
 
 
+def _packed(call: Call, spec: Spec) -> Work:
+    """FBGEMM's rows of one byte a value: as many as a multiple of four, and two floats that scale them."""
+    x = call.tensor("x")
+    if not x.shape:
+        raise Unmodelled("do_not_fit")
+    return _simple(spec, x.bytes, [Tensor((*x.shape[:-1], -(-x.shape[-1] // 4) * 4 + _SCALES), "UINT8")], 0)
+
+
+def _unpacked(call: Call, spec: Spec) -> Work:
+    """The same rows as floats again; older ones have no argument for another type."""
+    x, kind = call.tensor("x"), call.text("type")
+    if len(call.inputs) > call.names.index("type") and kind not in _UNPACKED:
+        raise Unmodelled("no_values")
+    if not x.shape or x.shape[-1] < _SCALES:
+        raise Unmodelled("do_not_fit")
+    out = Tensor((*x.shape[:-1], x.shape[-1] - _SCALES), _UNPACKED.get(kind or "0", "FLOAT"))
+    return _simple(spec, x.bytes, [out], 0)
+
+
+def _looked_at(call: Call, spec: Spec) -> Work:
+    """Reads what has a name and writes nothing."""
+    every = [one for name in call.names if name != "_" and (one := call.maybe(name)) is not None]
+    if not every:
+        raise Unmodelled("part")
+    return _simple(spec, sum(one.bytes for one in every), [], max(one.values for one in every))
+
+
 def _gated(call: Call, spec: Spec) -> Work:
     """One half of the last side opens or closes the other."""
     x = call.tensor("x")
@@ -292,6 +324,7 @@ MODELS: dict[str, Model] = {
     "spread": _spread, "like": _like, "recorded": _recorded, "once": _once, "norm": _norm,
     "added_norm": _added_norm, "rotary": _rotary, "rows": _rows, "gather": _gather,
     "embedding_backward": _embedding_backward, "updated": _updated, "lists": _lists, "gated": _gated,
+    "packed": _packed, "unpacked": _unpacked, "looked_at": _looked_at,
     "reduced": _reduced, "copied": _copied, "filled": _filled, "joined": _joined, "taken": _taken,
     "padded": _padded, "resized": _resized, "pooled": _pooled, "adaptive": _adaptive,
 }  # fmt: skip

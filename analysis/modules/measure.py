@@ -25,7 +25,7 @@ from npulens.analysis import views
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.intervals import Ints
-from npulens.analysis.modules.tree import BACKWARD, FORWARD, NOT_TIED, OUTSIDE, RECOMPUTE, Marked, Node, tree
+from npulens.analysis.modules.tree import BACKWARD, FORWARD, NOT_TIED, OUTSIDE, RECOMPUTE, Marked, Node, in_order, tree
 from npulens.analysis.regression.pieces import first_come, sources
 from npulens.analysis.run import Run
 from npulens.analysis.work.operators import operators
@@ -230,12 +230,11 @@ def _launched(run: Run, rank: int, every: Kernels, mine: Ints, marked: Marked) -
     """Where on the host each kernel was launched: as links say, else as the profiler says."""
     told = sources(run, rank, every.span_id[mine])
     told = np.where(told == NONE, every.host[mine], told)
-    ids = marked.spans.ids
+    order, ids = in_order(marked.spans.ids)
     if not len(ids):
         return np.full(len(mine), NONE, np.int64)
-    order = np.argsort(ids, kind="stable")
-    at = np.minimum(np.searchsorted(ids, told, sorter=order), len(ids) - 1)
-    return np.where(ids[order[at]] == told, order[at], NONE).astype(np.int64)
+    at = np.minimum(np.searchsorted(ids, told), len(ids) - 1)
+    return np.where(ids[at] == told, order[at], NONE).astype(np.int64)
 
 
 # ---- The tree as rows

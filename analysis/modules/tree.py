@@ -115,27 +115,32 @@ class _Growing:
     """Nodes in the making, the same for all ranks."""
 
     def __init__(self, names: dict[int, str]) -> None:
-        self._names = names
+        self._codes = np.array(sorted(names), np.uint64)
+        self.names = [names[code] for code in sorted(names)]
         self._known: dict[tuple[int, int], int] = {}
         self._called: dict[int, list[int]] = {}  # by name: nodes in the order in which they were met
         self.nodes: list[Node] = []
 
-    def node(self, parent: int, code: int) -> int:
+    def numbers(self, codes: Any) -> Ints:
+        """Which name each code is; what is no module gets any."""
+        return np.asarray(np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1), np.int64)
+
+    def node(self, parent: int, number: int) -> int:
         """The module of a name below another one."""
-        found = self._known.get((parent, code))
+        found = self._known.get((parent, number))
         if found is None:
-            found = self._known[parent, code] = len(self.nodes)
-            self._called.setdefault(code, []).append(found)
-            self.nodes.append(self._made(parent, self._names[code]))
+            found = self._known[parent, number] = len(self.nodes)
+            self._called.setdefault(number, []).append(found)
+            self.nodes.append(self._made(parent, self.names[number]))
         return found
 
-    def again(self, code: int, tied: int) -> int:
+    def again(self, number: int, tied: int) -> int:
         """The node of the forward pass that is computed again within the backward pass of another one."""
-        known = self._called.get(code, [])
+        known = self._called.get(number, [])
         if len(known) > 1:
             above = set(self._above(tied))
             known = [one for one in known if one in above or self.nodes[one].parent == tied] or known
-        return known[0] if known else self.node(OUTSIDE, code)
+        return known[0] if known else self.node(OUTSIDE, number)
 
     def _above(self, node: int) -> Sequence[int]:
         found = []
@@ -161,8 +166,7 @@ class _Rank:
 
     def __init__(self, run: Run, rank: int, hooked: bool, grown: _Growing) -> None:
         self._grown, self._spans = grown, run.get(hosts).spans(rank)
-        self._order = np.argsort(self._spans.ids, kind="stable")
-        self._ids = self._spans.ids[self._order]
+        self._order, self._ids = in_order(self._spans.ids)
         rows = run.con.execute(_MARKS, {"rank": rank, "hooked": hooked}).fetchnumpy()
         rows = {name: np.ma.getdata(values) for name, values in rows.items()}
         place = self.places(rows["span_id"])
@@ -170,7 +174,7 @@ class _Rank:
         keep = keep[np.argsort(place[keep], kind="stable")]
         self._marks: Ints = place[keep]  # in the order of the host's spans: a mark comes after what it lies in
         self._call = rows["call"][keep].astype(np.bool_)
-        self._code = rows["code"][keep].astype(np.uint64)
+        self._number = grown.numbers(rows["code"][keep].astype(np.uint64))
         self._key = np.stack((rows["thread"][keep], rows["sequence"][keep])).astype(np.int64)
         self._near = _nearest(self._spans, self._marks)
         mark_of = np.full(len(self._near) + 1, NONE, np.int64)  # place of a span -> which mark it is
@@ -198,11 +202,8 @@ class _Rank:
         within = calls[(around != NONE) & ~self._call[around]]
         if len(within):
             tied = self._forward_of(self._around[within], node)
-            pairs, where = np.unique(
-                np.stack((self._code[within], tied.astype(np.uint64))), axis=1, return_inverse=True
-            )
-            again = [self._grown.again(code, tie) for code, tie in zip(
-                pairs[0].tolist(), pairs[1].astype(np.int64).tolist(), strict=True)]  # fmt: skip
+            pairs, where = np.unique(self._pair(tied, within), return_inverse=True)
+            again = [self._grown.again(number, above) for above, number in self._apart(pairs)]
             node[within], phase[within] = np.array(again, np.int64)[where.ravel()], RECOMPUTE
             below = self._called_by(within)
             self._grow(node, phase, below, node[self._around[below]], RECOMPUTE)
@@ -216,12 +217,19 @@ class _Rank:
     def _grow(self, node: Ints, phase: Ints, tops: Ints, parents: Ints, as_: int) -> None:
         """Gives calls their nodes below those of their parents, and then level by level all that they call."""
         while len(tops):
-            codes, number = np.unique(self._code[tops], return_inverse=True)
-            pairs, where = np.unique(np.stack((parents, number.ravel())), axis=1, return_inverse=True)
-            found = [self._grown.node(parent, int(codes[code])) for parent, code in pairs.T.tolist()]
+            pairs, where = np.unique(self._pair(parents, tops), return_inverse=True)
+            found = [self._grown.node(above, number) for above, number in self._apart(pairs)]
             node[tops], phase[tops] = np.array(found, np.int64)[where.ravel()], as_
             tops = self._called_by(tops)
             parents = node[self._around[tops]]
+
+    def _pair(self, above: Ints, calls: Ints) -> Ints:
+        """Nodes and the names of calls as one number."""
+        return (above - NOT_TIED) * len(self._grown.names) + self._number[calls]
+
+    def _apart(self, pairs: Ints) -> list[tuple[int, int]]:
+        above, number = np.divmod(pairs, len(self._grown.names))
+        return list(zip((above + NOT_TIED).tolist(), number.tolist(), strict=True))
 
     def _called_by(self, these: Ints) -> Ints:
         """The calls just below these."""
@@ -247,8 +255,9 @@ class _Rank:
         there = (source != NONE) & (mark != NONE)
         tied[mark[there]] = source[there]
         numbered = ~self._call & (self._key[0] > 0) & (self._key[1] >= 0)
-        _, key = np.unique(self._key, axis=1, return_inverse=True)
-        key = key.ravel()
+        key = np.zeros(len(tied), np.int64)
+        if numbered.any():
+            key[numbered] = np.unique(self._key[:, numbered], axis=1, return_inverse=True)[1].ravel()
         by_key = np.full(int(key.max()) + 1, NONE, np.int64)
         told = np.flatnonzero(numbered & (tied != NONE))
         by_key[key[told]] = tied[told]
@@ -273,6 +282,12 @@ class _Rank:
         place = np.where(told["sequence"][at] == wanted, self.places(told["span_id"][at]), NONE)
         earlier = (place != NONE) & (self._spans.starts[place] <= self._spans.starts[self._marks[these]])
         return np.where(earlier, place, NONE).astype(np.int64)
+
+
+def in_order(ids: Ints) -> tuple[Ints, Ints]:
+    """Where each span is, and its id, in the order of ids."""
+    order = np.arange(len(ids)) if (np.diff(ids) > 0).all() else np.argsort(ids, kind="stable")
+    return order, ids[order]
 
 
 def _nearest(spans: HostSpans, marks: Ints) -> Ints:

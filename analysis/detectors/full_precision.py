@@ -5,8 +5,9 @@
 Matrix products and convolutions in fp32 that use none of the faster units. On CUDA and ROCm their kernels' names say so
 (sgemm, scudnn, simt, SB of Tensile). On Ascend they are matrix operators with FLOAT inputs that are not marked as HF32.
 How much faster the device's lower precisions are comes from analysis/device/device_facts.toml: TF32 where it is faster
-than fp32, else bf16. On Ascend, where they give no peak for fp32, it is twice: half the passes, and in bf16 half the
-bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
+than fp32, else bf16. Where shapes and both roofs of a product are known, its time falls as its roof does. What memory
+bounds gains only from half the bytes. On Ascend, where they give no peak for fp32, it is twice: half the passes, and in
+bf16 half the bytes. Of a job on a CPU: operators with inputs in float64, which would take half as long in float32.
 
 ## Why it costs
 
@@ -21,8 +22,9 @@ CUDA: `torch.set_float32_matmul_precision("high")` and `torch.backends.cudnn.all
 
 ## Limits of the method
 
-A ceiling. The kernel is taken to reach the same share of the higher peak. It takes no less time than its tensors need
-at the memory's bandwidth, where both are known. Fused attention in fp32 is not counted. Devices of which no faster
+A ceiling. The kernel is taken to reach the same share of its new roof. Without shapes, or where a roof is not known, it
+is the same share of the higher peak. Then it takes no less time than its tensors need at the memory's bandwidth, where
+both are known. Fused attention in fp32 is not counted. Devices of which no faster
 precision is known are not judged.
 
 ## References
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -52,6 +54,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run, steady_ns
+from npulens.analysis.work.operators import Operator, operators
 
 NEEDS = ("kernels",)
 
@@ -117,6 +120,7 @@ class _Faster:
     name: str
     times: float
     bytes_share: float  # of what fp32 moves
+    peaks: tuple[str, ...] = ()  # as the tables of peaks call it, the first that is known
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
@@ -179,11 +183,23 @@ def _faster(here: Device | None, of: str, least: float) -> _Faster | None:
     """The first of the device's faster precisions that keeps most digits."""
     peak = dict(here.flops) if here else {}
     if of == "npu":
-        return _Faster("HF32 or bf16", HALF, 0.5) if here is None or "fp16" in peak or not peak else None
+        known = here is None or "fp16" in peak or not peak
+        return _Faster("HF32 or bf16", HALF, 0.5, ("bf16", "fp16")) if known else None
     for name, share in (("tf32", 1.0), ("bf16", 0.5)):
         if peak.get(name, 0.0) >= least * peak.get("fp32", float("inf")):
-            return _Faster("TF32" if name == "tf32" else name, peak[name] / peak["fp32"], share)
+            return _Faster("TF32" if name == "tf32" else name, peak[name] / peak["fp32"], share, (name,))
     return None
+
+
+def _of_roof(one: Operator, faster: _Faster) -> float | None:
+    """The roof in the faster precision, as a share of that in fp32; None where one of them is not known."""
+    if one.roofs is None or one.least is None or not one.complete or one.share is None or not one.work.matrix:
+        return None
+    peak = next((name for name in faster.peaks if name in one.roofs.matrix), None)
+    least = one.roofs.least_ns(replace(one.work, bytes=round((one.work.bytes or 0) * faster.bytes_share)), peak)
+    if peak is None or not least.complete or least.ns is None or one.least.ns is None:
+        return None
+    return min(1.0, least.ns / one.least.ns)
 
 
 def _candidate(
@@ -193,8 +209,10 @@ def _candidate(
     bandwidth = here.memory_bytes_per_s if here else None
     roof = np.array([(kind.bytes or 0) * faster.bytes_share * 1e9 / bandwidth if bandwidth else 0.0
                      for kind in every.kinds])[every.kind[rows]]  # fmt: skip
-    spent = every.dur[rows]
-    left = np.maximum(np.maximum(spent / faster.times, roof), LEAST_NS).astype(np.int64)
+    spent, done = every.dur[rows], run.get(operators)
+    share = np.array([_of_roof(one, faster) or np.nan for one in done.every])[done.of[rows]]
+    left = np.where(np.isfinite(share), spent * share, np.maximum(spent / faster.times, roof))
+    left = np.maximum(left, LEAST_NS).astype(np.int64)
     cut = np.maximum(spent - left, 0)
     order = rows[np.argsort(-spent, kind="stable")]
     per_kind = np.bincount(every.kind[rows], spent)

@@ -33,6 +33,7 @@ class KernelSpec:
     outputs: Tensors
     hf32: str = "NO"
     blocks: int = 0  # cores it is split over; 0: all of its kind
+    busy: tuple[tuple[str, float], ...] = ()  # pipes that are not busy for as long as in a healthy kernel
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npulens.collectors.simulator.config import SimConfig
 from npulens.collectors.simulator.items import KernelSpec
-from npulens.collectors.simulator.kernels import BF16, CUBE_FLOP_PER_NS, EMPTY, dims, matmul, tensors, vector
+from npulens.collectors.simulator.kernels import BF16, CUBE_FLOP_PER_NS, EMPTY, dims, matmul, tensors, traffic_ns, vector
 from npulens.collectors.simulator.script import Script
 
 LINEAR = "torch/nn/modules/linear.py(125): forward"
@@ -100,7 +100,7 @@ class Layers:
         with script.module("Linear", LINEAR), script.op("aten::linear", sides, types, base_ns=2_500):
             with script.op("aten::t", sides[1:2], types[:1], base_ns=1_500):
                 pass
-            with script.op("aten::addmm", sides, types, key):
+            with script.op("aten::addmm", dims((n,), (m, k), (k, n)), types, key):
                 script.allocate(key, "aten::addmm", BF16 * m * n)
                 script.launch("aclnnAddmm", (self._product(key, "aclnnAddmm", m, k, n),))
 
@@ -178,7 +178,8 @@ class Layers:
                     kernels = (self._product(key, "aclnnMm", a, b, c),)
                     script.launch("aclnnMm", (memset, *kernels) if a == k else kernels)
             with script.op("aten::sum", dims((m, n)), ("c10::BFloat16",)):
-                script.launch("aclnnReduceSum", (vector("aclnnReduceSum", "ReduceSum", 1, (m, n), "MIX_AIV"),))
+                spec = vector("aclnnReduceSum", "ReduceSum", 1, (m, n), "MIX_AIV")
+                script.launch("aclnnReduceSum", (replace(spec, base_ns=traffic_ns((m + 1) * n), outputs=tensors((n,))),))
 
     def _attention_grad(self, key: str) -> None:
         shape = (self.tokens, self.hidden // self.tp)

@@ -119,7 +119,7 @@ class RankSim(HostSim):
             spec.hf32,
             spec.inputs,
             spec.outputs,
-            measure(spec.core, ns, core, self.random(), mhz),
+            measure(spec.core, ns, core, self.random(), mhz, spec.busy),
             round(0.5 + 0.4 * self.random(), 6),
             0 if spec.core.startswith("MIX") else NONE_ID,
             graph,

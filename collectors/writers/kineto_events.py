@@ -208,7 +208,7 @@ class KinetoView:
             rows, columns = (max(1, -(-side // 128)) for side in (*sides, 1, 1)[:2])  # tiles of 128 x 128
             blocks = rows * columns
         return (
-            f'"queued": 0, "registers per thread": 64, "shared memory": 0, "blocks per SM": {blocks / 132:.6f}, '
+            f'"queued": 0, "registers per thread": 64, "shared memory": 0, "blocks per SM": {blocks / 108:.6f}, '
             f'"grid": [{rows}, {columns}, 1], "block": [128, 1, 1], "est. achieved occupancy %": 50'
         )
 

@@ -26,7 +26,7 @@ _COPIES = {
     "d2d": "Memcpy DtoD (Device -> Device)",
 }
 _GEMM = {
-    "cuda": "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas",
+    "cuda": "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn",
     "rocm": "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT256x224x64_MI16x16x1_SN_LDSB0_AFC1_AFEM1",
 }
 _COLLECTIVE = {
@@ -97,12 +97,12 @@ class Spelling:
         return f"void at::native::vectorized_elementwise_kernel<8, {functor}, std::array<char*, 2ul> >(int, {functor})"
 
     def properties(self, devices: int) -> list[dict[str, Any]]:
-        facts: dict[str, Any] = {"name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_018_279_936, "computeMajor": 9}
+        facts: dict[str, Any] = {"name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 84_990_623_744, "computeMajor": 8}
         facts |= {"computeMinor": 0, "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": 2048}
-        facts |= {"regsPerBlock": 65536, "warpSize": 32, "sharedMemPerBlock": 49152, "numSms": 132}
+        facts |= {"regsPerBlock": 65536, "warpSize": 32, "sharedMemPerBlock": 49152, "numSms": 108}
         if self.device == "rocm":
             facts |= {"name": "AMD Instinct MI300X", "totalGlobalMem": 206_141_652_992, "warpSize": 64, "numSms": 304}
             facts |= {"sharedMemPerBlock": 65536, "computeMinor": 4}
         if self.device == "npu":
-            facts = {"name": "Ascend910B3", "totalGlobalMem": 65_787_658_240}
+            facts = {"name": "Ascend910B2", "totalGlobalMem": 65_787_658_240}
         return [{"id": number, **facts} for number in range(devices)]

@@ -112,7 +112,7 @@ def _write_rank(
 
 def _facts(job: Job, record: RankRecord, db: Database, options: AscendOptions) -> None:
     db.insert("SESSION_TIME_INFO", [(record.begin_ns, record.end_ns)])
-    db.insert("NPU_INFO", [(record.device, "Ascend910A" if options.first else "Ascend910B3")])
+    db.insert("NPU_INFO", [(record.device, "Ascend910A" if options.first else "Ascend910B2")])
     db.insert("HOST_INFO", [("3517662419847701523", record.host)])
     for table, names in enums(options).items():
         db.insert(table, names.items())

@@ -7,7 +7,8 @@ device over the time that it took. A share above 1 is no result but a wrong roof
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -261,29 +262,40 @@ def _counters(
 
     Neither, where nothing was counted.
     """
-    wanted = rf"^(?:ai[cv]_)?(?:{'|'.join(PIPES)})_ratio$"
-    metrics = [name for (name,) in run.con.execute(
-        "SELECT DISTINCT metric FROM pmu WHERE regexp_matches(metric, ?) ORDER BY 1", [wanted]
-    ).fetchall()]  # fmt: skip
-    order = np.argsort(every.span_id, kind="stable")
+    wanted = re.compile(rf"(?:ai[cv]_)?(?:{'|'.join(PIPES)})_ratio")
+    there = sorted(name for (name,) in run.con.execute("SELECT DISTINCT metric FROM pmu").fetchall())
+    metrics = [name for name in there if name == COUNTED or wanted.fullmatch(name)]
+    if not metrics:
+        return {}, {}
     pipes: dict[int, dict[str, float]] = {}
-    for metric in metrics:
-        row, value = _measured(run, every, order, metric)
-        weight = np.maximum(1, every.dur[row]).astype(np.float64)
-        whole, busy = np.bincount(number[row], weight, count), np.bincount(number[row], weight * value, count)
+    flops: dict[int, int] = {}
+    for metric, (rows, values_) in zip(metrics, _measured(run, every, metrics), strict=True):
+        if metric == COUNTED:
+            rows, values_ = rows[values_ > 0], values_[values_ > 0]
+            times, total = np.bincount(number[rows], minlength=count), np.bincount(number[rows], values_, count)
+            flops = {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
+            continue
+        weight = np.maximum(1, every.dur[rows]).astype(np.float64)
+        whole, busy = np.bincount(number[rows], weight, count), np.bincount(number[rows], weight * values_, count)
         for at in np.flatnonzero(whole).tolist():
             if busy[at] > 0:
                 pipes.setdefault(at, {})[metric.removesuffix("_ratio")] = float(busy[at] / whole[at])
-    row, value = _measured(run, every, order, COUNTED)
-    row, value = row[value > 0], value[value > 0]
-    times, total = np.bincount(number[row], minlength=count), np.bincount(number[row], value, count)
-    return pipes, {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
+    return pipes, flops
 
 
-def _measured(run: Run, every: Kernels, order: Ints, metric: str) -> tuple[Ints, Any]:
-    """The kernels of which a counter was read, and what it said."""
-    told = run.columns("SELECT span_id, value FROM pmu WHERE metric = ? AND isfinite(value)", [metric])
-    spans, value = told["span_id"].astype(np.int64), told["value"].astype(np.float64)
+def _measured(run: Run, every: Kernels, metrics: list[str]) -> Iterator[tuple[Ints, Any]]:
+    """Of each counter the kernels of which it was read, in their order, and what it said."""
+    told = run.columns(
+        "SELECT span_id, value, list_position($1::VARCHAR[], metric)::UTINYINT AS place FROM pmu "
+        "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value)", [metrics],
+    )  # fmt: skip
+    spans = told["span_id"].astype(np.int64)
+    order = np.argsort(every.span_id, kind="stable")
     at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
     there = every.span_id[order][at] == spans
-    return order[at[there]], value[there]
+    row, value, place = order[at[there]], told["value"].astype(np.float64)[there], told["place"][there]
+    for number in range(1, len(metrics) + 1):
+        dense = np.full(len(every), np.nan)
+        dense[row[place == number]] = value[place == number]
+        rows = np.flatnonzero(~np.isnan(dense))
+        yield rows, dense[rows]

@@ -82,6 +82,23 @@ def test_convolutions_by_their_arguments() -> None:
     assert kineto("aten::convolution", shapes, given=wide).matrix == 2 * 6 * 36 * each
 
 
+def test_a_convolution_whose_result_another_operator_tells() -> None:
+    """Without stride and padding: 2 x 5 x 4 x 4 results, each of 3 x 3 x 3 multiply-adds."""
+    x, weight, y = [2, 3, 8, 8], [5, 3, 3, 3], [2, 5, 4, 4]
+    moved = (2 * 3 * 64 + 5 * 27 + 2 * 5 * 16) * 4
+
+    def found(name: str, shapes: list[list[int]], gives: list[int]) -> Work:
+        types = json.dumps(["float" if shape else "Scalar" for shape in shapes])
+        outputs = arguments(json.dumps([gives]), '["float"]')
+        return work(Call(f"aten::{name}", arguments(json.dumps(shapes), types), (), outputs))
+
+    expected = (2 * 160 * 27, 0, moved)
+    assert told(found("cudnn_convolution", [x, weight, [], [], [], []], y)) == expected
+    assert told(found("cudnn_convolution_backward_input", [[], y, weight, [], []], x)) == expected
+    assert told(found("cudnn_convolution_backward_weight", [[], y, x, [], []], weight)) == expected
+    assert found("cudnn_convolution", [x, weight, [], [], [], []], [2, 6, 4, 4]).reason == "do_not_fit"
+
+
 def test_a_transposed_convolution_meets_the_kernel_once_for_each_input() -> None:
     # 4 x 4 with a kernel of 3, stride 2, padding 1, one more: (4 - 1) * 2 - 2 + 2 + 1 + 1 = 8.
     found = kineto(

@@ -154,10 +154,20 @@ def _convolution(call: Call, spec: Spec) -> Work:
     if call.flag("transposed"):
         return _transposed_convolution(call, spec)
     x, weight, bias = call.tensor("x"), call.tensor("weight"), call.maybe("bias")
-    out = Tensor(_convolved(call, x, weight), x.type)
+    out = _result(call, weight.shape[0]) or Tensor(_convolved(call, x, weight), x.type)
     matrix = 2 * out.values * prod(weight.shape[1:])
     moved = x.bytes + weight.bytes + out.bytes + (bias.bytes if bias is not None else 0)
     return Work(spec.family, matrix, out.values if bias is not None else 0, moved, _slower(x, weight))
+
+
+def _result(call: Call, channels: int) -> Tensor | None:
+    """What the convolution gives, where another operator tells it."""
+    if not call.written:
+        return None
+    out = call.written[0]
+    if len(out.shape) < 3 or out.shape[1] != channels:
+        raise Unmodelled("do_not_fit")
+    return out
 
 
 def _convolved(call: Call, x: Tensor, weight: Tensor) -> tuple[int, ...]:
@@ -236,14 +246,18 @@ def _met(dy: Tensor, weight: Tensor) -> int:
 
 
 def _convolution_backward_input(call: Call, spec: Spec) -> Work:
-    """The sides of the result are a value of the call; where values were not recorded, its bytes are not known."""
-    dy, weight, size = call.tensor("dy"), call.tensor("weight"), call.numbers("size")
+    """The sides of the result are a value of the call; where nothing tells them, its bytes are not known."""
+    dy, weight, size = call.tensor("dy"), call.tensor("weight"), _size(call)
     moved = dy.bytes + weight.bytes + Tensor(size, dy.type).bytes if size else None
     return Work(spec.family, _met(dy, weight), 0, moved, _slower(dy, weight), None if size else "no_values")
 
 
+def _size(call: Call) -> tuple[int, ...] | None:
+    return call.numbers("size") or (call.written[0].shape if call.written else None)
+
+
 def _convolution_backward_weight(call: Call, spec: Spec) -> Work:
-    dy, x, size = call.tensor("dy"), call.tensor("x"), call.numbers("size")
+    dy, x, size = call.tensor("dy"), call.tensor("x"), _size(call)
     if not size:
         raise Unmodelled("no_values")
     weight = Tensor(size, dy.type)

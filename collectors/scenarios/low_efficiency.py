@@ -1,9 +1,9 @@
 """Matrix products stay far below the roof of their device, though their pipes are busy.
 
 Planted on all products of one shape, on one rank or on all. They take 2.6 to 6 times as long, as a poor tiling, padding
-or an old library makes them. They compute a third to an eighth of what the cube or the tensor cores can. Shapes tell it,
-which are recorded from Level1 on; the counters stay those of busy pipes, because they are busy with the wrong things. A
-Kineto trace has no shapes of kernels, so one slow rank may look like one that has more to do.
+or an old library makes them. They compute a third to an eighth of what the cube or the tensor cores can. Shapes tell
+it, which are recorded from Level1 on. The counters stay those of busy pipes, because they are busy with the wrong
+things. A Kineto trace has no shapes of kernels, so one slow rank may look like one that has more to do.
 """
 
 from __future__ import annotations

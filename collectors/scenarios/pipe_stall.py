@@ -2,8 +2,8 @@
 
 Planted on one type of kernel, on one rank or on all, in one of three ways. All pipes are idle for most of the time, as
 without double buffering. Or the scalar unit computes addresses while they wait. Or a matrix product moves its inputs
-again and again while the cube waits, as with a poor tiling. The work of the other pipes stays, so that they are busy for
-a smaller part of a longer time. It shows in the counters of PipeUtilization, from Level1 on.
+again and again while the cube waits, as with a poor tiling. The work of the other pipes stays, so that they are busy
+for a smaller part of a longer time. It shows in the counters of PipeUtilization, from Level1 on.
 """
 
 from __future__ import annotations

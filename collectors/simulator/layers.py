@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from npulens.collectors.simulator.config import SimConfig
 from npulens.collectors.simulator.items import KernelSpec
-from npulens.collectors.simulator.kernels import BF16, CUBE_FLOP_PER_NS, EMPTY, dims, matmul, tensors, traffic_ns, vector
+from npulens.collectors.simulator.kernels import (
+    BF16,
+    CUBE_FLOP_PER_NS,
+    EMPTY,
+    dims,
+    matmul,
+    tensors,
+    traffic_ns,
+    vector,
+)
 from npulens.collectors.simulator.script import Script
 
 LINEAR = "torch/nn/modules/linear.py(125): forward"
@@ -179,7 +188,8 @@ class Layers:
                     script.launch("aclnnMm", (memset, *kernels) if a == k else kernels)
             with script.op("aten::sum", dims((m, n)), ("c10::BFloat16",)):
                 spec = vector("aclnnReduceSum", "ReduceSum", 1, (m, n), "MIX_AIV")
-                script.launch("aclnnReduceSum", (replace(spec, base_ns=traffic_ns((m + 1) * n), outputs=tensors((n,))),))
+                kernel = replace(spec, base_ns=traffic_ns((m + 1) * n), outputs=tensors((n,)))
+                script.launch("aclnnReduceSum", (kernel,))
 
     def _attention_grad(self, key: str) -> None:
         shape = (self.tokens, self.hidden // self.tp)

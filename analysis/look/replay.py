@@ -118,7 +118,7 @@ def of_run(run: Run, name: str, shapes: str | None = None) -> Meant:
     places = sorted(places, key=lambda at: -every[at].ns)
     choices = [_choice(run, at, place) for place, at in enumerate(places, 1)]
     if shapes is not None:
-        wanted = _squeezed(shapes)
+        wanted = _squeezed(spoken(shapes))
         kept = [at for at, one in enumerate(choices) if wanted in (_squeezed(one.shapes), str(one.number))]
     else:
         kept = [at for at, one in enumerate(choices) if number in (None, one.number)]

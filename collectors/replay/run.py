@@ -267,7 +267,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     if told["runs"] != told["operator"]:
         lines.append(f"  this device has no {told['operator']}: {told['runs']} does the same work")
     if told["defaults"]:
-        lines.append(f"  left to their defaults, as the capture's torch had none of them: {', '.join(told['defaults'])}")
+        lines.append(f"  left to their defaults, unknown to the capture's torch: {', '.join(told['defaults'])}")
     lines += [f"  {_plain(note)}" for note in trace.get("notes", ())]
     lines += [f"  {_numerics_said(told['numerics'])}"]
     for name in ("hot", "cold"):

@@ -150,6 +150,7 @@ TEXT = {
     "others": ("{n} others together", "其余 {n} 项合计"),
     "others.one": ("1 other", "其余 1 项"),
     "residual": ("residual", "残差"),
+    "replay": ("Each changed kernel alone, as a script:", "单独运行每个变化的算子（生成脚本）："),
     "sums": (
         "Contributions and residual sum to {delta} ns, the change of the mean step.",
         "各项与残差之和为 {delta} ns，即平均 step 的变化。",

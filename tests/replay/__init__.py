@@ -1,0 +1,1 @@
+"""Scripts of `npulens replay`, run: `python -m tests.replay`."""

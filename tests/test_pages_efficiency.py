@@ -40,6 +40,10 @@ def case(spans: list[dict[str, Any]], **more: Any) -> Any:
     return con
 
 
+def rated(con: Any, what: Filter) -> pd.DataFrame:
+    return look.of_kernels(look.rates(con), look.members(con, "name", what))
+
+
 def test_the_sums_of_a_run_worked_out_by_hand() -> None:
     mark = {"id": 90, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 100}
     found = look.efficiency(case([mark, *SPANS]))
@@ -110,7 +114,7 @@ def test_the_chosen_operator_leads_to_its_longest_kernel() -> None:
 
 def test_kinds_of_kernels_have_a_share_where_whole_calls_are_in_them() -> None:
     con = case(SPANS)
-    kinds = table(con, "name", Filter()).groups.merge(look.of_kernels(con, "name", Filter()), on="key")
+    kinds = table(con, "name", Filter()).groups.merge(rated(con, Filter()), on="key")
     rows = kinds.set_index("name")
     assert rows.loc["sum", "roof_share"] == pytest.approx(0.25)
     assert rows.loc["sum", "flops_per_s"] == pytest.approx(1.675e6 / 12e-6)
@@ -118,21 +122,21 @@ def test_kinds_of_kernels_have_a_share_where_whole_calls_are_in_them() -> None:
     assert rows.loc[["gemm", "reduce"], "roof_share"].isna().all()
     assert pd.isna(rows.loc["move", "roof_share"])  # above its roof
     text = Filter(text="gemm")  # of the call's two kernels one is left, so nothing can be said of it
-    assert look.of_kernels(con, "name", text)["roof_share"].isna().all()
+    assert rated(con, text)["roof_share"].isna().all()
 
 
 def test_kernels_of_one_call_in_one_group_share_its_roof() -> None:
     con = case([*MM, kernel(3, 10, 6, 2), kernel(4, 16, 2, 2)])
-    (share,) = look.of_kernels(con, "name", Filter())["roof_share"]
+    (share,) = rated(con, Filter())["roof_share"]
     assert share == pytest.approx(2 / 8)
 
 
 def test_a_group_of_which_too_little_is_known_has_no_share() -> None:
     nameless = {"id": 30, "kind": "kernel", "name": "sum", "at": 60, "for": 16}
     con = case([*ADD, kernel(13, 30, 12, 12, "sum"), nameless])
-    assert look.of_kernels(con, "name", Filter())["roof_share"].isna().all()  # 12 of 28 us are less than half
+    assert rated(con, Filter())["roof_share"].isna().all()  # 12 of 28 us are less than half
     con = case([*ADD, kernel(13, 30, 12, 12, "sum"), {**nameless, "for": 10}])
-    (share,) = look.of_kernels(con, "name", Filter())["roof_share"]
+    (share,) = rated(con, Filter())["roof_share"]
     assert share == pytest.approx(3 / 12)  # of the kernels whose roof is known
 
 

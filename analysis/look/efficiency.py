@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.device.kernels import Floats, Kernels, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
 from npulens.analysis.modules.measure import Modules
@@ -198,7 +200,7 @@ def _chosen(one: Operator, every: Kernels, longest: int) -> Chosen:
 
 def _falls(run: Run) -> dict[str, Fall]:
     """The waterfall of the run, of each rank and of each phase. A key is `all`, `rank 3` or `phase decode`."""
-    found = falling.of_run(run)
+    found = run.get(falling.of_run)
     rows = {"all": found.total}
     ranks, phases = found.by("rank"), found.by("phase")
     if len(ranks) > 1:
@@ -226,39 +228,69 @@ def chips(found: Efficiency) -> tuple[Roofs | None, ...]:
     return tuple(known.get(str(name)) for name in spent.sort_values(ascending=False, kind="stable").index)
 
 
-# Kinds of kernels, as the page of kernels groups them.
+# Kinds of kernels, as the page of kernels groups them. What does not depend on the filter is measured once.
 
 
-def of_kernels(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Rates:
+    """Per kernel, by span_id, its length and operator; per operator what a call of it needs. NaN is not known."""
+
+    span_id: Ints
+    dur: Ints
+    of: Ints
+    roof_ns: Floats
+    flops: Floats
+    calls: Ints
+    kernels: Ints
+
+
+def rates(con: duckdb.DuckDBPyConnection) -> Rates:
+    """What the share of any group of kernels follows from."""
+    run = Run(con)
+    every, found = run.get(kernels), run.get(operators)
+    order = np.argsort(every.span_id, kind="stable")
+
+    def known(amounts: Iterable[float | None]) -> Floats:
+        return np.array([np.nan if one is None else one for one in amounts], np.float64)
+
+    return Rates(
+        every.span_id[order], every.dur[order], found.of[order],
+        known(one.roof_ns if one.share is not None else None for one in found.every),
+        known(_flops(one) or None for one in found.every),
+        *(np.array([getattr(one, name) for one in found.every], np.int64) for name in ("calls", "kernels")),
+    )  # fmt: skip
+
+
+def members(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> tuple[Ints, NDArray[np.uint64]]:
+    """The kernels that a filter means (span_id), and the group (key) of each."""
+    told = con.execute(f"WITH {chosen_sql(level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
+    columns = {name: np.ma.getdata(column) for name, column in told.fetchnumpy().items()}
+    return columns["span_id"].astype(np.int64), columns["key"].astype(np.uint64)
+
+
+def of_kernels(held: Rates, chosen: tuple[Ints, NDArray[np.uint64]]) -> pd.DataFrame:
     """Per group of kernels (key): its share of the roof (roof_share) and its flops_per_s; NaN is not known.
 
     A call of several kernels has one roof. So it counts only where all of its kernels are in the group. A group has a
     share where it is known for ENOUGH of its time.
     """
-    run = Run(con)
-    every, found = run.get(kernels), run.get(operators)
-    told = con.execute(f"WITH {chosen_sql(level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
-    columns = told.fetchnumpy()
-    spans, codes = (np.ma.getdata(columns[name]) for name in ("span_id", "key"))
+    spans, codes = chosen
     keys, group = np.unique(codes, return_inverse=True)
-    order = np.argsort(every.span_id, kind="stable")
-    row = order[np.searchsorted(every.span_id[order], spans.astype(np.int64))] if len(spans) else spans.astype(np.int64)
-    pairs, where = np.unique(group.ravel() * max(1, len(found.every)) + found.of[row], return_inverse=True)
-    where = where.ravel()
-    there, ns = np.bincount(where, minlength=len(pairs)), np.bincount(where, every.dur[row], len(pairs))
-    whole = np.zeros(len(keys))
-    sums = {"roof": np.zeros((2, len(keys))), "flops": np.zeros((2, len(keys)))}
-    for pair, count, spent in zip(pairs.tolist(), there.tolist(), ns.tolist(), strict=True):
-        at, operator = divmod(pair, len(found.every))
-        one = found.every[operator]
-        whole[at] += spent
-        calls = one.calls if count == one.kernels else count if one.kernels == one.calls else None
-        flops = _flops(one)
-        for name, each in (("roof", one.roof_ns if one.share is not None else None), ("flops", flops or None)):
-            if calls is not None and each is not None:
-                sums[name][:, at] += calls * each, spent
-    shares = {}
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for name, (amount, spent) in sums.items():
-            shares[name] = np.where((spent > 0) & (spent >= ENOUGH * whole), amount / spent, np.nan)
-    return pd.DataFrame({"key": keys, "roof_share": shares["roof"], "flops_per_s": shares["flops"] * 1e9})
+    at = np.searchsorted(held.span_id, spans)
+    several = max(1, len(held.calls))
+    pairs, where = np.unique(group.ravel() * several + held.of[at], return_inverse=True)
+    in_group, of = np.divmod(pairs.astype(np.int64), several)
+    there = np.bincount(where.ravel(), minlength=len(pairs))
+    ns = np.bincount(where.ravel(), held.dur[at], len(pairs))
+    whole = np.bincount(in_group, ns, len(keys))
+    single = np.where(held.kernels[of] == held.calls[of], there, np.nan)
+    calls = np.where(there == held.kernels[of], held.calls[of], single)
+    found = {"key": keys}
+    for name, each, unit in (("roof_share", held.roof_ns, 1.0), ("flops_per_s", held.flops, 1e9)):
+        amount = calls * each[of] * unit
+        known = np.isfinite(amount)
+        spent = np.bincount(in_group[known], ns[known], len(keys))
+        told = np.bincount(in_group[known], amount[known], len(keys))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found[name] = np.where((spent > 0) & (spent >= ENOUGH * whole), told / spent, np.nan)
+    return pd.DataFrame(found)

@@ -96,7 +96,8 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
         config={"displayModeBar": False}, alt=ctx.say("kernels.chart"),
     )  # fmt: skip
     st.caption(ctx.say("kernels.table"))
-    rated = context.measured(ctx, efficiency.of_kernels, level, what)
+    chosen = context.measured(ctx, efficiency.members, level, what)
+    rated = efficiency.of_kernels(context.measured(ctx, efficiency.rates), chosen)
     shown = table.in_us(table.in_ms(found.groups, ("busy_ns", "total_ns")), _TIMES).merge(rated, on="key", how="left")
     shown["tflops"] = shown["flops_per_s"] / 1e12
     most = float(found.groups["share"].max())

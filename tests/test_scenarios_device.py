@@ -20,7 +20,7 @@ from npulens.collectors.simulator.simulate import simulate
 from npulens.ingest.store import runs
 
 DEVICE = ("unfused", "copy_exposed", "aicpu", "layout_conversion", "slow_tail", "frequency_drop", "idle_cores",
-          "comm_exposed")  # fmt: skip
+          "comm_exposed", "low_efficiency", "pipe_stall")  # fmt: skip
 STEPS = 2
 CASES = [(name, seed, fmt) for name in DEVICE for seed, fmt in ((1, "text"), (2, "db"))]
 
@@ -173,6 +173,44 @@ def idle_cores(planted: Planted) -> None:
         assert 0.55 < total / before / (cores / blocks) <= 1.05
 
 
+def low_efficiency(planted: Planted) -> None:
+    """Products of one shape reach less than two fifths of the 353.9 TFLOP/s of the cube; those of the twin reach it."""
+    sql = ("SELECT s.rank, input_shapes, sum(dur_ns), count(*), avg(dur_ns) FROM span s JOIN kernel USING (span_id) "
+           "WHERE op_type = 'MatMulV2' GROUP BY ALL")  # fmt: skip
+    more = dict.fromkeys(planted.ranks, 0)
+    slow = set()
+    for rank, shapes, total, count, each in planted.ask(sql):
+        (m, k), (_, n) = (map(int, side.split(",")) for side in shapes.strip('"').split(";"))
+        usual = [s.dur_ns for s, kernel in kernels(planted.twin, rank) if kernel.inputs.shapes == shapes.strip('"')]
+        share, before = (2 * m * k * n / 353.9e12 * 1e9 / ns for ns in (each, sum(usual) / len(usual)))
+        assert len(usual) == count and 0.6 < before <= 1
+        if share < 0.4:
+            slow.add((rank, shapes))
+            more[rank] += total - sum(usual)
+        else:
+            assert share == pytest.approx(before, rel=0.01)
+    assert {rank for rank, _ in slow} == set(planted.ranks) and len({shapes for _, shapes in slow}) == 1
+    for rank in planted.ranks:
+        assert more[rank] == pytest.approx(planted.truth.gain_ns * STEPS, rel=0.05)
+
+
+def pipe_stall(planted: Planted) -> None:
+    """Kernels of one type whose pipes that compute and move are not busy for half of the time, but for mte2 alone."""
+    found = planted.ask(
+        "WITH k AS (SELECT span_id, max(value) FILTER (metric SIMILAR TO 'ai._(mac|vec)_ratio') AS computes, "
+        "max(value) FILTER (metric NOT SIMILAR TO 'ai._(mac|vec)_ratio') AS other FROM pmu "
+        "WHERE metric LIKE '%_ratio' GROUP BY 1) SELECT s.rank, op_type, sum(dur_ns), max(other) FROM k "
+        "JOIN span s USING (span_id) JOIN kernel USING (span_id) WHERE computes < 0.47 GROUP BY ALL ORDER BY 1"
+    )
+    assert [row[0] for row in found] == list(planted.ranks) and len({row[1] for row in found}) == 1
+    for rank, op_type, total, other in found:
+        before = sum(s.dur_ns for s, k in kernels(planted.twin, rank) if k.op_type == op_type)
+        assert total - before == pytest.approx(planted.truth.gain_ns * STEPS, rel=0.05)
+        assert other < 0.5 or other > 0.75
+    healthy = [dict(k.pmu) for rank in range(2) for _, k in kernels(planted.twin, rank) if k.pmu]
+    assert min(max(value for name, value in pmu.items() if name.endswith("_ratio")) for pmu in healthy) > 0.6
+
+
 def copy_exposed(planted: Planted) -> None:
     """Copies of more than a megabyte between host and device, with nothing computed meanwhile."""
     found = planted.ask("SELECT rank, sum(dur_ns) FROM span JOIN transfer USING (span_id, rank) "
@@ -230,4 +268,5 @@ def uncovered(spans: list[tuple[int, int]], by: list[tuple[int, int]]) -> int:
 
 
 SIGNATURES = {test.__name__: test for test in (
-    aicpu, layout_conversion, slow_tail, frequency_drop, idle_cores, copy_exposed, comm_exposed, unfused)}  # fmt: skip
+    aicpu, layout_conversion, slow_tail, frequency_drop, idle_cores, copy_exposed, comm_exposed, unfused,
+    low_efficiency, pipe_stall)}  # fmt: skip

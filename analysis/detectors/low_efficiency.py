@@ -4,9 +4,9 @@
 
 Each operator's least time against the time of its calls. The least time is that of its work, from shapes and types, at
 the peaks of the device (docs/roofline.md). The time is that of a quick call, one of the fastest fifth on its rank. So
-what comes and goes (a slow tail, a transfer beside it) is left to others. What a low clock, idle cores or stalled pipes
-explain is taken off first. An operator below the limit is told with what bounds it: computing or memory. The saving is
-what 0.7 of the roof would give.
+what comes and goes (a slow tail, a transfer beside it) is left to others. What a low clock or idle cores explain, and
+what fusing would give back, is taken off first. Kernels with stalled pipes belong to `pipe_stall`. An operator below
+the limit is told with what bounds it: computing or memory. The saving is what 0.7 of the roof would give.
 
 ## Why it costs
 
@@ -46,6 +46,7 @@ from npulens.analysis.by_rank import by_rank
 from npulens.analysis.detectors.full_precision import claimed
 from npulens.analysis.detectors.idle_cores import shares
 from npulens.analysis.detectors.pipe_stall import MOVING, bound, most_of_a_rank, stalled
+from npulens.analysis.detectors.unfused import fused
 from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import NO_HOST, Bools, Floats, Kernels, evidence, kernels, of_a_step
@@ -163,7 +164,8 @@ def _judged(one: Operator) -> bool:
 def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls, Floats, Ints]:
     """Calls, how long a quick one of each takes, and per kernel what it would be shorter."""
     done = run.get(operators)
-    left = np.where(mine, every.dur * run.get(shares).used - run.get(clocked).cut, 0.0)
+    theirs = run.get(clocked).cut + run.get(fused)
+    left = np.where(mine, np.maximum(0.0, every.dur * run.get(shares).used - theirs), 0.0)
     calls = _calls(every, done.of, left)
     group = calls.operator * (int(every.rank.max(initial=0)) + 1) + calls.rank
     quick = _quick(calls.ns, group)

@@ -16,6 +16,7 @@ from npulens.analysis.work.models import MODELS, UNKNOWN, link_bytes, work
 from npulens.analysis.work.products import causal_pairs
 from npulens.app.text import i18n
 from tests.work import counter, tracelens
+from tests.work.explained import explained
 
 SIZES = {"float": 4, "c10::BFloat16": 2, "double": 8, "bool": 1}
 
@@ -414,6 +415,28 @@ def test_rows_of_tracelens_are_equal(shared_traces: Path) -> None:
     rows = [row for path in tracelens.tables(shared_traces) for row in tracelens.rows(path)]
     assert len(rows) >= 29
     assert [row for row in rows if not (row.flops_equal and row.bytes_equal)] == []
+
+
+@pytest.mark.parametrize(("name", "category", "shapes", "given", "flops", "moved", "right"), [
+    # 4 x 4 values are copied: one operation each, which is none here.
+    ("aten::copy_", "elementwise", [[4, 4], [4, 4], []], (), 16, 128, True),
+    ("aten::copy_", "elementwise", [[4, 4], [4, 4], []], (), 17, 128, False),
+    ("aten::copy_", "elementwise", [[4, 4], [4, 4], []], (), 16, 124, False),
+    # One value is written and not two.
+    ("aten::sum", "reduce", [[2, 3], [], [], []], ("", "[1]", "False", ""), 6, 24 + 4, True),
+    ("aten::sum", "reduce", [[2, 3], [], [], []], ("", "[1]", "False", ""), 6, 24 + 12, False),
+    # Statistics of eight channels where there are two rows: 5 x 16 and 6 x 8; six vectors of eight.
+    ("aten::layer_norm", "NORM_fwd", [[2, 8], [], [8], [8]], ("", "[8]", "", ""), 80 + 48, 128 + 6 * 32, True),
+    ("aten::layer_norm", "NORM_fwd", [[2, 8], [], [8], [8]], ("", "[8]", "", ""), 80 + 12, 128 + 7 * 32, False),
+])  # fmt: skip
+def test_a_difference_is_explained_where_it_comes_to_the_same_figures(
+    name: str, category: str, shapes: list[list[int]], given: Sequence[str], flops: int, moved: int, right: bool
+) -> None:
+    types = json.dumps(["float" if shape else "Scalar" for shape in shapes])
+    said = json.dumps(list(given) or [""] * len(shapes))
+    ours = tracelens.modelled(name, json.dumps(shapes), types, said)
+    row = tracelens.Row(Path("a.csv"), name, category, json.dumps(shapes), types, said, flops, moved, ours)
+    assert ours.reason is None and explained(row) is right
 
 
 @pytest.mark.torch

@@ -32,6 +32,8 @@ class Row:
     name: str
     category: str
     shapes: str
+    types: str
+    given: str
     flops: int | None
     bytes: int | None
     ours: Work
@@ -60,7 +62,7 @@ def rows(path: Path) -> Iterator[Row]:
                 columns = (row[key + ending] for key in ("Input Dims", "Input type", "Concrete Inputs"))
                 shapes, types, given = map(_json, columns)
                 yield Row(
-                    path, row["name"], row.get("op category", "GEMM"), shapes,
+                    path, row["name"], row.get("op category", "GEMM"), shapes, types, given,
                     _exact(row["GFLOPS" + ending], GIGA), _exact(row["Data Moved (MB)" + ending], MEBI),
                     modelled(row["name"], shapes, types, given, row.get("kernel_details_summary", "")),
                 )  # fmt: skip

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from npulens import ingest
 from npulens.analysis import views
-from npulens.analysis.device.abilities import Device, Measured, Seen, devices, known
+from npulens.analysis.device.abilities import Device, Measured, Seen, devices, known, models
 from npulens.analysis.run import Run
 from npulens.analysis.work.roofline import roofline
 from npulens.analysis.work.roofs import roofs
@@ -221,6 +221,49 @@ def test_what_is_no_measurement_is_left_out(tmp_path: Path, wrong: object) -> No
 
 def test_a_trace_cannot_bring_roofs_of_its_own(tmp_path: Path) -> None:
     assert "npulens_roofs" not in settings(capture(tmp_path / "in", None, {"backend": 1}), tmp_path / "store")
+
+
+# ---- Facts
+
+
+def test_every_device_has_peaks_that_fit_together_and_a_source() -> None:
+    found = {one.model: one for one in models()}
+    for one in found.values():
+        assert one.source.endswith(")") and len(one.source) > 20
+        flops = one.facts.get("flops", {})
+        if one.backend == "npu":  # a cube does 16 x 16 x 16 multiply-adds of fp16 per cycle, and twice as many of int8
+            by_hand = 2 * 16**3 * one.facts["cube_cores"] * one.facts["clock_mhz"] * 1e6
+            assert flops["fp16"] == pytest.approx(by_hand, rel=2e-3), one.model
+            assert flops.get("int8", 2 * by_hand) == pytest.approx(2 * by_hand, rel=2e-3), one.model
+        if "bf16" in flops and "fp16" in flops:
+            assert flops["bf16"] == flops["fp16"], one.model
+        assert one.facts.get("vector", {}).get("fp32", 0.0) <= flops.get("fp32", float("inf")), one.model
+        for name, rate in one.facts.get("links", {}).items():
+            assert 10e9 <= rate <= one.facts.get("memory_bytes_per_s", 1e13), (one.model, name)
+
+
+def test_the_cards_of_one_name_are_told_apart() -> None:
+    def peak(name: str, backend: str = "cuda") -> tuple[float | None, float | None]:
+        found = known(name, backend, Seen())
+        assert found is not None
+        return found.flops.get("fp16"), found.memory_bytes_per_s
+
+    assert peak("Tesla V100-PCIE-32GB") == (112e12, 900e9) and peak("Tesla V100-SXM2-16GB") == (125e12, 900e9)
+    assert peak("NVIDIA H100 PCIe") == (756.5e12, 2.0e12) and peak("NVIDIA H100 80GB HBM3") == (989e12, 3.35e12)
+    assert peak("NVIDIA H800") == (989e12, 3.35e12)
+    assert peak("AMD Instinct MI350X", "rocm") == (2307e12, 8e12)
+    assert peak("AMD Instinct MI355X", "rocm") == (2517e12, 8e12)
+    assert peak("Ascend910B4", "npu")[1] == 0.8e12 and peak("Ascend910B3", "npu")[1] == 1.6e12
+
+
+def test_products_and_other_operations_have_roofs_of_their_own() -> None:
+    mi210 = roofs(known("AMD Instinct MI210", "rocm", Seen()), "rocm")
+    assert mi210 is not None and mi210.matrix["fp32"] == 45.3e12 and mi210.vector == 22.6e12
+    b3 = roofs(known("Ascend910B3", "npu", Seen()), "npu")
+    assert b3 is not None and b3.vector == pytest.approx(2 * 128 * 40 * 1.8e9, rel=0.01)
+    # Where memory is not known the other units say next to nothing.
+    b1 = roofs(known("Ascend910B1", "npu", Seen()), "npu")
+    assert b1 is not None and b1.memory is None and b1.vector is None
 
 
 # ---- Judged

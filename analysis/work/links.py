@@ -35,7 +35,7 @@ ONE_MACHINE = 8
 #: What tasks call a link -> its name among the facts of devices.
 _LINKS = {"HCCS": "hccs", "PCIE": "pcie", "ROCE": "roce", "RDMA": "roce"}
 #: Nothing is moved, or how much differs by rank.
-_UNSIZED = {"barrier", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv"}
+_UNSIZED = frozenset({"barrier", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv"})
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def links(run: Run) -> tuple[Moved, ...]:
     np.add.at(sums, moved.op, moved.bytes)
     kinds, sizes = _kinds(run), _sizes(run, operators)
     crossed = _crossed(operators, moved)
-    key = np.stack((operators.kind, operators.team, operators.bytes))
+    sized = np.where(operators.of_kinds(_UNSIZED), -1, operators.bytes)
+    key = np.stack((operators.kind, operators.team, sized))
     _, where = np.unique(key, axis=1, return_inverse=True)
     order = np.argsort(where.ravel(), kind="stable")
     edges = np.flatnonzero(np.diff(where.ravel()[order])) + 1
@@ -115,7 +116,8 @@ def _moved(
 ) -> Moved:  # fmt: skip
     first = int(rows[0])
     collective, team = operators.kinds[operators.kind[first]], int(operators.team[first])
-    size = int(operators.bytes[first]) if operators.bytes[first] >= 0 else None
+    unsized = collective in _UNSIZED or operators.bytes[first] < 0
+    size = None if unsized else int(operators.bytes[first])
     ranks = 2 if collective in POINT_TO_POINT else sizes.get(team)
     counted = bool((sums[rows] > 0).all())
     if counted:
@@ -141,8 +143,7 @@ def _moved(
 
 def _by_algorithm(collective: str, size: int | None, ranks: int | None, backend: str) -> tuple[int | None, str | None]:
     """What a rank sends at least, or why nobody knows."""
-    unsized = collective in _UNSIZED or (backend == "npu" and collective not in ("allreduce", *POINT_TO_POINT))
-    if size is None or unsized:
+    if size is None or (backend == "npu" and collective not in ("allreduce", *POINT_TO_POINT)):
         return None, "size"
     if ranks is None:
         return None, "group"

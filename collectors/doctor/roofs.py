@@ -254,8 +254,11 @@ def _streams(backend: Backend, left_out: dict[str, str]) -> Iterator[_Target]:
         left_out["memory"] = "no_memory"
         return
     values = size // 4
-    a, b = torch.ones(values, device=backend.device), torch.ones(values, device=backend.device)
-    c = torch.zeros(values, device=backend.device)
+    try:
+        a, b, c = (torch.ones(values, device=backend.device) for _ in range(_ARRAYS))
+    except RuntimeError:  # others hold what the device calls free
+        left_out["memory"] = "no_memory"
+        return
     steps: tuple[tuple[str, int, Callable[[], Any]], ...] = (
         ("copy", 2, lambda: c.copy_(a)), ("triad", 3, lambda: torch.add(a, b, alpha=2.0, out=c)), ("read", 1, a.sum),
     )  # fmt: skip

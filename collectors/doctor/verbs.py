@@ -36,6 +36,7 @@ def _roofs(arguments: argparse.Namespace) -> int:
     from npulens.collectors.backends.probe import choose
     from npulens.collectors.bench import text
     from npulens.collectors.doctor.roofs import keep, measure
+    from npulens.collectors.harness.unprofiled import Profiled
     from npulens.collectors.telemetry import machine
     from npulens.collectors.telemetry.processor import our_cores
 
@@ -45,7 +46,10 @@ def _roofs(arguments: argparse.Namespace) -> int:
     load = machine.load()
     if load is not None and (warning := text.busy(load, len(our_cores()))):
         print(warning, file=sys.stderr, flush=True)
-    found = measure(open_backend(choice.actual), choice)
+    try:
+        found = measure(open_backend(choice.actual), choice)
+    except (Profiled, RuntimeError) as error:  # RuntimeError: torch's own, as where memory is out
+        raise ValueError(f"the roofs cannot be measured: {text.first_line(error)}") from error
     try:
         place: str | None = str(keep(choice, found))
     except (OSError, RuntimeError) as error:  # RuntimeError: this user has no home

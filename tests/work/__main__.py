@@ -103,7 +103,11 @@ def beside_torch() -> Iterable[str]:
 def on_captures(places: Iterable[Path]) -> Iterable[str]:
     """Device time whose work is known."""
     yield "captures: device time, share with shapes, share modelled, share modelled of that with shapes, above 1"
+    measured, unmeasured, rest = 0, 0, 0
     for one in coverage.captured(tuple(places)):
+        residuals = [row.residual_ns for row in one.falls.rows]
+        measured, unmeasured = measured + len(residuals), unmeasured + residuals.count(None)
+        rest += sum(residual not in (0, None) for residual in residuals)
         modelled = one.found.modelled_share or 0.0
         of_shaped = modelled / one.shapes_share if one.shapes_share > 0 else 0.0
         yield (f"  {one.capture[:40]:40} {one.run_id[:8]} {one.device[:28]:28} {one.found.kernel_ns / 1e6:10.2f} ms "
@@ -111,6 +115,7 @@ def on_captures(places: Iterable[Path]) -> Iterable[str]:
         if one.counted:
             yield (f"    counted by the hardware over modelled: {len(one.counted)} operators, "
                    f"{one.counted[0]:.3f} to {one.counted[-1]:.3f}")  # fmt: skip
+    yield f"waterfall: {measured} windows, {unmeasured} of them not measured, a residual in {rest}"
 
 
 if __name__ == "__main__":

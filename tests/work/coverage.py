@@ -9,6 +9,7 @@ from pathlib import Path
 
 from npulens import ingest
 from npulens.analysis.work.roofline import Roofline, roofline
+from npulens.analysis.work.waterfall import Waterfall, waterfall
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import runs as stores
 
@@ -22,6 +23,7 @@ class Captured:
     device: str
     shapes_share: float  # of device time, kernels whose shapes were recorded
     found: Roofline
+    falls: Waterfall
 
     @property
     def above(self) -> int:
@@ -54,11 +56,11 @@ def captured(places: tuple[Path, ...]) -> Iterator[Captured]:
 def _one(capture: Path, store: Path, run_id: str) -> Iterator[Captured]:
     con = stores.open_run(store, run_id)
     try:
-        found = roofline(con)
+        found, falls = roofline(con), waterfall(con)
         names = con.execute("SELECT DISTINCT device_name, backend FROM rank ORDER BY ALL").fetchall()
     finally:
         con.close()
     if found.kernel_ns:
         blind = sum(one.ns for one in found.missing if one.reason in ("no_shapes", "no_types", "no_operator"))
         device = ", ".join(str(name or backend) for name, backend in names)
-        yield Captured(capture.name, run_id, device, 1 - blind / found.kernel_ns, found)
+        yield Captured(capture.name, run_id, device, 1 - blind / found.kernel_ns, found, falls)

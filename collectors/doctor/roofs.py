@@ -209,7 +209,7 @@ def _matmuls(backend: Backend, left_out: dict[str, str]) -> Iterator[_Target]:
         try:
             smallest = next(larger)
             smallest.step()
-        except (RuntimeError, AttributeError, NotImplementedError):  # torch's own: no such product on this device
+        except (RuntimeError, TypeError, AttributeError):  # torch's own: no such product on this device
             left_out[own] = "no_kernel"
             continue
         yield _Target("matmul", own, [smallest], larger)

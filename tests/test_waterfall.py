@@ -133,6 +133,17 @@ def test_what_fusing_would_give_back_is_a_part_of_its_own() -> None:
     assert parts(row)["other_roof"] == sum(min(41_943, 60_000 - int(cut)) for cut in run.get(fused).tolist())
 
 
+def test_phases_are_added_up() -> None:
+    steps = [{"step": n, "at": 20 * n, "for": 20, "source": "s", "phase": phase}
+             for n, phase in enumerate(("prefill", "decode", "decode"))]  # fmt: skip
+    got = found([*MM, kernel(3, 10, 8, 2), *ADD, kernel(13, 30, 12, 12, "add")], tables={"step": steps})
+    prefill, decode = got.by("phase")
+    assert (prefill.phase, prefill.windows, prefill.step, decode.windows, decode.step) == ("prefill", 1, 0, 2, None)
+    assert parts(prefill) == {"at_peak": 2_000, "matrix_slow": 6_000, "idle": 12_000} and prefill.hfu == 0.1
+    # Of the sum 10 of 12 us lie in one step and 2 in the next.
+    assert parts(decode) == {"other_roof": 3_000, "other_slow": 9_000, "idle": 28_000} and decode.hfu is None
+
+
 def test_both_measures_at_the_peak_of_bf16() -> None:
     # tf32 reaches 494.5e12, bf16 989e12: 2 x 494.5e6 operations need 2 us or 1 us.
     spans = [*operator(1, 0, "aten::mm", "[[1000, 500], [500, 989]]", '["float", "float"]'),

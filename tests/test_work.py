@@ -223,6 +223,11 @@ def test_torch_npu_says_how_its_tensors_lie(layout: str, shape: list[int]) -> No
 @pytest.mark.parametrize(("name", "shapes", "given", "expected"), [
     ("aten::add", [[2, 3], [2, 3], []], (), (0, 6, 72)),
     ("aten::add_", [[2, 3], [3], []], (), (0, 6, (6 + 3 + 6) * 4)),
+    # A third tensor, or a second of exp, is the one to write into.
+    ("aten::exp", [[2, 3], [2, 3]], (), (0, 6, 48)),
+    ("aten::mul", [[2, 3], [2, 3], [2, 3]], (), (0, 6, 72)),
+    ("aten::add", [[2, 3], [2, 3], [], [2, 3]], (), (0, 6, 72)),
+    ("aten::where", [[2, 3], [2, 3], [2, 3]], (), (0, 6, 96)),
     ("aten::relu", [[2, 3]], (), (0, 6, 48)),
     ("aten::gt", [[2, 3], []], (), (0, 6, 24 + 6)),
     ("aten::sum", [[2, 3, 5], [], [], []], ("", "[-1]", "False", ""), (0, 30, 120 + 24)),

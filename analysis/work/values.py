@@ -52,7 +52,8 @@ def _simple(spec: Spec, read: int, written: Sequence[Tensor], values: int) -> Wo
 
 
 def _spread(call: Call, spec: Spec) -> Work:
-    tensors = call.read
+    most = spec.options.get("tensors")
+    tensors, into = call.read[:most], call.read[most:] if most else ()
     if not tensors:
         raise Unmodelled("part")
     try:
@@ -60,7 +61,7 @@ def _spread(call: Call, spec: Spec) -> Work:
     except Unmodelled:  # a result to write into, still empty, is no input
         tensors = tuple(one for one in tensors if one.values)
         sides = spread([one.shape for one in tensors])
-    out = Tensor(sides, spec.options.get("result") or promoted(tensors))
+    out = Tensor(sides, spec.options.get("result") or (into[-1].type if into else promoted(tensors)))
     return _simple(spec, sum(one.bytes for one in tensors), [out], out.values)
 
 

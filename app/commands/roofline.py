@@ -65,7 +65,7 @@ def command(
         con.close()
     shown = falls.by(by or "run", rank, step)
     if not shown and (rank is not None or step is not None):
-        raise click.UsageError("the run has no such window: npulens breakdown lists its ranks and steps")
+        raise click.UsageError(_fall(lang, "no_window"))
     if as_json:
         told = found.as_dict()
         print_json({

@@ -53,6 +53,10 @@ TEXT = {
         "not all work of the device was recorded or told apart, so its idle time is not known",
         "设备任务未全部采集或无法区分，空闲时间未知",
     ),
+    "no_window": (
+        "the run has no such window: npulens breakdown lists its ranks and steps",
+        "该运行没有这样的窗口：npulens breakdown 会列出其 rank 和步",
+    ),
     "left_out": (
         "Not measured, so not in these sums: rank {ranks}. Not all of their device work was recorded.",
         "以下 rank 未测得，不计入：{ranks}。其设备任务未全部采集。",

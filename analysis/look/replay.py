@@ -1,7 +1,8 @@
-"""One operator of a run by its name: the call to make again, how long it took, and what the capture shows beside it.
+"""One operator of a run by its name: the call to make again, its times, and what the capture shows beside it.
 
-Beside it means what may make an operator slower in a job than alone: a conversion right before it, other work of the
-device at the same time, a first call, a clock below its rating. Each is found, not there, or not recorded.
+Beside it means what may make an operator slower in a job than alone. It is a conversion right before it, or other work
+of the device at the same time. It is also a first call, or a clock below its rating. Each is found, not there, or not
+recorded.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main() -> None:
             home = (args.keep or Path(folder)) / "scripts"
             home.mkdir(parents=True, exist_ok=True)
             written = scripts(capture, Path(folder, "store"), home, args.most)
-            print(f"{capture.name}: {len(written)} scripts", flush=True)
+            print(f"{capture.parent.name}/{capture.name}: {len(written)} scripts", flush=True)
             for line in _told(capture, written, args.seconds, shapes, right):
                 print(line, flush=True)
     print("\nshapes, types, strides and values as torch records them, beside the capture's file:")

@@ -127,6 +127,20 @@ def test_pipes_of_instructions_that_overlap_count_once(tmp_path: Path) -> None:
     assert {one.pipe: (one.busy_ns, one.share) for one in answer.pipes} == {"mte2": (6000, 0.75), "vec": (1000, 0.125)}
 
 
+def test_numbers_that_fit_nothing_are_no_answer(tmp_path: Path) -> None:
+    """Two lines whose calls add up to more than 64 bits; an instruction that takes no time."""
+    most = 2**63 - 1
+    lines = f"code,call_count,cycles,running_time(us)\na.cpp:1,{most},{most},1\na.cpp:1,{most},{most},nan\n"
+    place = simulator.write(tmp_path / "capture", [simulator.one("A", simulator.VEC, "MTE2", 1, 0)], lines)
+    answer = inside(opened(place))
+    assert answer is not None and (answer.dur_ns, answer.pipes, answer.bound) == (0, (), None)
+    (line,) = answer.lines
+    assert (line.calls, line.cycles, line.ns) == (None, None, 1000)
+    told = CliRunner().invoke(main, ["kernel", store.runs(tmp_path / "store")[0].run_id, "--store",
+                                     str(tmp_path / "store")])  # fmt: skip
+    assert told.exit_code == 0, told.output
+
+
 def test_kernels_of_a_job_are_weighed_with_their_time() -> None:
     """(10 x 0.9 + 30 x 0.1) / 40 = 0.3; the other operator is not mixed in."""
     spans = [

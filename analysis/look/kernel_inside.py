@@ -393,9 +393,11 @@ def _number(text: object) -> float | None:
 # SQL: lines and instructions over all cores.
 _LINES = """
     SELECT name, any_value(json_extract_string(args, $of)) AS of, count(DISTINCT category) AS cores,
-        sum(count)::BIGINT AS calls, sum(try_cast(json_extract_string(args, '$.cycles') AS BIGINT))::BIGINT AS cycles,
-        sum(total_ns)::BIGINT AS ns, max(total_ns) AS most_ns,
-        sum(nullif(try_cast(json_extract_string(args, '$."Process Bytes"') AS BIGINT), -1))::BIGINT AS bytes,
+        try_cast(sum(count) AS BIGINT) AS calls,
+        try_cast(sum(try_cast(json_extract_string(args, '$.cycles') AS BIGINT)) AS BIGINT) AS cycles,
+        try_cast(sum(total_ns) AS BIGINT) AS ns, max(total_ns) AS most_ns,
+        try_cast(sum(nullif(try_cast(json_extract_string(args, '$."Process Bytes"') AS BIGINT), -1)) AS BIGINT)
+            AS bytes,
         avg(try_cast(json_extract_string(args, '$."L2Cache Hit Rate"') AS DOUBLE)) / 100 AS hit
     FROM (SELECT *, CASE WHEN source = 'OPPROF instruction' THEN json_extract_string(args, '$.pipe') END AS part
         FROM summary WHERE source = $source AND json_valid(args))
@@ -426,7 +428,8 @@ _BUSY = """
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
         FROM spans WHERE kind <> 'wait'
     ), busy AS (
-        SELECT core, lane, sum(greatest(0, until - greatest(ts_ns, coalesce(before, ts_ns))))::BIGINT AS ns
+        SELECT core, lane,
+            coalesce(try_cast(sum(greatest(0, until - greatest(ts_ns, coalesce(before, ts_ns)))) AS BIGINT), 0) AS ns
         FROM marked GROUP BY core, lane
     )
     SELECT core, whole, lane, ns FROM windows LEFT JOIN busy USING (core) ORDER BY core, lane
@@ -447,7 +450,8 @@ def _simulation(con: duckdb.DuckDBPyConnection) -> Inside:
              max(ns / whole for ns, whole in every), sum(ns for ns, _ in every) / count[core])
         for (core, pipe), every in busy.items()
     ]  # fmt: skip
-    here = device(Run(con), 0)
+    run = Run(con)
+    here = device(run, run.ranks[0])
     times = {name: {f"{_kind(name)}_time(us)": whole / _MS} for name, whole in windows.items()}
     return Inside(
         None, None, "core", 0, float(max(windows.values(), default=0)), None, None, None, None,

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from npulens.analysis.modules.measure import ZERO, Figures, Module, Modules, modules
 from npulens.app.cli import main
 from npulens.ingest.store import runs as stores
+from npulens.ingest.tables import schema
 from tests.conftest import SHARED
 from tests.real_captures import loaded
 from tests.tablecase import connection
@@ -305,6 +306,57 @@ def test_a_walk_with_gradients_gives_the_same_tree(capture: Path) -> None:
     assert {one.path: one.own.kernel_ns for one in found.rows if one.own.kernel_ns} == {
         name: ns for name, ns in sums.items() if ns
     }
+
+
+def copied(capture: Path) -> duckdb.DuckDBPyConnection:
+    """Its tables, to write into."""
+    if not capture.exists():
+        pytest.skip("the real captures (../shared/traces) are not here")
+    store, report = loaded(capture)
+    con = duckdb.connect()
+    con.execute(schema.SCHEMA_FILE.read_text("utf-8"))
+    for path in (store / str(report.runs[0].run_id)).glob("*.parquet"):
+        con.execute(f"INSERT INTO {path.stem} BY NAME SELECT * FROM read_parquet('{path}')")
+    return con
+
+
+@pytest.mark.parametrize("capture", [SAMPLES / "torch_npu_text", SHARED / TRAINED[0]], ids=["sample", "alexnet"])
+def test_stacks_alone_put_the_same_time_into_modules(capture: Path) -> None:
+    """What is called in one line of the code is one row: a file of torch.nn has what its classes had."""
+    con = copied(capture)
+    calls = modules(con)
+    con.execute("UPDATE span SET name = 'python' WHERE starts_with(name, 'nn.Module: ')")
+    stacks = modules(con)
+    con.close()
+    assert (calls.source, stacks.source) == ("frames", "stacks") and {row.calls for row in stacks.rows} == {0}
+    for name in ("device_ns", "forward_ns", "backward_ns", "flops"):
+        assert getattr(stacks.whole, name) == getattr(calls.whole, name)
+    places = [{one.place: one.own.device_ns for one in found.rows if one.place != "module"}
+              for found in (calls, stacks)]  # fmt: skip
+    assert places[0] == places[1]
+    by_type = [Counter[str](), Counter[str]()]
+    for sums, found in zip(by_type, (calls, stacks), strict=True):
+        for each in found.rows:
+            sums[each.type] += each.own.device_ns
+    assert by_type[0]["Linear"] == by_type[1]["linear"] > 0
+
+
+def test_stacks_of_what_runs_again_find_their_place() -> None:
+    """In the backward pass the stack begins at the checkpoint: its first module is looked for by its frame."""
+    caller = "lib/torch/nn/modules/module.py(1553): _call_impl"
+    net, block, linear = "net.py(5): forward", "net.py(9): forward", "lib/torch/nn/modules/linear.py(114): forward"
+    inner = [linear, caller, block, caller]
+    found = measured([
+        operator(1, "aten::mm", 0, 9, stack={"frames": "\n".join([*inner, net, caller, "train.py(3): step"])}),
+        operator(2, "autograd::engine::evaluate_function: Mm", 50, 40),
+        operator(3, "aten::mm", 60, 9, stack={"frames": "\n".join([*inner, "checkpoint.py(7): backward"])}),
+        operator(4, "aten::x", 100, 5, stack={"frames": "train.py(4): step\n"}),
+        kernel(10, 200, 2, 1), kernel(11, 210, 3, 3), kernel(12, 220, 4, 4),
+    ])  # fmt: skip
+    assert [(one.depth, one.name, one.own.forward_ns, one.own.recompute_ns) for one in found.rows] == [
+        (0, "net.py(5)", 0, 0), (1, "net.py(9)", 0, 0), (2, "linear.py(114)", 2_000, 3_000), (0, "outside", 4_000, 0),
+        (0, "not_tied", 0, 0),
+    ]  # fmt: skip
 
 
 # ---- The command

@@ -25,7 +25,18 @@ from npulens.analysis import views
 from npulens.analysis.device.kernels import Kernels, kernels
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.intervals import Ints
-from npulens.analysis.modules.tree import BACKWARD, FORWARD, NOT_TIED, OUTSIDE, RECOMPUTE, Marked, Node, in_order, tree
+from npulens.analysis.modules.tree import (
+    BACKWARD,
+    FORWARD,
+    NOT_TIED,
+    OUTSIDE,
+    RECOMPUTE,
+    STACKS,
+    Marked,
+    Node,
+    in_order,
+    tree,
+)
 from npulens.analysis.regression.pieces import first_come, sources
 from npulens.analysis.run import Run
 from npulens.analysis.work.operators import operators
@@ -106,7 +117,9 @@ class Modules:
     """The tree with its figures."""
 
     rows: tuple[Module, ...]
-    source: str | None  # 'hooks' (npulens collect --modules), 'frames' (a profiler with Python frames); None: neither
+    # 'hooks' (npulens collect --modules), 'frames' (a profiler with Python frames), 'stacks' (of operators only: a row
+    # is a place in the code, and calls are 0, not known); None: none of these
+    source: str | None
     steps: int
     ranks: tuple[int, ...]
     memory: bool  # whether allocations were recorded
@@ -141,7 +154,7 @@ def of_run(run: Run, ranks: tuple[int, ...] | None = None) -> Modules:
     memory = False
     for rank in chosen:
         marked = grown.ranks[rank]
-        sums.host(marked)
+        sums.host(marked, grown.source != STACKS)
         sums.kernels(run, rank, marked)
         memory |= sums.memory(run, rank, marked)
     rows, whole = _rows(grown.nodes, sums)
@@ -160,7 +173,7 @@ class _Sums:
     def _add(self, name: str, node: Ints, amounts: Ints) -> None:
         np.add.at(self.own[name], node, amounts)
 
-    def host(self, marked: Marked) -> None:
+    def host(self, marked: Marked, called: bool) -> None:
         """Calls, and the time of marks without the marks within them."""
         marks = np.flatnonzero(marked.near == np.arange(len(marked.near)))
         spans, around = marked.spans, marked.around(marks)
@@ -174,8 +187,9 @@ class _Sums:
             these = phase == code
             self._add(f"host_{name}_ns", node[these], own[marks[these]])
         call = marked.call[marks]
-        np.add.at(self.calls, node[call & (phase == FORWARD)], 1)
-        np.add.at(self.recomputed, node[call & (phase == RECOMPUTE)], 1)
+        if called:
+            np.add.at(self.calls, node[call & (phase == FORWARD)], 1)
+            np.add.at(self.recomputed, node[call & (phase == RECOMPUTE)], 1)
         np.minimum.at(self.first, node[call], spans.starts[marks[call]])
         self.seen[node[call]] = True
 

@@ -2,7 +2,8 @@
 
 A module's call is a span named "nn.Module: ...". `npulens collect --modules` writes "nn.Module: Linear
 (layers.0.mlp.up)". A profiler that records Python frames writes "nn.Module: Linear_3". Where the first kind was
-recorded, the second is left out.
+recorded, the second is left out. Where neither was, the stacks of operators tell which modules each was called from: a
+frame that torch's `_call_impl` called is a module's. Then a node is a place in the code, and calls are not known.
 
 A node of the tree is a module in one place. What is called in two places has two nodes.
 
@@ -14,6 +15,7 @@ name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +30,11 @@ from npulens.analysis.run import Run
 #: Where a span is that belongs to no module, and where a gradient is whose forward operator is not known.
 OUTSIDE, NOT_TIED = -1, -2
 FORWARD, BACKWARD, RECOMPUTE = 0, 1, 2
-HOOKS, FRAMES = "hooks", "frames"
+HOOKS, FRAMES, STACKS = "hooks", "frames", "stacks"
 _PLAIN, _CALL, _GRADIENT = 0, 1, 2
+#: A frame that calls a module's forward function; frames are written innermost first.
+_CALLER = re.compile(r"torch/nn/modules/module\.py\(\d+\): (?:_call_impl|__call__)$")
+_FRAME = re.compile(r"(?:.*[/\\])?(.+)\.py\((\d+)\): .*", re.DOTALL)
 _ENGINE = "autograd::engine::evaluate_function"
 
 _SOURCES = rf"""
@@ -47,7 +52,21 @@ _MARKS = rf"""
     WHERE CASE WHEN s.call THEN NOT $hooked OR regexp_full_match(s.name, '.* \(\S*\)') ELSE s.engine OR h.fwd_thread > 0
         OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = $rank) END
 """
+# The same where only stacks of operators are known.
+_STACKED = "contains(frames, 'torch/nn/modules/module.py(')"
+_MARKS_OF_STACKS = f"""
+    SELECT s.span_id, t.code IS NOT NULL AND NOT s.engine AND coalesce(h.fwd_thread, 0) = 0 AS call,
+        coalesce(t.code, 0) AS code, coalesce(h.sequence, -1) AS sequence, coalesce(h.fwd_thread, 0) AS thread
+    FROM (SELECT span_id, starts_with(name, '{_ENGINE}') AS engine FROM span WHERE rank = $rank) s
+    LEFT JOIN (SELECT span_id, hash(frames) AS code FROM stack WHERE rank = $rank AND {_STACKED}) t
+        ON t.span_id = s.span_id
+    LEFT JOIN (SELECT span_id, sequence, fwd_thread FROM host_op WHERE rank = $rank AND sequence >= 0) h
+        ON h.span_id = s.span_id
+    WHERE s.engine OR h.fwd_thread > 0 OR t.code IS NOT NULL
+        OR s.span_id IN (SELECT dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = $rank)
+"""
 _NAMES = f"SELECT DISTINCT hash(name), name FROM span WHERE starts_with(name, '{MODULE}')"
+_NAMES_OF_STACKS = f"SELECT DISTINCT hash(frames), frames FROM stack WHERE {_STACKED}"
 _ARROWS = "SELECT src_span_id, dst_span_id FROM link WHERE route = 'fwdbwd' AND rank = ?"
 # Of the operators with one number the last one made the node of the graph. Threads count for themselves: where two
 # have the same number it is not told which one is meant.
@@ -98,27 +117,35 @@ class Tree:
 
     nodes: tuple[Node, ...]
     ranks: dict[int, Marked]
-    source: str | None  # HOOKS, FRAMES; None: no module was recorded
+    source: str | None  # HOOKS, FRAMES, STACKS; None: no module was recorded
 
 
 def tree(run: Run) -> Tree:
     """The modules of a run."""
     hooked, calls = run.con.execute(_SOURCES).fetchall()[0]
-    if not calls:
+    source = HOOKS if hooked else FRAMES if calls else STACKS
+    names = run.con.execute(_NAMES_OF_STACKS if source == STACKS else _NAMES).fetchall()
+    grown = _Growing({code: _modules_of(text) if source == STACKS else (text,) for code, text in names})
+    if not any(grown.names):
         return Tree((), {}, None)
-    grown = _Growing(dict(run.con.execute(_NAMES).fetchall()))
-    ranks = {rank: _Rank(run, rank, bool(hooked), grown).marked() for rank in run.ranks}
-    return Tree(tuple(grown.nodes), ranks, HOOKS if hooked else FRAMES)
+    ranks = {rank: _Rank(run, rank, source, grown).marked() for rank in run.ranks}
+    return Tree(tuple(grown.nodes), ranks, source)
+
+
+def _modules_of(frames: str) -> tuple[str, ...]:
+    """The frames of a stack that are modules', outermost first."""
+    lines = frames.split("\n")
+    return tuple(line for line, by in zip(lines[-2::-1], lines[:0:-1], strict=True) if _CALLER.search(by))
 
 
 class _Growing:
     """Nodes in the making, the same for all ranks."""
 
-    def __init__(self, names: dict[int, str]) -> None:
+    def __init__(self, names: dict[int, tuple[str, ...]]) -> None:
         self._codes = np.array(sorted(names), np.uint64)
-        self.names = [names[code] for code in sorted(names)]
-        self._known: dict[tuple[int, int], int] = {}
-        self._called: dict[int, list[int]] = {}  # by name: nodes in the order in which they were met
+        self.names = [names[code] for code in sorted(names)]  # of a span one, of a stack all its modules
+        self._known: dict[tuple[int, str], int] = {}
+        self._called: dict[str, list[int]] = {}  # by name: nodes in the order in which they were met
         self.nodes: list[Node] = []
 
     def numbers(self, codes: Any) -> Ints:
@@ -127,20 +154,28 @@ class _Growing:
 
     def node(self, parent: int, number: int) -> int:
         """The module of a name below another one."""
-        found = self._known.get((parent, number))
-        if found is None:
-            found = self._known[parent, number] = len(self.nodes)
-            self._called.setdefault(number, []).append(found)
-            self.nodes.append(self._made(parent, self.names[number]))
-        return found
+        for text in self.names[number]:
+            parent = self._node(parent, text)
+        return parent
 
     def again(self, number: int, tied: int) -> int:
         """The node of the forward pass that is computed again within the backward pass of another one."""
-        known = self._called.get(number, [])
-        if len(known) > 1:
-            above = set(self._above(tied))
-            known = [one for one in known if one in above or self.nodes[one].parent == tied] or known
-        return known[0] if known else self.node(OUTSIDE, number)
+        node = OUTSIDE
+        for text in self.names[number]:
+            known = self._called.get(text, []) if node == OUTSIDE else []
+            if len(known) > 1:
+                above = set(self._above(tied))
+                known = [one for one in known if one in above or self.nodes[one].parent == tied] or known
+            node = known[0] if known else self._node(node, text)
+        return node
+
+    def _node(self, parent: int, text: str) -> int:
+        found = self._known.get((parent, text))
+        if found is None:
+            found = self._known[parent, text] = len(self.nodes)
+            self._called.setdefault(text, []).append(found)
+            self.nodes.append(self._made(parent, text))
+        return found
 
     def _above(self, node: int) -> Sequence[int]:
         found = []
@@ -150,8 +185,12 @@ class _Growing:
         return found
 
     def _made(self, parent: int, text: str) -> Node:
-        kind, dotted = spoken(text)
         above = self.nodes[parent].path if parent >= 0 else ""
+        if not text.startswith(MODULE):
+            told = _FRAME.fullmatch(text)
+            kind, name = (told[1], f"{told[1]}.py({told[2]})") if told else (text, text)
+            return Node(parent, kind, name, f"{above}/{name}" if above else name)
+        kind, dotted = spoken(text)
         if dotted is None:
             name = text.removeprefix(MODULE)
             return Node(parent, kind, name, f"{above}/{name}" if above else name)
@@ -164,10 +203,11 @@ class _Growing:
 class _Rank:
     """The marks of one rank."""
 
-    def __init__(self, run: Run, rank: int, hooked: bool, grown: _Growing) -> None:
-        self._grown, self._spans = grown, run.get(hosts).spans(rank)
+    def __init__(self, run: Run, rank: int, source: str, grown: _Growing) -> None:
+        self._grown, self._spans, self._stacked = grown, run.get(hosts).spans(rank), source == STACKS
         self._order, self._ids = in_order(self._spans.ids)
-        rows = run.con.execute(_MARKS, {"rank": rank, "hooked": hooked}).fetchnumpy()
+        asked: dict[str, Any] = {"rank": rank} | ({} if self._stacked else {"hooked": source == HOOKS})
+        rows = run.con.execute(_MARKS_OF_STACKS if self._stacked else _MARKS, asked).fetchnumpy()
         rows = {name: np.ma.getdata(values) for name, values in rows.items()}
         place = self.places(rows["span_id"])
         keep = np.flatnonzero(place != NONE)
@@ -217,8 +257,14 @@ class _Rank:
     def _grow(self, node: Ints, phase: Ints, tops: Ints, parents: Ints, as_: int) -> None:
         """Gives calls their nodes below those of their parents, and then level by level all that they call."""
         while len(tops):
+            if self._stacked:  # a stack is whole; again is told by the first of its modules
+                parents = np.full(len(tops), OUTSIDE, np.int64)
             pairs, where = np.unique(self._pair(parents, tops), return_inverse=True)
-            found = [self._grown.node(above, number) for above, number in self._apart(pairs)]
+            again = self._stacked and as_ == RECOMPUTE
+            found = [
+                self._grown.again(number, above) if again else self._grown.node(above, number)
+                for above, number in self._apart(pairs)
+            ]
             node[tops], phase[tops] = np.array(found, np.int64)[where.ravel()], as_
             tops = self._called_by(tops)
             parents = node[self._around[tops]]

@@ -85,8 +85,8 @@ def _told(found: Modules, lang: str, depth: int | None, top: int) -> list[str]:
     lines.append(_say(lang, "legend"))
     if roofed and any(row.total.above is not None for row in shown):
         lines.append(_say(lang, "wrong_means"))
-    if found.source == "frames":
-        lines.append(_say(lang, "frames"))
+    if found.source in ("frames", "stacks"):
+        lines.append(_say(lang, found.source))
     return ["\n".join(_sums(found, lang)), "\n".join(lines)]
 
 
@@ -117,7 +117,7 @@ def _cell(found: Modules, row: Module, column: str, lang: str) -> str:
     if column == "class":
         return _short(row.type) if row.type else ""
     if column in ("calls", "kernels"):
-        calls = row.calls + row.recomputed if row.place == "module" else None
+        calls = row.calls + row.recomputed if row.place == "module" and found.source != "stacks" else None
         return _count(calls if column == "calls" else total.kernels, parts)
     if column == "own":
         return milliseconds(row.own.device_ns // parts)

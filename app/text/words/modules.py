@@ -23,6 +23,11 @@ TEXT = {
         "The profiler numbered the modules by class. npulens collect --modules records their names.",
         "profiler 只按类别给 module 编号；npulens collect --modules 可采集 module 的名称。",
     ),
+    "stacks": (
+        "Only the stacks of operators were recorded, so a row is a place in the code. npulens collect --modules "
+        "records calls of modules and their names.",
+        "只采集到算子的调用栈，因此每一行是代码中的一个位置；npulens collect --modules 可采集 module 的调用及名称。",
+    ),
     "col_module": ("Module", "module"),
     "col_class": ("Class", "类"),
     "col_calls": ("Calls", "调用次数"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,6 +47,8 @@ def main(operator: str, inputs: Sequence[Sequence[Any]], trace: Mapping[str, Any
         found = run(operator, inputs, trace, asked)
     except (CannotReplay, Unavailable, Profiled) as error:
         return _refused(str(error), asked.json)
+    except ImportError as error:
+        return _refused(f"torch cannot be imported: {first_line(error)}", asked.json)
     except FAILURES as error:
         if out_of_memory(error):
             return _refused(f"{operator} needs more memory than is free here: {first_line(error)}", asked.json)
@@ -122,14 +125,13 @@ def _gb(count: int) -> str:
 
 def run(operator: str, inputs: Sequence[Sequence[Any]], trace: Mapping[str, Any], asked: Any) -> dict[str, Any]:
     """Everything that is told, as data."""
-    choice = choose(asked.device)
+    backend = _backend(asked.device)
     chosen = chosen_of(*elsewhere(operator, inputs))
-    backend = open_backend(choice.actual)
     call = prepared(operator, inputs, backend.device, asked.seed)
     properties = backend.properties()
     told: dict[str, Any] = {
         "operator": operator, "overload": chosen.overload or "default", "runs": call.chosen.name,
-        "device": choice.actual, "device_name": properties.get("name"), "seed": asked.seed,
+        "device": backend.name, "device_name": properties.get("name"), "seed": asked.seed,
         "defaults": list(chosen.defaults), "trace": dict(trace), "series": {}, "warm_up_settled": None,
     }  # fmt: skip
     told["numerics"] = numerics(call, backend, properties, trace.get("flops"), asked.reference)
@@ -138,6 +140,14 @@ def run(operator: str, inputs: Sequence[Sequence[Any]], trace: Mapping[str, Any]
         told["cold_how"] = told["series"].pop("how", None)
     told["verdict"] = _verdict(told)
     return told
+
+
+def _backend(device: str | None) -> Backend:
+    """The device that was asked for, else the best that is there. A processor is always there: nobody is asked."""
+    if device != "cpu":
+        return open_backend(choose(device).actual)
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # a driver that fails would spoil this process
+    return open_backend("cpu")
 
 
 # ---- How long it takes

@@ -7,6 +7,7 @@ over sorted edges. A sentence is one that an expert with the raw file would insi
 * communication that lies bare for 5 % of the time or more is not clean, and idle time of 10 % or more is said;
 * nothing gives back more idle time than there is;
 * the rank for which all captured ones wait a tenth of the stage or more comes late;
+* softmax and products in 16 bits that reach less than 0.3 of what their card can move and multiply are not clean;
 * what the capture holds no trace of is not found, and a device of one family gets no advice for another's.
 """
 
@@ -73,6 +74,12 @@ def ns(value: Any) -> int:
 
 # ---------------------------------------------------------------- torch.profiler
 
+#: Of cards by their names: bytes per second of the memory and operations per second in 16 bits, by their data sheets.
+CARDS = {"H100 80GB HBM3": (3.35e12, 989e12), "A100-SXM4-40GB": (1.555e12, 312e12), "MI300X": (5.3e12, 1307.4e12)}
+SIZES = {"c10::bfloat16": 2, "c10::half": 2, "float": 4}
+#: An operator below this share of its card loses time; calls of less are not told from what starting them takes.
+SLOW, LEAST_NS = 0.3, 50_000
+
 
 def events(path: Path) -> tuple[list[Json], Json]:
     """Complete events and the head of a Chrome trace."""
@@ -89,6 +96,8 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
     rows, head = events(path)
     kinds: dict[str, Spans] = {"compute": [], "comm": [], "copy": []}
     names, marks, d2d, fp32, mixed = Counter[str](), [], [], 0, False
+    called: dict[Any, Json] = {}  # operators with their shapes, by the number that their kernels bear
+    ran: Counter[Any] = Counter()
     calls = Counter[str]()
     for event in rows:
         if event.get("ph") != "X" or "ts" not in event:
@@ -101,12 +110,16 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
             names[name] += lasts
             mixed |= category == "mtia_ccp_events"  # its copies bear no category of their own
             fp32 += lasts if FP32.search(name) else 0
+            ran[(event.get("args") or {}).get("External id")] += lasts
         elif category in COPIES:
             kinds["copy"].append(span)
             if "DtoD" in name or "Device -> Device" in name:
                 d2d.append(span)
         else:
             calls[name] += 1
+            told = event.get("args") or {}
+            if category == "cpu_op" and any(key.lower() == "input dims" for key in told):
+                called[told.get("External id")] = event
             if STEP.match(name) and category != "gpu_user_annotation":
                 marks.append(span)
     if not names:
@@ -121,7 +134,46 @@ def kineto(path: Path) -> Json | None:  # noqa: C901 (one loop over all events)
         without(talking, computing), length(talking), window - length(work), length(union(d2d)),
         mixed, fp32 if _has_tf32(head) and fp32 >= 0.2 * sum(names.values()) else 0, calls,
         bool(kinds["copy"]) or bool(kinds["comm"]),
-    ))}  # fmt: skip
+    )) + list(_efficiency(window, called, ran, head))}  # fmt: skip
+
+
+def _efficiency(window: int, called: dict[Any, Json], ran: Counter[Any], head: Json) -> Iterator[Json]:
+    if not called:
+        yield _fact("unshaped", "no operator tells shapes: nothing is known of how near its roof it comes", "must_not",
+                    {"finding": {"cause": "low_efficiency", "min_share": 0.0}}, "arguments of operators")  # fmt: skip
+    named = [str(device.get("name", "")) for device in head.get("deviceProperties") or ()]
+    card = next((peaks for name, peaks in CARDS.items() if named and name in named[0]), None)
+    lost = 0.0
+    for number, event in called.items():
+        least = _least_ns(event, *card) if card else None
+        if least is not None and ran[number] > LEAST_NS and least < SLOW * ran[number]:
+            lost += ran[number] - least / 0.7
+    if lost >= 0.03 * window:
+        yield _fact("slow", f"{_ms(int(lost))} of softmax and products lie beyond 0.7 of what the card can do", "must",
+                    {"outcome": {"detector": "low_efficiency", "not": ["clean", "not_measured", "failed"]}},
+                    "shapes of operators, their kernels by External id, the card's data sheet")  # fmt: skip
+
+
+def _least_ns(event: Json, memory: float, peak: float) -> float | None:
+    """The time that a softmax or a product needs at least, by the card's data sheet; None for any other operator."""
+    told = {key.lower(): value for key, value in event["args"].items()}
+    sides, kinds = told["input dims"], [str(kind).lower() for kind in told.get("input type") or ()]
+    size = SIZES.get(kinds[0] if kinds else "", 0)
+    if event["name"] == "aten::_softmax" and size:
+        return 2 * _product(sides[0]) * size * 1e9 / memory
+    if event["name"] in ("aten::mm", "aten::bmm") and size == 2:
+        left, right = sides[0], sides[1]
+        out = _product(left[:-1]) * right[-1]
+        moved = (_product(left) + _product(right) + out) * size
+        return max(moved * 1e9 / memory, 2 * out * left[-1] * 1e9 / peak)
+    return None
+
+
+def _product(sides: list[int]) -> int:
+    found = 1
+    for side in sides:
+        found *= int(side)
+    return found
 
 
 def _has_tf32(head: Json) -> bool:
@@ -234,7 +286,12 @@ def _steps(rank: int, output: Path) -> Iterator[Json]:
                         {"outcome": {"detector": "comm_exposed", "not": ["clean", "failed"]}}, source)  # fmt: skip
     kernels = output / "kernel_details.csv"
     if kernels.is_file() and (output / "trace_view.json").is_file():
-        count = sum(1 for _ in csv.DictReader(kernels.open(encoding="utf-8")))
+        table = csv.DictReader(kernels.open(encoding="utf-8"))
+        count = sum(1 for _ in table)
+        if not any("_ratio" in column for column in table.fieldnames or ()):
+            yield _fact(f"pipes{rank}", f"rank {rank}: no pipe was counted, so none is told to stall", "must_not",
+                        {"finding": {"cause": "pipe_stall", "min_share": 0.0}},
+                        "columns of kernel_details.csv")  # fmt: skip
         query = f"SELECT count(*) FROM span WHERE rank = {rank} AND kind IN ('kernel', 'comm_op')"
         yield _fact(f"kernels{rank}", f"rank {rank}: {count} operators, as kernel_details lists", "must",
                     {"sql": {"query": query, "range": [round(count * 0.98), round(count * 1.02)]}},

@@ -105,6 +105,23 @@ def test_what_cannot_be_split_keeps_its_own_part() -> None:
     assert parts(found([alone]).rows[0]) == {"no_work": 8_000}
 
 
+def test_operations_that_no_device_can_do_count_nowhere() -> None:
+    # At the peak the product needs 2 us. It cannot have taken 1.
+    row = found([*MM, kernel(3, 10, 1, 2), *ADD, kernel(13, 30, 12, 12, "add")]).rows[0]
+    assert parts(row)["above_roof"] == 1_000 and row.matrix_flops == row.peak_ns == 0 and row.hfu is None
+    sides = f"[[{2**30}, {2**30}], [{2**30}, {2**30}]]"
+    for device in (H100, {**H100, "device_name": "a new device"}):
+        huge = found([*operator(1, 0, "aten::mm", sides, BF16), kernel(3, 10, 8, 2)], device).rows[0]
+        assert sum(parts(huge).values()) == 8_000 and huge.matrix_flops == huge.peak_ns == 0
+
+
+def test_windows_of_years_are_exact() -> None:
+    long = 10**15  # us: 31 years, more ns than 2**53
+    row = found([*MM, kernel(3, 10, long, 2), *ADD, kernel(13, 11 + long, 12, 12, "add")]).rows[0]
+    assert parts(row) == {"at_peak": 2_000, "matrix_slow": 1_000 * long - 2_000, "other_roof": 3_000,
+                          "other_slow": 9_000, "idle": 1_000}  # fmt: skip
+
+
 def test_a_precision_without_a_peak_leaves_no_hfu() -> None:
     fp64 = operator(5, 30, "aten::mm", "[[1000, 1000], [1000, 1000]]", '["double", "double"]')
     row = found([*MM, kernel(3, 10, 8, 2), *fp64, kernel(7, 40, 10, 6)]).rows[0]
@@ -312,7 +329,8 @@ def _slowly(run: Run, rank: int, begin: int, end: int) -> tuple[Counter[str], Fr
         one = of.every[of.of[at]]
         shared = max(0, min(end, int(every.end[at])) - max(begin, int(every.ts[at])))
         least = one.least.matrix if one.least is not None and one.work.matrix else None
-        peak += Fraction(least or 0) * shared / int(every.dur[at])
+        if least is not None and least <= one.each_ns:  # else it cannot have done so much
+            peak += Fraction(least) * shared / int(every.dur[at])
         for name, ns in _divided(one, own[at], int(cuts[at])).items():
             parts_[name] += ns * within[at] / own[at] if own[at] else 0  # type: ignore[assignment]
     return parts_, peak

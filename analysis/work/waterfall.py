@@ -12,7 +12,8 @@ and the rest. So of a kernel that runs behind another, waste is hidden first. Th
 altogether counts in `peak_ns` and so in HFU, but not in `at_peak`.
 
 A roof is that of a call. A call's kernels share it by their time. An operator that is faster than its roof is in
-`above_roof` with all of its time: the roof or the model is wrong.
+`above_roof` with all of its time: the roof or the model is wrong. Where even the peak is too slow for its operations,
+they count nowhere.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ PARTS = (*COMPUTING, *OUTSIDE)
 NEGLIGIBLE = 0.01
 #: Parts of a kernel's time are counted in 1/1024 ns, so that many short kernels do not lose what rounding takes.
 FINE = 10
+LONGEST = 1 << 52  # a window beyond that is counted in whole ns: 64 bits hold no more
+#: No device does more operations in a ns: 1e17 a second.
+MOST_OPERATIONS = 1e8
 #: Kernels that are looked at together.
 CHUNK = 1 << 16
 BF16 = "bf16"
@@ -198,7 +202,8 @@ def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     mine = run.get(_of_kernels)
     low, high = np.searchsorted(mine.rank, [rank, rank + 1])
     order = np.argsort(mine.begin[low:high], kind="stable") + low
-    inner, whole = _Sums(len(COMPUTING), len(edges)), _Sums(7, len(edges))
+    fine = FINE if int(edges[-1]) - int(edges[0]) < LONGEST else 0
+    inner, whole = _Sums(len(COMPUTING), len(edges), fine), _Sums(7, len(edges), fine)
     reach = int(edges[0])
     for at in range(0, len(order), CHUNK):
         rows = order[at : at + CHUNK]
@@ -209,19 +214,20 @@ def _of_rank(run: Run, rank: int, windows: list[Any]) -> Iterable[Row]:
     for (step, phase, begin, dur, *outer), sums, amounts in zip(
         windows, inner.between(first, last), whole.between(first, last), strict=True
     ):
-        told = np.diff(np.cumsum(sums) >> FINE, prepend=0).tolist()
+        told = np.diff(np.cumsum(sums) >> fine, prepend=0).tolist()
         parts = () if None in outer else tuple(zip(PARTS, (*told, *outer), strict=True))
         flops, again_flops, peak, again, untold, bf16, bf16_again = (int(one) for one in amounts)
         yield Row(
-            rank, step, phase, 1, begin, dur, parts, flops, again_flops, peak >> FINE, again >> FINE, untold >> FINE,
-            bf16 >> FINE if bf16_known else None, bf16_again >> FINE if bf16_known else None, known,
+            rank, step, phase, 1, begin, dur, parts, flops, again_flops, peak >> fine, again >> fine, untold >> fine,
+            bf16 >> fine if bf16_known else None, bf16_again >> fine if bf16_known else None, known,
         )  # fmt: skip
 
 
 class _Sums:
     """Whole numbers added up between neighbouring edges."""
 
-    def __init__(self, columns: int, edges: int) -> None:
+    def __init__(self, columns: int, edges: int, fine: int) -> None:
+        self.fine = fine  # times are counted in ns / 2**fine
         self._totals = np.zeros((columns, edges), np.int64)
 
     def add(self, column: int, where: Ints, amounts: Ints) -> None:
@@ -274,6 +280,8 @@ def _facts(one: Operator) -> tuple[float, ...]:
     """Of one call: its kind, ns at peak, ns at its roof beyond that, operations, ns at the peak for bf16, no peak."""
     flops, least = float(one.work.matrix or 0), one.least
     peak = least.matrix if least is not None else None
+    if (peak or 0.0) > one.each_ns or flops > MOST_OPERATIONS * one.each_ns:
+        return _kind(one), 0.0, 0.0, 0.0, 0.0, False  # it cannot have done so much: nothing is known of it
     rate = one.roofs.matrix.get(BF16) if one.roofs is not None else None
     bf16 = flops * 1e9 / rate if rate else np.nan if flops else 0.0
     kind = _kind(one)
@@ -315,10 +323,10 @@ def _attribute(mine: _Kernels, rows: Ints, edges: Ints, reach: int, sums: _Sums)
     own = np.maximum(begin, np.concatenate(([reach], until[:-1])))
     which, where, length = _pieces(own, ends, edges)
     row = rows[which]
-    of, left = mine.of[row], length << FINE
+    of, left = mine.of[row], length << sums.fine
     kind, mine_ns = mine.kind[of], ends[which] - own[which]
     # Of a kernel in several pieces each has its part.
-    piece = np.where(length == mine_ns, 1.0, length / mine_ns) * (1 << FINE)
+    piece = np.where(length == mine_ns, 1.0, length / mine_ns) * (1 << sums.fine)
 
     def taken(ns: Floats, but: NDArray[np.bool_]) -> Ints:
         amount: Ints = np.minimum((ns * piece).astype(np.int64), left)
@@ -345,7 +353,9 @@ def _add_work(mine: _Kernels, rows: Ints, edges: Ints, sums: _Sums) -> None:
     which, where, length = _pieces(mine.begin[rows], mine.begin[rows] + mine.dur[rows], edges)
     row = rows[which]
     of, part = mine.of[row], length / mine.dur[row] * mine.share[row]
-    peak, bf16 = ((one[of] * part * (1 << FINE)).astype(np.int64) for one in (mine.peak, np.nan_to_num(mine.bf16_ns)))
+    peak, bf16 = (
+        (one[of] * part * (1 << sums.fine)).astype(np.int64) for one in (mine.peak, np.nan_to_num(mine.bf16_ns))
+    )
     # A call's operations count at its first kernel, so that a sum of calls is a whole multiple of one.
     flops = np.rint(mine.flops[of] * mine.first[row] * length / mine.dur[row]).astype(np.int64)
     again, untold = (np.flatnonzero(mine.again[row] == one) for one in (AGAIN, UNTOLD))

@@ -85,7 +85,7 @@ def parts(found: Inside, lang: str, top: int) -> list[str]:
         "" if found.paths else _table(lang, "rates", ("core", "name", "mean", "most"), [
             [told.core(lang, one.core), plain(one.name), f"{one.mean:,.1f}", f"{one.most:,.1f}"] for one in found.rates
         ], 2, values=unit),
-        _table(lang, "waits", ("core", "name", "share", "most"), [
+        _table(lang, "waits", ("core", "name", "part", "most"), [
             [told.core(lang, one.core), plain(one.name), told.percent(one.share), told.percent(one.most)]
             for one in found.waits if one.most >= _NOTABLE
         ][:_FEW], 2),

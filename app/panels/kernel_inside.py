@@ -59,7 +59,7 @@ def _counted(ctx: Context, found: Inside) -> None:
          cells.ABSENT if one.used is None else told.percent(one.used)]
         for one in found.paths
     ], 1)  # fmt: skip
-    _table(ctx, "waits", ("core", "name", "share", "most"), [
+    _table(ctx, "waits", ("core", "name", "part", "most"), [
         [told.core(lang, one.core), one.name, told.percent(one.share), told.percent(one.most)] for one in found.waits
     ], 2)  # fmt: skip
 
@@ -78,6 +78,6 @@ def _table(ctx: Context, title: str, columns: Sequence[str], rows: Sequence[Sequ
         return
     st.caption(told.say(ctx.lang, title))
     heads = {column: told.say(ctx.lang, f"col_{column}") for column in columns}
-    right = [column for column in columns[left:] if column not in ("of", "pipe")]
+    right = [column for column in columns[left:] if column not in ("of", "pipe", "slowest")]
     cells.show(pd.DataFrame(rows, columns=list(columns)), heads, f"inside_{title}_{ctx.lang}",
                told.say(ctx.lang, title), right)  # fmt: skip

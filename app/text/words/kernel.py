@@ -74,6 +74,7 @@ TEXT = {
     "col_pipe": ("Pipe", "流水"),
     "col_kind": ("Does", "作用"),
     "col_share": ("Busy", "忙碌"),
+    "col_part": ("Share", "占比"),
     "col_most": ("Most", "最高"),
     "col_units": ("Count", "数量"),
     "col_mean": ("Mean", "均值"),

@@ -6,6 +6,7 @@ A captured program is a graph of ATen operators. A rewrite changes a copy of it 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,9 @@ def recompiled(graph: Any) -> Any:
 
 def copied(graph: Any) -> Any:
     """A copy with weights of its own."""
-    return copy.deepcopy(graph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch copies what it no longer wants to be asked for
+        return copy.deepcopy(graph)
 
 
 def constant(graph: Any, node: Any) -> Any:

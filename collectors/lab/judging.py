@@ -22,9 +22,11 @@ from npulens.collectors.lab.subject import Subject
 TIMES = 16.0
 #: Below so many units of the type's last place nobody can tell rounding from a mistake.
 UNITS = 32
-#: Fresh batches, and sets of weights drawn anew.
+#: Fresh batches, and sets of weights drawn anew: as large as the job's, then each up to a hundred times smaller.
 FRESH = 2
-REDRAWN = 1
+REDRAWN = 2
+#: Beside an input that is so small an epsilon counts.
+SMALL = 1e-3
 #: What code of somebody's model, or of a compiler over it, may raise here.
 FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, KeyError, AttributeError,
             AssertionError, MemoryError, ArithmeticError)  # fmt: skip
@@ -133,9 +135,10 @@ def truths(subject: Subject, seed: int = 0) -> list[Truth]:
     drawn = [("fresh", program, batch) for batch in fresh(subject.batches, seed)]
     if is_graph(program):
         for again in range(REDRAWN):
-            other = redrawn(program, seed + 1 + again)
-            batches = [*subject.batches[:1], *fresh(subject.batches[:1], seed + 1 + again)]
-            drawn += [("redrawn", other, batch) for batch in batches]
+            other = redrawn(program, seed + 1 + again, bool(again))
+            one, two = fresh(subject.batches[:1], seed + 1 + again)
+            small = tuple(each * SMALL if each.is_floating_point() else each for each in two)
+            drawn += [("redrawn", other, batch) for batch in (subject.batches[0], one, small)]
     found = []
     for where, one, batch in [*(("captured", program, batch) for batch in subject.batches), *drawn]:
         try:
@@ -156,8 +159,8 @@ def _truth(where: str, program: Any, batch: tuple[Any, ...], gradients: bool) ->
         own = run(own_of, batch, gradients, own_of)
     except FAILURES as error:
         raise CannotRun(f"the original does not run in float64: {first_line(error)}") from error
-    if not all(bool(each.isfinite().all()) for each in exact):
-        raise CannotRun("the original in float64 is not finite on these numbers")
+    if not all(bool(each.isfinite().all()) for each in (*exact, *own)):
+        raise CannotRun("the original, or the same in float64, is not finite on these numbers")
     return Truth(where, program, batch, exact, own)
 
 
@@ -276,32 +279,39 @@ def _drawn(tensor: Any, numbers: Any) -> Any:
     )
 
 
-def redrawn(program: Any, seed: int) -> Any:
+def redrawn(program: Any, seed: int, smaller: bool = False) -> Any:
     """The program with other weights, as large as its own: none is zero, one or the same as its neighbour.
 
-    Statistics of a normalisation go down to its epsilon, so that a wrong epsilon shows.
+    Statistics of a normalisation go down to its epsilon, so that a wrong epsilon shows. ``smaller``: tables and
+    matrices are up to a hundred times smaller, each by a number of its own, so that what is normalised is small too.
     """
     import torch
 
     numbers = torch.Generator().manual_seed(2000 + seed)
     made = graph.copied(program)
     done: set[int] = set()
-    named = [*made.named_parameters(), *made.named_buffers()]
-    for name, weight in named:
+    weights = dict(made.named_parameters())
+    for name, weight in [*weights.items(), *made.named_buffers()]:
         place = weight.untyped_storage().data_ptr()
         if not weight.is_floating_point() or place in done or name.startswith("_lab_"):
             continue
         done.add(place)
         shape, kind = weight.shape, weight.dtype
         with torch.no_grad():
-            if "running_var" in name:
+            if "running_var" in name:  # its scale goes with it, or a deep network would leave the range of float32
                 drawn = 10.0 ** (torch.rand(shape, generator=numbers) * 5 - 5)
+                gamma = weights.get(name.replace("running_var", "weight"))
+                if gamma is not None:
+                    spread = 0.1 * torch.randn(shape, generator=numbers)
+                    gamma.copy_((torch.sqrt(drawn + 1e-5) * (1 + spread)).to(gamma.device, gamma.dtype))
             elif weight.dim() == 1 and bool((weight == weight.flatten()[0]).all()):
                 drawn = weight.double().cpu() + 0.2 * torch.randn(shape, generator=numbers)
             elif "running_mean" in name or bool((weight == 0).all()):
                 drawn = 0.2 * torch.randn(shape, generator=numbers)
-            elif name in dict(made.named_parameters()):
-                drawn = torch.randn(shape, generator=numbers) * (float(weight.double().std(unbiased=False)) or 0.1)
+            elif name in weights:
+                size = float(weight.double().std(unbiased=False)) or 0.1
+                shrink = 10.0 ** -(2.0 * float(torch.rand((), generator=numbers))) if smaller else 1.0
+                drawn = torch.randn(shape, generator=numbers) * size * shrink
             else:
                 continue  # a table or a mask: it belongs to the program
             weight.copy_(drawn.to(weight.device, kind))

@@ -73,7 +73,7 @@ def measured(
 ) -> Speed:  # fmt: skip
     """``original`` and ``rewritten`` make a fresh copy each time they are called."""
     found, calls = _rounds(subject, backend, original, rewritten, pairs, seconds)
-    first = _said(found)
+    first = said(found)
     again = None
     level = found.found[found.clock].ratio
     if first[0] in (FASTER, SLOWER) and confirm and 1 / PLAIN < level < PLAIN:
@@ -81,7 +81,7 @@ def measured(
         calls += more
         told = second.found[second.clock]
         again = (told.ratio, told.low, told.high)
-        first = first if _said(second)[0] == first[0] else (CANNOT_TELL, "not_again")
+        first = first if said(second)[0] == first[0] else (CANNOT_TELL, "not_again")
     other, control = found.found[found.clock], found.control[found.clock]
     return Speed(
         first[0], first[1], other.ratio, other.low, other.high, found.clock, other.pairs, other.pairs_needed,
@@ -89,7 +89,8 @@ def measured(
     )  # fmt: skip
 
 
-def _said(found: Controlled) -> tuple[str, str | None]:
+def said(found: Controlled) -> tuple[str, str | None]:
+    """The verdict, and why it is none where it is none."""
     told = found.found[found.clock]
     if found.withheld:
         return CANNOT_TELL, found.withheld

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,7 +132,7 @@ class Laboratory:
 
     def _made(self, found: Rewrite, program: Any) -> Rewritten:
         """On a copy: a rewrite may do with it what it likes."""
-        return found.apply(copy.deepcopy(program), self._asked)
+        return found.apply(graph.copied(program), self._asked)
 
     def _lost(self, made: Rewritten) -> dict[str, int] | None:
         """Dropouts that the program has and the rewrite has not: without dropout nobody would see it."""

@@ -1,0 +1,414 @@
+"""The laboratory: a job is heard unchanged, safe places are rewritten, others left, and nothing wrong is believed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npulens.app.commands import lab as verb
+from npulens.app.text.i18n import known
+from npulens.collectors.harness.controlled import Controlled
+from npulens.collectors.harness.versus import judge
+from npulens.collectors.lab import graph, judging, measuring, subject
+from npulens.collectors.lab.rewrites import rewrite
+from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.torch
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tests.lab import wrong  # noqa: E402
+
+JOB = """
+import sys, torch
+from torch import nn
+torch.manual_seed(3)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.norm, self.two = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 2)
+    def forward(self, x, *, double=False):
+        print("seen", tuple(x.shape))
+        y = torch.relu_(self.norm(self.one(x))).mean((2, 3))
+        return {"logits": self.two(y) * (2 if double else 1), "name": "net"}
+model = Net().eval()
+with torch.no_grad():
+    for i in range(5):
+        found = model(torch.randn(1 if i == 4 else 3, 3, 8, 8), double=True)
+print(found["logits"].tolist(), torch.rand(1).item())
+sys.exit(7)
+"""
+EVAL = Asked(False, False, False, "cpu", True)
+
+
+def made(module: nn.Module, *batch: Any) -> Any:
+    """The module as a captured program."""
+    return graph.clean(torch.export.export(module.eval(), batch).module())
+
+
+def applied(name: str, program: Any, asked: Asked = EVAL) -> Any:
+    return rewrite.rewrite(name).apply(graph.copied(program), asked)
+
+
+def refused(name: str, program: Any, asked: Asked = EVAL) -> str:
+    with pytest.raises(DoesNotApply) as reason:
+        applied(name, program, asked)
+    return reason.value.name
+
+
+def statistics(module: nn.Module) -> nn.Module:
+    """BatchNorm with statistics that do something."""
+    numbers = torch.Generator().manual_seed(1)
+    for norm in module.modules():
+        if isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d) and norm.running_var is not None:
+            norm.running_mean.copy_(torch.randn(norm.num_features, generator=numbers))
+            norm.running_var.copy_(torch.rand(norm.num_features, generator=numbers) + 0.5)
+            norm.weight.data.copy_(torch.rand(norm.num_features, generator=numbers) + 0.5)
+    return module.eval()
+
+
+@pytest.fixture(scope="module")
+def heard(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str, str, int]:
+    place = tmp_path_factory.mktemp("lab")
+    script = place / "job.py"
+    script.write_text(JOB)
+    plain = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "npulens.collectors", "lab-hear", "-o", str(place / "out"), "--", sys.executable,
+         str(script)], cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1]), plain.stdout, done.stdout, done.returncode
+
+
+def test_a_job_is_heard_and_stays_what_it_is(heard: tuple[dict[str, Any], str, str, int]) -> None:
+    answer, plain, said, status = heard
+    assert said.startswith(plain) and said[len(plain) :].strip().startswith('{"exit_status"')
+    assert status == answer["exit_status"] == 7
+    assert plain.count("seen") == 5  # what the module prints when it is captured is nobody's
+
+
+def test_what_was_heard_gives_what_the_job_got(heard: tuple[dict[str, Any], str, str, int]) -> None:
+    (told,) = heard[0]["subjects"]
+    assert heard[0]["refused"] == [] and told["engine"] == "torch.export" and told["calls"] == 5
+    found = subject.read(Path(told["place"]))
+    assert [(shape.shapes, shape.calls) for shape in found.about.shapes] == [
+        (((3, 3, 8, 8),), 4), (((1, 3, 8, 8),), 1)
+    ]  # fmt: skip
+    assert not found.about.training and not found.about.gradients and found.about.left_out == ("str",)
+    for batch, output in zip(found.batches, found.outputs, strict=True):
+        assert torch.equal(found.program(batch)[0], output[0])
+    (last,) = [out[0] for batch, out in zip(found.batches, found.outputs, strict=True) if batch[0].shape[0] == 1]
+    assert str(last.tolist()) in heard[1]  # the very numbers that the job printed
+
+
+def test_a_result_without_a_subject_and_a_job_without_a_module_are_told(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "npulens.app.cli", "lab", str(tmp_path)], cwd=ROOT, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2 and "holds no subject" in done.stderr and "Traceback" not in done.stderr
+    job = [sys.executable, "-c", "import torch; print(torch.ones(1).item())"]
+    done = subprocess.run(
+        [sys.executable, "-m", "npulens.app.cli", "lab", "-o", str(tmp_path / "out"), "--", *job], cwd=ROOT,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "1.0\n") and "No module was heard" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# Convolution and BatchNorm.
+
+
+class Shared(nn.Module):
+    """One convolution before two normalisations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.one, self.two = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+
+    def forward(self, x: Any) -> Any:
+        return self.two(self.conv(torch.relu(self.one(self.conv(x)))))
+
+
+class Tied(Shared):
+    """Two convolutions with the same weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = nn.Conv2d(3, 3, 1)
+        self.other.weight = self.conv.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.one(self.conv(x)) + self.two(self.other(x))
+
+
+class Read(Shared):
+    """Somebody else reads what the convolution gives."""
+
+    def forward(self, x: Any) -> Any:
+        y = self.conv(x)
+        return self.one(y) + y
+
+
+class Written(Shared):
+    """What the convolution gives is written to in between."""
+
+    def forward(self, x: Any) -> Any:
+        y = self.conv(x)
+        y.add_(1.0)
+        return self.one(y)
+
+
+class Computed(Shared):
+    """The weight is computed in the program."""
+
+    def forward(self, x: Any) -> Any:
+        return self.one(nn.functional.conv2d(x, self.conv.weight * 2.0, self.conv.bias))
+
+
+PICTURE = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4, eps=1e-3)),
+        nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, groups=3), nn.BatchNorm2d(6, affine=True), nn.ReLU(inplace=True)),
+        nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.BatchNorm1d(5)),
+    ],
+    ids=["without bias", "groups", "linear"],
+)  # fmt: skip
+def test_batchnorm_is_folded_into_what_stands_before_it(module: nn.Module) -> None:
+    program = made(statistics(module), PICTURE)
+    found = applied("fold", program)
+    assert found.changed == 1 and not any(graph.operator(node) == "batch_norm" for _, node in graph.every(found.model))
+    with torch.no_grad():
+        torch.testing.assert_close(found.model(PICTURE), module(PICTURE), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(program(PICTURE), module(PICTURE), rtol=0, atol=0)  # the program is as it was
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3, track_running_stats=False)), "fold_batch_statistics"),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 3, 1)), "fold_nothing_before"),
+        (nn.Sequential(nn.ConvTranspose2d(3, 3, 1), nn.BatchNorm2d(3)), "fold_transposed"),
+        (nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU(), nn.BatchNorm2d(3)), "fold_nothing_before"),
+        (Shared(), "fold_shared_weights"), (Tied(), "fold_shared_weights"), (Read(), "fold_read_elsewhere"),
+        (Computed(), "fold_computed_weights"), (nn.Sequential(nn.Conv2d(3, 3, 1)), "fold_nothing"),
+    ],
+)  # fmt: skip
+def test_batchnorm_stays_where_folding_would_be_wrong(module: nn.Module, reason: str) -> None:
+    assert refused("fold", made(module, PICTURE)) == reason
+
+
+def test_nothing_is_folded_in_training_or_over_what_is_written_in_place() -> None:
+    program = made(nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)), PICTURE)
+    assert refused("fold", program, Asked(True, False, False, "cpu", True)) == "fold_training"
+    assert refused("fold", program, Asked(False, True, False, "cpu", True)) == "gradients"
+    assert refused("fold", program, Asked(False, False, False, "cpu", False)) == "no_graph"
+    assert refused("fold", made(Written(), PICTURE)) in ("fold_read_elsewhere", "fold_nothing_before")
+
+
+# Attention.
+
+
+class Attention(nn.Module):
+    """softmax(q kT * scale + mask) v in the ways in which people write it."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, q: Any, k: Any, v: Any, mask: Any) -> Any:
+        way = self.way
+        if way == "query scaled":
+            return torch.softmax((q * 0.25) @ k.mT, -1) @ v
+        scores = q @ k.transpose(-2, -1) / 4.0
+        if way == "added mask":
+            scores = scores + torch.zeros(5, 5).masked_fill(mask, -1e9)
+        if way in ("filled mask", "large number"):
+            scores = scores.masked_fill(mask, float("-inf") if way == "filled mask" else -1e9)
+        if way == "mask scaled":
+            scores = scores.masked_fill(mask, -1e4) * 0.5
+        weights = torch.softmax(scores, -2 if way == "other dimension" else -1)
+        if way == "dropout":
+            weights = nn.functional.dropout(weights, 0.1, training=True)
+        found = weights @ v
+        return (found, weights) if way == "weights returned" else found
+
+
+def attention(way: str) -> tuple[Any, tuple[Any, ...]]:
+    numbers = torch.Generator().manual_seed(2)
+    q, k, v = (torch.randn(2, 3, 5, 16, generator=numbers) for _ in range(3))
+    mask = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    return made(Attention(way), q, k, v, mask), (q, k, v, mask)
+
+
+@pytest.mark.parametrize("way", ["plain", "added mask", "filled mask", "large number", "query scaled"])
+def test_attention_that_is_written_out_becomes_one_operator(way: str) -> None:
+    program, given = attention(way)
+    found = applied("sdpa", program)
+    left = {graph.operator(node) for _, node in graph.every(found.model)}
+    assert found.changed == 1 and "softmax" not in left and "scaled_dot_product_attention" in left
+    torch.testing.assert_close(found.model(*given), program(*given), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [("other dimension", "sdpa_other_dimension"), ("dropout", "sdpa_dropout"), ("mask scaled", "sdpa_scaled_mask"),
+     ("weights returned", "sdpa_read_elsewhere")],
+)  # fmt: skip
+def test_attention_stays_where_one_operator_would_be_another(way: str, reason: str) -> None:
+    assert refused("sdpa", attention(way)[0]) == reason
+
+
+class Three(nn.Module):
+    """Query, key and value of one activation, and a layer of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 6), nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.q(x), self.k(x), self.v(x), self.o(torch.tanh(x))
+
+
+def test_linear_layers_of_one_activation_are_merged() -> None:
+    program, x = made(Three(), torch.randn(2, 5, 8)), torch.randn(2, 5, 8)
+    found = applied("merge_linears", program)
+    assert found.changed == 1 and sum(graph.operator(node) == "linear" for _, node in graph.every(found.model)) == 2
+    torch.testing.assert_close(found.model(x), program(x))
+
+
+# What is right.
+
+
+@pytest.mark.parametrize("name", ["gated", "recurrent"])
+def test_no_mistake_passes_and_what_is_right_does(name: str, tmp_path: Path) -> None:
+    """`python -m tests.lab.wrong` makes every mistake at every place of four models."""
+    module, batch = wrong.models()[name]
+    found = wrong.captured(module, batch, tmp_path)
+    mistakes = [(kind, at) for kind, at, passed, _ in wrong.tried(found, wrong.MISTAKES, 1) if passed]
+    assert mistakes == []
+    right = [(kind, why) for kind, _, passed, why in wrong.tried(found, wrong.RIGHT, 1) if not passed]
+    assert right == []
+
+
+def test_the_truth_is_the_module_in_float64(tmp_path: Path) -> None:
+    module, batch = wrong.models()["attention"]
+    found = wrong.captured(module, batch, tmp_path)
+    exact = module.double()(batch[0].double(), batch[1])
+    (truth,) = [one for one in judging.truths(found) if one.where == "captured"]
+    torch.testing.assert_close(truth.exact[0], exact, rtol=1e-12, atol=1e-13)
+    assert truth.own[0].dtype == torch.float32
+
+
+def test_gradients_are_compared_where_the_job_takes_them(tmp_path: Path) -> None:
+    """A rewrite that is right forwards and forgets a gradient."""
+    module, batch = wrong.models()["gated"]
+    found = wrong.captured(module, batch, tmp_path, gradients=True)
+    truths = judging.truths(found)
+    assert len(truths[0].own) == 1 + len(list(module.parameters()))
+
+    def detached(program: Any) -> Any:
+        copy = graph.copied(program)
+        node = next(node for _, node in graph.every(copy) if graph.operator(node) == "linear")
+        with copy.graph.inserting_after(node):
+            cut = copy.graph.call_function(torch.ops.aten.detach.default, (node,))
+        node.replace_all_uses_with(cut)
+        cut.args = (node,)
+        return graph.recompiled(copy)
+
+    assert judging.judged(graph.copied, truths, True, None).ok
+    assert judging.judged(detached, truths, False, None).why == "1 results instead of 5"
+    assert not judging.judged(detached, truths, True, None).ok
+
+
+def test_a_short_type_may_err_as_far_as_its_rounding_and_no_farther(tmp_path: Path) -> None:
+    module, batch = wrong.models()["convolutions"]
+    truths = judging.truths(wrong.captured(module, batch, tmp_path))
+    asked = EVAL
+
+    def short(program: Any) -> Any:
+        return rewrite.rewrite("bf16").apply(graph.copied(program), asked).model
+
+    found = judging.judged(short, truths, False, "bfloat16")
+    assert found.ok and found.of_rewrite is not None and 1e-4 < found.of_rewrite < found.allowed <= 1.6e-2
+    assert not judging.judged(short, truths, False, None).ok
+    assert not judging.judged(short, truths, False, "bfloat16", allow=1e-6).ok
+
+
+# How fast.
+
+
+def controlled(ratios: list[float], again: list[float]) -> Controlled:
+    withheld = "noisy" if judge(again).said == "different" else None
+    return Controlled({"cpu": judge(ratios)}, {"cpu": judge(again)}, "cpu", withheld)
+
+
+STEADY = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0, 1.0008, 0.9992, 1.0003, 0.9997]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "again", "said"),
+    [(0.8, STEADY, ("faster", None)), (1.25, STEADY, ("slower", None)), (1.0, STEADY, ("same", None)),
+     (0.995, STEADY, ("cannot_tell", "small")), (0.8, [0.9 * each for each in STEADY], ("cannot_tell", "noisy"))],
+)  # fmt: skip
+def test_a_verdict_needs_more_than_one_percent_and_a_quiet_control(
+    ratio: float, again: list[float], said: tuple[str, str | None]
+) -> None:
+    assert measuring.said(controlled([ratio * each for each in STEADY], again)) == said
+
+
+def test_batches_are_timed_in_the_proportions_of_the_job() -> None:
+    batches = tuple((torch.ones(size),) for size in (1, 2, 3))
+    shapes = tuple(subject.Shape(((size,),), calls) for size, calls in ((1, 80), (2, 20), (3, 1)))
+    about = subject.About("M", "torch.export", False, False, "cpu", 1, (), shapes, 101, 0, 0, True, None)
+    sizes = [len(batch[0]) for batch in measuring.mix(subject.Subject(Path(), about, None, batches, ()))]
+    assert [sizes.count(size) for size in (1, 2, 3)] == [10, 2, 1]
+
+
+# What is said.
+
+
+def test_every_finding_that_names_rewrites_and_every_rewrite_it_names_is_there() -> None:
+    told = tomllib.loads((ROOT / "analysis/detectors/rewrites.toml").read_text())
+    detectors = {path.stem for path in (ROOT / "analysis/detectors").glob("[!_]*.py")}
+    assert told.keys() <= detectors
+    assert {name for each in told.values() for name in each["rewrites"]} <= set(rewrite.names())
+    assert verb.rewrites_of("layout_conversion") == ["channels_last"] and verb.rewrites_of("gc") == []
+
+
+@pytest.mark.parametrize("name", rewrite.names())
+def test_a_rewrite_says_what_why_and_when_it_is_wrong_and_its_reasons_have_words(name: str) -> None:
+    found = rewrite.rewrite(name)
+    for part in ("What it does:", "Why:", "When it would be wrong:"):
+        assert part in found.__doc__
+    source = (ROOT / f"collectors/lab/rewrites/{name}.py").read_text()
+    reasons = re.findall(r'(?:DoesNotApply|_Stays)\("(\w+)"', source) + re.findall(r'return "(\w+)"', source)
+    reasons += re.findall(r'else "(\w+)"\)', source)
+    assert [reason for reason in reasons if not known(f"lab.why_{reason}")] == []
+
+
+def test_a_rewrite_of_ones_own_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("def apply(program, asked):\n    return program\n")
+    assert rewrite.rewrite("mine", [path]).apply(1, EVAL) == 1  # type: ignore[comparison-overlap]
+    path.write_text("def apply(")
+    with pytest.raises(ValueError, match="cannot be read"):
+        rewrite.rewrite("mine", [path])
+    with pytest.raises(ValueError, match="there is no rewrite 'other'; there are: bf16"):
+        rewrite.rewrite("other", [path])

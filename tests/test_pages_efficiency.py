@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.look import efficiency as look
 from npulens.analysis.look.kernels import Filter, table
+from npulens.analysis.modules.measure import ZERO, Module
 from npulens.analysis.work.waterfall import PARTS
 from npulens.app.charts import style
 from npulens.app.pages.efficiency import charts
@@ -25,7 +27,7 @@ from tests.test_work_roofline import BF16, H100, MM, kernel, operator
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("en", "zh")
-SAMPLES = ("kineto", "torch_npu_db", "torch_npu_text", "cpu_conv_unfused")
+SAMPLES = (("kineto", "en"), ("torch_npu_db", "en"), ("torch_npu_text", "zh"), ("cpu_conv_unfused", "zh"))
 #: Adds two tensors of 3.35e6 bytes to a third: 3 us at 3.35e12 bytes a second, 1.675e6 operations.
 ADD = operator(11, 20, "aten::add", "[[1000, 1675], [1000, 1675], []]", BF16[:-1] + ', "Scalar"]')
 #: A copy of one of them: 2 us.
@@ -97,6 +99,19 @@ def test_what_bounds_an_operator_by_its_counters_where_its_roof_is_not_known() -
     assert (row["told"], row["pipe"]) == ("memory_counted", "aic_mte2") and not isinstance(row["bound"], str)
     assert found.at_least and found.gain_ns is None  # its memory's bandwidth has no source
     assert found.chosen[0].pipes == (("aic_mte2", 0.9), ("aic_mac", 0.2))
+
+
+def test_every_module_hangs_on_the_one_that_calls_it() -> None:
+    def row(at: int, parent: int, name: str, ns: int) -> Module:
+        own = replace(ZERO, device_ns=ns)
+        return Module(at, parent, 0 if parent < 0 else 1, "module", "Linear", name, name, 1, 0, own, own)
+
+    rows = [row(0, -1, "<b>model", 900), row(1, 0, "first", 600), row(2, 0, "narrow", 0)]
+    (tree,) = charts.modules([*rows, replace(row(3, -1, "outside", 100), place="outside")], 1, say, "#000").data
+    assert list(zip(tree.ids, tree.parents, tree["values"], strict=True)) == [
+        ("all", "", 1000), ("0", "all", 900), ("1", "0", 600), ("3", "all", 100),
+    ]  # fmt: skip
+    assert tree.labels[1] == "&lt;b&gt;model Linear" and tree.labels[3] == say("efficiency.place_outside", {})
 
 
 def test_colours_of_shares_go_from_one_end_to_the_other() -> None:
@@ -235,13 +250,13 @@ def test_names_of_a_hostile_capture_stay_text(lang: str, store: Path, tmp_path: 
         assert "<script" not in chart.proto.spec and "<img" not in chart.proto.spec
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize(("sample", "lang"), SAMPLES)
 def test_samples(sample: str, lang: str, store: Path) -> None:
     run_id = str(ingest.load(ROOT / "sample_traces" / sample, store).runs[0].run_id)
     shown = opened(lang, run_id)
-    assert len(shown.dataframe[0].value) > 0 and shown.metric
-    reasons = [value for value in shown.dataframe[0].value["note"] if isinstance(value, str)]
+    (rows,) = [frame.value for frame in shown.dataframe if "note" in frame.value]
+    assert len(rows) > 0 and len(shown.metric) == 5
+    reasons = [value for value in rows["note"] if isinstance(value, str)]
     assert not any("{" in text for text in (*reasons, texts(shown)))
 
 

@@ -251,8 +251,8 @@ def modules(rows: Sequence[Module], parts: int, say: Say, ink: str) -> go.Figure
     names = [style.plain(say("efficiency.modules_all", {})), *(_module(row, say) for row in drawn)]
     hover = [style.plain(i18n.duration(whole // parts)), *(_module_hover(row, parts, whole, say) for row in drawn)]
     picture = go.Figure(go.Icicle(
-        ids=["", *(str(row.id) for row in drawn)], labels=names, values=times, branchvalues="total", sort=False,
-        parents=[None, *("" if row.parent < 0 else str(row.parent) for row in drawn)], leaf={"opacity": 1},
+        ids=["all", *(str(row.id) for row in drawn)], labels=names, values=times, branchvalues="total", sort=False,
+        parents=["", *("all" if row.parent < 0 else str(row.parent) for row in drawn)], leaf={"opacity": 1},
         marker={"colors": [root, *(shade(row.total.share) for row in drawn)], "line": {"width": 1, "color": edge}},
         text=[i18n.duration(ns // parts) for ns in times], textinfo="label+text", hovertext=hover, hoverinfo="text",
         maxdepth=_DEPTH, tiling={"orientation": "v"}, pathbar={"thickness": 22},

@@ -70,7 +70,7 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
         st.text("◐ " + ctx.say("recorded.record_with", {"setting": setting}))
     if found.at_least:
         st.text("◐ " + ctx.say("efficiency.least"))
-    if sums.mfu_missing or found.at_least or not sums.roofs:
+    if sums.roofs and (sums.mfu_missing or found.at_least):
         st.text(ctx.say("efficiency.measure_roofs"))
     if sums.clock_share is not None:
         st.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(sums.clock_share)}))

@@ -26,7 +26,7 @@ def show(ctx: Context, found: look.Efficiency) -> None:
     shown = table.in_ms(rows, ("step_ns", "gain_ns")).assign(
         tflops=rows["flops_per_s"] / 1e12, gbs=rows["bytes_per_s"] / 1e9,
         bound=[_bound(ctx, bound) for bound in rows["bound"]],
-        pipe=[None if pipe is None else f"{pipe} {charts.percent(share)}"
+        pipe=[f"{pipe} {charts.percent(share)}" if isinstance(pipe, str) else None
               for pipe, share in zip(rows["pipe"], rows["pipe_share"], strict=True)],
         note=[_note(ctx, row) for _, row in rows.iterrows()],
     )  # fmt: skip
@@ -84,12 +84,12 @@ def _chosen(ctx: Context, found: look.Efficiency, one: look.Chosen) -> None:
     say = ctx.say
     with st.container(key="prose", gap="xxsmall"):
         where = f" · {device(ctx, one.device)}" if one.device else ""
-        st.text(wording.plain(one.name) + where)
+        st.text(wording.plain(_cut(one.name)) + where)
         if one.shapes:
             values = {"shapes": _cut(one.shapes), "dtypes": _cut(_types(one.dtypes))}
             st.text(wording.plain(say("kernels.shapes_line", values)))
         if one.kernel != one.name:
-            st.text(wording.plain(say("efficiency.kernel_line", {"kernel": one.kernel})))
+            st.text(wording.plain(say("efficiency.kernel_line", {"kernel": _cut(one.kernel)})))
         st.text(say("efficiency.calls_line", {
             "calls": f"{one.calls:,}", "kernels": f"{one.kernels:,}", "time": i18n.duration(one.ns),
             "each": i18n.duration(one.ns // one.calls),

@@ -76,9 +76,10 @@ TEXT = {
     "col_roof_share": ("Of the roof", "占峰值"),
     "col_roof_share_help": (
         "The least time that their work needs on this device, over the time that they took. Of those whose roof is "
-        "known, at least half of the time. A call of several kernels counts where all of them are in the row.",
+        "known, at least half of the time. A call of several kernels counts where all of them are in the row. "
+        "Where one of the two roofs is not known, it is the least.",
         "其工作量在该设备上至少需要的时间除以实际用时。只统计峰值已知者，且须占时间的一半以上。"
-        "一次调用包含多个 kernel 时，仅当全部在同一行才计入。",
+        "一次调用包含多个 kernel 时，仅当全部在同一行才计入。两个峰值中有一个未知时为下限。",
     ),
     "col_tflops": ("TFLOP/s", "TFLOP/s"),
     "col_tflops_help": (

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from npulens.analysis import split, views
+from npulens.analysis.look import efficiency as efficient
 from npulens.analysis.look import ranks
 from npulens.analysis.timeline.view import view
 from npulens.app import run_check
@@ -44,6 +45,13 @@ def standing(store: Path, run_id: str) -> str:
     return f"rank {late.rank}, waited for {late.waited_ns / 1e6:.1f} ms"
 
 
+def efficiency(store: Path, run_id: str) -> str:
+    con = stores.open_run(store, run_id)
+    views.install(con)
+    found = efficient.efficiency(con)
+    return f"{found.count:,} operators, {len(found.modules.rows):,} modules"
+
+
 def runs(store: Path, run_id: str) -> str:
     return f"{len(stores.runs(store))} runs"
 
@@ -70,7 +78,7 @@ def tile(store: Path, run_id: str) -> str:
 
 QUESTIONS: dict[str, Callable[[Path, str], str]] = {
     "breakdown": breakdown, "grid": grid, "standing": standing, "runs": runs, "check": check, "arrange": arrange,
-    "tile": tile,
+    "tile": tile, "efficiency": efficiency,
 }  # fmt: skip
 
 

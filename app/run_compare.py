@@ -140,7 +140,7 @@ def as_dict(found: Compared, halves: tuple[Half, Half], lang: str, asked: Asked)
         "log_interval": said.log_interval, "p": said.p, "n": said.n, "method": said.method,
         "separate_batches": found.batches, "settles": None if said.settles is None else asdict(said.settles),
         "drift": asdict(asked.drift),
-        "contributions": [_contribution(one, halves) for one in change.contributions],
+        "contributions": [_contribution(one, _first(halves)) for one in change.contributions],
         "late": change.late and asdict(change.late),
         "clock_mhz": {"base": change.mhz[0], "head": change.mhz[1]},
         "residual_ns": change.residual_ns, "told_apart": list(change.told),
@@ -151,13 +151,13 @@ def as_dict(found: Compared, halves: tuple[Half, Half], lang: str, asked: Asked)
     }  # fmt: skip
 
 
-def _contribution(one: Contribution, halves: tuple[Half, Half]) -> dict[str, Any]:
+def _contribution(one: Contribution, runs: tuple[str, str]) -> dict[str, Any]:
     return {
         "kind": one.kind, "what": one.what, "delta_ns": one.delta_ns,
         "interval_ns": one.interval_ns and list(one.interval_ns), "base_ns": one.base_ns,
         "head_ns": one.head_ns, "base_count": one.base_count, "head_count": one.head_count, "state": one.state,
         "before": one.before or None, "members": one.members and asdict(one.members), "factor": one.factor,
-        "parts": [_contribution(part, halves) for part in one.parts], "replay": replayed(one, halves),
+        "parts": [_contribution(part, runs) for part in one.parts], "replay": replayed(one, runs),
         "shapes": one.shapes or None, "dtypes": one.dtypes or None,
     }  # fmt: skip
 
@@ -256,25 +256,32 @@ def lines(found: Compared, halves: tuple[Half, Half], lang: str, most: int, aske
     yield ""
     yield click.style(say(lang, "verdict.made_of"), bold=True)
     yield from _table(found, lang, most)
-    commands = dict.fromkeys(text for one in _kernels(found, most) if (text := replayed(one, halves)) is not None)
+    commands = scripts(found, _first(halves), most)
     if commands:
         yield ""
         yield say(lang, "verdict.replay")
         yield from (f"  {text}" for text in commands)
 
 
-def _kernels(found: Compared, most: int) -> Iterator[Contribution]:
-    """The kernels that the table shows, those that changed alike in their order."""
-    for one in [one for one in found.change.contributions if one.delta_ns][:most]:
-        yield from [part for part in one.parts if part.delta_ns][:most] if one.state == "alike" else [one]
+def _first(halves: tuple[Half, Half]) -> tuple[str, str]:
+    """The first run of each side: scripts are made of it."""
+    base, head = ids(halves)
+    return base[0], head[0]
 
 
-def replayed(one: Contribution, halves: tuple[Half, Half]) -> str | None:
+def scripts(found: Compared, runs: tuple[str, str], most: int) -> tuple[str, ...]:
+    """The commands that write the scripts of the kernels that changed most; those that changed alike in their order."""
+    moved = [one for one in found.change.contributions if one.delta_ns][:most]
+    kernels = [part for one in moved for part in ([part for part in one.parts if part.delta_ns][:most] or [one])]
+    return tuple(dict.fromkeys(text for one in kernels if (text := replayed(one, runs)) is not None))
+
+
+def replayed(one: Contribution, runs: tuple[str, str]) -> str | None:
     """The command that writes the script of a changed kernel: of head, of base where head has it no more."""
     names = (one.members.base if one.state == "gone" else one.members.head) if one.members is not None else (one.what,)
     if one.kind != "kernel" or one.factor is not None or len(names) != 1 or not names[0].isprintable():
         return None
-    run = halves[0 if one.state == "gone" else 1].runs[0].side.about.run_id
+    run = runs[0 if one.state == "gone" else 1]
     words = ["npulens", "replay", run[:_RUN], names[0], *(["--shapes", one.shapes] if one.shapes else [])]
     return shlex.join([*words, "-o", "op.py"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.device.kernels import Kind
 from npulens.analysis.look.replay import Beside, Meant, of_run
+from npulens.analysis.regression.change import Contribution
 from npulens.analysis.run import Run
 from npulens.analysis.work.replay import REFUSALS, Refused, mapped, recorded
-from npulens.app import run_replay
+from npulens.app import run_compare, run_replay
 from npulens.app.cli import main
 from npulens.app.text import i18n
 from tests.hostile_names import NAMES
@@ -341,3 +343,31 @@ def test_bad_input_is_one_sentence(store: Path, tmp_path: Path) -> None:
         said = [line for line in result.output.splitlines() if line.startswith("npulens: ")]
         assert result.exit_code == 2 and len(said) == 1 and "Traceback" not in result.output
     assert theirs.read_text() == "import torch\n"
+
+
+def test_compare_names_the_script_of_each_changed_kernel(store: Path, tmp_path: Path) -> None:
+    """Each command of the comparison means one operator or several, and writes a script where it means one."""
+    for name in ("cpu_conv_unfused", "cpu_conv_folded"):
+        ingest.load(SAMPLES / name, store, label=name)
+    words = ["compare", "cpu_conv_unfused", "cpu_conv_folded", "--store", str(store)]
+    told = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
+    commands = [one["replay"] for one in told["contributions"] if one["kind"] == "kernel" and one["delta_ns"]]
+    text = CliRunner().invoke(main, words).output
+    assert commands and all(command in text for command in commands)
+    for at, command in enumerate(commands):
+        program, *rest = shlex.split(command)
+        assert (program, rest[-2:]) == ("npulens", ["-o", "op.py"])
+        target = tmp_path / f"{at}.py"
+        result = CliRunner().invoke(main, [*rest[:-1], str(target), "--store", str(store)])
+        assert result.exit_code == 0 and held(target.read_text())["INPUTS"]
+    assert all(told["head"].startswith(shlex.split(command)[2]) for command in commands)
+
+
+def test_a_kernel_that_is_gone_is_replayed_from_base() -> None:
+    gone = Contribution("kernel", "k'; rm -rf /", "4,8;8,2", "", 5, 0, 1, 0, "gone")
+    assert run_compare.replayed(gone, ("b" * 24, "h" * 24)) == (
+        f"npulens replay {'b' * 12} 'k'\"'\"'; rm -rf /' --shapes '4,8;8,2' -o op.py"
+    )
+    assert f" {'h' * 12} " in str(run_compare.replayed(replace(gone, state="time"), ("b" * 24, "h" * 24)))
+    for none in (replace(gone, kind="gap"), replace(gone, what="a\nb"), replace(gone, factor=0.1)):
+        assert run_compare.replayed(none, ("b", "h")) is None

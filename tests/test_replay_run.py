@@ -250,6 +250,7 @@ def test_alone_beside_the_job(hot: dict[str, Any], cold: dict[str, Any] | None, 
     told = {"series": {"hot": hot} | ({} if cold is None else {"cold": cold}), "device": "cuda", "device_name": "H100",
             "trace": {"median_ns": 1000, "backend": "cuda", "device": "H100"}}  # fmt: skip
     assert _verdict(told)["said"] == said
+    assert _verdict(told).get("cold") in (None, cold is not None and not cold["disturbed"])
     assert _verdict({**told, "device_name": "A100"})["said"] == "other_device"
     assert _verdict({**told, "device": "cpu"})["said"] == "other_device"
     assert _verdict({**told, "trace": {"median_ns": None}})["said"] == "not_measured"

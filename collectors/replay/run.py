@@ -238,7 +238,7 @@ def _verdict(told: Mapping[str, Any]) -> dict[str, Any]:
         said = "slower_in_the_job"
     if said in ("as_slow_alone", "slower_in_the_job") and told.get("throttled"):
         why = told["throttled"]
-    return {"said": said, "times": ratio, "why": why}
+    return {"said": said, "times": ratio, "cold": cold_ is not None, "why": why}
 
 
 def _disturbed(series: Mapping[str, Any]) -> bool:
@@ -266,7 +266,7 @@ def _device_of(trace: Mapping[str, Any]) -> str:
 _SAID = {
     "as_slow_alone": "As slow alone as in the job: the time is the operator's own.",
     "cold_cache": "As slow alone as in the job where its data is in no cache: what came before left other data there.",
-    "slower_in_the_job": "Faster alone, with a cold cache as well: in the job something else slows it.",
+    "slower_in_the_job": "Faster alone than in the job: there something else slows it.",
     "slower_alone": "Slower alone than in the job: here the device, its clock or its software is another.",
 }
 
@@ -293,7 +293,8 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         )
     verdict = told["verdict"]
     if verdict["said"] in _SAID:
-        lines.append(f"{_SAID[verdict['said']]} (in the job {verdict['times']:.2f} times as long as hot)")
+        cold_ = "" if verdict["cold"] else "; what a cold cache costs could not be told"
+        lines.append(f"{_SAID[verdict['said']]} (in the job {verdict['times']:.2f} times as long as hot{cold_})")
     else:
         lines.append(f"Not compared: {verdict['why']}.")
     if told.get("throttled"):

@@ -1,6 +1,6 @@
 """Replay scripts of real captures, run on this CPU.
 
-    python -m tests.replay [--seconds 1] [--most 6] [--keep DIR]
+    python -m tests.replay [--seconds 1] [--most 6] [--keep DIR] [--only WORD]
 
 Of each capture the longest operators that a CPU computes in a moment become scripts. Each is run as its user would run
 it, and profiled: what torch records of it must be what the capture's own file says. Times are told for captures of a
@@ -43,10 +43,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each series of a CPU's operator")
     parser.add_argument("--most", type=int, default=6, help="scripts of one capture")
     parser.add_argument("--keep", type=Path, help="a folder for the scripts")
+    parser.add_argument("--only", default="", help="captures with this in their path")
     args = parser.parse_args()
     shapes, right = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
-        for capture in captures():
+        for capture in [one for one in captures() if args.only in str(one)]:
             home = (args.keep or Path(folder)) / "scripts"
             home.mkdir(parents=True, exist_ok=True)
             written = scripts(capture, Path(folder, "store"), home, args.most)

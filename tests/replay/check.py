@@ -101,7 +101,7 @@ def calls_of(capture: Path) -> dict[str, set[Call]]:
     for path in files:
         if path.name == "kernel_details.csv":
             with path.open(encoding="utf-8") as lines:
-                for row in csv.DictReader(lines):
+                for row in (row for row in csv.DictReader(lines) if row["Input Shapes"] not in ("N/A", "")):
                     found.setdefault(row["Type"], set()).add(_of_row(row))
         elif path.name.endswith((".json", ".json.gz")):
             text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -159,7 +159,7 @@ def same(told: Mapping[str, Any], known: Mapping[str, set[Call]], of_kernel: str
     mine = of_event(told)
     if of_kernel is not None:
         tensors = unordered(mine)
-        fits = any(set(tensors) <= set(one) for one in known.get(of_kernel, set()))
+        fits = bool(tensors) and any(set(tensors) <= set(one) for one in known.get(of_kernel, set()))
         return "kernel" if fits else "different"
     theirs = known.get(told["asked"], set())
     if told["runs"] != told["asked"]:

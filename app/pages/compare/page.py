@@ -239,6 +239,10 @@ def show_verdict(ctx: Context, pair: Pair) -> None:
     else:
         st.text(ctx.say("compare.unchanged"))
     _movers(ctx, pair, found)
+    commands = run_compare.scripts(found, (_ids(base)[0], _ids(head)[0]), _MOST)
+    if commands:
+        with st.expander(ctx.say("verdict.replay")):
+            st.code("\n".join(commands), language=None, wrap_lines=True)
 
 
 def _ids(side: Sequence[Measured]) -> list[str]:

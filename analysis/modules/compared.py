@@ -1,11 +1,17 @@
 """Two runs module by module; modules that have other names in the other run are found by what they are.
 
-Trees are matched from the top. Of two modules that belong together, the modules that they call are matched in this
-order. The same name and class come first; names of wrappers (DDP, FSDP, torch.compile, checkpoints) do not count. Then
-comes the same name with another class, unless it is only a number. Then comes what has the same class and calls the
-same classes in the same order; then what calls the same classes, whatever its own is called; then the same class. A
-module that calls only one is stepped over where that one belongs to a module of the other run: it was wrapped, or
-unwrapped. Last comes what does the same operations. Where several are alike, the n-th goes with the n-th.
+Trees are matched from the top. Of two modules that belong together, the modules that they call are matched by what
+they have in common, the surest first:
+
+* name and class; what wrappers (DDP, FSDP, torch.compile, checkpoints) put into a name does not count;
+* the name, unless it is only a number;
+* the class, and what they call in its order;
+* what they call, whatever their own class;
+* the class;
+* the same operations.
+
+Before the last of these, a module that calls only one is stepped over where that one belongs to a module of the other
+run. It was wrapped, or unwrapped. Where several are alike, the n-th goes with the n-th.
 
 All times are those of a step and rank, as fractions: own changes of all rows sum to the change of the run exactly.
 """

@@ -10,8 +10,8 @@ they have in common, the surest first:
 * the class;
 * the same operations.
 
-Before the last of these, a module that calls only one is stepped over where that one belongs to a module of the other
-run. It was wrapped, or unwrapped. Where several are alike, the n-th goes with the n-th.
+Before the last of these, wrappers are stepped over. A wrapper calls only one module, and that one belongs to a module
+of the other run. Where several are alike, the n-th goes with the n-th.
 
 All times are those of a step and rank, as fractions: own changes of all rows sum to the change of the run exactly.
 """

@@ -37,7 +37,7 @@ FORMATS = {"text": TORCH_NPU_TEXT, "db": TORCH_NPU_DB, "kineto": KINETO}
 SMALL = Options(ranks=2, steps=2)
 #: Causes of the vocabulary that nothing plants.
 WITHOUT_SCENARIO = {
-    "pipe_stall", "low_efficiency", "idle_unexplained", "full_precision", "device_copies", "shape_churn", "first_use",
+    "idle_unexplained", "full_precision", "device_copies", "shape_churn", "first_use",
     "slow_link", "retransmission", "small_packets", "contention", "stage_balance", "expert_imbalance",
     "memory_pressure", "environment",
 }  # fmt: skip

@@ -13,7 +13,7 @@ they have in common, the surest first:
 Before the last of these, wrappers are stepped over. A wrapper calls only one module, and that one belongs to a module
 of the other run. Where several are alike, the n-th goes with the n-th.
 
-All times are those of a step and rank, as fractions: own changes of all rows sum to the change of the run exactly.
+All times are those of a step and rank, as fractions. So own changes of all rows sum to the change of the run exactly.
 """
 
 from __future__ import annotations

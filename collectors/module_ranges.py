@@ -1,6 +1,6 @@
 """A span around every call of a module while something is recorded: "nn.Module: Linear (layers.0.mlp.up)".
 
-torch's own names of modules ("nn.Module: Linear_3") need Python frames, which cost more and do not say which of the
+torch's own names of modules ("nn.Module: Linear_3") need Python frames. Those cost more and do not say which of the
 Linears it was. These spans come from hooks on all modules. They last as long as the recording, change no tensor and
 no result, and nothing of them is left in the job. The backward pass needs none: the profiler says which operator a
 gradient belongs to.

@@ -1,15 +1,19 @@
 """What each module of a run costs: calls, time of the host and the device, memory, work and roof.
 
 `modules(con)` gives a `Modules`. Its `rows` are the tree in the order in which it is drawn: a module, then what it
-calls, by first call. Each row has `id` (its place), `parent` (-1: nothing calls it), `depth`, `name` (as its parent
-knows it), `path`, `type` (its class), `calls` and `recomputed` (calls in the backward pass). `own` are the figures of
-the module without those that it calls, `total` with them: `total` is the sum of `own` below a row and in it.
+calls, by first call. A row has
 
-The last rows may be no modules (`place`): `outside` is what no module did, `not_tied` the part of the backward pass
-whose module is not known. With them the `own` of all rows sum to the run, to the nanosecond: `kernel_ns` to the time of
-its kernels, `device_ns` to the time in which any kernel of a rank ran, `kernels` to their number.
+    id, parent, depth   its place in `rows`, that of what calls it (-1: nothing does), and how deep it lies
+    name, path, type    as its parent knows it, from the root, and its class
+    calls, recomputed   calls in the forward and in the backward pass
+    own, total          figures without the modules that it calls, and with them
 
-All figures are of the whole run and all of its ranks. `steps` and `ranks` say what to divide by.
+The last rows may be no modules, as `place` says: `outside` is what no module did. `not_tied` is the part of the
+backward pass whose module is not known.
+
+The `own` of all rows sum to the run, to the nanosecond. `kernel_ns` is the time of its kernels, `kernels` their number.
+`device_ns` is the time in which any kernel of a rank ran. All figures are of the whole run and all of its ranks. `steps`
+and `ranks` say what to divide by.
 """
 
 from __future__ import annotations

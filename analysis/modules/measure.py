@@ -12,8 +12,8 @@ The last rows may be no modules, as `place` says: `outside` is what no module di
 backward pass whose module is not known.
 
 The `own` of all rows sum to the run, to the nanosecond. `kernel_ns` is the time of its kernels, `kernels` their number.
-`device_ns` is the time in which any kernel of a rank ran. All figures are of the whole run and all of its ranks. `steps`
-and `ranks` say what to divide by.
+`device_ns` is the time in which any kernel of a rank ran. All figures are of the whole run and all of its ranks.
+`steps` and `ranks` say what to divide by.
 """
 
 from __future__ import annotations

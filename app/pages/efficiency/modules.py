@@ -42,7 +42,8 @@ def show(ctx: Context, found: Modules) -> None:
         "type": table.text(say("efficiency.col_class")), "calls": table.count(say("efficiency.col_calls")),
         "device": table.milli(say("efficiency.col_device_time"), say("efficiency.col_device_time_help")),
         "own": table.milli(say("efficiency.col_own"), say("efficiency.col_own_help")),
-        "forward": table.milli(say("efficiency.col_forward")), "backward": table.milli(say("efficiency.col_backward")),
+        **({"forward": table.milli(say("efficiency.col_forward")),
+            "backward": table.milli(say("efficiency.col_backward"))} if rows["backward"].any() else {}),
         **({"again": table.milli(say("efficiency.col_again"))} if rows["again"].any() else {}),
         **({"share": table.share(say("efficiency.col_share"), say("efficiency.col_module_share_help"))}
            if rows["share"].notna().any() else {}),

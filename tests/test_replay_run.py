@@ -252,6 +252,7 @@ def test_alone_beside_the_job(hot: dict[str, Any], cold: dict[str, Any] | None, 
     assert _verdict(told)["said"] == said
     assert _verdict(told).get("cold") in (None, cold is not None and not cold["disturbed"])
     assert _verdict({**told, "device_name": "A100"})["said"] == "other_device"
+    assert _verdict({**told, "device_name": "H100-NVL"})["said"] == said
     assert _verdict({**told, "device": "cpu"})["said"] == "other_device"
     assert _verdict({**told, "trace": {"median_ns": None}})["said"] == "not_measured"
 

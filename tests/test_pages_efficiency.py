@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from math import log10
 from pathlib import Path
@@ -17,10 +18,12 @@ from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.look import efficiency as look
 from npulens.analysis.look.kernels import Filter, table
+from npulens.analysis.look.replay import replay
 from npulens.analysis.modules.measure import ZERO, Module
 from npulens.analysis.work.waterfall import PARTS
 from npulens.app.charts import style
 from npulens.app.pages.efficiency import charts
+from npulens.app.pages.efficiency import table as told
 from npulens.app.text import i18n
 from tests.tablecase import connection
 from tests.test_work_roofline import BF16, H100, MM, kernel, operator
@@ -112,6 +115,16 @@ def test_every_module_hangs_on_the_one_that_calls_it() -> None:
         ("all", "", 1000), ("0", "all", 900), ("1", "0", 600), ("3", "all", 100),
     ]  # fmt: skip
     assert tree.labels[1] == "&lt;b&gt;model Linear" and tree.labels[3] == say("efficiency.place_outside", {})
+
+
+def test_the_command_that_replays_an_operator_means_that_operator() -> None:
+    other = operator(31, 60, "aten::mm", "[[8, 8], [8, 8]]", BF16)
+    con = case([*SPANS, *other, kernel(33, 70, 2, 32)])
+    found = look.efficiency(con)
+    for place, one in enumerate(found.chosen):
+        (name,) = shlex.split(told.replayed(found, place))
+        (choice,) = replay(con, name).choices
+        assert (choice.operator.removeprefix("aten::"), choice.shapes, choice.ns) == (one.name, one.shapes, one.ns)
 
 
 def test_colours_of_shares_go_from_one_end_to_the_other() -> None:

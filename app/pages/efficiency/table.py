@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
@@ -34,6 +36,16 @@ def show(ctx: Context, found: look.Efficiency) -> None:
     if found.count > len(rows):
         st.text(ctx.say("kernels.cut", {"shown": f"{len(rows):,}", "n": f"{found.count:,}"}))
     _chosen(ctx, found, found.chosen[place])
+    if found.chosen[place].shapes is not None:
+        st.text(ctx.say("efficiency.replay"))
+        st.code(f"npulens replay {run[:12]} {replayed(found, place)} -o op.py", language="bash")
+
+
+def replayed(found: look.Efficiency, place: int) -> str:
+    """How the command line calls the operator: `mm#2` is the second longest of that name."""
+    name = found.chosen[place].name
+    same = [at for at, one in enumerate(found.chosen) if one.name == name]
+    return shlex.quote(wording.plain(name if len(same) < 2 else f"{name}#{same.index(place) + 1}"))
 
 
 def _columns(ctx: Context, found: look.Efficiency) -> dict[str, ColumnConfig]:

@@ -343,5 +343,6 @@ TEXT = {
         "Asked of the allocator in its forward pass, whether or not it was given back.",
         "向分配器申请的内存，无论是否已归还。",
     ),
+    "replay": ("A script that runs this call alone:", "生成单独运行该调用的脚本："),
     "on_timeline": ("Show its longest kernel on the timeline", "在时间线中查看其最长的 kernel"),
 }

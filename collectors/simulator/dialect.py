@@ -358,11 +358,12 @@ DIALECTS: dict[str, Dialect] = {
         "Old Ascend: waits are marks stamped when satisfied, copies and events have no launch, helpers are 'Other'.",
         ("text", "db"),
         recorded=marks_of_910a,
-        hides=("frequency_drop",),
+        hides=("frequency_drop", "low_efficiency"),  # its cube knows no bfloat16, so it has no peak for it
     ),
     "unlinked": Dialect(
         "Of 85 % of the device's tasks nobody knows what launched them.",
         recorded=without_launches,
+        hides=("low_efficiency",),  # in a Kineto trace the launch alone leads to the shapes
         instead=("idle_unexplained",),
     ),
     "external_id": Dialect(
@@ -394,7 +395,10 @@ DIALECTS: dict[str, Dialect] = {
         changes={"ragged": True},
     ),
     "bare_list": Dialect(
-        "Kineto of 2020: a list of events without an envelope, in whole microseconds.", ("kineto",), unnamed=("gc",)
+        "Kineto of 2020: a list of events without an envelope, in whole microseconds.",
+        ("kineto",),
+        hides=("low_efficiency",),  # the envelope holds the name of the device
+        unnamed=("gc",),
     ),
     "renamed": Dialect("Files and directories have names that say nothing."),
     "merged": Dialect("Several ranks in one Kineto file.", ("kineto",), ranks=2),
@@ -403,7 +407,11 @@ DIALECTS: dict[str, Dialect] = {
         changes={"first_use_ns": FIRST_USE_NS, "first_step": 1},
         present=("first_use",),
     ),
-    "graphs": Dialect("Kernels are nodes of replayed graphs, which alone are launched.", changes={"graphs": True}),
+    "graphs": Dialect(
+        "Kernels are nodes of replayed graphs, which alone are launched.",
+        changes={"graphs": True},
+        hides=("low_efficiency",),  # nor do nodes of graphs lead to shapes in a Kineto trace
+    ),
     "vllm": Dialect("Steps are execute_context_N(..)_generation_M(..) annotations.", recorded=served),
     "no_steps": Dialect("Nothing marks the steps.", recorded=without_steps, hides=("step_jitter",)),
 }

@@ -17,7 +17,7 @@ from npulens.collectors import child
 from npulens.collectors.collected import Collected, collected
 from npulens.collectors.session import Session
 from npulens.collectors.settings import Settings
-from npulens.collectors.stepping import VARIABLE
+from npulens.collectors.steps.stepping import VARIABLE
 
 _HERE = Path(__file__).resolve().parent
 #: The file that begins the recording of a job that was started with ``--armed``.

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 
-from npulens.collectors.stepping import VARIABLE, Stepping
+from npulens.collectors.steps.stepping import VARIABLE, Stepping
 
 _LISTENING: list[Stepping] = []
 

@@ -13,7 +13,7 @@ from test_collect import collect, traces
 
 from npulens.app.commands.collect import said
 from npulens.collectors.collected import collected, notices
-from npulens.collectors.period import PATIENCE, By, Mark, Rhythm, optimizer_mark
+from npulens.collectors.steps.period import PATIENCE, By, Mark, Rhythm, optimizer_mark
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 

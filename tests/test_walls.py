@@ -73,8 +73,8 @@ LARGER: dict[str, tuple[int, str]] = {}
 #: file::function that may catch everything -> why
 CATCHES_ALL: dict[str, str] = {
     "collectors/inject/sitecustomize.py::_begin": "whatever is wrong with the recording, the job that matters goes on",
-    "collectors/stepping.py::Stepping._guarded": "the same, in the middle of the job",
-    "collectors/stepping.py::Stepping._end": "the same, at its end",
+    "collectors/steps/stepping.py::Stepping._guarded": "the same, in the middle of the job",
+    "collectors/steps/stepping.py::Stepping._end": "the same, at its end",
     "collectors/lab/engines.py::capture": "code of the job and three compilers raise what they like; it is the reason",
     "ingest/loading/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
     "tests/fuzz/drive.py::main.one": "whatever leaves a target is kept, and the fuzzing goes on",

@@ -2,7 +2,7 @@
 
 A module's call is a span named "nn.Module: ...". `npulens collect --modules` writes "nn.Module: Linear
 (layers.0.mlp.up)". A profiler that records Python frames writes "nn.Module: Linear_3". Where the first kind was
-recorded, the second is left out. Where neither was, the stacks of operators tell which modules each was called from: a
+recorded, the second is left out. Where neither was, the stacks of operators tell which modules each was called from. A
 frame that torch's `_call_impl` called is a module's. Then a node is a place in the code, and calls are not known.
 
 A node of the tree is a module in one place. What is called in two places has two nodes.
@@ -24,7 +24,7 @@ import numpy as np
 
 from npulens.analysis.idle.host_spans import NONE, HostSpans, hosts
 from npulens.analysis.intervals import Ints
-from npulens.analysis.regression.pieces import MODULE, spoken
+from npulens.analysis.modules.names import MODULE, spoken
 from npulens.analysis.run import Run
 
 #: Where a span is that belongs to no module, and where a gradient is whose forward operator is not known.
@@ -337,7 +337,7 @@ def in_order(ids: Ints) -> tuple[Ints, Ints]:
 
 
 def _nearest(spans: HostSpans, marks: Ints) -> Ints:
-    """Per span the innermost mark that it is or lies in, as a place, or NONE: each look doubles how far it goes."""
+    """Per span the innermost mark that it is or lies in, as a place, or NONE. Each look doubles how far it goes."""
     count = len(spans.ids)
     up = np.where(spans.parent == NONE, count, spans.parent).astype(np.int64)
     up = np.append(up, count)

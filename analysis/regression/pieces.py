@@ -18,7 +18,6 @@ residual.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +30,7 @@ from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.look.compare import Side, Window, side
+from npulens.analysis.modules.names import MODULE
 from npulens.analysis.regression.verdict import BLOCKS, edges_of
 from npulens.analysis.run import Run
 
@@ -346,10 +346,6 @@ def cut(starts: Ints, ends: Ints, begins: Ints, stops: Ints) -> tuple[Ints, Ints
 # Which operator and which module of the script each kernel came from, as far as launches and frames were recorded.
 #: Operators that only wrap others: everything a compiled region or a wrapper launches would have one name.
 WRAPPERS = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "DistributedDataParallel")
-#: How a call of a module is named: "nn.Module: Linear_3" by torch's profiler, which numbers them by class, and
-#: "nn.Module: Linear (layers.0.up)" by `npulens collect --modules`, which knows the path. A root's path is ".".
-MODULE = "nn.Module: "
-_HOOKED = re.compile(rf"{MODULE}(.+) \((\S*)\)", re.DOTALL)
 
 _LAUNCHES = """
     SELECT l.dst_span_id AS task, arg_min(l.src_span_id, (
@@ -364,15 +360,6 @@ _NAMED = f"""
     FROM span WHERE rank = ? AND kind IN ('cpu_op', 'python', 'annotation') ORDER BY span_id
 """
 _OPERATOR, _MODULE = 1, 2
-
-
-def spoken(name: str) -> tuple[str, str | None]:
-    """Class and path of a module from the name of its call; None: only a number was recorded."""
-    told = _HOOKED.fullmatch(name)
-    if told:
-        return told[1], told[2]
-    plain = name.removeprefix(MODULE)
-    return plain.rstrip("0123456789").rstrip("_") or plain, None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import NO_HOST, Bools, Kernels, Kind, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
-from npulens.analysis.work.call import Argument, Call, Unmodelled, arguments, values
+from npulens.analysis.work.beside import results
+from npulens.analysis.work.call import Argument, Call, Unmodelled, arguments, flat, values
 from npulens.analysis.work.families import Work
 from npulens.analysis.work.models import work
 from npulens.analysis.work.roofs import Least, Roofs, precision, roofs
@@ -134,12 +135,14 @@ def operators(run: Run) -> Operators:
         return Operators(np.zeros(0, np.int64), np.zeros(0, np.bool_), ())
     backend = run.get(family)
     given, texts = _given(run, every.host)
+    result, sides = results(run, every.host)
     names, by_name, device_code = _devices(run, every)
     launched = every.of(kind.op_type is None and kind.op is not None for kind in every.kinds)
     named: dict[tuple[Any, ...], int] = {}
     same = np.array([named.setdefault(_identity(at, kind), len(named)) for at, kind in enumerate(every.kinds)])
-    values_ = np.where(launched, given, -1) + 1
-    key = (same[every.kind] * (len(texts) + 1) + values_) * len(names) + device_code
+    values_, results_ = np.where(launched, given, -1) + 1, np.where(launched, result, -1) + 1
+    key = (same[every.kind] * (len(texts) + 1) + values_) * (len(sides) + 1) + results_
+    key = key * len(names) + device_code
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     number, count = number.ravel().astype(np.int64), len(first)
     # A call is a host operator with all its kernels; a kernel of its own is a call.
@@ -156,7 +159,8 @@ def operators(run: Run) -> Operators:
         kind, span_id = every.kinds[int(every.kind[most[at]])], int(every.span_id[most[at]])
         said = texts.get(int(given[row])) if launched[row] else None
         name = names[int(device_code[row])]
-        peaks, todo = roofs(by_name.get(name), backend), work_of(kind, said, backend)
+        gives = sides.get(int(result[row])) if launched[row] else None
+        peaks, todo = roofs(by_name.get(name), backend), work_of(kind, said, backend, gives)
         used = precision(todo, kind.name, backend, span_id in hf32)
         found.append(Operator(
             called(kind), kind, said, span_id, peaks, name or None, int(calls[at]), int(in_steps[at]),
@@ -166,8 +170,11 @@ def operators(run: Run) -> Operators:
     return Operators(number, begins, tuple(found))
 
 
-def work_of(kind: Kind, given: str | None, backend: str = "") -> Work:
-    """What one call of a kind of work has to do; `given` are the plain values it was called with, as Kineto writes."""
+def work_of(kind: Kind, given: str | None, backend: str = "", gives: str | None = None) -> Work:
+    """What one call of a kind of work has to do; `given` are the plain values it was called with, as Kineto writes.
+
+    `gives` are the sides of its result, where another operator tells them; its type is that of the first input.
+    """
     if not kind.op_type and not kind.op and kind.input_shapes is None:
         reason = "no_shapes" if backend == "npu" else "no_operator"
         return Work("unknown", None, None, None, reason=reason)
@@ -177,6 +184,8 @@ def work_of(kind: Kind, given: str | None, backend: str = "") -> Work:
         outputs = None if kind.output_shapes is None else arguments(
             kind.output_shapes, kind.output_dtypes, kind.output_formats
         )  # fmt: skip
+        if gives is not None and flat(inputs):
+            outputs = arguments(gives, f'["{flat(inputs)[0].type}"]')
     except Unmodelled as refused:
         return Work("unknown", None, None, None, reason=refused.reason)
     return work(Call(called(kind), inputs, values(given), outputs))

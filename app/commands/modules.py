@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from npulens.analysis.modules.compared import Change, Compared, compared
-from npulens.analysis.modules.measure import Figures, Module, Modules, modules
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
 from npulens.ingest.store import runs as stores
+
+if TYPE_CHECKING:
+    from npulens.analysis.modules.compared import Change, Compared
+    from npulens.analysis.modules.measure import Figures, Module, Modules
 
 _LONGEST = 56
 _NOTHING: Mapping[str, object] = {}
@@ -38,6 +41,8 @@ def command(
     found_run, found = _measured(store, run)
     if other is not None:
         other_run, head = _measured(store, other)
+        from npulens.analysis.modules.compared import compared
+
         change = compared(found, head)
         if as_json:
             rows = [row.as_dict() for row in change.rows if depth is None or row.depth <= depth]
@@ -59,6 +64,8 @@ def command(
 
 
 def _measured(store: Path, name: str) -> tuple[str, Modules]:
+    from npulens.analysis.modules.measure import modules
+
     found = stores.resolve(store, name)
     con = stores.open_run(store, found.run_id)
     try:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors import profilers, slices, spares
+from npulens.collectors import profilers
 from npulens.collectors.overheard import Overheard
-from npulens.collectors.period import KINDS, By, Mark, Rhythm
 from npulens.collectors.profilers.jobs_own import JobsOwn
 from npulens.collectors.recorder import Recorder
 from npulens.collectors.settings import Settings
+from npulens.collectors.steps import slices, spares
+from npulens.collectors.steps.period import KINDS, By, Mark, Rhythm
 
 #: What the processes of a job are told by whoever started it.
 VARIABLE = "NPULENS_RECORDING"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from npulens.collectors import profilers
 from npulens.collectors.recorder import Recorder
-from npulens.collectors.slices import InMain
+from npulens.collectors.steps.slices import InMain
 
 #: So long is a slice.
 SLICE_NS = 200_000_000

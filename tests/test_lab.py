@@ -312,8 +312,8 @@ def test_the_truth_is_the_module_in_float64(tmp_path: Path) -> None:
     found = wrong.captured(module, batch, tmp_path)
     exact = module.double()(batch[0].double(), batch[1])
     (truth,) = [one for one in judging.truths(found) if one.where == "captured"]
-    torch.testing.assert_close(truth.exact[0], exact, rtol=1e-12, atol=1e-13)
-    assert truth.own[0].dtype == torch.float32
+    torch.testing.assert_close(truth.exact.results[0], exact, rtol=1e-12, atol=1e-13)
+    assert truth.own.results[0].dtype == torch.float32
 
 
 def test_gradients_are_compared_where_the_job_takes_them(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_gradients_are_compared_where_the_job_takes_them(tmp_path: Path) -> None
     module, batch = wrong.models()["gated"]
     found = wrong.captured(module, batch, tmp_path, gradients=True)
     truths = judging.truths(found)
-    assert len(truths[0].own) == 1 + len(list(module.parameters()))
+    assert len(truths[0].own.gradients) == len(list(module.parameters())) == 4
 
     def detached(program: Any) -> Any:
         copy = graph.copied(program)
@@ -333,7 +333,7 @@ def test_gradients_are_compared_where_the_job_takes_them(tmp_path: Path) -> None
         return graph.recompiled(copy)
 
     assert judging.judged(graph.copied, truths, True, None).ok
-    assert judging.judged(detached, truths, False, None).why == "1 results instead of 5"
+    assert judging.judged(detached, truths, False, None).why == "0 gradients instead of 4"
     assert not judging.judged(detached, truths, True, None).ok
 
 

@@ -19,7 +19,7 @@ from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.backends.probe import BACKENDS, choose
 from npulens.collectors.environment import environment
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
-from npulens.collectors.lab import engines, graph, hearing, judging, measuring, subject
+from npulens.collectors.lab import graph, hearing, judging, measuring, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.trial import Laboratory, Options
 
@@ -145,7 +145,7 @@ def _on(found: subject.Subject, device: str) -> subject.Subject:
     """The subject on the device where it is tried."""
     batches = tuple(tuple(each.to(device) for each in batch) for batch in found.batches)
     program = found.program.to(device)
-    if engines.is_graph(program) and found.about.device != device:
+    if graph.is_graph(program) and found.about.device != device:
         program = graph.on_device(program, device)
     return subject.Subject(found.place, found.about, program, batches, found.outputs)
 

@@ -67,11 +67,6 @@ def load(place: Path, engine: str, training: bool) -> Any:
     return graph.clean(torch.export.load(str(place)).module())
 
 
-def is_graph(program: Any) -> bool:
-    """Whether a program can be read and rewritten node by node."""
-    return hasattr(program, "graph")
-
-
 def _dynamic(flat: Any, batches: Sequence[Sequence[Any]]) -> Captured:
     """For every size that differs between the batches: the compiler finds out which sizes it takes."""
     import torch

@@ -32,12 +32,23 @@ def operator(node: Any) -> str:
     return str(name[6:]) if name.startswith("aten::") else ""
 
 
+def is_graph(program: Any) -> bool:
+    """Whether a program can be read and rewritten node by node."""
+    import torch
+
+    return isinstance(program, torch.fx.GraphModule)
+
+
+def graphs(program: Any) -> list[Any]:
+    """The program and the graphs within it."""
+    return [module for module in program.modules() if is_graph(module)]
+
+
 def every(graph: Any) -> Iterator[tuple[Any, Any]]:
     """(graph module, node) of a program and of the graphs within it."""
-    for module in graph.modules():
-        if hasattr(module, "graph"):
-            for node in list(module.graph.nodes):
-                yield module, node
+    for module in graphs(graph):
+        for node in list(module.graph.nodes):
+            yield module, node
 
 
 def clean(graph: Any) -> Any:
@@ -51,10 +62,9 @@ def clean(graph: Any) -> Any:
 
 def recompiled(graph: Any) -> Any:
     """The program with the code of its graphs as they are now."""
-    for module in graph.modules():
-        if hasattr(module, "graph"):
-            module.graph.lint()
-            module.recompile()
+    for module in graphs(graph):
+        module.graph.lint()
+        module.recompile()
     return graph
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from npulens.collectors.harness.numerics import SHORT_PRODUCTS, TOLERANCES, compare
 from npulens.collectors.lab import graph
-from npulens.collectors.lab.engines import is_graph
 from npulens.collectors.lab.subject import Subject
 
 #: A rewrite may be so many times as far from float64 as the original is. What Inductor makes of exp was six times as
@@ -25,6 +24,10 @@ UNITS = 32
 #: Fresh batches, and sets of weights drawn anew: as large as the job's, then each up to a hundred times smaller.
 FRESH = 2
 REDRAWN = 2
+#: More than so many of the harness's tolerances is never allowed for a result, however uncertain the original is.
+MOST = 10.0
+#: A gradient that is small beside the largest one is judged by a share of that one: some are zero but for rounding.
+LEAST_GRADIENT = 1e-3
 #: Beside an input that is so small an epsilon counts.
 SMALL = 1e-3
 #: What code of somebody's model, or of a compiler over it, may raise here.
@@ -62,26 +65,30 @@ class Truth:
     where: str
     program: Any
     batch: tuple[Any, ...]
-    exact: tuple[Any, ...]
-    own: tuple[Any, ...]
+    exact: Found
+    own: Found
 
 
-def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> tuple[Any, ...]:
-    """What a call gives: its results, and where gradients were on those of the weights by their names."""
+@dataclass(frozen=True)
+class Found:
+    """What one call gave: its results, and where gradients were on those of the weights, in the weights' order."""
+
+    results: tuple[Any, ...]
+    gradients: tuple[Any, ...] = ()
+
+
+def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
+    """One call, and where gradients were on a call backwards over the weights of ``program``."""
     import torch
 
-    weights = dict(program.named_parameters()) if gradients and program is not None else {}
-    wanted = {name: weight for name, weight in weights.items() if weight.requires_grad}
+    weights = list(program.parameters()) if gradients and program is not None else []
+    wanted = [weight for weight in weights if weight.requires_grad]
     with torch.set_grad_enabled(gradients):
         found = tuple(model(tuple(each.clone() for each in batch)))
-        if not wanted:
-            return tuple(each.detach() for each in found)
-        loss = _loss(found)
-        if loss is None:
-            return tuple(each.detach() for each in found)
-        made = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
-    zeros = [torch.zeros_like(weight) if each is None else each for each, weight in zip(made, wanted.values())]
-    return (*(each.detach() for each in found), *zeros)
+        loss = _loss(found) if wanted else None
+        made = [] if loss is None else torch.autograd.grad(loss, wanted, allow_unused=True)
+    zeros = (torch.zeros_like(weight) if each is None else each for each, weight in zip(made, wanted))
+    return Found(tuple(each.detach() for each in found), tuple(zeros))
 
 
 def _loss(found: Sequence[Any]) -> Any:
@@ -102,7 +109,7 @@ def replayed(subject: Subject) -> tuple[float | None, str | None]:
     compared = None
     for batch, output in zip(subject.batches, subject.outputs):
         try:
-            found = run(subject.program, batch, False)
+            found = run(subject.program, batch, False).results
         except FAILURES as error:
             raise CannotRun(f"the captured program does not run: {first_line(error)}") from error
         if output is None or len(output) != len(found):
@@ -115,7 +122,7 @@ def replayed(subject: Subject) -> tuple[float | None, str | None]:
                 compared = max(compared or 0.0, away)
             elif not bool((mine.cpu() == its.cpu()).all()):
                 raise CannotRun("the captured program gives other numbers than the job got")
-    if is_graph(subject.program) and any(graph.draws(subject.program)):
+    if graph.is_graph(subject.program) and any(graph.draws(subject.program)):
         return None, "random"
     if compared is None:
         return None, "changed"
@@ -131,9 +138,9 @@ def _worst_type(subject: Subject) -> float:
 
 def truths(subject: Subject, seed: int = 0) -> list[Truth]:
     """Everything that a rewrite is compared with. A drawn batch on which float64 itself is not finite is left out."""
-    program = graph.without_dropout(subject.program) if is_graph(subject.program) else subject.program
+    program = graph.without_dropout(subject.program) if graph.is_graph(subject.program) else subject.program
     drawn = [("fresh", program, batch) for batch in fresh(subject.batches, seed)]
-    if is_graph(program):
+    if graph.is_graph(program):
         for again in range(REDRAWN):
             other = redrawn(program, seed + 1 + again, bool(again))
             one, two = fresh(subject.batches[:1], seed + 1 + again)
@@ -153,13 +160,13 @@ def _truth(where: str, program: Any, batch: tuple[Any, ...], gradients: bool) ->
     import torch
 
     try:
-        exact_of = graph.in_type(program, torch.float64) if is_graph(program) else graph.copied(program).double()
+        exact_of = graph.in_type(program, torch.float64) if graph.is_graph(program) else graph.copied(program).double()
         exact = run(exact_of, graph.cast(batch, torch.float64), gradients, exact_of)
         own_of = graph.copied(program)
         own = run(own_of, batch, gradients, own_of)
     except FAILURES as error:
         raise CannotRun(f"the original does not run in float64: {first_line(error)}") from error
-    if not all(bool(each.isfinite().all()) for each in (*exact, *own)):
+    if not all(bool(each.isfinite().all()) for each in (*exact.results, *own.results)):
         raise CannotRun("the original, or the same in float64, is not finite on these numbers")
     return Truth(where, program, batch, exact, own)
 
@@ -177,75 +184,99 @@ def judged(
 
     if dtype is not None:  # what a short type does to numbers that the job does not have is no matter
         found = [truth for truth in found if truth.where != "redrawn"]
-    limits = {truth.where: _allowed([t for t in found if t.where == truth.where], dtype, short) for truth in found}
-    if dtype is not None and allow is not None:
-        limits = dict.fromkeys(limits, allow)
-    worst: dict[str, float] = {"rewrite": 0.0, "original": 0.0, "against": 0.0}
-    shown: dict[str, Any] = {"allowed": max(limits.values())}
-    made: dict[int, tuple[Model, Any]] = {}
+    told: dict[str, float] = {"rewrite": 0.0, "original": 0.0, "against": 0.0, "allowed": 0.0}
+    made: dict[int, Model] = {}
     for done, truth in enumerate(found, 1):
         if id(truth.program) not in made:
-            rewritten = make(truth.program)
-            made[id(truth.program)] = (rewritten, rewritten if isinstance(rewritten, torch.nn.Module) else None)
-        model, weights = made[id(truth.program)]
-        worst["original"] = max(worst["original"], _error(truth.own, truth.exact)[0] or 0.0)
+            made[id(truth.program)] = make(truth.program)
+        model = made[id(truth.program)]
+        own = _errors(truth.own, truth)
+        allowed = [
+            _allowed(own[place], result, dtype, short, allow, place < len(truth.own.results))
+            for place, result in enumerate(_all(truth.own))
+        ]
+        told["original"] = max(told["original"], *own, 0.0)
+        told["allowed"] = max(told["allowed"], *allowed, 0.0)
         try:
-            mine = run(model, truth.batch, gradients, weights)
-        except FAILURES as error:
-            return _wrong(f"it fails: {first_line(error)}", truth.where, worst, limits[truth.where], done)
-        error_64, why = _error(mine, truth.exact, limits[truth.where], truth.own)
-        if error_64 is not None:
-            worst["rewrite"] = max(worst["rewrite"], error_64)
-        worst["against"] = max(worst["against"], _error(mine, truth.own)[0] or 0.0)
+            mine = run(model, truth.batch, gradients, model if isinstance(model, torch.nn.Module) else None)
+        except FAILURES as failed:
+            return _wrong(f"it fails: {first_line(failed)}", truth.where, told, done)
+        why = _unlike(mine, truth)
         if why is not None:
-            return _wrong(why, truth.where, worst, limits[truth.where], done, error_64)
-    return Errors(True, None, None, worst["original"], worst["rewrite"], shown["allowed"], worst["against"], len(found))
+            return _wrong(why, truth.where, told, done)
+        errors = _errors(mine, truth)
+        told["rewrite"] = max(told["rewrite"], *errors, 0.0)
+        for place, (error, limit) in enumerate(zip(errors, allowed)):
+            if not error <= limit:
+                which = "result" if place < len(mine.results) else "gradient"
+                why = f"the error of a {which} is {error:.2g} of it, {limit:.2g} is allowed"
+                return _wrong(why, truth.where, {**told, "allowed": limit}, done, error)
+        told["against"] = max(told["against"], *_errors(mine, truth, truth.own), 0.0)
+    return Errors(True, None, None, told["original"], told["rewrite"], told["allowed"], told["against"], len(found))
 
 
 def error_of(truth: Truth) -> float:
     """How far the original is from float64 on one set of numbers."""
-    return _error(truth.own, truth.exact)[0] or 0.0
+    return max([0.0, *_errors(truth.own, truth)])
 
 
-def _wrong(
-    why: str, where: str, worst: Mapping[str, float], allowed: float, runs: int, error: float | None = None
-) -> Errors:
-    return Errors(False, why, where, worst["original"], error, allowed, None, runs)
+def _wrong(why: str, where: str, told: Mapping[str, float], runs: int, error: float | None = None) -> Errors:
+    return Errors(False, why, where, told["original"], error, told["allowed"], None, runs)
 
 
-def _allowed(found: Sequence[Truth], dtype: str | None, short: bool) -> float:
-    """What rounding explains: some times the original's own distance from float64, or that of a type asked for."""
-    own = max(_error(truth.own, truth.exact)[0] or 0.0 for truth in found)
-    kind = min((_kind(each) for each in found[0].own if each.is_floating_point()), key=lambda name: -_EPSILON[name],
-               default="float32")  # fmt: skip
+def _all(found: Found) -> tuple[Any, ...]:
+    return (*found.results, *found.gradients)
+
+
+def _allowed(own: float, found: Any, dtype: str | None, short: bool, allow: float | None, result: bool) -> float:
+    """What rounding explains: some times the original's own distance from float64.
+
+    A gradient that is zero but for rounding may be anything that is as small; a result as uncertain would prove nothing.
+    """
+    kind = _kind(found)
+    if kind not in TOLERANCES:
+        return 0.0
     if dtype is None:
-        return max(TIMES * own, UNITS * _EPSILON[kind], SHORT_PRODUCTS if short else 0.0)
+        rounding = max(TIMES * own, UNITS * _EPSILON[kind], SHORT_PRODUCTS if short else 0.0)
+        most = max(MOST * TOLERANCES[kind], SHORT_PRODUCTS if short else 0.0)
+        return min(rounding, most) if result else 1.0 if own > most else rounding
+    if allow is not None:
+        return allow
     share = _EPSILON[dtype] / _EPSILON[kind]
     return min(TOLERANCES[dtype], max(TIMES * own * share, UNITS * _EPSILON[dtype]))
 
 
-def _error(
-    mine: Sequence[Any], exact: Sequence[Any], allowed: float = float("inf"), own: Sequence[Any] | None = None
-) -> tuple[float | None, str | None]:
-    """The worst of all results as a share of its norm, and what is wrong. Whole numbers have to be the original's."""
-    if len(mine) != len(exact):
-        return None, f"{len(mine)} results instead of {len(exact)}"
-    worst = 0.0
-    for place, (ours, theirs) in enumerate(zip(mine, exact)):
+def _unlike(mine: Found, truth: Truth) -> str | None:
+    """What is wrong besides errors: numbers, shapes and types of results, and whole numbers, which have to be equal."""
+    for ours, theirs, what in ((mine.results, truth.own.results, "results"),
+                               (mine.gradients, truth.own.gradients, "gradients")):  # fmt: skip
+        if len(ours) != len(theirs):
+            return f"{len(ours)} {what} instead of {len(theirs)}"
+    for place, (one, its) in enumerate(zip(_all(mine), _all(truth.own))):
+        if one.shape != its.shape:
+            return f"result {place} has the shape {list(one.shape)} instead of {list(its.shape)}"
+        if one.dtype != its.dtype:
+            return f"result {place} is {_kind(one)} instead of {_kind(its)}"
+        if not one.is_floating_point() and not bool((one == its).all()):
+            return f"result {place} has other whole numbers"
+    return None
+
+
+def _errors(mine: Found, truth: Truth, base: Found | None = None) -> list[float]:
+    """The error of each result as a share of its norm; infinite where something is not finite."""
+    base = truth.exact if base is None else base
+    largest = max((float(each.double().norm()) for each in truth.exact.gradients), default=0.0)
+    found = []
+    for place, (ours, theirs) in enumerate(zip(_all(mine), _all(base))):
         if not ours.is_floating_point():
-            its = theirs if own is None else own[place]
-            if ours.shape != its.shape or not bool((ours.cpu() == its.cpu()).all()):
-                return None, f"result {place} has other whole numbers"
+            found.append(0.0)
             continue
-        if own is not None and ours.dtype != own[place].dtype:
-            return None, f"result {place} is {_kind(ours)} instead of {_kind(own[place])}"
-        told = compare(ours, theirs, _kind(ours), allowed)
-        if told.relative_error is None:
-            return None, told.why
-        worst = max(worst, told.relative_error)
-        if not told.ok:
-            return worst, told.why
-    return worst, None
+        error = compare(ours, theirs, _kind(ours), float("inf")).relative_error
+        norm = float(theirs.double().norm())
+        if place >= len(mine.results) and error is not None and norm < LEAST_GRADIENT * largest:
+            error = (error * norm if norm else error) / (LEAST_GRADIENT * largest)
+        found.append(float("inf") if error is None else error)
+    return found
 
 
 def fresh(batches: Sequence[Sequence[Any]], seed: int) -> Iterator[tuple[Any, ...]]:

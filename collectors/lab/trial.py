@@ -10,7 +10,6 @@ from typing import Any
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.lab import graph, judging, measuring
-from npulens.collectors.lab.engines import is_graph
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, Rewritten, rewrite
 from npulens.collectors.lab.subject import Subject
 
@@ -55,8 +54,9 @@ class Laboratory:
     def __init__(self, subject: Subject, backend: Backend, options: Options) -> None:
         self._subject, self._backend, self._options = subject, backend, options
         about = subject.about
-        self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, is_graph(subject.program))
-        others = graph.draws(subject.program)[1] if is_graph(subject.program) else []
+        whole = graph.is_graph(subject.program)
+        self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole)
+        others = graph.draws(subject.program)[1] if whole else []
         if others:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
         self._truths = judging.truths(subject, options.seed)
@@ -136,14 +136,14 @@ class Laboratory:
 
     def _lost(self, made: Rewritten) -> dict[str, int] | None:
         """Dropouts that the program has and the rewrite has not: without dropout nobody would see it."""
-        if not is_graph(self._subject.program) or not is_graph(made.model):
+        if not graph.is_graph(self._subject.program) or not graph.is_graph(made.model):
             return None
         before, after = graph.draws(self._subject.program)[0], graph.draws(made.model)[0]
         return None if before == after else {"before": before, "after": after}
 
 
 def _nodes(program: Any, model: Any) -> tuple[int, int] | None:
-    if not is_graph(program) or not is_graph(model):
+    if not graph.is_graph(program) or not graph.is_graph(model):
         return None
     counts = [sum(bool(graph.operator(node)) for _, node in graph.every(each)) for each in (program, model)]
     return counts[0], counts[1]

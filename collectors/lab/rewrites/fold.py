@@ -45,9 +45,8 @@ def apply(program: Any, asked: Asked) -> Rewritten:
         folded += 1
     if not folded:
         raise DoesNotApply(left.most_common(1)[0][0] if left else "fold_nothing")
-    for module in program.modules():
-        if hasattr(module, "graph"):
-            module.graph.eliminate_dead_code()
+    for module in graph.graphs(program):
+        module.graph.eliminate_dead_code()
     return Rewritten(graph.recompiled(program), folded, left=dict(left))
 
 

@@ -28,7 +28,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
     if asked.training or asked.gradients:
         raise DoesNotApply("gradients")
     shares, left, changed = graph.shares(program), Counter[str](), 0
-    for module in [each for each in program.modules() if hasattr(each, "graph")]:
+    for module in graph.graphs(program):
         for group in _groups(module):
             reason = _reason(module, group, shares)
             if reason:

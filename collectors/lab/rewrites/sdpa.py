@@ -57,9 +57,8 @@ def apply(program: Any, asked: Asked) -> Rewritten:
             left[str(reason)] += 1
     if not changed:
         raise DoesNotApply(left.most_common(1)[0][0] if left else "sdpa_nothing")
-    for module in program.modules():
-        if hasattr(module, "graph"):
-            module.graph.eliminate_dead_code()
+    for module in graph.graphs(program):
+        module.graph.eliminate_dead_code()
     return Rewritten(graph.recompiled(program), changed, left=dict(left))
 
 
@@ -92,8 +91,6 @@ def _scores(node: Any, value: Any, product: Any, rank: int) -> _Found:
     while graph.operator(node) not in _PRODUCTS:
         name = graph.operator(_alone_node(node))
         if name in ("div", "mul") and isinstance(node.args[1], (int, float)):
-            if mask is not None and filled is None:
-                raise _Stays("sdpa_scaled_mask")
             scale = scale / node.args[1] if name == "div" else scale * node.args[1]
             node = node.args[0]
         elif name == "add" and mask is None and not node.kwargs.get("alpha"):

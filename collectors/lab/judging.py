@@ -231,7 +231,7 @@ def _all(found: Found) -> tuple[Any, ...]:
 def _allowed(own: float, found: Any, dtype: str | None, short: bool, allow: float | None, result: bool) -> float:
     """What rounding explains: some times the original's own distance from float64.
 
-    A gradient that is zero but for rounding may be anything that is as small; a result as uncertain would prove nothing.
+    A gradient that is zero but for rounding may be anything as small; a result as uncertain would prove nothing.
     """
     kind = _kind(found)
     if kind not in TOLERANCES:

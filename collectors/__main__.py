@@ -31,9 +31,9 @@ from npulens.collectors.collected import Collected, collected, gathered, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.evidence import verbs as evidence
 from npulens.collectors.lab import command as lab
-from npulens.collectors.steps.period import By
 from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
+from npulens.collectors.steps.period import By
 from npulens.collectors.workloads.workload import NotHere
 
 _SWITCHES = (

@@ -121,4 +121,4 @@ def _is_read() -> bool:
     import torch
 
     asked = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in the oldest releases
-    return bool((asked is not None and asked()) or torch.jit.is_tracing())  # type: ignore[no-untyped-call]
+    return bool((asked is not None and asked()) or torch.jit.is_tracing())

@@ -35,10 +35,11 @@ from numpy.typing import NDArray
 from npulens.analysis.device.kernels import LAUNCHED_BY
 from npulens.analysis.idle.pieces import CODE, CODES, idle
 from npulens.analysis.intervals import Ints
+from npulens.analysis.modules.names import MODULE, spoken
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.waits import UNKNOWN, waits
 from npulens.analysis.regression.families import KEPT, OTHERS, family, recurring
-from npulens.analysis.regression.pieces import MODULE, WRAPPERS, cut, first_come, launchers, spoken
+from npulens.analysis.regression.pieces import WRAPPERS, cut, first_come, launchers
 from npulens.analysis.regression.verdict import edges_of, stretch_of
 from npulens.analysis.run import Run
 

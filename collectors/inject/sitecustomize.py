@@ -1,7 +1,7 @@
 """Python imports this at the start of every process of a job run by ``npulens collect -- ...`` or ``lab -- ...``.
 
-It waits until the process imports torch, and then for steps (collectors/steps/period.py says what they are). A process that
-makes no steps (a data loader's worker, a launcher) is left alone. Nothing that goes wrong here may stop the job.
+It waits until the process imports torch, and then for steps (collectors/steps/period.py says what they are). A process
+that makes no steps (a data loader's worker, a launcher) is left alone. Nothing that goes wrong here may stop the job.
 """
 
 from __future__ import annotations

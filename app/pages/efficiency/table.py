@@ -91,7 +91,7 @@ def _note(ctx: Context, row: pd.Series) -> str | None:
 
 
 def _chosen(ctx: Context, found: look.Efficiency, one: look.Chosen) -> None:
-    """The chosen operator: what it was given, what it has to do, how long that takes at least, and how long it took."""
+    """The chosen operator: what it was given, its work, and how long that takes at least and took."""
     st.subheader(ctx.say("efficiency.chosen"), anchor="operator")
     say = ctx.say
     with st.container(key="prose", gap="xxsmall"):

@@ -54,7 +54,8 @@ LAUNCHED_BY = """
     ) around ON around.span_id = told.span_id
 """
 _CODES = f"""
-    SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id,
+    SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id, o.track AS host_track,
+        o.ts_ns AS host_ts_ns,
         hash(k.own, CASE WHEN k.typed THEN NULL ELSE s.name END, o.name,
              CASE WHEN k.shapes IS NULL THEN h.shapes ELSE k.shapes END,
              CASE WHEN k.dtypes IS NULL THEN h.dtypes ELSE k.dtypes END, s.memset) AS code
@@ -65,7 +66,8 @@ _CODES = f"""
                       CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM kernel) k
         ON k.span_id = s.span_id
     LEFT JOIN ({LAUNCHED_BY}) launched ON launched.span_id = s.span_id
-    LEFT JOIN (SELECT span_id, hash(name) AS name FROM span WHERE kind = 'cpu_op') o ON o.span_id = launched.host_id
+    LEFT JOIN (SELECT span_id, hash(name) AS name, track, ts_ns FROM span WHERE kind = 'cpu_op') o
+        ON o.span_id = launched.host_id
     LEFT JOIN (SELECT span_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
                       CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM host_op) h
         ON h.span_id = launched.host_id
@@ -149,6 +151,8 @@ class Kernels:
     step: Ints
     kind: Ints
     host: Ints  # the host operator that launched it, else NO_HOST
+    host_track: Ints  # where and when that began; NO_HOST where it is not a host operator's span
+    host_ts: Ints
     kinds: tuple[Kind, ...]
 
     @property
@@ -165,15 +169,22 @@ class Kernels:
 
 def kernels(run: Run) -> Kernels:
     """Every kernel of the run."""
-    found = run.columns(f"SELECT * REPLACE (coalesce(host_id, {NO_HOST}) AS host_id) FROM ({_CODES})")
+    found = run.columns(
+        f"SELECT * REPLACE (coalesce(host_id, {NO_HOST}) AS host_id, coalesce(host_track, {NO_HOST}) AS host_track, "
+        f"coalesce(host_ts_ns, {NO_HOST}) AS host_ts_ns) FROM ({_CODES})"
+    )
     codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
     chosen = [found[name][first].astype(np.int64).tolist() for name in ("span_id", "host_id")]
     texts = run.con.execute(_TEXTS, [*chosen, list(range(len(codes)))]).fetchall()
-    span_id, rank, track, ts, dur, step, host = (
-        found[name].astype(np.int64) for name in ("span_id", "rank", "track", "ts_ns", "dur_ns", "step", "host_id")
-    )
+    span_id, rank, track, ts, dur, step, host, host_track, host_ts = (
+        found[name].astype(np.int64) for name in (
+            "span_id", "rank", "track", "ts_ns", "dur_ns", "step", "host_id", "host_track", "host_ts_ns",
+        )
+    )  # fmt: skip
     kinds = tuple(Kind(*row) for row in texts)
-    return Kernels(span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, kinds)
+    return Kernels(
+        span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, host_track, host_ts, kinds
+    )  # fmt: skip
 
 
 def identity(run: Run) -> Ints:

@@ -45,7 +45,7 @@ _FORWARD = f"""
     WHERE kind = 'cpu_op' AND name IN ({", ".join(f"'aten::{name}'" for name in FORWARD)})
 """
 _LINKED = """
-    SELECT l.dst_span_id AS span_id, arg_max(s.span_id, s.ts_ns) AS host_id
+    SELECT l.dst_span_id AS span_id, arg_max(s.track, s.ts_ns) AS track, max(s.ts_ns) AS ts_ns
     FROM link l JOIN span s ON s.span_id = l.src_span_id
     WHERE s.kind = 'cpu_op' AND l.route <> 'fwdbwd' GROUP BY 1 ORDER BY 1
 """
@@ -58,28 +58,25 @@ def recomputed(run: Run) -> NDArray[np.int8]:
     served = [rank for rank in run.ranks if any(step.phase is not None for step in run.steps[rank])]
     multiply = np.array([bool(one.work.matrix) for one in found.every], np.bool_)
     rows = np.flatnonzero(multiply[found.of] & ~np.isin(every.rank, served)) if len(every) else np.zeros(0, np.int64)
-    called = run.columns("SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op' ORDER BY span_id")
-    ids, track, ts = (called[name].astype(np.int64) for name in ("span_id", "track", "ts_ns"))
-    host = _hosts(run, every, rows)
-    at = np.searchsorted(ids, host)
-    there = (host != NO_HOST) & (at < len(ids))
-    there[there] = ids[at[there]] == host[there]
+    track, ts = _begun(run, every, rows)
+    there = track != NO_HOST
     told[rows[~there]] = UNTOLD
-    at = at[there]
-    told[rows[there]] = _nodes(run).told(track[at], ts[at])
+    told[rows[there]] = _nodes(run).told(track[there], ts[there])
     return told
 
 
-def _hosts(run: Run, every: Kernels, rows: Ints) -> Ints:
-    """The host operator that launched each; on Ascend the link from torch's operator says it."""
-    host = every.host[rows].copy()
-    missing = np.flatnonzero(host == NO_HOST)
+def _begun(run: Run, every: Kernels, rows: Ints) -> tuple[Ints, Ints]:
+    """Where and when the host operator began that launched each; on Ascend the link from torch's operator says it."""
+    track, ts = every.host_track[rows], every.host_ts[rows]
+    missing = np.flatnonzero(every.host[rows] == NO_HOST)
     linked = run.columns(_LINKED) if len(missing) else {}
     if len(linked.get("span_id", ())):
-        ids, wanted = linked["span_id"].astype(np.int64), every.span_id[rows[missing]]
-        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        host[missing] = np.where(ids[at] == wanted, linked["host_id"].astype(np.int64)[at], NO_HOST)
-    return host
+        ids, tracks, begins = (linked[name].astype(np.int64) for name in ("span_id", "track", "ts_ns"))
+        at = np.minimum(np.searchsorted(ids, every.span_id[rows[missing]]), len(ids) - 1)
+        found = ids[at] == every.span_id[rows[missing]]
+        track[missing] = np.where(found, tracks[at], NO_HOST)
+        ts[missing] = np.where(found, begins[at], NO_HOST)
+    return track, ts
 
 
 @dataclass(frozen=True)

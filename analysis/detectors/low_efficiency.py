@@ -179,8 +179,9 @@ def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls
 
 def _calls(every: Kernels, of: Ints, left: Floats) -> _Calls:
     alone = every.of(kind.op_type is not None or kind.op is None for kind in every.kinds) | (every.host == NO_HOST)
-    key = np.stack((of, np.where(alone, -every.span_id - 2, every.host)))
-    _, first, call = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    _, caller = np.unique(np.where(alone, -every.span_id - 2, every.host), return_inverse=True)
+    key = caller.ravel().astype(np.int64) * (int(of.max(initial=0)) + 1) + of
+    _, first, call = np.unique(key, return_index=True, return_inverse=True)
     call = call.ravel().astype(np.int64)
     return _Calls(call, of[first], every.rank[first], np.bincount(call, left, len(first)).astype(np.float64))
 

@@ -195,8 +195,8 @@ def busy_pipes(run: Run) -> Mapping[str, Floats]:
     found: dict[str, Floats] = {}
     for pipe in PIPES:
         told = run.columns(
-            "SELECT span_id, max(value) AS value FROM pmu WHERE regexp_matches(metric, ?) AND isfinite(value) "
-            "GROUP BY span_id", [rf"^(?:ai[cv]_)?{pipe}_ratio$"],
+            "SELECT span_id, max(value) AS value FROM pmu WHERE metric IN (?, ?, ?) AND isfinite(value) "
+            "GROUP BY span_id", [f"{core}{pipe}_ratio" for core in ("", "aic_", "aiv_")],
         )  # fmt: skip
         spans = told["span_id"].astype(np.int64)
         if not len(spans) or not len(every):

@@ -62,8 +62,9 @@ def visit(url: str, browser: playwright.Browser, request: pytest.FixtureRequest)
 def test_charts_are_drawn_and_a_row_leads_to_the_timeline(visit: Visit, run_id: tuple[str, Path], lang: str) -> None:
     page = visit.page
     page.goto(f"{visit.url}/Efficiency?lang={lang}&run={run_id[0]}")
-    page.wait_for_selector(".icicle .surface", state="attached", timeout=120_000)  # the last chart of the page
-    assert page.locator(".js-plotly-plot").count() == 3
+    for drawn in (".icicle .surface", ".waterfalllayer, .barlayer", ".scatterlayer"):  # charts come in any order
+        page.wait_for_selector(drawn, state="attached", timeout=120_000)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 3", timeout=120_000)
     assert page.locator(".js-plotly-plot .scatterlayer .point, .js-plotly-plot .points path").count() > 3
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     page.wait_for_timeout(1_500)  # what is below the heading moves until fonts are there

@@ -43,7 +43,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.abilities import Device, device
+from npulens.analysis.device.abilities import UNNAMED, Device, device
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.device.tensors import largest
@@ -140,10 +140,11 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         if faster is not None:
             yield _candidate(run, every, ranks, mine[rows], here, faster)
         elif int(every.dur[mine[rows]].sum()) >= least * len(ranks):
-            name = here.name if here else "this device"
+            name = here.name if here else UNNAMED
+            chinese = "未知设备" if name == UNNAMED else name
             raise NotMeasured(
                 f"fp32 matrix kernels run; no faster precision of {name} is known",
-                f"有 fp32 矩阵算子在运行，但不知道 {name} 有没有更快的精度",
+                f"有 fp32 矩阵算子在运行，但不知道 {chinese} 有没有更快的精度",
                 "flops of the device in analysis/device/device_facts.toml",
             )
 

@@ -47,6 +47,7 @@ from npulens.analysis.detectors.full_precision import claimed
 from npulens.analysis.detectors.idle_cores import shares
 from npulens.analysis.detectors.pipe_stall import MOVING, bound, most_of_a_rank, stalled
 from npulens.analysis.detectors.unfused import fused
+from npulens.analysis.device.abilities import UNNAMED
 from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import NO_HOST, Bools, Floats, Kernels, evidence, kernels, of_a_step
@@ -213,9 +214,10 @@ def _measured(run: Run, judged: Bools) -> None:
             "profiler_level=Level1" if of == "npu" else "record_shapes=True",
         )  # fmt: skip
     if ns["unknown"] >= (1 - COVERED) * ns["all"]:
-        names = sorted({one.device or "" for one in done.every if one.device}) or ["this device"]
+        names = sorted({one.device for one in done.every if one.device}) or [UNNAMED]
+        chinese = "、".join("未知设备" if name == UNNAMED else name for name in names)
         raise NotMeasured(
-            f"the peaks of {', '.join(names)} are not all known", f"{'、'.join(names)} 的峰值不全",
+            f"the peaks of {', '.join(names)} are not all known", f"{chinese} 的峰值不全",
             "npulens doctor --roofs" if of == "cpu" else
             "flops and memory_bytes_per_s of the device in analysis/device/device_facts.toml",
         )  # fmt: skip

@@ -20,6 +20,8 @@ from typing import Any
 from npulens.analysis.device.family import on_npu
 from npulens.analysis.run import Run
 
+#: How a device is called whose capture does not name it.
+UNNAMED = "an unnamed device"
 FACTS_FILE = Path(__file__).with_name("device_facts.toml")
 _FACTS = (
     "cube_cores", "vector_cores", "clock_mhz", "flops", "vector", "memory_bytes", "memory_bytes_per_s", "l2_bytes",
@@ -192,7 +194,7 @@ def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:
     facts.setdefault("vector_cores", seen.vector_cores)
     if seen.clock_mhz is not None:
         facts["clock_mhz"] = max(seen.clock_mhz, facts.get("clock_mhz", 0.0))
-    title = left[0].model if len(left) == 1 else name or "an unnamed device"
+    title = left[0].model if len(left) == 1 else name or UNNAMED
     return Device(title, **facts, sources=tuple(model.source for model in left))
 
 

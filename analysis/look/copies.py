@@ -12,13 +12,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from npulens.analysis.device.abilities import device
+from npulens.analysis.device.abilities import UNNAMED, device
 from npulens.analysis.idle.origin import Origin, origin
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
 
-#: What analysis/device/abilities.py calls a device whose name the capture does not hold.
-UNNAMED = "an unnamed device"
 #: Instances a table holds, and single points a chart draws; more are put into cells.
 MOST_WORST, MOST_POINTS = 500, 2000
 #: Cells of a decade of size and of bandwidth.

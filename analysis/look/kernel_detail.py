@@ -9,9 +9,8 @@ from math import ceil, prod
 import duckdb
 import pandas as pd
 
-from npulens.analysis.device.abilities import device
+from npulens.analysis.device.abilities import UNNAMED, device
 from npulens.analysis.idle.origin import Origin, origin
-from npulens.analysis.look.copies import UNNAMED
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
 from npulens.analysis.run import Run
 

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 
 import duckdb
 
-from npulens.analysis.device.abilities import Device, device
-from npulens.analysis.look.copies import UNNAMED
+from npulens.analysis.device.abilities import UNNAMED, Device, device
 from npulens.analysis.run import Run
 from npulens.analysis.work.operators import PIPES
 

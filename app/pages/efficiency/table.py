@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
+from npulens.analysis.device.abilities import UNNAMED
 from npulens.analysis.look import efficiency as look
-from npulens.analysis.look.copies import UNNAMED
 from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts
 from npulens.app.panels import link

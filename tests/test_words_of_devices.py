@@ -38,7 +38,7 @@ NOT_ON_A_CPU = re.compile(r"\bECC\b|often, on the device|decode on the device|ho
 #: What CUDA's own words are allowed on ROCm: PyTorch calls ROCm CUDA.
 SHARED = {("cuda", "rocm"): re.compile(r"DALI|numactl|tensor cores?")}
 #: Only judged where AI cores are: their sentences are never said elsewhere.
-ASCEND_ONLY = {"aicpu", "frequency_drop"}
+ASCEND_ONLY = {"aicpu", "frequency_drop", "pipe_stall"}
 #: Said of HCCL's tasks or of a variable of CANN that an Ascend capture holds, and of nothing else.
 ASCEND_SENTENCES = {
     ("retransmission", "sent"), ("retransmission", "again"), ("slow_link", "found"), ("environment", "queue"),

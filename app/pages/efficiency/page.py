@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from npulens.analysis.look import efficiency as look
+from npulens.analysis.work.roofline import Roofline
 from npulens.analysis.work.roofs import Roofs
 from npulens.app import context
 from npulens.app.context import Context
@@ -58,7 +59,7 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
     st.text(" ".join(told) if told else _no_mfu(ctx, found))
     if told and used is None:
         st.text("◐ " + _no_mfu(ctx, found))
-    unknown = 1 - sums.modelled_ns / sums.kernel_ns if sums.kernel_ns else 0.0
+    unknown = _unknown(sums)
     if unknown >= _NOTABLE:
         reasons = ctx.say("efficiency.comma").join(
             ctx.say("efficiency.because", {"share": charts.percent(one.share), "why": why(ctx, one.reason)})
@@ -74,6 +75,11 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
         st.text(ctx.say("efficiency.measure_roofs"))
     if sums.clock_share is not None:
         st.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(sums.clock_share)}))
+
+
+def _unknown(sums: Roofline) -> float:
+    """The share of device time whose work is not known."""
+    return 1 - sums.modelled_ns / sums.kernel_ns if sums.kernel_ns else 0.0
 
 
 def why(ctx: Context, reason: str) -> str:
@@ -97,13 +103,15 @@ def _figures(ctx: Context, found: look.Efficiency) -> None:
     sums = found.sums
     rate = None if not sums.step_flops or not found.window_ns else sums.step_flops * 1e9 / found.window_ns
     share = charts.percent(found.roof_share)
+    used = found.hfu if found.mfu is None else found.mfu
+    least = "≥ " if _unknown(sums) >= _NOTABLE else ""  # work that is not known counts nowhere
     figures = (
         (
             "mfu" if found.mfu is not None or found.hfu is None else "hfu",
-            charts.percent(found.hfu if found.mfu is None else found.mfu),
+            charts.percent(used) if used is None else f"{least}{charts.percent(used)}",
         ),
         ("roof", f"≥ {share}" if found.at_least and found.roof_share is not None else share),
-        ("rate", charts.rate(rate, "FLOP/s")),
+        ("rate", charts.rate(rate, "FLOP/s") if rate is None else f"{least}{charts.rate(rate, 'FLOP/s')}"),
         ("gain", i18n.duration(found.gain_ns)),
         ("known", i18n.share(sums.modelled_ns, sums.kernel_ns)),
     )

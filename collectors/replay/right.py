@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
+from npulens.collectors.bench import checks
 from npulens.collectors.harness.batch_curve import free_bytes
 from npulens.collectors.harness.numerics import TOLERANCES, compare, tolerance
 from npulens.collectors.replay.filled import Filled, Slot
@@ -16,7 +17,7 @@ from npulens.collectors.replay.instead import instead
 from npulens.collectors.replay.schema import Chosen, value_of
 
 #: What torch raises when an operator cannot do what it is asked.
-FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, MemoryError, AssertionError)
+FAILURES = (*checks.FAILURES, AssertionError)
 #: The reference runs on the CPU: beyond so many operations it would take minutes.
 MOST_FLOPS = 400 * 10**9
 _UNDEFINED = (

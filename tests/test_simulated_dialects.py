@@ -91,6 +91,9 @@ def test_faults_cost_time_where_the_job_is_another_one(dialect: str, scenario: s
 def test_dialects_and_scenarios_that_share_no_format_are_refused() -> None:
     assert not possible(["frequency_drop"], "910a"), "it has no samples of the clock"
     assert not possible(["aicpu"], "external_id") and possible(["aicpu"], "910a")
+    assert possible(["low_efficiency"], "unlinked"), "kernels have shapes of their own, but in a Kineto trace"
+    options = Options(steps=2, dialect="unlinked")
+    assert {plan(["low_efficiency"], seed, options).capture.format for seed in range(12)} == {"text", "db"}
     assert all(possible([name], "plain") for name in scenarios())
     assert not possible(["first_use"], "first_step"), "every capture holds one already"
     with pytest.raises(ValueError, match="no capture in the dialect external_id shows aicpu"):

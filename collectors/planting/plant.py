@@ -84,8 +84,7 @@ def scenarios() -> dict[str, ModuleType]:
 def possible(names: Sequence[str], dialect: str) -> bool:
     """Whether some format shows all these faults in that dialect, apart from what every capture of it holds."""
     limits = [set(getattr(scenario, "FORMATS", ALL)) for name, scenario in scenarios().items() if name in names]
-    shown = not set(names) & {*DIALECTS[dialect].hides, *DIALECTS[dialect].present}
-    return shown and bool(set(DIALECTS[dialect].formats).intersection(*limits))
+    return bool(set(DIALECTS[dialect].formats_of(names)).intersection(*limits))
 
 
 def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
@@ -133,15 +132,14 @@ def _planted(
 
 def _allowed(chosen: Sequence[ModuleType], options: Options) -> dict[str, tuple[Any, ...]]:
     """Formats and levels of captures that show all of them; what is asked for is not argued with."""
-    written = DIALECTS[options.dialect].formats
-    if options.format and options.format not in written:
-        raise ValueError(f"the dialect {options.dialect} is written as {', '.join(written)} only")
-    allowed: dict[str, tuple[Any, ...]] = {"formats": written, "levels": (0, 1, 2)}
+    dialect, names = DIALECTS[options.dialect], [scenario.CAUSE for scenario in chosen]
+    if options.format and options.format not in dialect.formats:
+        raise ValueError(f"the dialect {options.dialect} is written as {', '.join(dialect.formats)} only")
+    allowed: dict[str, tuple[Any, ...]] = {"formats": dialect.formats_of(names), "levels": (0, 1, 2)}
     for scenario in chosen:
         for key in allowed:
             limits = getattr(scenario, key.upper(), allowed[key])
             allowed[key] = tuple(value for value in allowed[key] if value in limits)
-    names = [scenario.CAUSE for scenario in chosen]
     if not possible(names, options.dialect):
         raise ValueError(f"no capture in the dialect {options.dialect} shows {', '.join(names)}")
     if options.format:

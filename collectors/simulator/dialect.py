@@ -7,7 +7,7 @@ otherwise (graphs, a pair of ranks that send and receive). It goes with any scen
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -335,10 +335,18 @@ class Dialect:
     recorded: Recorded | None = None
     kineto: Recorded | None = None  # where a Kineto trace differs in another way
     hides: tuple[str, ...] = ()  # causes of which such a capture shows nothing
+    hides_in_kineto: tuple[str, ...] = ()  # and those of which it shows nothing in a Kineto trace only
     unnamed: tuple[str, ...] = ()  # causes that it does not record: the host is late, and nobody says why
     present: tuple[str, ...] = ()  # causes that every capture of the dialect holds, planted or not
     instead: tuple[str, ...] = ()  # causes that are a right answer for a fault of the host, whose links are lost
     absent: tuple[str, ...] = ()  # causes that are a right answer for the lateness of a rank that was not captured
+
+    def formats_of(self, causes: Collection[str]) -> tuple[str, ...]:
+        """The formats whose captures show all these causes."""
+        if not set(causes).isdisjoint({*self.hides, *self.present}):
+            return ()
+        in_kineto = set(causes).isdisjoint(self.hides_in_kineto)
+        return tuple(each for each in self.formats if in_kineto or each != "kineto")
 
     def configured(self, name: str, config: SimConfig) -> SimConfig:
         ranks = max(config.ranks, self.ranks)
@@ -363,7 +371,7 @@ DIALECTS: dict[str, Dialect] = {
     "unlinked": Dialect(
         "Of 85 % of the device's tasks nobody knows what launched them.",
         recorded=without_launches,
-        hides=("low_efficiency",),  # in a Kineto trace the launch alone leads to the shapes
+        hides_in_kineto=("low_efficiency",),  # there the launch alone leads to the shapes
         instead=("idle_unexplained",),
     ),
     "external_id": Dialect(
@@ -410,7 +418,7 @@ DIALECTS: dict[str, Dialect] = {
     "graphs": Dialect(
         "Kernels are nodes of replayed graphs, which alone are launched.",
         changes={"graphs": True},
-        hides=("low_efficiency",),  # nor do nodes of graphs lead to shapes in a Kineto trace
+        hides_in_kineto=("low_efficiency",),  # nor do nodes of graphs lead to shapes there
     ),
     "vllm": Dialect("Steps are execute_context_N(..)_generation_M(..) annotations.", recorded=served),
     "no_steps": Dialect("Nothing marks the steps.", recorded=without_steps, hides=("step_jitter",)),

@@ -20,5 +20,6 @@ from npulens.collectors.lab.rewrites.rewrite import Asked, Rewritten
 
 def apply(program: Any, asked: Asked) -> Rewritten:
     """Compiles at the first call."""
-    torch.compiler.reset()
+    if not asked.graph:  # copies of a module share their code, and what was compiled of it; those of a graph do not
+        torch.compiler.reset()
     return Rewritten(torch.compile(program, dynamic=asked.dynamic, fullgraph=True), 1)

@@ -22,7 +22,8 @@ def apply(program: Any, asked: Asked) -> Rewritten:
     """Compiles at the first call."""
     if asked.training or asked.gradients:
         raise DoesNotApply("gradients")
-    torch.compiler.reset()
+    if not asked.graph:  # copies of a module share their code, and what was compiled of it; those of a graph do not
+        torch.compiler.reset()
     for weight in program.parameters():
         weight.requires_grad_(False)
     frozen = torch.compile(program, dynamic=asked.dynamic, fullgraph=True, options={"freezing": True})

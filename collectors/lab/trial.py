@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import graph, judging, measuring
+from npulens.collectors.lab import drawing, graph, judging, measuring
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, Rewritten, rewrite
 from npulens.collectors.lab.subject import Subject
 
@@ -42,6 +42,7 @@ class Trial:
     peak_bytes: int | None = None
     peak_bytes_of_original: int | None = None
     first_call_s: float | None = None
+    predicted: Mapping[str, Any] | None = None  # what theory said of its time before it was measured
     nodes: tuple[int, int] | None = None  # of the program before and after, where both are graphs
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,6 +61,7 @@ class Laboratory:
         if others:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
         self._truths = judging.truths(subject, options.seed)
+        self._theory = theory.Theory(subject, backend)
 
     def error_of_original(self) -> float:
         """How far the original itself is from float64, at worst."""
@@ -68,12 +70,14 @@ class Laboratory:
     def tried(self, name: str, own: Sequence[Path] = ()) -> Trial:
         """One rewrite, from the question whether it applies to how fast it is."""
         found = rewrite(name, own)
+        drawing.forget(self._subject.place, name)
         try:
             made = self._made(found, self._subject.program)
         except DoesNotApply as reason:
             return Trial(name, DOES_NOT_APPLY, {"name": reason.name, "values": reason.values})
         except judging.FAILURES as error:
             return Trial(name, DOES_NOT_APPLY, {"name": "fails", "values": {"error": judging.first_line(error)}})
+        drawing.write(self._subject.place, found, name, self._subject.program, made.model)
         about: dict[str, Any] = {"changed": made.changed, "left": dict(made.left), "dtype": made.dtype,
                                  "nodes": _nodes(self._subject.program, made.model)}  # fmt: skip
         lost = self._lost(made)
@@ -111,6 +115,7 @@ class Laboratory:
             once(model)()
             self._backend.synchronize()
             about["first_call_s"] = time.perf_counter() - begun
+            about["predicted"] = theory.predicted(self._theory, name, model)
             about["peak_bytes"] = measuring.peak_bytes(self._backend, once(model))
             about["peak_bytes_of_original"] = measuring.peak_bytes(self._backend, once(self._original()))
             del model

@@ -23,7 +23,7 @@ from tests.text_export import HARDWARE, HOST, ROOT, load, processes, span, write
 from tests.text_export import flow as arrow
 from tests.text_export import task as npu_task
 
-RESNET = KINETO / "AMD-AGI+TraceLens/tests/traces/b200/eager_trace.json.gz"
+KINETO_CAPTURE = KINETO / "AMD-AGI+TraceLens/tests/traces/mi300/Falconsai_nsfw_image_detection__1016002.json.gz"
 
 #: Ids that two events may share, and others that look like them and are not the same.
 IDS: list[tuple[object, object]] = [
@@ -51,7 +51,7 @@ def _read(reader: Any, path: Path, scratch: Path) -> tuple[dict[str, list[tuple[
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("reader", "path"),
-    [(read_torch_npu_text, TEXT / "level1/rank0_ascend_pt"), (read_kineto, RESNET)],
+    [(read_torch_npu_text, TEXT / "level1/rank0_ascend_pt"), (read_kineto, KINETO_CAPTURE)],
     ids=["text", "kineto"],
 )
 def test_small_pieces_make_the_same_tables(

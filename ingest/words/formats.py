@@ -211,4 +211,19 @@ TEXT: dict[str, tuple[str, str]] = {
     "benchmark_warm_ups_without_time": (
         "{n} samples of warm-ups and pairs have no time of day; they are in samples.json",
         "预热与配对的 {n} 个样本没有时间，保存在 samples.json 中"),
+    # Results of the laboratory.
+    "lab_holds_no_trial": ("the result of the laboratory holds no trial that can be read",
+        "实验室结果中没有可读取的试验"),
+    "lab_trial_not_trusted": ("the trial of {name} is not to be trusted: {why}", "{name} 的试验不可信：{why}"),
+    "lab_ratio_outside": ("its ratio lies outside its own interval", "比值不在其自身的区间内"),
+    "lab_verdict_without_times": ("its verdict is not what its times say", "结论与其计时结果不符"),
+    "lab_verdict_without_numerics": ("its verdict stands without numerics that are right", "有结论而没有合格的精度比对"),
+    "lab_verdict_differs": ("its interval does not say what its verdict says", "区间与结论不符"),
+    "lab_did_not_end": ("the trials did not come to their end", "试验未全部完成"),
+    "lab_holds_no_trace": ("a result of the laboratory holds trials, no trace", "实验室结果只有试验，没有 trace"),
+    "lab_cannot_be_read": ("the result of the laboratory cannot be read: {error}", "实验室结果无法读取：{error}"),
+    "lab_trials_that_cannot": ("trials that cannot be read", "无法读取的试验"),
+    "lab_trials_cannot_be_read": ("{n} trials cannot be read", "{n} 个试验无法读取"),
+    "lab_drawings_that_cannot": ("drawings of programs that cannot be read", "无法读取的程序图"),
+    "lab_drawings_cannot_be_read": ("{n} drawings of programs cannot be read", "{n} 个程序图无法读取"),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import duckdb
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
 from npulens.analysis import split, views
@@ -22,6 +23,7 @@ from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
 from npulens.analysis.finding import Finding
 from npulens.analysis.limits import Limits, overridden
+from npulens.analysis.run import Run
 from npulens.analysis.settings import FILE, Settings
 from npulens.app import run_check
 from npulens.app.charts import style
@@ -32,7 +34,10 @@ from npulens.ingest.store import runs as store
 from npulens.ingest.store.runs import RunInfo
 
 T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
 _NOTHING: Mapping[str, object] = {}
+_TICK = 0.25  # seconds between two looks at what is being computed; a click is heard at each
 _PATIENCE = 2.5  # seconds a page waits for a judgement before it says that it is still coming
 
 
@@ -178,6 +183,44 @@ def measured_of(ctx: Context, run_id: str, measure: Callable[..., T], *given: ob
     with st.spinner(ctx.say("shell.measuring")):
         found: T = _measured(str(ctx.store), run_id, f"{measure.__module__}.{measure.__qualname__}", given, measure)
     return found
+
+
+# An answer in parts: each is a function of the same run, found one after the other beside the page.
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _in_parts(
+    place: str, run_id: str, names: str, _measures: tuple[Callable[[Run], object], ...]
+) -> tuple[Future[Any], ...]:
+    con = _opened(place, run_id).cursor()
+    run, bench = Run(con), ThreadPoolExecutor(1, thread_name_prefix="measuring")
+    parts = tuple(bench.submit(measure, run) for measure in _measures)
+    bench.submit(con.close)
+    bench.shutdown(wait=False)
+    return parts
+
+
+def in_parts(
+    ctx: Context, first: Callable[[Run], T], second: Callable[[Run], U], third: Callable[[Run], V]
+) -> tuple[Future[T], Future[U], Future[V]]:
+    """What three functions say of the chosen run, the quickest first, asked once and kept. A failure is not kept."""
+    measures = (first, second, third)
+    question = (
+        str(ctx.store), ctx.run.run_id if ctx.run else "",
+        " ".join(f"{one.__module__}.{one.__qualname__}" for one in measures), measures,
+    )  # fmt: skip
+    parts = _in_parts(*question)
+    if any(part.done() and part.exception() is not None for part in parts):
+        _in_parts.clear(*question)
+    return parts[0], parts[1], parts[2]
+
+
+def awaited(ctx: Context, part: Future[T], slot: DeltaGenerator) -> T:
+    """A part, as soon as it is there. Until then its place on the page says that it is being computed."""
+    began = time.monotonic()
+    while not wait([part], _TICK).done:
+        slot.text(ctx.say("shell.computing", {"n": round(time.monotonic() - began)}))
+    return part.result()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from npulens.analysis.look import efficiency as look
 from npulens.analysis.look.kernels import Filter, table
 from npulens.analysis.look.replay import replay
 from npulens.analysis.modules.measure import ZERO, Module
+from npulens.analysis.run import Run
 from npulens.analysis.work.waterfall import PARTS
 from npulens.app.charts import style
 from npulens.app.pages.efficiency import charts
@@ -51,9 +52,10 @@ def rated(con: Any, what: Filter) -> pd.DataFrame:
 
 def test_the_sums_of_a_run_worked_out_by_hand() -> None:
     mark = {"id": 90, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 100}
-    found = look.efficiency(case([mark, *SPANS]))
+    run = Run(case([mark, *SPANS]))
+    found = look.efficiency(run)
     assert list(found.operators["operator"]) == ["add", "mm", "copy_"]  # 12, 8 and 1 us
-    assert found.window_ns == 100_000 and found.sums.mfu == pytest.approx(2 / 100)
+    assert found.window_ns == 100_000 and look.whole(run).mfu == pytest.approx(2 / 100)
     # The product needs 2 of 8 us, the sum 3 of 12; the copy is faster than its roof, so it has no share.
     assert found.roof_share == pytest.approx(5 / 20) and found.roof_known_ns == 20_000
     assert found.gain_ns == (8_000 - 2_857) + (12_000 - 4_286) and not found.at_least
@@ -67,7 +69,7 @@ def test_the_sums_of_a_run_worked_out_by_hand() -> None:
 def test_the_parts_of_the_mean_step_sum_to_it() -> None:
     marks = [{"id": 90 + step, "kind": "step_mark", "name": f"ProfilerStep#{step}", "at": 100 * step, "for": 100}
              for step in (0, 1, 2)]  # fmt: skip
-    fall = look.efficiency(case([*marks, *SPANS])).falls["all"]
+    fall = look.whole(Run(case([*marks, *SPANS]))).falls["all"]
     parts = {part.name: part.ns for part in fall.parts}
     assert (fall.windows, fall.dur_ns, fall.residual_ns) == (3, 100_000, 0)
     assert sum(parts.values()) == 100_000  # although 79 us of idle time in three steps leave a rest
@@ -97,7 +99,7 @@ def test_what_bounds_an_operator_by_its_counters_where_its_roof_is_not_known() -
     con = connection({"spans": spans, "rank": {0: {"backend": "npu", "device_name": "Ascend910B1"}},
                       "tables": {"pmu": counted}})  # fmt: skip
     views.install(con)
-    found = look.efficiency(con)
+    found = look.efficiency(Run(con))
     (row,) = [row for _, row in found.operators.iterrows()]
     assert (row["told"], row["pipe"]) == ("memory_counted", "aic_mte2") and not isinstance(row["bound"], str)
     assert found.at_least and found.gain_ns is None  # its memory's bandwidth has no source
@@ -120,7 +122,7 @@ def test_every_module_hangs_on_the_one_that_calls_it() -> None:
 def test_the_command_that_replays_an_operator_means_that_operator() -> None:
     other = operator(31, 60, "aten::mm", "[[8, 8], [8, 8]]", BF16)
     con = case([*SPANS, *other, kernel(33, 70, 2, 32)])
-    found = look.efficiency(con)
+    found = look.efficiency(Run(con))
     for place, one in enumerate(found.chosen):
         (name,) = shlex.split(told.replayed(found, place))
         (choice,) = replay(con, name).choices
@@ -133,7 +135,7 @@ def test_colours_of_shares_go_from_one_end_to_the_other() -> None:
 
 
 def test_the_chosen_operator_leads_to_its_longest_kernel() -> None:
-    found = look.efficiency(case(SPANS))
+    found = look.efficiency(Run(case(SPANS)))
     one = found.chosen[list(found.operators["operator"]).index("mm")]
     assert (one.span_id, one.ts_ns, one.dur_ns, one.rank) == (3, 10_000, 6_000, 0)
     assert one.matrix_ns == pytest.approx(2_000) and one.memory_ns == pytest.approx(5.956e6 / 3.35e3)
@@ -173,7 +175,7 @@ def say(key: str, values: Any) -> str:
 
 
 def test_the_plot_has_every_dot_below_the_line_it_is_measured_by() -> None:
-    found = look.efficiency(case(SPANS))
+    found = look.efficiency(Run(case(SPANS)))
     (chip,) = look.chips(found)
     assert chip is not None
     picture = charts.roofline(found.operators, chip, say, "#000")
@@ -194,7 +196,7 @@ def test_the_plot_has_every_dot_below_the_line_it_is_measured_by() -> None:
 
 
 def test_what_is_above_its_roof_is_hollow() -> None:
-    found = look.efficiency(case([*ADD, kernel(13, 30, 2, 12, "sum")]))
+    found = look.efficiency(Run(case([*ADD, kernel(13, 30, 2, 12, "sum")])))
     (chip,) = look.chips(found)
     (dots,) = [trace for trace in charts.roofline(found.operators, chip, say, "#000").data if trace.mode == "markers"]
     assert dots.marker.symbol.endswith("-open") and "1.50 times its roof" in dots.hovertext[0]

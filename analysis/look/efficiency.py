@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from npulens.analysis.device.kernels import Floats, Kernels, kernels
 from npulens.analysis.intervals import Ints
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
-from npulens.analysis.modules.measure import Modules
-from npulens.analysis.modules.measure import of_run as modules
 from npulens.analysis.run import Run
 from npulens.analysis.work import waterfall as falling
 from npulens.analysis.work.operators import GOOD, PIPES, Operator, Operators, operators
-from npulens.analysis.work.roofline import BUSY, Roofline, of_run, row_of
+from npulens.analysis.work.roofline import BUSY, Roofline, clock_share, of_operators, row_of
 from npulens.analysis.work.roofs import Roofs
 
 #: Operators that a table and a chart hold, the longest first; the rest is counted.
@@ -90,15 +88,21 @@ class Efficiency:
     operators: pd.DataFrame
     chosen: tuple[Chosen, ...]
     count: int  # of operators, also those that are left out here
-    sums: Roofline  # without its rows
+    sums: Roofline  # without its rows, its window and its clock
     window_ns: int  # a step of a rank; without steps the whole window
     gain_ns: int | None  # of that, what GOOD of the roofs would give; None where no roof is known whole
     roof_share: float | None  # time at the roofs over time taken, of the operators with a share
     roof_known_ns: int  # what these operators take
     at_least: bool  # one roof of the two is not known for some of them
-    falls: dict[str, Fall]  # where the time of a step goes: of `all`, and of each rank and phase
-    modules: Modules
     good: float = GOOD
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Where the time of a step goes, and what of it the matrix units needed."""
+
+    falls: dict[str, Fall]  # of `all`, and of each rank and phase
+    clock_share: float | None  # of the rated clock at which kernels ran, where it was recorded and below it
 
     @property
     def mfu(self) -> float | None:
@@ -110,11 +114,10 @@ class Efficiency:
         return self.falls["all"].hfu if "all" in self.falls else None
 
 
-def efficiency(con: duckdb.DuckDBPyConnection) -> Efficiency:
+def efficiency(run: Run) -> Efficiency:
     """Every operator beside its roof."""
-    run = Run(con)
     every, found = run.get(kernels), run.get(operators)
-    sums = of_run(run)
+    sums = of_operators(run)
     order = sorted(range(len(found.every)), key=lambda at: -found.every[at].ns)[:MOST]
     longest = _longest(every, found)
     shared = [one for one in found.every if one.share is not None]
@@ -129,8 +132,13 @@ def efficiency(con: duckdb.DuckDBPyConnection) -> Efficiency:
         sum(windows) // len(windows) // sums.steps if windows else 0,
         sum(gains) // parts if gains else None,
         sum(one.calls * (one.roof_ns or 0.0) for one in shared) / known_ns if known_ns else None,
-        known_ns, any(not one.complete for one in shared), _falls(run), modules(run),
+        known_ns, any(not one.complete for one in shared),
     )  # fmt: skip
+
+
+def whole(run: Run) -> Whole:
+    """The waterfall of the run, of each rank and of each phase."""
+    return Whole(_falls(run), clock_share(run))
 
 
 def _longest(every: Kernels, found: Operators) -> Ints:
@@ -199,7 +207,7 @@ def _chosen(one: Operator, every: Kernels, longest: int) -> Chosen:
 
 
 def _falls(run: Run) -> dict[str, Fall]:
-    """The waterfall of the run, of each rank and of each phase. A key is `all`, `rank 3` or `phase decode`."""
+    """A key is `all`, `rank 3` or `phase decode`."""
     found = run.get(falling.of_run)
     rows = {"all": found.total}
     ranks, phases = found.by("rank"), found.by("phase")

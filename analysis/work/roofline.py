@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
@@ -121,6 +121,12 @@ def roofline(con: duckdb.DuckDBPyConnection) -> Roofline:
 
 
 def of_run(run: Run) -> Roofline:
+    found = of_operators(run)
+    return replace(found, window=run.get(waterfall.of_run).total, clock_share=clock_share(run))
+
+
+def of_operators(run: Run) -> Roofline:
+    """The same without its window and its clock, which take longer."""
     return _summed(run, run.get(kernels), run.get(operators).every)
 
 
@@ -169,7 +175,7 @@ def _summed(run: Run, every: Kernels, found: Sequence[Operator]) -> Roofline:
         sum(row.ns for row in rows if row.matrix_flops is not None),
         steps, ranks,
         flops // (steps * ranks) if flops else None,
-        run.get(waterfall.of_run).total,
+        None,
         tuple(lacking),
         tuple(
             Missing(reason, ns, ns / kernel_ns if kernel_ns else 0.0,
@@ -177,13 +183,13 @@ def _summed(run: Run, every: Kernels, found: Sequence[Operator]) -> Roofline:
             for reason, ns in sorted(unknown.items(), key=lambda item: -item[1])
         ),
         _setting(run) if 2 * (unknown["no_shapes"] + unknown["no_types"]) > kernel_ns else None,
-        _clock_share(run, every),
+        None,
     )  # fmt: skip
 
 
-def _clock_share(run: Run, every: Kernels) -> float | None:
+def clock_share(run: Run) -> float | None:
     """Averaged over the time of kernels; None where no kernel is known to have run below the rating."""
-    share = run.get(clocked).share
+    every, share = run.get(kernels), run.get(clocked).share
     if not len(every) or not (share < 1).any():
         return None
     return float(np.average(share, weights=np.maximum(1, every.dur)))

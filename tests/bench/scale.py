@@ -27,7 +27,8 @@ TOOL = [sys.executable, "-m", "npulens.app.cli"]
 QUESTIONS = {
     "breakdown": "the split of every rank and step", "grid": "ranks x steps", "standing": "who is late, whose clock",
     "runs": "the list of runs", "arrange": "the timeline's file, once", "tile": "the timeline's first picture",
-    "check": "every detector", "efficiency": "the page Efficiency",
+    "check": "every detector", "efficiency": "the page Efficiency: its operators",
+    "waterfall": "... and its waterfall and modules",
 }  # fmt: skip
 #: Bytes of an event, roughly: how many make a file of a size.
 EVENT = {"torch_npu text": 228, "Kineto": 242, "Kineto, gz": 242}

@@ -19,10 +19,13 @@ _MOST = 2000
 _INDENT = "\u2003"
 
 
+def head(ctx: Context) -> None:
+    st.subheader(ctx.say("efficiency.modules"), anchor="modules", help=ctx.say("efficiency.modules_means"))
+
+
 def show(ctx: Context, found: Modules) -> None:
     """The tree as a flame graph and as a table."""
     say = ctx.say
-    st.subheader(say("efficiency.modules"), anchor="modules", help=say("efficiency.modules_means"))
     if not found.rows:
         unmeasured.nothing(ctx, "efficiency.modules_none")
         if found.collect_with is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from npulens.analysis.look import efficiency as look
+from npulens.analysis.modules.measure import of_run as modules_of
 from npulens.analysis.work.roofline import Roofline
 from npulens.analysis.work.roofs import Roofs
 from npulens.app import context
@@ -25,40 +27,71 @@ _REASONS, _CHIPS = 3, 6
 
 
 def render(ctx: Context) -> None:
-    """The sentence, the figures, the roofs, and the operators."""
+    """The sentence, the figures, the roofs and the operators first; then what takes longer, each as it comes."""
     st.subheader(ctx.say("efficiency.question"), anchor="efficiency")
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    found = context.measured(ctx, look.efficiency)
+    operators, falls, tree = context.in_parts(ctx, look.efficiency, look.whole, modules_of)
+    with st.spinner(ctx.say("shell.measuring")):
+        found = operators.result()
     if not found.count:
         if not unmeasured.show(ctx, ("kernel",), "efficiency"):
             unmeasured.nothing(ctx, "kernels.none")
         return
     with st.container(key="answer", gap="xxsmall"):
+        answer = st.empty()
+        answer.text(_gain(ctx, found) or "…")
         _answer(ctx, found)
-    _figures(ctx, found)
-    whole.show(ctx, found.falls)
+        clock = st.empty()
+    mfu = _figures(ctx, found)
     _plots(ctx, found)
     table.show(ctx, found)
-    modules.show(ctx, found.modules)
+    whole.head(ctx)
+    fall = st.empty()
+    modules.head(ctx)
+    below = st.empty()
+    step = context.awaited(ctx, falls, fall)
+    _used(ctx, found, step, answer)
+    _mfu(ctx, found, step, mfu)
+    if step.clock_share is not None:
+        clock.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(step.clock_share)}))
+    with fall.container():
+        whole.show(ctx, step.falls)
+    told = context.awaited(ctx, tree, below)
+    with below.container():
+        modules.show(ctx, told)
+
+
+def _gain(ctx: Context, found: look.Efficiency) -> str | None:
+    """What better operators would give."""
+    return None if found.gain_ns is None else ctx.say("efficiency.answer_gain", {
+        "good": f"{found.good:g}", "gain": i18n.duration(found.gain_ns), "step": i18n.duration(found.window_ns),
+        "of": _of_what(ctx), "share": i18n.share(found.gain_ns, found.window_ns),
+    })  # fmt: skip
+
+
+def _of_what(ctx: Context) -> str:
+    return ctx.say("efficiency.of_steps" if ctx.run and ctx.run.steps else "efficiency.of_whole")
+
+
+def _used(ctx: Context, found: look.Efficiency, step: look.Whole, slot: DeltaGenerator) -> None:
+    """The answer: what the matrix units needed, or why nobody knows, and what better operators would give."""
+    used = None if step.hfu is None else ctx.say("efficiency.answer_mfu", {
+        "mfu": charts.percent(step.hfu), "of": _of_what(ctx),
+    })  # fmt: skip
+    told = [text for text in (used, _gain(ctx, found)) if text]
+    lines = [" ".join(told)] if told else [_no_mfu(ctx, found)]
+    if told and used is None:
+        lines.append("◐ " + _no_mfu(ctx, found))
+    with slot.container(gap="xxsmall"):
+        for line in lines:
+            st.text(line)
 
 
 def _answer(ctx: Context, found: look.Efficiency) -> None:
-    """What the matrix units needed, what better operators would give, and what this does not speak of."""
-    sums, step = found.sums, i18n.duration(found.window_ns)
-    of_what = ctx.say("efficiency.of_steps" if ctx.run and ctx.run.steps else "efficiency.of_whole")
-    used = None if found.hfu is None else ctx.say("efficiency.answer_mfu", {
-        "mfu": charts.percent(found.hfu), "of": of_what,
-    })  # fmt: skip
-    gain = None if found.gain_ns is None else ctx.say("efficiency.answer_gain", {
-        "good": f"{found.good:g}", "gain": i18n.duration(found.gain_ns), "step": step,
-        "of": of_what, "share": i18n.share(found.gain_ns, found.window_ns),
-    })  # fmt: skip
-    told = [text for text in (used, gain) if text]
-    st.text(" ".join(told) if told else _no_mfu(ctx, found))
-    if told and used is None:
-        st.text("◐ " + _no_mfu(ctx, found))
+    """What the answer does not speak of."""
+    sums = found.sums
     unknown = _unknown(sums)
     if unknown >= _NOTABLE:
         reasons = ctx.say("efficiency.comma").join(
@@ -73,8 +106,6 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
         st.text("◐ " + ctx.say("efficiency.least"))
     if sums.roofs and (sums.mfu_missing or found.at_least):
         st.text(ctx.say("efficiency.measure_roofs"))
-    if sums.clock_share is not None:
-        st.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(sums.clock_share)}))
 
 
 def _unknown(sums: Roofline) -> float:
@@ -98,28 +129,39 @@ def _no_mfu(ctx: Context, found: look.Efficiency) -> str:
     return ctx.say("roofline.no_mfu_work" if sums.roofs else "roofline.no_mfu_device")
 
 
-def _figures(ctx: Context, found: look.Efficiency) -> None:
-    """The figures of the run at a glance."""
+def _figures(ctx: Context, found: look.Efficiency) -> DeltaGenerator:
+    """The figures of the run at a glance; the first one is still being computed, and this is its place."""
     sums = found.sums
     rate = None if not sums.step_flops or not found.window_ns else sums.step_flops * 1e9 / found.window_ns
     share = charts.percent(found.roof_share)
-    used = found.hfu if found.mfu is None else found.mfu
-    least = "≥ " if _unknown(sums) >= _NOTABLE else ""  # work that is not known counts nowhere
-    figures = (
-        (
-            "mfu" if found.mfu is not None or found.hfu is None else "hfu",
-            charts.percent(used) if used is None else f"{least}{charts.percent(used)}",
-        ),
+    row = st.container(horizontal=True, key="figures")
+    first = row.empty()
+    _figure(ctx, found, "mfu", "…", first)
+    for name, value in (
         ("roof", f"≥ {share}" if found.at_least and found.roof_share is not None else share),
-        ("rate", charts.rate(rate, "FLOP/s") if rate is None else f"{least}{charts.rate(rate, 'FLOP/s')}"),
-        ("gain", i18n.duration(found.gain_ns)),
+        ("rate", _least(found, rate, charts.rate(rate, "FLOP/s"))), ("gain", i18n.duration(found.gain_ns)),
         ("known", i18n.share(sums.modelled_ns, sums.kernel_ns)),
-    )
+    ):  # fmt: skip
+        _figure(ctx, found, name, value, row)
+    return first
+
+
+def _mfu(ctx: Context, found: look.Efficiency, step: look.Whole, slot: DeltaGenerator) -> None:
+    """MFU, or HFU where nothing tells what is computed again."""
+    used = step.hfu if step.mfu is None else step.mfu
+    name = "mfu" if step.mfu is not None or step.hfu is None else "hfu"
+    _figure(ctx, found, name, _least(found, used, charts.percent(used)), slot)
+
+
+def _figure(ctx: Context, found: look.Efficiency, name: str, value: str, slot: DeltaGenerator) -> None:
     good = {"good": f"{found.good:g}"}
-    with st.container(horizontal=True, key="figures"):
-        for name, value in figures:
-            st.metric(ctx.say(f"efficiency.figure_{name}", good), value, border=True,
-                      help=ctx.say(f"efficiency.figure_{name}_means", good))  # fmt: skip
+    slot.metric(ctx.say(f"efficiency.figure_{name}", good), value, border=True,
+                help=ctx.say(f"efficiency.figure_{name}_means", good))  # fmt: skip
+
+
+def _least(found: look.Efficiency, amount: float | None, told: str) -> str:
+    """Where some work is not known it counts nowhere, so the amount is at least so much."""
+    return f"≥ {told}" if amount is not None and _unknown(found.sums) >= _NOTABLE else told
 
 
 def _plots(ctx: Context, found: look.Efficiency) -> None:

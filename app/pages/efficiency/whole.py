@@ -14,10 +14,13 @@ from npulens.app.panels import unmeasured
 from npulens.app.text import i18n, wording
 
 
+def head(ctx: Context) -> None:
+    st.subheader(ctx.say("efficiency.whole"), anchor="whole", help=ctx.say("efficiency.whole_means"))
+
+
 def show(ctx: Context, found: dict[str, Fall]) -> None:
     """The chart of all ranks or a chosen one, and its table."""
     say = ctx.say
-    st.subheader(say("efficiency.whole"), anchor="whole", help=say("efficiency.whole_means"))
     run = ctx.run.run_id if ctx.run else ""
     chosen = "all"
     if len(found) > 1:

@@ -19,6 +19,7 @@ TEXT = {
         "此页面需要一次运行。请在总览页拖入采集文件，或用命令行加载。",
     ),
     "measuring": ("Measuring…", "正在测量……"),
+    "computing": ("Still being computed… {n} s", "仍在计算……已用 {n} 秒"),
     "group_look": ("Look closer", "深入查看"),
     "group_data": ("Data", "数据"),
     "not_measured": ("{what}: not measured.", "{what}：未采集。"),

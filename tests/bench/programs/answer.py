@@ -17,6 +17,8 @@ from pathlib import Path
 from npulens.analysis import split, views
 from npulens.analysis.look import efficiency as efficient
 from npulens.analysis.look import ranks
+from npulens.analysis.modules.measure import of_run as modules
+from npulens.analysis.run import Run
 from npulens.analysis.timeline.view import view
 from npulens.app import run_check
 from npulens.app.timeline import opened, wire
@@ -48,8 +50,16 @@ def standing(store: Path, run_id: str) -> str:
 def efficiency(store: Path, run_id: str) -> str:
     con = stores.open_run(store, run_id)
     views.install(con)
-    found = efficient.efficiency(con)
-    return f"{found.count:,} operators, {len(found.modules.rows):,} modules"
+    return f"{efficient.efficiency(Run(con)).count:,} operators"
+
+
+def waterfall(store: Path, run_id: str) -> str:
+    """What the page Efficiency shows after its operators, together with them."""
+    con = stores.open_run(store, run_id)
+    views.install(con)
+    run = Run(con)
+    efficient.efficiency(run)
+    return f"{len(efficient.whole(run).falls):,} waterfalls, {len(modules(run).rows):,} modules"
 
 
 def runs(store: Path, run_id: str) -> str:
@@ -78,7 +88,7 @@ def tile(store: Path, run_id: str) -> str:
 
 QUESTIONS: dict[str, Callable[[Path, str], str]] = {
     "breakdown": breakdown, "grid": grid, "standing": standing, "runs": runs, "check": check, "arrange": arrange,
-    "tile": tile, "efficiency": efficiency,
+    "tile": tile, "efficiency": efficiency, "waterfall": waterfall,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from npulens.app.commands import lab as verb
 from npulens.app.text.i18n import known
 from npulens.collectors.harness.controlled import Controlled
 from npulens.collectors.harness.versus import judge
-from npulens.collectors.lab import graph, judging, measuring, subject
+from npulens.collectors.lab import graph, isolating, judging, measuring, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
 
@@ -349,6 +349,74 @@ def test_a_short_type_may_err_as_far_as_its_rounding_and_no_farther(tmp_path: Pa
     assert found.ok and found.of_rewrite is not None and 1e-4 < found.of_rewrite < found.allowed <= 1.6e-2
     assert not judging.judged(short, truths, False, None).ok
     assert not judging.judged(short, truths, False, "bfloat16", allow=1e-6).ok
+
+
+# What a rewrite may do to its process.
+
+WORKER = """
+import argparse, os, sys, time
+from npulens.collectors.lab.isolating import Worker
+parser = argparse.ArgumentParser()
+parser.add_argument("--try", dest="names", action="append")
+parser.add_argument("--answer-to", type=int)
+told = parser.parse_args()
+worker = Worker(told.answer_to)
+worker.say("told", {"by": "a worker"})
+for name in told.names:
+    worker.say("begin", name)
+    if name == "segfault":
+        os.kill(os.getpid(), 11)
+    if name == "out of memory":
+        os.kill(os.getpid(), 9)
+    if name == "leaves":
+        os._exit(0)
+    if name == "raises":
+        raise BaseException("anything")
+    if name == "endless":
+        time.sleep(600)
+    worker.say("trial", {"rewrite": name})
+    if name == "gives up":
+        sys.exit(1)
+"""
+
+
+def test_whatever_a_worker_does_every_rewrite_gets_its_answer() -> None:
+    names = ["one", "segfault", "two", "out of memory", "leaves", "gives up", "raises", "endless", "three"]
+    heard: list[int] = []
+    answer = isolating.supervised(
+        [sys.executable, "-c", WORKER], names, 5.0, lambda told, trials: heard.append(len(trials))
+    )
+    assert (answer["by"], answer["status"], heard) == ("a worker", "complete", list(range(1, len(names) + 1)))
+    told = {each["rewrite"]: each.get("why") for each in answer["trials"]}
+    assert list(told) == names and told["one"] is told["two"] is told["gives up"] is told["three"] is None
+    assert told["segfault"] == {"name": "crashes", "values": {"ended": "ended by SIGSEGV"}}
+    assert told["out of memory"]["values"] == {"ended": "ended by SIGKILL, as when memory runs out"}
+    assert told["leaves"]["values"] == {"ended": "ended with status 0"}
+    assert told["raises"]["values"] == {"ended": "ended with status 1"}
+    assert told["endless"] == {"name": "endless", "values": {"limit": "5"}}
+
+
+def test_a_worker_that_ends_before_any_rewrite_is_told() -> None:
+    with pytest.raises(isolating.Broken, match="ended with status 4 before any rewrite was tried"):
+        isolating.supervised([sys.executable, "-c", "raise SystemExit(4)"], ["one"], 60.0, lambda told, trials: None)
+
+
+def test_a_rewrite_that_ends_its_process_takes_none_of_the_others_with_it(tmp_path: Path) -> None:
+    module, batch = wrong.models()["recurrent"]
+    place = wrong.captured(module, batch, tmp_path / "subject").place
+    command = [sys.executable, "-m", "npulens.collectors", "lab-try", str(place), "--no-times"]
+    bodies = {"segfault": "import ctypes\n    ctypes.string_at(0)", "good": (
+        "from npulens.collectors.lab.rewrites.rewrite import Rewritten\n    return Rewritten(program, 1)"
+    )}  # fmt: skip
+    for name, body in bodies.items():
+        (tmp_path / f"{name}.py").write_text(f"def apply(program, asked):\n    {body}\n")
+        command += ["--own", str(tmp_path / f"{name}.py"), "--try", name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, answer["status"]) == (0, "complete")
+    assert [each["verdict"] for each in answer["trials"]] == ["refused", "cannot_tell"]
+    assert json.loads((place / "result.json").read_text()) == answer
+    assert "it brings its process down, which ended by SIGSEGV" in "\n".join(verb.lines(answer, "en"))
 
 
 # How fast.

@@ -42,6 +42,9 @@ _WIDEST = 110
     "--allow-error", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE",
     help="Of a rewrite in a shorter type.  [what its rounding explains]",
 )  # fmt: skip
+@click.option(
+    "--limit", type=click.FloatRange(0, 1e7, min_open=True), help="Seconds that one rewrite may take.  [1800]"
+)
 @click.option("--times/--no-times", default=True, help="Also measure; without, only whether it is right.")
 @store_option
 @json_option
@@ -49,7 +52,7 @@ _WIDEST = 110
 def command(
     what: tuple[str, ...], names: tuple[str, ...], own: tuple[Path, ...], output: Path | None, calls: int | None,
     max_disk: str | None, keep_free: str | None, backend: str | None, pairs: int | None, seconds: float | None,
-    allow_error: float | None, times: bool, store: Path, as_json: bool, lang: str,
+    allow_error: float | None, limit: float | None, times: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Try rewrites on a job's own module, weights and batches: first whether they are right, then whether faster.
 
@@ -65,7 +68,7 @@ def command(
     if not what:
         _list(as_json, lang)
     elif place is not None and place.is_dir():
-        told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error}
+        told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "limit": limit}
         options = [word for name in names for word in ("--try", name)]
         options += [word for path in own for word in ("--own", str(path.absolute()))]
         answer = ask(["lab-try", str(place.absolute()), *options, *_given(told), *([] if times else ["--no-times"])])

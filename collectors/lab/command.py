@@ -7,7 +7,6 @@ import ast
 import json
 import os
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,10 +15,11 @@ from typing import Any
 
 from npulens.collectors import limits
 from npulens.collectors.backends.backend import open_backend
-from npulens.collectors.backends.probe import BACKENDS, choose
+from npulens.collectors.backends.probe import BACKENDS, Unavailable, choose
 from npulens.collectors.environment import environment
+from npulens.collectors.evidence.run import program
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
-from npulens.collectors.lab import graph, hearing, judging, measuring, subject
+from npulens.collectors.lab import graph, hearing, isolating, judging, measuring, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.trial import Laboratory, Options
 
@@ -38,14 +38,19 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     hear.add_argument("command", nargs=argparse.REMAINDER)
     attempt = verbs.add_parser("lab-try", help="try rewrites on a subject")
     attempt.set_defaults(run=_try)
-    attempt.add_argument("subject", type=Path)
-    attempt.add_argument("--try", dest="names", action="append", default=[])
-    attempt.add_argument("--own", action="append", type=Path, default=[])
-    attempt.add_argument("--backend", choices=BACKENDS)
-    attempt.add_argument("--pairs", type=int, default=measuring.PAIRS)
-    attempt.add_argument("--seconds", type=float, default=measuring.SECONDS)
-    attempt.add_argument("--allow-error", type=float)
-    attempt.add_argument("--no-times", dest="times", action="store_false")
+    attempt.add_argument("--limit", type=float, default=isolating.LIMIT)
+    work = verbs.add_parser("lab-work", help="the process in which lab-try tries them")
+    work.set_defaults(run=_work)
+    work.add_argument("--answer-to", type=int, metavar="FD", required=True)
+    for verb in (attempt, work):
+        verb.add_argument("subject", type=Path)
+        verb.add_argument("--try", dest="names", action="append", default=[])
+        verb.add_argument("--own", action="append", type=Path, default=[])
+        verb.add_argument("--backend", choices=BACKENDS)
+        verb.add_argument("--pairs", type=int, default=measuring.PAIRS)
+        verb.add_argument("--seconds", type=float, default=measuring.SECONDS)
+        verb.add_argument("--allow-error", type=float)
+        verb.add_argument("--no-times", dest="times", action="store_false")
     verbs.add_parser("lab-rewrites", help="list the rewrites").set_defaults(run=_list)
 
 
@@ -72,19 +77,46 @@ def _hear(arguments: argparse.Namespace) -> int:
 
 
 def _try(arguments: argparse.Namespace) -> int:
-    if arguments.pairs < 2 or not 0 < arguments.seconds < 1e5:
-        raise ValueError("pairs: two at least; seconds: more than none")
+    """Every rewrite in a process that it may bring down: see isolating.py."""
+    if arguments.pairs < 2 or not 0 < arguments.seconds < 1e5 or not 0 < arguments.limit < 1e7:
+        raise ValueError("pairs: two at least; seconds and limit: more than none")
     try:
         refuse_profiled()
     except Profiled as error:
         raise ValueError(str(error)) from error
-    warnings.simplefilter("ignore")  # torch warns of its own parts
     place = _one(arguments.subject)
     names = _names(arguments.names, arguments.own)
-    about = subject.about(place)
-    choice = choose(arguments.backend or about.device.partition(":")[0])
-    backend = open_backend(choice.actual)
-    under = _on(subject.read(place), backend.device)
+    subject.about(place)
+    given = {"backend": arguments.backend, "pairs": arguments.pairs, "seconds": arguments.seconds,
+             "allow-error": arguments.allow_error}  # fmt: skip
+    command = [*program(), "lab-work", str(place), *(word for path in arguments.own for word in
+               ("--own", str(path)))]  # fmt: skip
+    command += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+    command += [] if arguments.times else ["--no-times"]
+
+    def heard(told: dict[str, Any], trials: list[Any]) -> None:
+        _save(place, {**told, "status": "partial", "reason": None, "trials": trials})
+
+    answer = isolating.supervised(command, names, arguments.limit, heard)
+    if "kind" in answer:
+        print("\n" + json.dumps({"error": {name: answer[name] for name in ("kind", "message")}}), flush=True)
+        return 2
+    return _answered(place, answer)
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    """The worker of ``lab-try``: it says what it begins and what became of it."""
+    worker = isolating.Worker(arguments.answer_to)
+    warnings.simplefilter("ignore")  # torch warns of its own parts
+    place: Path = arguments.subject
+    try:
+        about = subject.about(place)
+        choice = choose(arguments.backend or about.device.partition(":")[0])
+        backend = open_backend(choice.actual)
+        under = _on(subject.read(place), backend.device)
+    except (Unavailable, OSError, ValueError) as error:
+        worker.say("error", {"kind": type(error).__name__.lower(), "message": str(error)})
+        return 2
     options = Options(arguments.pairs, arguments.seconds, arguments.allow_error, arguments.times)
     told: dict[str, Any] = {
         "subject": str(place), "module": about.module, "engine": about.engine, "training": about.training,
@@ -98,14 +130,17 @@ def _try(arguments: argparse.Namespace) -> int:
     try:
         laboratory = Laboratory(under, backend, options)
     except judging.CannotRun as error:
-        return _answered(place, {**told, "status": "failed", "reason": str(error), "trials": []})
-    told["error_of_original"] = laboratory.error_of_original()
-    trials: list[dict[str, Any]] = []
-    for name in names:
-        print(f"npulens: {name} ...", file=sys.stderr, flush=True)
-        trials.append(laboratory.tried(name, arguments.own).as_dict())
-        _save(place, {**told, "status": "partial", "reason": None, "trials": trials})
-    return _answered(place, {**told, "status": "complete", "reason": None, "trials": trials})
+        worker.say("failed", {**told, "status": "failed", "reason": str(error), "trials": []})
+        return 1
+    worker.say("told", {**told, "error_of_original": laboratory.error_of_original()})
+    for name in arguments.names:
+        worker.say("begin", name)
+        worker.say("trial", laboratory.tried(name, arguments.own).as_dict())
+        try:
+            backend.synchronize()
+        except RuntimeError:  # a device that failed once answers nothing more in this process
+            return 1
+    return 0
 
 
 def _answered(place: Path, answer: dict[str, Any]) -> int:

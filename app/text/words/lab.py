@@ -70,6 +70,8 @@ TEXT = {
         "原程序有 {before} 处 dropout，改写后有 {after} 处",
     ),
     "why_fails": ("it fails: {error}", "运行失败：{error}"),
+    "why_crashes": ("it brings its process down, which {ended}", "它使所在进程终止：{ended}"),
+    "why_endless": ("it takes more than {limit} s; --limit", "超过 {limit} 秒仍未完成；见 --limit"),
     "why_verbatim": ("{text}", "{text}"),
     "why_not_timed": ("it is right and was not timed", "结果正确，未计时"),
     "why_noisy": (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import drawing, graph, judging, measuring
+from npulens.collectors.lab import drawing, graph, judging, measuring, theory
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, Rewritten, rewrite
 from npulens.collectors.lab.subject import Subject
 

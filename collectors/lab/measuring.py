@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +48,7 @@ class Speed:
     control_high: float
     again: tuple[float, float, float] | None  # ratio and interval of the second time
     calls: int
+    by_clock: Mapping[str, tuple[float, float, float]]  # ratio and interval on each clock
 
     def as_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -86,6 +87,7 @@ def measured(
     return Speed(
         first[0], first[1], other.ratio, other.low, other.high, found.clock, other.pairs, other.pairs_needed,
         control.low, control.high, again, calls,
+        {clock: (told.ratio, told.low, told.high) for clock, told in found.found.items()},
     )  # fmt: skip
 
 

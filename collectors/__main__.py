@@ -30,7 +30,9 @@ from npulens.collectors.child import CannotStart
 from npulens.collectors.collected import Collected, collected, gathered, notices
 from npulens.collectors.doctor import verbs as doctor
 from npulens.collectors.evidence import verbs as evidence
+from npulens.collectors.generated import command as generated
 from npulens.collectors.lab import command as lab
+from npulens.collectors.lab.choice import command as lab_choice
 from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from npulens.collectors.steps.period import By
@@ -250,6 +252,8 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add(verbs)
     evidence.add(verbs)
     lab.add(verbs)
+    lab_choice.add(verbs)
+    generated.add(verbs)
     return parser
 
 

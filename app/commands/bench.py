@@ -67,6 +67,7 @@ def command(
 ) -> None:  # fmt: skip
     """Measure WORKLOAD: is every variant right, how long does it take, which is faster.
 
+    WORKLOAD is one of ours, or the directory of a kernel that `npulens compile` made.
     Numerics against float64 come first; a variant that is wrong gets no speed-up. Percentiles are of
     all samples, with their intervals. Variants are compared in interleaved pairs, beside a control of
     the baseline against itself. An interrupt keeps what was measured until then.
@@ -77,7 +78,7 @@ def command(
         raise click.UsageError(f"one directory, not {len(places)}: {', '.join(map(str, places))}")
     if files and not loads:
         raise click.UsageError("a file is made from the loaded result: leave --no-load away")
-    home = (places[0] if places else Path(f"bench-{workload}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
+    home = (places[0] if places else Path(f"bench-{Path(workload).name}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
     given: dict[str, Any] = {
         "shape": shape, "backend": backend, "seed": seed, "pairs": pairs, "time_budget": time_budget, "cold": cold,
         "throughput": throughput, "in_flight": in_flight, "batch_curve": batch_curve, "slo_ms": slo_ms,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.bench.options import Options
+from npulens.collectors.generated.saved import NAME, AsWorkload
 from npulens.collectors.our_job import sizes
 from npulens.collectors.workloads.workload import Case, Workload, workload
 
@@ -42,8 +44,12 @@ class Subject:
 
 
 def asked_for(options: Options) -> Workload:
-    """The workload of the options; a name that is not there is refused with those that are, before any device is."""
-    work = workload(options.workload)
+    """The workload of the options; a name that is not there is refused with those that are, before any device is.
+
+    The directory of a kernel that was made of somebody's function is a workload too.
+    """
+    place = Path(options.workload)
+    work: Workload = AsWorkload(place) if (place / NAME).is_file() else workload(options.workload)
     _known("variant", options.variants, work.VARIANTS)
     _known("type", options.dtypes, work.DTYPES)
     sizes(work, options.shape)
@@ -53,10 +59,12 @@ def asked_for(options: Options) -> Workload:
 def subject(options: Options, backend: Backend) -> Subject:
     """What the options ask for, on this device."""
     work = asked_for(options)
+    if isinstance(work, AsWorkload):
+        work.opened(backend)
     shape = options.shape or _usual(work, backend)
     variants, dtypes = options.variants or tuple(work.VARIANTS), options.dtypes or tuple(work.DTYPES)
     return Subject(
-        options.workload, work, shape, sizes(work, shape), variants, dtypes,
+        work.__name__.rpartition(".")[2], work, shape, sizes(work, shape), variants, dtypes,
         dtypes if options.dtypes else dtypes[:1], options.seed, backend,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors.lab import engines
+from npulens.collectors.lab import engines, graph
 
 #: What the processes of a job that is heard are told by whoever started it, and where each says what it heard.
 VARIABLE = "NPULENS_HEARING"
@@ -99,6 +99,25 @@ def found(place: Path) -> list[Path]:
     if (place / NAME).is_file():
         return [place]
     return sorted(path.parent for path in place.glob(f"*/{NAME}"))
+
+
+def only(place: Path) -> Path:
+    """The one subject that a directory is or holds."""
+    there = found(place)
+    if not there:
+        raise NoSubject(f"{place} holds no subject: npulens lab -o DIR -- python serve.py makes one")
+    if len(there) > 1:
+        raise NoSubject(f"{place} holds {len(there)} subjects; name one: {', '.join(map(str, there))}")
+    return there[0]
+
+
+def on(read: Subject, device: str) -> Subject:
+    """The subject on the device where something is tried on it."""
+    batches = tuple(tuple(each.to(device) for each in batch) for batch in read.batches)
+    program = read.program.to(device)
+    if graph.is_graph(program) and read.about.device != device:
+        program = graph.on_device(program, device)
+    return Subject(read.place, read.about, program, batches, read.outputs)
 
 
 def about(place: Path) -> About:

@@ -466,8 +466,8 @@ def test_a_rewrite_says_what_why_and_when_it_is_wrong_and_its_reasons_have_words
     for part in ("What it does:", "Why:", "When it would be wrong:"):
         assert part in found.__doc__
     source = (ROOT / f"collectors/lab/rewrites/{name}.py").read_text()
-    reasons = re.findall(r'(?:DoesNotApply|_Stays)\("(\w+)"', source) + re.findall(r'return "(\w+)"', source)
-    reasons += re.findall(r'else "(\w+)"\)', source)
+    reasons = re.findall(r'(?:DoesNotApply|_?Stays)\("(\w+)"', source) + re.findall(r'return "(\w+)"', source)
+    reasons += re.findall(r'if left else "(\w+)"\)', source) + re.findall(r'left\["(\w+)"\]', source)
     assert [reason for reason in reasons if not known(f"lab.why_{reason}")] == []
 
 

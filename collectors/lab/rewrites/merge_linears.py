@@ -30,11 +30,11 @@ def apply(program: Any, asked: Asked) -> Rewritten:
     shares, left, changed = graph.shares(program), Counter[str](), 0
     for module in graph.graphs(program):
         for group in _groups(module):
-            reason = _reason(module, group, shares)
+            reason = reason_against(module, group, shares)
             if reason:
                 left[reason] += 1
                 continue
-            _merge(module, group)
+            merge(module, group)
             changed += 1
         module.graph.eliminate_dead_code()
     if not changed:
@@ -51,7 +51,8 @@ def _groups(module: Any) -> list[list[Any]]:
     return [group for group in found.values() if len(group) > 1]
 
 
-def _reason(module: Any, group: list[Any], shares: dict[int, int]) -> str | None:
+def reason_against(module: Any, group: list[Any], shares: dict[int, int]) -> str | None:
+    """Why layers cannot become one; None where they can."""
     weights = [graph.constant(module, node.args[1]) for node in group]
     biases = [graph.argument(node, 2, "bias") for node in group]
     if any(each is None for each in weights) or any(
@@ -67,7 +68,8 @@ def _reason(module: Any, group: list[Any], shares: dict[int, int]) -> str | None
     return None
 
 
-def _merge(module: Any, group: list[Any]) -> None:
+def merge(module: Any, group: list[Any]) -> None:
+    """One layer in the place of several that read the same."""
     first = group[0]
     weights = [graph.constant(module, node.args[1]) for node in group]
     name = str(first.args[1].target)

@@ -327,10 +327,10 @@ def _path(choice: Choice) -> Path:
         "quota": machine.core_quota(), "threads": os.environ.get("OMP_NUM_THREADS"),
     }  # fmt: skip
     digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:16]
-    return _cache() / "roofs" / f"{choice.actual}-{digest}.json"
+    return cache_dir() / "roofs" / f"{choice.actual}-{digest}.json"
 
 
-def _cache() -> Path:
+def cache_dir() -> Path:
     told = os.environ.get("XDG_CACHE_HOME")
     if told:
         return Path(told) / "npulens"

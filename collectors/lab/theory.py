@@ -13,10 +13,11 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import calls, judging, measuring
+from npulens.collectors.lab import calibration, calls, judging, measuring
+from npulens.collectors.lab.calibration import Calibration
 from npulens.collectors.lab.calls import Call, Clock
 from npulens.collectors.lab.subject import Subject
 
@@ -32,14 +33,15 @@ WIDTH = 2.0
 LEAST = 0.01
 #: What these make of a program no list of operators tells.
 COMPILED = ("compile", "freeze")
-TOO_SMALL, UNKNOWN_CALLS = "too_small", "unknown_calls"
+TOO_SMALL = "theory_small"
 
 
-class Pricer(Protocol):
+@dataclass(frozen=True)
+class Way:
     """A way of pricing calls."""
 
-    def __call__(self, call: Call) -> float | None:
-        """In ns; None where it has no price."""
+    price: Callable[[Call], float | None]  # in ns; None where it has no price
+    error: Callable[[Call], float]  # how far off it is known to be, as a share
 
 
 class NotPredicted(Exception):
@@ -92,7 +94,8 @@ class Predicted:
     ns: float  # of the original
     errors: Mapping[str, float]  # of prices, by class
     by_class: Guess | None = None  # the same with classes' prices for what is new
-    unpriced: tuple[str, ...] = ()  # calls that no class knows
+    unpriced: tuple[str, ...] = ()  # calls that no class has a price for
+    class_errors: Mapping[str, float] = field(default_factory=dict)  # of the calibration, by class
 
     def as_dict(self) -> dict[str, Any]:
         told = {**vars(self), "guess": vars(self.guess), "before": vars(self.before), "after": vars(self.after)}
@@ -121,12 +124,11 @@ class _Seen:
 
 @dataclass
 class Theory:
-    """Predicts rewrites of one subject. ``classes`` is the machine's calibration, where there is one."""
+    """Predicts rewrites of one subject. ``classes`` is the machine's calibration; it is measured when it is needed."""
 
     subject: Subject
     backend: Backend
-    classes: Pricer | None = None
-    class_error: Mapping[str, float] = field(default_factory=dict)
+    classes: Calibration | None = None
     rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
@@ -142,18 +144,18 @@ class Theory:
         after = [calls.heard(model, one.batch) for one in seen]
         if not all(after):
             raise NotPredicted("theory_not_heard")
-        guess, errors = self._guess(seen, after, self.alone, {})
-        by_class, unpriced = None, set[str]()
-        if self.classes is not None:
-            try:
-                by_class, _ = self._guess(seen, after, self.classes, self.class_error)
-            except NotPredicted:
-                unpriced = {call.name for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]
-                            if self.classes(call) is None}  # fmt: skip
-        gone, new = _changed(seen[0].calls, after[0])
+        if self.classes is None:
+            self.classes = calibration.of(self.backend, self.alone)
+        guess, errors = self._guess(seen, after, Way(self.alone, lambda _: 0.0))
+        new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
+        unpriced = sorted({call.name for call in new if self.classes(call) is None})
+        by_class = None
+        if not unpriced:
+            by_class, _ = self._guess(seen, after, Way(self.classes, self.classes.error))
+        gone, come = _changed(seen[0].calls, after[0])
         return Predicted(
-            guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(new),
-            sum(one.share * one.whole_ns for one in seen), errors, by_class, tuple(sorted(unpriced)),
+            guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(come),
+            sum(one.share * one.whole_ns for one in seen), errors, by_class, tuple(unpriced), self.classes.errors,
         )  # fmt: skip
 
     # ---- The original
@@ -212,7 +214,7 @@ class Theory:
         return self._alone[call.key]
 
     def _guess(
-        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], price: Pricer, known: Mapping[str, float]
+        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], way: Way
     ) -> tuple[Guess, Mapping[str, float]]:
         """Over all shapes of the job, in its proportions."""
         before_ns = after_ns = 0.0
@@ -224,7 +226,7 @@ class Theory:
             going = sum(costs[call.key] for call in gone)
             before, now = Work.of(one.calls).launches, Work.of(its).launches
             between = max(0.0, one.whole_ns - sum(one.ns)) / max(1, before)  # Python, and memory that is given back
-            corrected = _Corrected(one, price, known)
+            corrected = _Corrected(one, way)
             coming = 0.0
             for call in new:
                 ns, error = corrected.price(call)
@@ -242,22 +244,23 @@ class Theory:
 class _Corrected:
     """Prices as the nearest calls of the original correct them, and how far off that is on the original itself."""
 
-    def __init__(self, seen: _Seen, price: Pricer, known: Mapping[str, float]) -> None:
-        self._price, self._known = price, known
+    def __init__(self, seen: _Seen, way: Way) -> None:
+        self._way = way
         costs, calls_of = seen.by_key(), {call.key: call for call in seen.calls}
         self._points: list[tuple[Call, float, float]] = []  # call, correction as a logarithm, weight
         for key, call in calls_of.items():
-            told = price(call) if call.kind != calls.VIEW else None
+            told = way.price(call) if call.kind != calls.VIEW else None
             if told and costs[key] > 0:
                 self._points.append((call, math.log(costs[key] / told), costs[key]))
         self._errors: dict[str, float] = {}
 
     def price(self, call: Call) -> tuple[float, float]:
         """In ns, and how far off as a share."""
-        told = self._price(call)
+        told = self._way.price(call)
         if told is None:
-            raise NotPredicted(UNKNOWN_CALLS, {"name": call.name})
-        return told * math.exp(self._correction(call)), self._error(call.kind)
+            raise NotPredicted("theory_unpriced", {"name": call.name})
+        few = sum(1 for other, _, _ in self._points if other.kind == call.kind) < NEAREST
+        return told * math.exp(self._correction(call)), max(self._error(call.kind), self._way.error(call) * few)
 
     def _correction(self, call: Call) -> float:
         same = [point for point in self._points if point[0].kind == call.kind and point[0].key != call.key]
@@ -277,7 +280,7 @@ class _Corrected:
                 off = [(abs(math.expm1(correction)), ns) for _, correction, ns in self._points]
             total = sum(ns for _, ns in off)
             seen = sum(each * ns for each, ns in off) / total if total else 0.5
-            self._errors[kind] = max(seen, self._known.get(kind, 0.0) if len(own) < NEAREST else 0.0)
+            self._errors[kind] = seen
         return self._errors[kind]
 
 

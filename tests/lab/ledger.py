@@ -1,0 +1,202 @@
+"""`python -m tests.lab.ledger [NAME ...]`: predicted against measured over many subjects and rewrites.
+
+Small models of our own, and those of tests/lab/zoo.py that are installed (torchvision, timm, transformers). Weights are
+random. Every line goes to --file; --write makes docs/ledger.md from that file and measures nothing. Run it on a machine
+that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from npulens.collectors.backends.backend import open_backend
+from npulens.collectors.lab import engines, ledger, measuring, subject
+from npulens.collectors.lab.flat import Flat, taken_apart
+from npulens.collectors.lab.judging import CannotRun
+from npulens.collectors.lab.rewrites import rewrite
+from npulens.collectors.lab.trial import Laboratory, Options
+from tests.lab import wrong, zoo
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/ledger.md"
+NOT_TRIED = ("compile", "freeze", "fp16")
+
+
+class Tower(nn.Module):
+    """Convolutions with BatchNorm; ``grouped`` makes them depthwise with products of points in between."""
+
+    def __init__(self, width: int, grouped: bool = False) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        for _ in range(3):
+            if grouped:
+                layers += [nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False), nn.BatchNorm2d(width)]
+            kernel = 1 if grouped else 3
+            layers += [
+                nn.Conv2d(width, width, kernel, padding=kernel // 2, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(),
+            ]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x).mean((2, 3))
+
+
+class Encoder(nn.Module):
+    """Layers of a transformer whose attention is written out."""
+
+    def __init__(self, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({
+                "norm": nn.LayerNorm(width), "q": nn.Linear(width, width), "k": nn.Linear(width, width),
+                "v": nn.Linear(width, width), "o": nn.Linear(width, width), "after": nn.LayerNorm(width),
+                "up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width),
+            }) for _ in range(layers)
+        )  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            y = layer["norm"](x)
+            q, k, v = (layer[name](y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for name in "qkv")
+            weights = torch.softmax((q @ k.transpose(-2, -1)) / q.shape[-1] ** 0.5, -1)
+            x = x + layer["o"]((weights @ v).transpose(1, 2).flatten(-2))
+            x = x + layer["down"](nn.functional.gelu(layer["up"](layer["after"](x))))
+        return x
+
+
+class Linears(nn.Module):
+    """Layers with BatchNorm between them, as tables are read."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(
+            part for _ in range(4) for part in (nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU())
+        ))  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+Made = tuple[nn.Module, dict[str, Any]]
+OWN: dict[str, Callable[[], Made]] = {
+    "tower_16": lambda: (Tower(16), {"": torch.randn(2, 3, 32, 32)}),
+    "tower_64": lambda: (Tower(64), {"": torch.randn(2, 3, 48, 48)}),
+    "grouped_64": lambda: (Tower(64, True), {"": torch.randn(2, 3, 56, 56)}),
+    "encoder_64": lambda: (Encoder(64, 4, 2), {"": torch.randn(2, 32, 64)}),
+    "encoder_256": lambda: (Encoder(256, 8, 2), {"": torch.randn(2, 128, 256)}),
+    "encoder_long": lambda: (Encoder(128, 4, 2), {"": torch.randn(1, 512, 128)}),
+    "linears_128": lambda: (Linears(128), {"": torch.randn(64, 128)}),
+    "linears_512": lambda: (Linears(512), {"": torch.randn(256, 512)}),
+    "gated": lambda: (wrong.Gated(), {"": torch.randn(2, 6, 16)}),
+    "attention": lambda: (wrong.Attention(), {"": torch.randn(2, 6, 16), "mask": torch.ones(2, 6, dtype=torch.bool)}),
+}
+
+
+def names() -> list[str]:
+    """The subjects that can be made here."""
+    return [*OWN, *(name for name, (library, _) in zoo.ZOO.items() if importlib.util.find_spec(library))]
+
+
+def made(name: str) -> Made:
+    """A model whose statistics are such as a trained network could have, and a batch."""
+    torch.manual_seed(7)
+    if name in OWN:
+        model, given = OWN[name]()
+    else:
+        model, batch = zoo.ZOO[name][1]()
+        given = batch(2)
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None:
+            module.running_mean.normal_(0, 0.1)
+            assert module.running_var is not None
+            module.running_var.uniform_(0.5, 1.5)
+    return model.eval(), given
+
+
+def captured(name: str, place: Path) -> subject.Subject:
+    """A subject as the laboratory writes and reads it."""
+    model, given = made(name)
+    tensors = [each for each in given.values() if isinstance(each, torch.Tensor)]
+    taken = taken_apart(tensors, {}) if "" in given else taken_apart((), given)
+    program = engines.capture(Flat(model, taken), [tuple(tensors)])
+    about = subject.About(
+        name, program.engine, False, False, "cpu", torch.get_num_threads(), (), (), 1, 0, 0, program.dynamic, None
+    )
+    subject.write(place, about, program.save, [tuple(tensors)], [None])
+    return subject.read(place)
+
+
+def tried(name: str, rewrites: Sequence[str], options: Options, where: Path) -> None:
+    """Every rewrite on one subject; a line of the ledger each."""
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        found = captured(name, place)
+        backend = open_backend("cpu")
+        laboratory = Laboratory(found, backend, options)
+        for each in rewrites:
+            trial = laboratory.tried(each).as_dict()
+            about = {
+                "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "module": name,
+                "device": backend.properties().get("name"), "environment": {"torch": torch.__version__},
+            }  # fmt: skip
+            line = ledger.entry(ledger.subject_hash(place / subject.PROGRAM), about, trial)
+            if line is None:
+                print(f"{name:16} {each:14} {trial['verdict']}: {trial['why']}", flush=True)
+                continue
+            ledger.add(line, where)
+            print(f"{name:16} {each:14} {said(line)}", flush=True)
+
+
+def said(line: dict[str, Any]) -> str:
+    """One line for people."""
+    ways = [line["predicted"], line["by_class"]]
+    told = [f"{way['low']:.2f} {way['mid']:.3f} {way['high']:.2f}" if way else "-" for way in ways]
+    claim = "claimed" if line["claimed"] else "       "
+    return f"{told[0]} {claim} (class {told[1]}); {line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--file", type=Path, default=ROOT / "build/ledger.jsonl")
+    parser.add_argument("--rewrites", default=",".join(each for each in rewrite.names() if each not in NOT_TRIED))
+    parser.add_argument("--pairs", type=int, default=measuring.PAIRS)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--write", action="store_true", help="only write docs/ledger.md from --file")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if not arguments.write:
+        options = Options(pairs=arguments.pairs, seconds=arguments.seconds)
+        for name in arguments.names or names():
+            with contextlib.suppress(CannotRun):
+                tried(name, arguments.rewrites.split(","), options, arguments.file)
+    lines, _ = ledger.read(arguments.file)
+    for way in ("predicted", "by_class"):
+        print(way, ledger.score(lines, way))
+    if arguments.write:
+        PAGE.write_text(page(lines), encoding="utf-8")
+    return 0
+
+
+def page(lines: Sequence[dict[str, Any]]) -> str:
+    """docs/ledger.md."""
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

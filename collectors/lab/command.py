@@ -19,7 +19,7 @@ from npulens.collectors.backends.probe import BACKENDS, Unavailable, choose
 from npulens.collectors.environment import environment
 from npulens.collectors.evidence.run import program
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
-from npulens.collectors.lab import graph, hearing, isolating, judging, measuring, subject
+from npulens.collectors.lab import graph, hearing, isolating, judging, ledger, measuring, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.trial import Laboratory, Options
 
@@ -51,6 +51,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         verb.add_argument("--seconds", type=float, default=measuring.SECONDS)
         verb.add_argument("--allow-error", type=float)
         verb.add_argument("--no-times", dest="times", action="store_false")
+    verbs.add_parser("lab-ledger", help="what was predicted and what was measured").set_defaults(run=_ledger)
     verbs.add_parser("lab-rewrites", help="list the rewrites").set_defaults(run=_list)
 
 
@@ -94,7 +95,10 @@ def _try(arguments: argparse.Namespace) -> int:
     command += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
     command += [] if arguments.times else ["--no-times"]
 
+    kept = ledger.Ledger(place)
+
     def heard(told: dict[str, Any], trials: list[Any]) -> None:
+        kept.add(told, trials[-1])
         _save(place, {**told, "status": "partial", "reason": None, "trials": trials})
 
     answer = isolating.supervised(command, names, arguments.limit, heard)
@@ -183,6 +187,11 @@ def _on(found: subject.Subject, device: str) -> subject.Subject:
     if graph.is_graph(program) and found.about.device != device:
         program = graph.on_device(program, device)
     return subject.Subject(found.place, found.about, program, batches, found.outputs)
+
+
+def _ledger(_: argparse.Namespace) -> int:
+    print(json.dumps(ledger.told(ledger.path())))
+    return 0
 
 
 def _list(_: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npulens.collectors.lab.subject import PROGRAM
 from npulens.collectors.telemetry.processor import Processor
 
 FORMAT = 1
@@ -122,6 +123,27 @@ _NEEDED = {
     "machine",
     "torch",
 }
+
+
+class Ledger:
+    """The user's ledger while one subject is tried."""
+
+    def __init__(self, subject: Path) -> None:
+        self._subject, self._hash = subject, ""
+
+    def add(self, about: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
+        """The line of one trial, where it has one."""
+        self._hash = self._hash or subject_hash(self._subject / PROGRAM)
+        line = entry(self._hash, about, trial)
+        if line is not None:
+            add(line, path())
+
+
+def told(where: Path) -> dict[str, Any]:
+    """The ledger as an answer: its lines and both scores."""
+    lines, lost = read(where)
+    scores = {way: vars(score(lines, way)) for way in ("predicted", "by_class")}
+    return {"status": "read", "path": str(where), "lines": lines, "lost": lost, "scores": scores}
 
 
 @dataclass(frozen=True)

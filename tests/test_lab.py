@@ -236,6 +236,14 @@ class Attention(nn.Module):
         way = self.way
         if way == "query scaled":
             return torch.softmax((q * 0.25) @ k.mT, -1) @ v
+        if way == "einsum":
+            weights = torch.softmax(torch.einsum("bhid,bhjd->bhij", q, k) * 0.3, -1)
+            return torch.einsum("bhij,bhjd->bhid", weights, v)
+        if way in ("baddbmm", "baddbmm with a mask"):
+            q, k, v = (each.flatten(0, 1) for each in (q, k, v))
+            share = 0 if way == "baddbmm" else 1
+            scores = torch.baddbmm(mask.to(q.dtype)[None] * -3.0, q, k.mT, beta=share, alpha=0.3)
+            return torch.bmm(torch.softmax(scores, -1), v)
         scores = q @ k.transpose(-2, -1) / 4.0
         if way == "added mask":
             scores = scores + torch.zeros(5, 5).masked_fill(mask, -1e9)
@@ -243,6 +251,9 @@ class Attention(nn.Module):
             scores = scores.masked_fill(mask, float("-inf") if way == "filled mask" else -1e9)
         if way == "mask scaled":
             scores = scores.masked_fill(mask, -1e4) * 0.5
+        if way in ("kept or not", "kept or large"):
+            least = torch.full([], torch.finfo(scores.dtype).min) if way == "kept or large" else float("-inf")
+            scores = torch.where(~mask, scores, least)
         weights = torch.softmax(scores, -2 if way == "other dimension" else -1)
         if way == "dropout":
             weights = nn.functional.dropout(weights, 0.1, training=True)
@@ -257,7 +268,10 @@ def attention(way: str) -> tuple[Any, tuple[Any, ...]]:
     return made(Attention(way), q, k, v, mask), (q, k, v, mask)
 
 
-@pytest.mark.parametrize("way", ["plain", "added mask", "filled mask", "large number", "query scaled"])
+@pytest.mark.parametrize(
+    "way", ["plain", "added mask", "filled mask", "large number", "query scaled", "kept or not", "kept or large",
+            "einsum", "baddbmm", "baddbmm with a mask"],
+)  # fmt: skip
 def test_attention_that_is_written_out_becomes_one_operator(way: str) -> None:
     program, given = attention(way)
     found = applied("sdpa", program)

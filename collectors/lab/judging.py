@@ -75,6 +75,38 @@ class Found:
 
     results: tuple[Any, ...]
     gradients: tuple[Any, ...] = ()
+    shared: frozenset[str] = frozenset()  # results that are the memory of an input, a weight or another result
+    written: frozenset[str] = frozenset()  # inputs that the call has changed
+
+
+def watched(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
+    """One call, and what it did besides: a caller that writes into a result must not change something else by it."""
+    given = tuple(each.clone() for each in batch)
+    found = run(lambda _: model(given), given, gradients, program)
+    memory = {f"input {place}": _memory(each) for place, each in enumerate(given)}
+    weights = [] if program is None else [*program.parameters(), *program.buffers()]
+    memory.update({f"weight {place}": _memory(each) for place, each in enumerate(weights)})
+    memory.update({f"result {place}": _memory(each) for place, each in enumerate(found.results)})
+    shared = {
+        ("a weight" if what.startswith("weight") else what, place) for place, each in enumerate(found.results)
+        for what, its in memory.items() if its is not None and its == _memory(each) and what != f"result {place}"
+    }  # fmt: skip
+    written = frozenset(str(place) for place, (one, two) in enumerate(zip(given, batch)) if not _same(one, two))
+    return Found(found.results, found.gradients, frozenset(f"result {place} is the memory of {what}"
+                 for what, place in shared), written)  # fmt: skip
+
+
+def _memory(tensor: Any) -> int | None:
+    """Where a tensor lies; None where that cannot be told."""
+    import torch
+
+    if tensor.layout != torch.strided or not tensor.numel():
+        return None
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _same(one: Any, two: Any) -> bool:
+    return bool(((one == two) | ((one != one) & (two != two))).all())
 
 
 def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
@@ -138,14 +170,17 @@ def _worst_type(subject: Subject) -> float:
 
 def truths(subject: Subject, seed: int = 0) -> list[Truth]:
     """Everything that a rewrite is compared with. A drawn batch on which float64 itself is not finite is left out."""
-    program = graph.without_dropout(subject.program) if graph.is_graph(subject.program) else subject.program
+    program = graph.without_dropout(subject.program)
+    if not graph.is_graph(program):
+        _repeatable(program, subject.batches[0])
     drawn = [("fresh", program, batch) for batch in fresh(subject.batches, seed)]
-    if graph.is_graph(program):
-        for again in range(REDRAWN):
-            other = redrawn(program, seed + 1 + again, bool(again))
-            one, two = fresh(subject.batches[:1], seed + 1 + again)
-            small = tuple(each * SMALL if each.is_floating_point() else each for each in two)
-            drawn += [("redrawn", other, batch) for batch in (subject.batches[0], one, small)]
+    if subject.about.dynamic:
+        drawn += [("reshaped", program, batch) for batch in reshaped(subject.batches, seed)]
+    for again in range(REDRAWN):
+        other = redrawn(program, seed + 1 + again, bool(again))
+        one, two = fresh(subject.batches[:1], seed + 1 + again)
+        small = tuple(each * SMALL if each.is_floating_point() else each for each in two)
+        drawn += [("redrawn", other, batch) for batch in (subject.batches[0], one, small)]
     found = []
     for where, one, batch in [*(("captured", program, batch) for batch in subject.batches), *drawn]:
         try:
@@ -156,6 +191,16 @@ def truths(subject: Subject, seed: int = 0) -> list[Truth]:
     return found
 
 
+def _repeatable(program: Any, batch: tuple[Any, ...]) -> None:
+    """A module that was kept whole may draw random numbers unseen."""
+    try:
+        one, two = (run(graph.copied(program), batch, False).results for _ in range(2))
+    except FAILURES as error:
+        raise CannotRun(f"the original does not run: {first_line(error)}") from error
+    if len(one) != len(two) or not all(a.shape == b.shape and _same(a, b) for a, b in zip(one, two)):
+        raise CannotRun("two runs of it give other numbers, so nothing can be compared with it")
+
+
 def _truth(where: str, program: Any, batch: tuple[Any, ...], gradients: bool) -> Truth:
     import torch
 
@@ -163,7 +208,7 @@ def _truth(where: str, program: Any, batch: tuple[Any, ...], gradients: bool) ->
         exact_of = graph.in_type(program, torch.float64) if graph.is_graph(program) else graph.copied(program).double()
         exact = run(exact_of, graph.cast(batch, torch.float64), gradients, exact_of)
         own_of = graph.copied(program)
-        own = run(own_of, batch, gradients, own_of)
+        own = watched(own_of, batch, gradients, own_of)
     except FAILURES as error:
         raise CannotRun(f"the original does not run in float64: {first_line(error)}") from error
     if not all(bool(each.isfinite().all()) for each in (*exact.results, *own.results)):
@@ -198,7 +243,7 @@ def judged(
         told["original"] = max(told["original"], *own, 0.0)
         told["allowed"] = max(told["allowed"], *allowed, 0.0)
         try:
-            mine = run(model, truth.batch, gradients, model if isinstance(model, torch.nn.Module) else None)
+            mine = watched(model, truth.batch, gradients, model if isinstance(model, torch.nn.Module) else None)
         except FAILURES as failed:
             return _wrong(f"it fails: {first_line(failed)}", truth.where, told, done)
         why = _unlike(mine, truth)
@@ -259,6 +304,10 @@ def _unlike(mine: Found, truth: Truth) -> str | None:
             return f"result {place} is {_kind(one)} instead of {_kind(its)}"
         if not one.is_floating_point() and not bool((one == its).all()):
             return f"result {place} has other whole numbers"
+    for what in sorted(mine.shared - truth.own.shared):
+        return what
+    for changed in sorted(mine.written ^ truth.own.written):
+        return f"input {changed} is {'written to' if changed in mine.written else 'no longer written to'}"
     return None
 
 
@@ -287,6 +336,23 @@ def fresh(batches: Sequence[Sequence[Any]], seed: int) -> Iterator[tuple[Any, ..
     for again in range(FRESH):
         batch = batches[again % len(batches)]
         yield tuple(_drawn(each, numbers) for each in batch)
+
+
+def reshaped(batches: Sequence[Sequence[Any]], seed: int) -> Iterator[tuple[Any, ...]]:
+    """A batch of sizes that the job did not have, where its sizes differ: one more than the largest of each."""
+    import torch
+
+    numbers = torch.Generator().manual_seed(3000 + seed)
+    made = []
+    for place, tensor in enumerate(batches[0]):
+        for dim in range(tensor.dim()):
+            sizes = {batch[place].shape[dim] for batch in batches}
+            if len(sizes) > 1:
+                rows = torch.arange(max(*sizes, 1) + 1, device=tensor.device) % max(1, tensor.shape[dim])
+                tensor = tensor.index_select(dim, rows)
+        made.append(_drawn(tensor, numbers))
+    if any(one.shape != two.shape for one, two in zip(made, batches[0])):
+        yield tuple(made)
 
 
 def _drawn(tensor: Any, numbers: Any) -> Any:

@@ -62,6 +62,7 @@ TEXT = {
     "left.one": ("1 place stays as it is: {why}", "1 处保持原样：{why}"),
     "where_captured": ("on the job's own batches", "使用作业自身的 batch"),
     "where_fresh": ("on fresh numbers of the same shapes", "使用相同形状的新数据"),
+    "where_reshaped": ("on sizes that the job did not have", "使用作业未出现过的尺寸"),
     "where_redrawn": ("on weights that were drawn anew", "使用重新抽取的权重"),
     "where_timed": ("while it was timed", "计时过程中"),
     "why_wrong": ("{why} ({where})", "{why}（{where}）"),

@@ -126,7 +126,7 @@ def draw(page: ModuleType) -> None:
     """One page, or one sentence about why there is none."""
     try:
         ctx = context.current()
-        if page.GROUP != "data" and name(page) != "bench":
+        if page.GROUP != "data" and name(page) not in ("bench", "laboratory"):
             about.elsewhere(ctx)
         page.render(ctx)
     except IngestError as error:

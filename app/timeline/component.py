@@ -6,7 +6,7 @@ the link. Only a fragment runs for it, and no data passes through here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import streamlit as st
@@ -37,11 +37,21 @@ _canvas = st.components.v2.component(
 def show(ctx: Context, run_id: str) -> None:
     """The timeline of a run, at the place the link names."""
     key = f"timeline_{run_id}"
+    _draw(ctx, run_id, key, _place(run_id), lambda: _rested(run_id, st.session_state[key]["place"]))
+
+
+@st.fragment
+def beside(ctx: Context, run_id: str) -> None:
+    """The timeline of one of several runs on a page, from its beginning; the link keeps no place of it."""
+    _draw(ctx, run_id, f"timeline_beside_{run_id}", {}, lambda: None)
+
+
+def _draw(ctx: Context, run_id: str, key: str, place: Mapping[str, str], rested: Callable[[], None]) -> None:
     _canvas(
         key=key,
         data={
             "run": run_id, "lang": ctx.lang, "url": f"{route.prefix()}/{run_id}", "header": route.TOKEN_HEADER,
-            "token": route.token(run_id), "perfetto": perfetto.address(), "place": _place(run_id),
+            "token": route.token(run_id), "perfetto": perfetto.address(), "place": place,
             "texts": {name: i18n.raw(ctx.lang, f"timeline.{name}") for name in TEXT if not name.startswith(_FACT)},
             "facts": {
                 name.removeprefix(_FACT): i18n.raw(ctx.lang, f"timeline.{name}")
@@ -49,7 +59,7 @@ def show(ctx: Context, run_id: str) -> None:
                 if name.startswith(_FACT)
             },
         },
-        on_place_change=lambda: _rested(run_id, st.session_state[key]["place"]),
+        on_place_change=rested,
         on_renew_change=lambda: None,
     )  # fmt: skip
 

@@ -14,6 +14,8 @@ from npulens.app.text import wording
 from npulens.ingest.messages import render
 
 _COMMAND = "npulens bench conv_bn_relu"
+#: What is no trace -> its page and icon.
+_PAGES = {"bench": ("bench", ":material/speed:"), "lab": ("laboratory", ":material/experiment:")}
 
 
 def answer(ctx: Context, found: look.Bench) -> None:
@@ -61,12 +63,14 @@ def none(ctx: Context) -> None:
 
 
 def elsewhere(ctx: Context) -> None:
-    """On pages of traces: that this run is a benchmark, and the way to its page."""
-    page = context.page("bench")
-    if ctx.run is None or "bench" not in ctx.run.formats:
+    """On pages of traces: that this run is a benchmark or a result of the laboratory, and the way to its page."""
+    kind = next((kind for kind in _PAGES if ctx.run is not None and kind in ctx.run.formats), None)
+    if ctx.run is None or kind is None:
         return
-    with st.container(border=True, key="is_bench", horizontal=True, vertical_alignment="center"):
-        st.text(ctx.say("bench.is_one"))
+    name, icon = _PAGES[kind]
+    page = context.page(name)
+    with st.container(border=True, key=f"is_{kind}", horizontal=True, vertical_alignment="center"):
+        st.text(ctx.say(f"{name}.is_one"))
         if page is not None:
-            st.page_link(page, label=ctx.say("bench.title"), icon=":material/speed:",
+            st.page_link(page, label=ctx.say(f"{name}.title"), icon=icon,
                          query_params={"run": ctx.run.run_id, "lang": ctx.lang})  # fmt: skip

@@ -12,6 +12,7 @@ from npulens.app.charts import recorded as chart
 from npulens.app.context import Context
 from npulens.app.intake import drop_zone, visitor_drops
 from npulens.app.pages.bench import about
+from npulens.app.pages.laboratory import page as laboratory
 from npulens.app.pages.overview import breakdown
 from npulens.app.panels import findings, sentence, store_empty
 from npulens.app.text import i18n, recording
@@ -38,6 +39,10 @@ def render(ctx: Context) -> None:
     sentence.show(ctx, ctx.run)
     if "bench" in ctx.run.formats:
         about.brief(ctx)
+        show_recorded(ctx, ctx.run)
+        return
+    if "lab" in ctx.run.formats:
+        laboratory.brief(ctx)
         show_recorded(ctx, ctx.run)
         return
     answer = st.container()  # stands first, and is drawn last: a judgement may take longer than the split

@@ -61,13 +61,28 @@ class Speed(Struct):
     calls: Count | None = None
 
 
-class Predicted(Struct):
-    """The ratio of time that theory gives, or why it gives none."""
+class Guess(Struct):
+    """The time of the rewrite as a multiple of the original's."""
 
-    low: Positive | None = None
-    mid: Positive | None = None
-    high: Positive | None = None
+    low: Real
+    mid: Real
+    high: Real
+
+
+class Work(Struct):
+    launches: Count
+    flops: Count
+    moved: Count
+
+
+class Predicted(Struct):
+    """What theory said before anything was timed; not ``claimed``: no more than its own error."""
+
+    guess: Guess | None = None
+    claimed: bool = False
     why: Reason | None = None
+    before: Work | None = None
+    after: Work | None = None
 
 
 class Trial(Struct):

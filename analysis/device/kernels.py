@@ -53,7 +53,16 @@ LAUNCHED_BY = """
         WHERE l.route = 'correlation' GROUP BY 1
     ) around ON around.span_id = told.span_id
 """
+# Of millions of host operators only those are hashed that launched a kernel.
 _CODES = f"""
+    WITH launched AS MATERIALIZED ({LAUNCHED_BY}), hosts AS (SELECT DISTINCT host_id FROM launched), o AS (
+        SELECT host_id, hash(name) AS name, track, ts_ns
+        FROM hosts JOIN (SELECT span_id, name, track, ts_ns FROM span WHERE kind = 'cpu_op') ON span_id = host_id
+    ), h AS (
+        SELECT host_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
+            CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes
+        FROM hosts JOIN (SELECT span_id, input_shapes, input_dtypes FROM host_op) ON span_id = host_id
+    )
     SELECT s.span_id, s.rank, s.track, s.ts_ns, s.dur_ns, s.step, s.memset, launched.host_id, o.track AS host_track,
         o.ts_ns AS host_ts_ns,
         hash(k.own, CASE WHEN k.typed THEN NULL ELSE s.name END, o.name,
@@ -65,12 +74,9 @@ _CODES = f"""
                       CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
                       CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM kernel) k
         ON k.span_id = s.span_id
-    LEFT JOIN ({LAUNCHED_BY}) launched ON launched.span_id = s.span_id
-    LEFT JOIN (SELECT span_id, hash(name) AS name, track, ts_ns FROM span WHERE kind = 'cpu_op') o
-        ON o.span_id = launched.host_id
-    LEFT JOIN (SELECT span_id, CASE WHEN input_shapes IS NOT NULL THEN hash(input_shapes) END AS shapes,
-                      CASE WHEN input_dtypes IS NOT NULL THEN hash(input_dtypes) END AS dtypes FROM host_op) h
-        ON h.span_id = launched.host_id
+    LEFT JOIN launched ON launched.span_id = s.span_id
+    LEFT JOIN o ON o.host_id = launched.host_id
+    LEFT JOIN h ON h.host_id = launched.host_id
     ORDER BY s.rank, s.track, s.ts_ns, s.span_id
 """
 _TEXTS = """

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npulens.analysis.device.kernels import NO_HOST
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -41,6 +42,8 @@ _RESULTS = """
 
 def results(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
     """Per host operator a number for the sides of its result, -1 where nothing tells them; and those, `[[2, 3]]`."""
+    if (host == NO_HOST).all():
+        return np.full(len(host), -1, np.int64), {}
     told = run.con.execute(f"SELECT span_id, shape FROM ({_RESULTS}) WHERE shape NOT IN ('[]', 'null')").fetchall()
     texts = sorted({shape for _, shape in told})
     place = {shape: at for at, shape in enumerate(texts)}

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npulens.analysis.device.abilities import device
 from npulens.analysis.device.family import family
@@ -37,11 +39,11 @@ PIPES = {
     "fixpipe": "memory", "scalar": "scalar",
 }  # fmt: skip
 _NOTHING: Mapping[str, float] = {}
-# The plain values that each host operator was called with, by a number.
+# The plain values that each host operator was called with.
 _GIVEN = """
-    SELECT span_id, hash(given) AS code, given FROM (
+    SELECT span_id, given FROM (
         SELECT span_id, CASE WHEN json_valid(args) THEN json_extract(args, '$."Concrete Inputs"')::VARCHAR END AS given
-        FROM arg WHERE contains(args, '"Concrete Inputs"')
+        FROM (SELECT span_id, args FROM arg {}) WHERE contains(args, '"Concrete Inputs"')
     ) WHERE given IS NOT NULL
 """
 
@@ -134,10 +136,11 @@ def operators(run: Run) -> Operators:
     if not len(every):
         return Operators(np.zeros(0, np.int64), np.zeros(0, np.bool_), ())
     backend = run.get(family)
-    given, texts = _given(run, every.host)
-    result, sides = results(run, every.host)
-    names, by_name, device_code = _devices(run, every)
     launched = every.of(kind.op_type is None and kind.op is not None for kind in every.kinds)
+    by_host = np.where(launched, every.host, NO_HOST)
+    given, texts = _given(run, by_host)
+    result, sides = results(run, by_host)
+    names, by_name, device_code = _devices(run, every)
     named: dict[tuple[Any, ...], int] = {}
     same = np.array([named.setdefault(_identity(at, kind), len(named)) for at, kind in enumerate(every.kinds)])
     values_, results_ = np.where(launched, given, -1) + 1, np.where(launched, result, -1) + 1
@@ -208,11 +211,23 @@ def _identity(at: int, kind: Kind) -> tuple[Any, ...]:
 
 def _given(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
     """Per kernel: a number for the values that its host operator was called with, -1 where none were recorded."""
-    told = run.columns(f"SELECT span_id, code FROM ({_GIVEN})")
-    codes, place = np.unique(told["code"].astype(np.uint64), return_inverse=True)
-    given = _looked_up(host, told["span_id"].astype(np.int64), place.ravel().astype(np.int64), -1)
-    texts = dict(run.con.execute(f"SELECT code, any_value(given) FROM ({_GIVEN}) GROUP BY code").fetchall())
-    return given, {at: texts[int(code)] for at, code in enumerate(codes.tolist())}
+    hosts, where = np.unique(host, return_inverse=True)
+    if not len(hosts) or hosts[-1] == NO_HOST:
+        return np.full(len(host), -1, np.int64), {}
+    told = run.columns(f"SELECT span_id, hash(given) AS code FROM ({_GIVEN.format('')})")
+    order = np.argsort(told["span_id"], kind="stable")
+    spans = told["span_id"][order].astype(np.int64)
+    if not len(spans):
+        return np.full(len(host), -1, np.int64), {}
+    at = np.minimum(np.searchsorted(spans, hosts), len(spans) - 1)
+    here = np.flatnonzero(spans[at] == hosts)
+    codes = told["code"][order[at[here]]].astype(np.uint64)
+    _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    found = np.full(len(hosts), -1, np.int64)
+    found[here] = place.ravel()
+    chosen = spans[at[here[first]]].tolist()
+    texts = dict(run.con.execute(_GIVEN.format("WHERE span_id IN (SELECT unnest(?))"), [chosen]).fetchall())
+    return found[where.ravel()], {number: texts[span_id] for number, span_id in enumerate(chosen)}
 
 
 def _devices(run: Run, every: Kernels) -> tuple[list[str], Mapping[str, Any], Ints]:
@@ -222,15 +237,6 @@ def _devices(run: Run, every: Kernels) -> tuple[list[str], Mapping[str, Any], In
     places = np.array([names.index(one.name if one else "") for one in on], np.int64)
     code = places[np.searchsorted(np.array(run.ranks), every.rank)]
     return names, {one.name: one for one in on if one is not None}, code
-
-
-def _looked_up(keys: Ints, known: Ints, found: Ints, otherwise: int) -> Ints:
-    if not len(known):
-        return np.full(len(keys), otherwise, np.int64)
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known[order], keys), len(known) - 1)
-    values_: Ints = np.where(known[order][at] == keys, found[order][at], otherwise)
-    return values_
 
 
 def _begins(call: Ints, ts: Ints, number: Ints) -> Bools:
@@ -278,14 +284,15 @@ def _counters(
         return {}, {}
     pipes: dict[int, dict[str, float]] = {}
     flops: dict[int, int] = {}
+    weights = np.maximum(1, every.dur).astype(np.float64)
     for metric, (rows, values_) in zip(metrics, _measured(run, every, metrics), strict=True):
         if metric == COUNTED:
             rows, values_ = rows[values_ > 0], values_[values_ > 0]
             times, total = np.bincount(number[rows], minlength=count), np.bincount(number[rows], values_, count)
             flops = {at: round(float(total[at] / times[at])) for at in np.flatnonzero(times).tolist()}
             continue
-        weight = np.maximum(1, every.dur[rows]).astype(np.float64)
-        whole, busy = np.bincount(number[rows], weight, count), np.bincount(number[rows], weight * values_, count)
+        of, weight = number[rows], weights[rows]
+        whole, busy = np.bincount(of, weight, count), np.bincount(of, weight * values_, count)
         for at in np.flatnonzero(whole).tolist():
             if busy[at] > 0:
                 pipes.setdefault(at, {})[metric.removesuffix("_ratio")] = float(busy[at] / whole[at])
@@ -298,13 +305,21 @@ def _measured(run: Run, every: Kernels, metrics: list[str]) -> Iterator[tuple[In
         "SELECT span_id, value, list_position($1::VARCHAR[], metric)::UTINYINT AS place FROM pmu "
         "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value)", [metrics],
     )  # fmt: skip
-    spans = told["span_id"].astype(np.int64)
-    order = np.argsort(every.span_id, kind="stable")
-    at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
-    there = every.span_id[order][at] == spans
-    row, value, place = order[at[there]], told["value"].astype(np.float64)[there], told["place"][there]
-    for number in range(1, len(metrics) + 1):
-        dense = np.full(len(every), np.nan)
-        dense[row[place == number]] = value[place == number]
-        rows = np.flatnonzero(~np.isnan(dense))
+    row = _rows(every.span_id, told["span_id"])
+    order = np.argsort(told["place"], kind="stable")  # numpy sorts 8 bits in linear time
+    ends = np.cumsum(np.bincount(told["place"], minlength=len(metrics) + 1))
+    row, value = row[order], np.asarray(told["value"], np.float64)[order]
+    for begin, end in pairwise(ends.tolist()):
+        dense = np.full(len(every) + 1, np.nan)
+        dense[row[begin:end]] = value[begin:end]
+        rows = np.flatnonzero(~np.isnan(dense[:-1]))
         yield rows, dense[rows]
+
+
+def _rows(ids: Ints, spans: Ints) -> NDArray[np.int32]:
+    """Which of the ids each span is, len(ids) where it is none. Spans of one id mostly follow each other."""
+    first = np.concatenate(([0], np.flatnonzero(spans[1:] != spans[:-1]) + 1))[: len(spans)]
+    wanted, order = spans[first].astype(np.int64), np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
+    found = np.where(ids[order][at] == wanted, order[at], len(ids)).astype(np.int32)
+    return np.repeat(found, np.diff(first, append=len(spans)))

@@ -33,6 +33,7 @@ from npulens.collectors.evidence import verbs as evidence
 from npulens.collectors.generated import command as generated
 from npulens.collectors.lab import command as lab
 from npulens.collectors.lab.choice import command as lab_choice
+from npulens.collectors.memcheck import command as memcheck
 from npulens.collectors.profilers import analysed, dynamic_profile
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from npulens.collectors.steps.period import By
@@ -254,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     lab.add(verbs)
     lab_choice.add(verbs)
     generated.add(verbs)
+    memcheck.add(verbs)
     return parser
 
 

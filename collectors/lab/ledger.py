@@ -59,7 +59,7 @@ def entry(subject: str, about: Mapping[str, Any], trial: Mapping[str, Any]) -> d
         "predicted": guess, "claimed": said["claimed"], "by_class": said.get("by_class"), "why": said["why"],
         "ratio": ratio, "low": low, "high": high,
         "device": about["device"], "machine": Processor().name(),
-        "torch": about["environment"].get("torch"),
+        "torch": about["environment"].get("versions", {}).get("torch"),
     }  # fmt: skip
 
 

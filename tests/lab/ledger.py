@@ -152,7 +152,7 @@ def tried(name: str, rewrites: Sequence[str], options: Options, where: Path) -> 
             trial = laboratory.tried(each).as_dict()
             about = {
                 "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "module": name,
-                "device": backend.properties().get("name"), "environment": {"torch": torch.__version__},
+                "device": backend.properties().get("name"), "environment": {"versions": {"torch": torch.__version__}},
             }  # fmt: skip
             line = ledger.entry(ledger.subject_hash(place / subject.PROGRAM), about, trial)
             if line is None:

@@ -11,7 +11,8 @@ TEXT = {
     ),
     "next": ("Try rewrites on it: npulens lab {place}", "尝试改写：npulens lab {place}"),
     "replayed": (
-        "the captured program gives what the job got (error {error})", "捕获的程序与作业所得结果一致（误差 {error}）",
+        "the captured program gives what the job got (error {error})",
+        "捕获的程序与作业所得结果一致（误差 {error}）",
     ),
     "not_replayed_random": (
         "it drops out at random, so it was not compared with what the job got",
@@ -80,13 +81,15 @@ TEXT = {
         "原程序与自身相比也有差异：本机不够安静",
     ),
     "why_wide": (
-        "the original, measured against itself, differs as much as this", "原程序与自身相比的差异不小于此差异",
+        "the original, measured against itself, differs as much as this",
+        "原程序与自身相比的差异不小于此差异",
     ),
     "why_not_again": ("measured again, it did not come out like that", "再次测量未得到相同结论"),
     "why_small": ("the difference is below 1 %", "差异小于 1 %"),
     "why_more_pairs": ("about {pairs} pairs would tell; --pairs", "约需 {pairs} 对才能判断；见 --pairs"),
     "why_no_graph": (
-        "the module was kept whole, so its operators cannot be replaced", "模块以整体保存，无法替换其中的算子",
+        "the module was kept whole, so its operators cannot be replaced",
+        "模块以整体保存，无法替换其中的算子",
     ),
     "why_gradients": ("the job takes gradients, and the weights would be copied", "作业需要梯度，而此改写会复制权重"),
     "why_written_in_place": ("something is written in place in between", "其间有原地写入"),
@@ -97,16 +100,19 @@ TEXT = {
     "why_fold_batch_statistics": ("BatchNorm uses the statistics of the batch", "BatchNorm 使用 batch 统计量"),
     "why_fold_no_statistics": ("BatchNorm has no statistics of its own", "BatchNorm 没有自己的统计量"),
     "why_fold_nothing_before": (
-        "what BatchNorm reads is no convolution or linear layer", "BatchNorm 的输入不是卷积或线性层",
+        "what BatchNorm reads is no convolution or linear layer",
+        "BatchNorm 的输入不是卷积或线性层",
     ),
     "why_fold_transposed": ("the convolution before it is a transposed one", "其前为转置卷积"),
     "why_fold_read_elsewhere": (
-        "somebody else reads what the convolution gives", "卷积的结果还有其他使用者",
+        "somebody else reads what the convolution gives",
+        "卷积的结果还有其他使用者",
     ),
     "why_fold_computed_weights": ("the weights are computed in the program", "权重由程序计算得出"),
     "why_fold_shared_weights": ("the weights are shared with another place", "权重与他处共享"),
     "why_fold_channels_elsewhere": (
-        "its channels are in another dimension than those of the linear layer", "其通道维与线性层的通道维不同",
+        "its channels are in another dimension than those of the linear layer",
+        "其通道维与线性层的通道维不同",
     ),
     "why_fold_nothing": ("there is no BatchNorm", "没有 BatchNorm"),
     "why_sdpa_nothing": ("there is no attention that is written out", "没有展开书写的 attention"),
@@ -130,22 +136,26 @@ TEXT = {
     "why_gelu_nothing": ("there is no GELU or SiLU that is written out", "没有展开书写的 GELU 或 SiLU"),
     "why_gelu_other": ("erf is used in another formula than GELU's", "erf 所在的公式不是 GELU"),
     "why_norms_nothing": (
-        "there is no LayerNorm or RMSNorm that is written out", "没有展开书写的 LayerNorm 或 RMSNorm",
+        "there is no LayerNorm or RMSNorm that is written out",
+        "没有展开书写的 LayerNorm 或 RMSNorm",
     ),
     "why_norms_unbiased": ("its variance divides by n - 1", "方差的除数为 n - 1"),
     "why_norms_dimensions": ("it runs over other dimensions than the last ones", "归一化的维度不是末尾几维"),
     "why_norms_shapes": ("its last dimension differs from call to call", "末尾维度随调用变化"),
     "why_norms_release": ("this release of PyTorch has no rms_norm", "当前 PyTorch 版本没有 rms_norm"),
     "why_rotary_nothing": (
-        "there is no rotary embedding by halves that is written out", "没有展开书写的按半旋转位置编码",
+        "there is no rotary embedding by halves that is written out",
+        "没有展开书写的按半旋转位置编码",
     ),
     "why_rotary_tables": ("its tables are not as wide as what is turned", "其表的宽度与被旋转的张量不同"),
     "why_gated_nothing": ("there is no gated layer", "没有门控层"),
     "why_activation_nothing": (
-        "no activation follows a convolution or linear layer", "卷积或线性层之后没有激活函数",
+        "no activation follows a convolution or linear layer",
+        "卷积或线性层之后没有激活函数",
     ),
     "why_activation_gradients": (
-        "the job takes gradients, which these operators do not know", "作业需要梯度，而这些算子不支持求导",
+        "the job takes gradients, which these operators do not know",
+        "作业需要梯度，而这些算子不支持求导",
     ),
     "why_activation_type": ("it is neither float32 nor bfloat16", "类型既不是 float32 也不是 bfloat16"),
     "why_activation_device": ("this device has no such operator in PyTorch", "PyTorch 在此设备上没有这样的算子"),
@@ -168,8 +178,83 @@ TEXT = {
         "  npulens lab subject --try {rewrites}",
         "捕获模块并尝试：\n  npulens lab -o subject -- python your_job.py\n  npulens lab subject --try {rewrites}",
     ),
+    "npu_operators": (
+        "What torch_npu has for the same; it was not run:", "torch_npu 中与之对应的算子（未实际运行）：",
+    ),
     "list_next": (
         "npulens lab -o DIR -- python serve.py hears a job's modules; npulens lab DIR tries rewrites on one.",
         "npulens lab -o DIR -- python serve.py 捕获作业的模块；npulens lab DIR 对其尝试改写。",
     ),
+    "col_predicted": ("predicted", "预测"),
+    "not_predicted": ("not predicted", "未预测"),
+    "yes": ("yes", "是"),
+    "theory_none": ("Not predicted: {why}.", "未预测：{why}。"),
+    "theory_work": (
+        "Launches {launches} -> {launches_after}, operations {flops} -> {flops_after}, traffic {moved} -> "
+        "{moved_after}.",
+        "启动 {launches} -> {launches_after} 次，运算 {flops} -> {flops_after}，访存 {moved} -> {moved_after}。",
+    ),
+    "theory_claimed": (
+        "Predicted before it was timed: {mid} times the original's time [{low}, {high}].",
+        "计时之前的预测：耗时为原程序的 {mid} 倍 [{low}, {high}]。",
+    ),
+    "theory_small": (
+        "Predicted {mid} [{low}, {high}]: too small to claim, the error is as large as the gain.",
+        "预测 {mid} [{low}, {high}]：收益不大于误差，不作断言。",
+    ),
+    "theory_by_class": (
+        "With what classes of operators cost on this machine: {mid}.",
+        "按本机各类算子的开销计算：{mid}。",
+    ),
+    "theory_no_class": ("No class of operators has a price for {names}.", "没有算子类别可为 {names} 定价。"),
+    "theory_classes": (
+        "Classes of operators were measured on this machine. Priced by the other points of its class, a point of the "
+        "grid is off by, at median: {errors}.",
+        "各类算子的开销在本机测得。以同类其余测点为某一测点定价，误差中位数为：{errors}。",
+    ),
+    "why_theory_compiled": (
+        "a compiler decides what is left of it, and no list of operators tells that",
+        "编译器决定最终的算子，算子列表无法体现",
+    ),
+    "why_theory_gradients": (
+        "the job takes gradients, and calls backwards are not priced",
+        "作业需要梯度，反向调用无定价",
+    ),
+    "why_theory_not_heard": ("no call of it was heard", "没有听到任何算子调用"),
+    "why_theory_not_the_same": ("it does not make the same calls every time", "每次运行的调用不尽相同"),
+    "why_theory_unpriced": ("{name} has no price", "{name} 没有定价"),
+    "why_theory_fails": ("its calls cannot be made alone ({error})", "其调用无法单独执行（{error}）"),
+    "ceiling": (
+        "{detector} gives back at most {saving} of the step; not measured here.",
+        "{detector} 最多可从每步收回 {saving}；此处未测得收益。",
+    ),
+    "ceiling_measured": (
+        "{detector} gives back at most {saving} of the step; of this module's time the rewrite saves {gain}.",
+        "{detector} 最多可从每步收回 {saving}；此改写节省本模块耗时的 {gain}。",
+    ),
+    "ledger_subject": ("subject", "模块"),
+    "ledger_rewrite": ("rewrite", "改写"),
+    "ledger_predicted": ("predicted time", "预测耗时比"),
+    "ledger_claimed": ("claimed", "已断言"),
+    "ledger_measured": ("measured, 99 % interval", "实测，99 % 区间"),
+    "ledger_verdict": ("verdict", "结论"),
+    "ledger_empty": (
+        "The ledger {path} has no lines yet. Every trial that is timed adds one: npulens lab DIR --try fold",
+        "台账 {path} 尚无记录。每次计时的尝试都会追加一行：npulens lab DIR --try fold",
+    ),
+    "ledger_score_predicted": (
+        "{trials} trials, {predicted} predicted, {claimed} claimed. Of those claimed: {right_sign} with the right "
+        "sign, {near_time} whose time and {near_gain} whose gain is within 25 % of the predicted one.",
+        "{trials} 次尝试，{predicted} 次有预测，{claimed} 次作出断言。其中：{right_sign} 次方向正确，"
+        "{near_time} 次耗时、{near_gain} 次收益与预测相差不超过 25 %。",
+    ),
+    "ledger_score_by_class": (
+        "By classes alone: {predicted} predicted, {claimed} claimed; {right_sign} with the right sign, {near_time} "
+        "whose time and {near_gain} whose gain is within 25 %.",
+        "仅按类别定价：{predicted} 次有预测，{claimed} 次作出断言；{right_sign} 次方向正确，"
+        "{near_time} 次耗时、{near_gain} 次收益相差不超过 25 %。",
+    ),
+    "ledger_where": ("It lies in {path}.", "台账位于 {path}。"),
+    "ledger_lost": ("{n} lines of it cannot be read.", "其中 {n} 行无法读取。"),
+    "ledger_lost.one": ("1 line of it cannot be read.", "其中 1 行无法读取。"),
 }

@@ -120,8 +120,13 @@ class Llama(nn.Module):
         self, words: torch.Tensor, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: torch.Tensor
     ) -> torch.Tensor:
         """``rows``: which texts of the cache these are."""
-        x = self.words(words)
-        seen = (torch.arange(keys.shape[3], device=words.device)[None, None] <= places[..., None])[:, None]
+        return self.going_on(self.words(words), places, keys, values, rows)
+
+    def going_on(
+        self, x: torch.Tensor, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """The same of words that are vectors already."""
+        seen = (torch.arange(keys.shape[3], device=x.device)[None, None] <= places[..., None])[:, None]
         for number, layer in enumerate(self.layers):
             x = layer(x, places, seen, keys[number], values[number], rows)
         return self.head(self.norm(x[:, -1]))

@@ -1,4 +1,4 @@
-"""A server answers questions with a small language model: open traffic, mixed lengths, a KV cache, one batch for all.
+"""A server answers questions with a small decoder of text: open traffic, mixed lengths, a KV cache, one batch for all.
 
 Questions come at moments drawn beforehand, whether the server keeps up or not. Each is text; its words become numbers
 first. Every step reads the whole of one new question, or makes the next word of all answers that are under way. An

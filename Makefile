@@ -23,7 +23,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-triton torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test quick dist lock mutations test-npu-contract test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -102,7 +102,11 @@ test-npu-contract: .venv/.test .venv-npu/.made build/tree/npulens  ## the real t
 	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
 
 test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's interpreter
-	PYTHONPATH=$(CURDIR)/.venv/triton $(BIN)/python -m pytest -n $(JOBS) tests/test_kernels.py tests/test_workloads.py $(PYTEST_ARGS)
+	PYTHONPATH=$(CURDIR)/.venv/triton $(BIN)/python -m pytest -n $(JOBS) tests/test_kernels.py tests/test_workloads.py tests/test_memcheck.py $(PYTEST_ARGS)
+
+test-memcheck: .venv-memcheck/.made build/tree/npulens  ## twenty planted accesses of Triton kernels, found by npulens and by triton-viz
+	.venv-memcheck/bin/python -m tests.generated.memory
+	.venv-memcheck/bin/python -m tests.generated.beside_triton_viz
 
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)
@@ -114,7 +118,7 @@ sanitize: .venv/.test  ## the C extensions under AddressSanitizer and UBSan, on 
 	$(BIN)/python -m tests.fuzz.sanitize
 
 clean:  ## remove what make made
-	rm -rf .venv .venv-npu .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-npu .venv-memcheck .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -152,6 +156,13 @@ clean:  ## remove what make made
 	.venv-npu/bin/python -m pip install -q --disable-pip-version-check --no-deps torch_npu==2.13.0
 	.venv-npu/bin/python -m pip install -q --disable-pip-version-check --no-deps -t .venv-npu/triton triton-ascend==3.2.0 || \
 		echo "no triton-ascend for this Python: its part will be skipped"
+	@touch $@
+
+# triton-viz 3.0 wants triton 3.6, whose interpreter wants numpy below 2.4.
+.venv-memcheck/.made: Makefile | .venv/bin/python
+	.venv/bin/python -m venv .venv-memcheck
+	.venv-memcheck/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 triton==3.6.0 triton-viz==3.0 "numpy<2.4"
+	echo $(CURDIR)/build/tree > "$$(.venv-memcheck/bin/python -c 'import site; print(site.getsitepackages()[0])')/npulens.pth"
 	@touch $@
 
 # Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.

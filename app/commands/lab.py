@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from npulens.app import run_check
+from npulens.app import run_check, run_laboratory
 from npulens.app.console import filled, json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
 from npulens.app.text import wording
@@ -45,6 +45,10 @@ _WIDEST = 110
 @click.option(
     "--limit", type=click.FloatRange(0, 1e7, min_open=True), help="Seconds that one rewrite may take.  [1800]"
 )
+@click.option(
+    "--record", metavar="NAME", help="Record the original and this rewrite under a profiler, as two runs of the store."
+)
+@click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
 @click.option("--times/--no-times", default=True, help="Also measure; without, only whether it is right.")
 @store_option
 @json_option
@@ -52,7 +56,8 @@ _WIDEST = 110
 def command(
     what: tuple[str, ...], names: tuple[str, ...], own: tuple[Path, ...], output: Path | None, calls: int | None,
     max_disk: str | None, keep_free: str | None, backend: str | None, pairs: int | None, seconds: float | None,
-    allow_error: float | None, limit: float | None, times: bool, store: Path, as_json: bool, lang: str,
+    allow_error: float | None, limit: float | None, record: str | None, loads: bool, times: bool,
+    store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Try rewrites on a job's own module, weights and batches: first whether they are right, then whether faster.
 
@@ -60,6 +65,7 @@ def command(
     npulens lab                              lists the rewrites
     npulens lab -o DIR -- python serve.py    hears the modules of a job of yours, which needs no change
     npulens lab DIR --try fold,sdpa          tries rewrites on what was heard
+    npulens lab DIR --record fold            records original and rewrite, to compare and to look at
     npulens lab RUN                          the rewrites that the findings of a run name
 
     What is heard stays on this disk: the module as a program, its weights and a few batches.
@@ -67,11 +73,15 @@ def command(
     place = Path(what[0]) if len(what) == 1 else None
     if not what:
         _list(as_json, lang)
+    elif place is not None and place.is_dir() and record:
+        run_laboratory.record(place, record, own, _given({"backend": backend}), output, store, as_json, lang)
     elif place is not None and place.is_dir():
         told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "limit": limit}
         options = [word for name in names for word in ("--try", name)]
         options += [word for path in own for word in ("--own", str(path.absolute()))]
         answer = ask(["lab-try", str(place.absolute()), *options, *_given(told), *([] if times else ["--no-times"])])
+        if loads and answer["trials"]:
+            answer = run_laboratory.loaded(answer, store, lang, as_json)
         print_json(answer) if as_json else click.echo("\n".join(lines(answer, lang)))
         sys.exit(1 if answer["status"] == "failed" else 0)
     elif place is not None and shutil.which(what[0]) is None:

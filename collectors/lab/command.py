@@ -19,7 +19,7 @@ from npulens.collectors.backends.probe import BACKENDS, Unavailable, choose
 from npulens.collectors.environment import environment
 from npulens.collectors.evidence.run import program
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
-from npulens.collectors.lab import graph, hearing, isolating, judging, ledger, measuring, subject
+from npulens.collectors.lab import graph, hearing, isolating, judging, ledger, measuring, recording, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.trial import Laboratory, Options
 
@@ -52,6 +52,14 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         verb.add_argument("--allow-error", type=float)
         verb.add_argument("--no-times", dest="times", action="store_false")
     verbs.add_parser("lab-ledger", help="what was predicted and what was measured").set_defaults(run=_ledger)
+    record = verbs.add_parser("lab-record", help="record a subject's program and one rewrite of it")
+    record.set_defaults(run=_record)
+    record.add_argument("subject", type=Path)
+    record.add_argument("--rewrite", required=True)
+    record.add_argument("--own", action="append", type=Path, default=[])
+    record.add_argument("--backend", choices=BACKENDS)
+    record.add_argument("--steps", type=int, default=recording.STEPS)
+    record.add_argument("-o", "--output", type=Path, required=True)
     verbs.add_parser("lab-rewrites", help="list the rewrites").set_defaults(run=_list)
 
 
@@ -191,6 +199,21 @@ def _on(found: subject.Subject, device: str) -> subject.Subject:
 
 def _ledger(_: argparse.Namespace) -> int:
     print(json.dumps(ledger.told(ledger.path())))
+    return 0
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    """Both under the recorder, one after the other."""
+    warnings.simplefilter("ignore")
+    if arguments.steps < 1:
+        raise ValueError("steps: one at least")
+    place = _one(arguments.subject)
+    (name,) = _names([arguments.rewrite], arguments.own)[:1]
+    choice = choose(arguments.backend or subject.about(place).device.partition(":")[0])
+    backend = open_backend(choice.actual)
+    under = _on(subject.read(place), backend.device)
+    sides = recording.record(under, backend, choice, name, arguments.own, arguments.output, arguments.steps)
+    print("\n" + json.dumps({"status": "recorded", "subject": str(place), "rewrite": name, "sides": sides}), flush=True)
     return 0
 
 

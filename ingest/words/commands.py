@@ -13,6 +13,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "{label} 的夜间任务已完成，但报告已不在；用 --again 重新生成"),
     "file_must_end_in": ("the file must end in {known}, not {suffix}", "文件名必须以 {known} 结尾，而不是 {suffix}"),
     "cannot_write_the_report": ("cannot write the report: {error}", "无法写入报告：{error}"),
+    "lab_side_not_recorded": ("{side} was not recorded: {why}", "{side} 未能录制：{why}"),
     "run_is_a_trace": ("run {run} is a trace, not a benchmark", "运行 {run} 是 trace，不是基准测试"),
     "no_truth_here": ("no {file} here: see `npulens simulate`", "这里没有 {file}：见 `npulens simulate`"),
     "runs_were_loaded": ("{n} runs were loaded, one was expected", "加载了 {n} 个运行，应为一个"),

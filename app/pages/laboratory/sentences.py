@@ -122,8 +122,8 @@ def lines(text: str) -> str:
 def about(found: Result, lang: str) -> list[tuple[str, str]]:
     """What it was tried on and how, as pairs of a name and a value."""
     told = found.about
-    environment = told.get("environment") if isinstance(told.get("environment"), dict) else {}
-    cpu = environment.get("cpu") if isinstance(environment.get("cpu"), dict) else {}
+    environment = _mapping(told.get("environment"))
+    cpu = _mapping(environment.get("cpu"))
     shapes = "; ".join(
         f"{each['calls']} × ({', '.join(' × '.join(map(str, one)) or 'scalar' for one in each['shapes'])})"
         for each in told.get("shapes") or ()
@@ -134,7 +134,11 @@ def about(found: Result, lang: str) -> list[tuple[str, str]]:
         "versions": ", ".join(f"{name} {value}" for name, value in found.versions.items()),
         "python": environment.get("python"), "platform": environment.get("platform"), "cpu": cpu.get("model"),
         "cores": cpu.get("cores"), "load": cpu.get("load"),
-        "method": ", ".join(f"{name} {value}" for name, value in (told.get("method") or {}).items()),
+        "method": ", ".join(f"{name} {value}" for name, value in _mapping(told.get("method")).items()),
     }  # fmt: skip
     return [(say(lang, f"laboratory.about_{name}"), ABSENT if value in (None, "", []) else str(value))
             for name, value in pairs.items()]  # fmt: skip
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -135,6 +135,9 @@ TEXT = {
     ),
     "compare": ("Compare both recordings", "比较两次录制"),
     "timelines": ("Both timelines, one under the other", "上下对照两条时间线"),
+    "loaded": ("The result is run {run} in {store}; the page Laboratory shows it.",
+               "结果为 {store} 中的运行 {run}；见“实验室”页。"),  # fmt: skip
+    "compare_with": ("Compare them: npulens compare {base} {head}", "比较两者：npulens compare {base} {head}"),
     "about": ("Environment and method", "环境与方法"),
     "about_subject": ("Subject", "捕获目录"),
     "about_shapes": ("Calls and shapes", "调用与形状"),

@@ -25,7 +25,7 @@ UNNAMED = "an unnamed device"
 FACTS_FILE = Path(__file__).with_name("device_facts.toml")
 _FACTS = (
     "cube_cores", "vector_cores", "clock_mhz", "flops", "vector", "memory_bytes", "memory_bytes_per_s", "l2_bytes",
-    "l2_bytes_per_s", "links",
+    "l2_bytes_per_s", "links", "unified_buffer_bytes",
 )  # fmt: skip
 #: Backends that torch calls by another name.
 _AS_TORCH = {"rocm": "cuda"}
@@ -71,6 +71,7 @@ class Device:
     l2_bytes: int | None = None
     l2_bytes_per_s: float | None = None
     links: Mapping[str, float] = field(default_factory=dict)  # bytes per second and direction
+    unified_buffer_bytes: int | None = None  # of one vector core
     sources: tuple[str, ...] = ()
     measured: Measured | None = None
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
 
-from npulens.app import run_check, run_laboratory
+from npulens.analysis import rules
+from npulens.app import run_buffer, run_check, run_compat, run_laboratory, run_ledger
 from npulens.app.console import filled, json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
 from npulens.app.text import wording
@@ -46,6 +45,19 @@ _WIDEST = 110
     "--limit", type=click.FloatRange(0, 1e7, min_open=True), help="Seconds that one rewrite may take.  [1800]"
 )
 @click.option(
+    "--run", "of_run", metavar="RUN", help="Show beside each rewrite what the findings of this run save at most."
+)
+@click.option(
+    "--chip", "chips", multiple=True, metavar="NAME",
+    help="Which chains of DIR fit into the unified buffer of this chip, such as Ascend910B3, or 'all'.",
+)  # fmt: skip
+@click.option("--ledger", is_flag=True, help="What was predicted of every trial so far, and what was measured.")
+@click.option(
+    "--compat", multiple=True, metavar="RELEASE",
+    help="What runs on an NPU with this torch_npu, such as 2.7.1; 'list' lists them.",
+)  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="With --compat: also operators that need nothing.")
+@click.option(
     "--record", metavar="NAME", help="Record the original and this rewrite under a profiler, as two runs of the store."
 )
 @click.option("--load/--no-load", "loads", default=True, help="Load the result into the store.")
@@ -56,8 +68,8 @@ _WIDEST = 110
 def command(
     what: tuple[str, ...], names: tuple[str, ...], own: tuple[Path, ...], output: Path | None, calls: int | None,
     max_disk: str | None, keep_free: str | None, backend: str | None, pairs: int | None, seconds: float | None,
-    allow_error: float | None, limit: float | None, record: str | None, loads: bool, times: bool,
-    store: Path, as_json: bool, lang: str,
+    allow_error: float | None, limit: float | None, of_run: str | None, chips: tuple[str, ...], ledger: bool,
+    times: bool, record: str | None, loads: bool, compat: tuple[str, ...], every: bool, store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Try rewrites on a job's own module, weights and batches: first whether they are right, then whether faster.
 
@@ -67,19 +79,31 @@ def command(
     npulens lab DIR --try fold,sdpa          tries rewrites on what was heard
     npulens lab DIR --record fold            records original and rewrite, to compare and to look at
     npulens lab RUN                          the rewrites that the findings of a run name
+    npulens lab DIR --compat 2.7.1           what of it runs on an NPU with this torch_npu; RUN as well
 
     What is heard stays on this disk: the module as a program, its weights and a few batches.
     """
     place = Path(what[0]) if len(what) == 1 else None
-    if not what:
+    if compat:
+        run_compat.command(what, compat, every, output, store, as_json, lang)
+    elif ledger:
+        told = ask(["lab-ledger"])
+        print_json(told) if as_json else click.echo("\n".join(run_ledger.lines(told, lang)))
+    elif not what:
         _list(as_json, lang)
+    elif place is not None and place.is_dir() and chips:
+        run_buffer.command(place, chips, as_json, lang)
     elif place is not None and place.is_dir() and record:
         run_laboratory.record(place, record, own, _given({"backend": backend}), output, store, as_json, lang)
     elif place is not None and place.is_dir():
         told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "limit": limit}
         options = [word for name in names for word in ("--try", name)]
         options += [word for path in own for word in ("--own", str(path.absolute()))]
+        # A run that is not there is told before anything is tried.
+        findings = [] if of_run is None else run_ledger.findings(of_run, store)
         answer = ask(["lab-try", str(place.absolute()), *options, *_given(told), *([] if times else ["--no-times"])])
+        if findings:
+            answer = run_ledger.beside(answer, findings)
         if loads and answer["trials"]:
             answer = run_laboratory.loaded(answer, store, lang, as_json)
         print_json(answer) if as_json else click.echo("\n".join(lines(answer, lang)))
@@ -110,6 +134,9 @@ def _list(as_json: bool, lang: str) -> None:
         return
     rows = [[each["rewrite"], each["what"].partition("\n\n")[0].replace("\n", " ")] for each in found]
     click.echo(table([say(lang, "lab.col_rewrite"), ""], rows, left=2))
+    operators = [[each["rewrite"], rule.operator] for each in found for rule in rules.of_rewrite(each["rewrite"])
+                 if rule.operator and rule.operator.startswith("torch_npu.")]  # fmt: skip
+    click.echo("\n" + say(lang, "lab.npu_operators") + "\n" + table([say(lang, "lab.col_rewrite"), ""], operators, 2))
     click.echo("\n" + say(lang, "lab.list_next"))
 
 
@@ -143,12 +170,15 @@ def lines(answer: Mapping[str, Any], lang: str) -> Iterator[str]:
         "n": answer["calls"], "shapes": len(answer["shapes"]), "error": _error(answer["error_of_original"]),
     })  # fmt: skip
     yield ""
-    columns = ("rewrite", "verdict", "time", "error", "allowed", "against", "peak", "places")
+    columns = ("rewrite", "verdict", "predicted", "time", "error", "allowed", "against", "peak", "places")
     yield table([say(lang, f"lab.col_{name}") for name in columns], [_row(each, lang) for each in answer["trials"]], 2)
     yield ""
     yield from filled(say(lang, "lab.columns"), _WIDEST)
+    yield from run_ledger.calibrated(answer, lang)
     for trial in answer["trials"]:
-        said = list(_reasons(trial, lang))
+        said = [*_reasons(trial, lang), *run_ledger.reasons(trial["predicted"], lang)]
+        said += [run_ledger.ceiling(each, trial, lang) for each in answer.get("findings", ())
+                 if each["rewrite"] == trial["rewrite"]]  # fmt: skip
         if said:
             yield ""
             yield trial["rewrite"]
@@ -162,7 +192,8 @@ def _row(trial: Mapping[str, Any], lang: str) -> list[str]:
     peaks = (trial["peak_bytes"], trial["peak_bytes_of_original"])
     peak = "-" if None in peaks else " / ".join(size(each) for each in peaks if each is not None)
     return [
-        trial["rewrite"], say(lang, f"lab.verdict_{trial['verdict']}"), time_of, _error(errors.get("of_rewrite")),
+        trial["rewrite"], say(lang, f"lab.verdict_{trial['verdict']}"), run_ledger.guessed(trial["predicted"], lang),
+        time_of, _error(errors.get("of_rewrite")),
         _error(errors.get("allowed")), _error(errors.get("against_original")), peak, str(trial["changed"] or "-"),
     ]  # fmt: skip
 
@@ -188,18 +219,12 @@ def _error(value: float | None) -> str:
     return "-" if value is None else f"{value:.1e}"
 
 
-def rewrites_of(detector: str) -> list[str]:
-    """The rewrites that a finding of this detector names."""
-    text = (files("npulens.analysis.detectors") / "rewrites.toml").read_text("utf-8")
-    found: list[str] = tomllib.loads(text).get(detector, {}).get("rewrites", [])
-    return found
-
-
 def _offer(run: str, store: Path, as_json: bool, lang: str) -> None:
     """The findings of a run that a rewrite may help with."""
     found = stores.resolve(store, run)
     check = run_check.judge(store, found.run_id)
-    offers = [(finding, named) for finding in check.findings if (named := rewrites_of(finding.detector))]
+    named_by = [(finding, rules.rewrites_of(finding.detector, finding.numbers)) for finding in check.findings]
+    offers = [(finding, named) for finding, named in named_by if named]
     if as_json:
         print_json({"run_id": found.run_id, "offers": [
             {"detector": finding.detector, "saving_ns": finding.saving_ns, "title": finding.words[lang].title,

@@ -19,7 +19,18 @@ from npulens.collectors.backends.probe import BACKENDS, Unavailable, choose
 from npulens.collectors.environment import environment
 from npulens.collectors.evidence.run import program
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
-from npulens.collectors.lab import graph, hearing, isolating, judging, ledger, measuring, recording, subject
+from npulens.collectors.lab import (
+    chains,
+    compat,
+    graph,
+    hearing,
+    isolating,
+    judging,
+    ledger,
+    measuring,
+    recording,
+    subject,
+)  # fmt: skip
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.trial import Laboratory, Options
 
@@ -51,6 +62,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         verb.add_argument("--seconds", type=float, default=measuring.SECONDS)
         verb.add_argument("--allow-error", type=float)
         verb.add_argument("--no-times", dest="times", action="store_false")
+    chained = verbs.add_parser("lab-chains", help="chains of operators that one vector kernel could do")
+    chained.set_defaults(run=_chains)
+    chained.add_argument("subject", type=Path)
     verbs.add_parser("lab-ledger", help="what was predicted and what was measured").set_defaults(run=_ledger)
     record = verbs.add_parser("lab-record", help="record a subject's program and one rewrite of it")
     record.set_defaults(run=_record)
@@ -61,6 +75,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     record.add_argument("--steps", type=int, default=recording.STEPS)
     record.add_argument("-o", "--output", type=Path, required=True)
     verbs.add_parser("lab-rewrites", help="list the rewrites").set_defaults(run=_list)
+    called = verbs.add_parser("lab-compat", help="the operators that a subject calls")
+    called.set_defaults(run=_operators)
+    called.add_argument("subject", type=Path)
 
 
 def _hear(arguments: argparse.Namespace) -> int:
@@ -197,8 +214,33 @@ def _on(found: subject.Subject, device: str) -> subject.Subject:
     return subject.Subject(found.place, found.about, program, batches, found.outputs)
 
 
+def _chains(arguments: argparse.Namespace) -> int:
+    """On the commonest shape."""
+    place = _one(arguments.subject)
+    found = subject.read(place)
+    told = chains.told(found.program, found.batches[0])
+    print(json.dumps({"status": "complete", "subject": str(place), "module": found.about.module, "chains": told}))
+    return 0
+
+
 def _ledger(_: argparse.Namespace) -> int:
     print(json.dumps(ledger.told(ledger.path())))
+    return 0
+
+
+def _operators(arguments: argparse.Namespace) -> int:
+    """Which operators one call of a subject makes; it runs on the CPU, where their parts are told."""
+    warnings.simplefilter("ignore")
+    place = _one(arguments.subject)
+    about = subject.about(place)
+    try:
+        found = compat.operators(_on(subject.read(place), "cpu"))
+    except judging.CannotRun as error:
+        raise ValueError(str(error)) from error
+    print("\n" + json.dumps({
+        "status": "listed", "subject": str(place), "module": about.module, "engine": about.engine, "device": "cpu",
+        "gradients": about.gradients, "torch": compat.release(), "operators": found,
+    }), flush=True)  # fmt: skip
     return 0
 
 

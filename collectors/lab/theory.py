@@ -29,6 +29,8 @@ SHOT_NS, SHOTS = 1_500_000, 5
 NEAREST = 3
 #: Errors are told as an interval of so many times their size.
 WIDTH = 2.0
+#: No price is nearer than this: the same call, alone and within a run, one time and another.
+STRAY = 0.03
 #: A gain below this share is none.
 LEAST = 0.01
 #: What these make of a program no list of operators tells.
@@ -252,36 +254,33 @@ class _Corrected:
             told = way.price(call) if call.kind != calls.VIEW else None
             if told and costs[key] > 0:
                 self._points.append((call, math.log(costs[key] / told), costs[key]))
-        self._errors: dict[str, float] = {}
 
     def price(self, call: Call) -> tuple[float, float]:
         """In ns, and how far off as a share."""
         told = self._way.price(call)
         if told is None:
             raise NotPredicted("theory_unpriced", {"name": call.name})
-        few = sum(1 for other, _, _ in self._points if other.kind == call.kind) < NEAREST
-        return told * math.exp(self._correction(call)), max(self._error(call.kind), self._way.error(call) * few)
+        correction, spread = self._correction(call)
+        return told * math.exp(correction), spread + STRAY
 
-    def _correction(self, call: Call) -> float:
+    def _correction(self, call: Call) -> tuple[float, float]:
+        """As a logarithm, and how far apart those are that it is made of."""
         same = [point for point in self._points if point[0].kind == call.kind and point[0].key != call.key]
-        if not same or call.kind == calls.VIEW:
-            return 0.0
+        if call.kind == calls.VIEW:
+            return 0.0, STRAY
+        if not same:
+            return 0.0, max(self._elsewhere(), self._way.error(call))
         nearest = sorted((_distance(call, other), correction) for other, correction, _ in same)[:NEAREST]
-        weights = [1.0 / (0.1 + distance) for distance, _ in nearest]
-        return sum(w * correction for w, (_, correction) in zip(weights, nearest)) / sum(weights)
+        weights = [1.0 / (0.05 + distance**2) for distance, _ in nearest]
+        told = sum(w * correction for w, (_, correction) in zip(weights, nearest)) / sum(weights)
+        spread = sum(w * abs(correction - told) for w, (_, correction) in zip(weights, nearest)) / sum(weights)
+        far = min(1.0, nearest[0][0])  # what is like nothing there is as uncertain as any
+        return told, max(spread, far * max(self._way.error(call), self._elsewhere() / 2))
 
-    def _error(self, kind: str) -> float:
-        """Each call of the original priced by the others of its class; where there are none, by all of them."""
-        if kind not in self._errors:
-            own = [point for point in self._points if point[0].kind == kind]
-            if len(own) > 1:
-                off = [(abs(math.expm1(self._correction(call) - correction)), ns) for call, correction, ns in own]
-            else:
-                off = [(abs(math.expm1(correction)), ns) for _, correction, ns in self._points]
-            total = sum(ns for _, ns in off)
-            seen = sum(each * ns for each, ns in off) / total if total else 0.5
-            self._errors[kind] = seen
-        return self._errors[kind]
+    def _elsewhere(self) -> float:
+        """How far off uncorrected prices are on the original, as its time is shared out."""
+        total = sum(ns for _, _, ns in self._points)
+        return sum(abs(correction) * ns for _, correction, ns in self._points) / total if total else 0.5
 
 
 def _distance(one: Call, two: Call) -> float:

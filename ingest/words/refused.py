@@ -91,6 +91,10 @@ TEXT: dict[str, tuple[str, str]] = {
     "run_is_called_already_give": ("run {run} is called {label} already; give it another name first",
         "运行 {run} 已使用标签 {label}，请先给它改名"),
     "run_already_holds_rank": ("run {run} already holds rank {rank}", "运行 {run} 中已有 rank {rank}"),
+    "no_chip_of_that_name": (
+        "the unified buffer of {name} is not known; those that are: {known}, or all",
+        "不知道 {name} 的 unified buffer 容量；已知的有：{known}，或 all",
+    ),
     "no_run_is_called_npulens": ("no run is called {name}; `npulens runs` lists what there is",
         "没有名为 {name} 的运行；`npulens runs` 列出现有运行"),
     "begins_run_ids_give_more": ("{name} begins {n} run ids; give more of it",

@@ -179,7 +179,8 @@ TEXT = {
         "捕获模块并尝试：\n  npulens lab -o subject -- python your_job.py\n  npulens lab subject --try {rewrites}",
     ),
     "npu_operators": (
-        "What torch_npu has for the same; it was not run:", "torch_npu 中与之对应的算子（未实际运行）：",
+        "What torch_npu has for the same; it was not run:",
+        "torch_npu 中与之对应的算子（未实际运行）：",
     ),
     "list_next": (
         "npulens lab -o DIR -- python serve.py hears a job's modules; npulens lab DIR tries rewrites on one.",
@@ -257,4 +258,28 @@ TEXT = {
     "ledger_where": ("It lies in {path}.", "台账位于 {path}。"),
     "ledger_lost": ("{n} lines of it cannot be read.", "其中 {n} 行无法读取。"),
     "ledger_lost.one": ("1 line of it cannot be read.", "其中 1 行无法读取。"),
+    "chains_none": (
+        "No two operators of it could be one vector kernel, or the module was kept whole.",
+        "其中没有两个算子可合成一个 vector kernel，或模块以整体保存。",
+    ),
+    "chains_more": ("and {n} more chains that move less", "另有 {n} 条访存更少的链"),
+    "chains_more.one": ("and 1 more chain that moves less", "另有 1 条访存更少的链"),
+    "chip": (
+        "{chip}: a vector core has a unified buffer of {size}",
+        "{chip}：每个 vector core 的 unified buffer 为 {size}",
+    ),
+    "chip_source": ("Source of the size: {source}", "容量来源：{source}"),
+    "chip_unverified": (
+        "Not verified on a chip. What comes in and goes out is counted twice, because it is copied while the tile "
+        "before it is computed; tensors begin at multiples of 32 bytes.",
+        "未在芯片上验证。输入和输出按两份计（搬运与前一 tile 的计算重叠），张量按 32 字节对齐。",
+    ),
+    "col_chain": ("chain", "算子链"),
+    "col_rows": ("rows x width", "行 x 宽"),
+    "col_in_buffer": ("in the buffer", "缓冲占用"),
+    "col_answer": ("answer", "结论"),
+    "col_traffic": ("traffic, in one pass", "访存，合成后"),
+    "buffer_fits": ("fits, {rows} rows at a time", "放得下，每次 {rows} 行"),
+    "buffer_split": ("each row split into {parts} parts", "每行拆为 {parts} 段"),
+    "buffer_cannot": ("cannot be done in one kernel", "无法在一个 kernel 内完成"),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import torch
 
 from npulens.collectors.backends.backend import Backend
 from npulens.collectors.lab import graph, judging, measuring
+from npulens.collectors.lab.choice import bounds, offers, shapes, timing
 from npulens.collectors.lab.choice import plan as plans
-from npulens.collectors.lab.choice import timing
 from npulens.collectors.lab.choice.halving import ROUNDS, halved
-from npulens.collectors.lab.choice.plan import Part, Plan
+from npulens.collectors.lab.choice.plan import Make, Part, Plan
+from npulens.collectors.lab.gates import gate
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, names, rewrite
 from npulens.collectors.lab.subject import Subject
 
@@ -25,8 +26,8 @@ from npulens.collectors.lab.subject import Subject
 SECONDS = 60.0
 #: Plans of several parts, and what the programs of all plans may take in memory.
 MOST, MEMORY = 24, 4 << 30
-#: Parts alone may take this share of the time.
-ALONE = 0.6
+#: What may take which share of the time, counted from the beginning: types of modules, parts alone, plans.
+TYPES, ALONE, TOGETHER = 0.2, 0.5, 0.7
 REFUSED, NOT_REACHED, DOES_NOT_APPLY, TRIED = "refused", "not_reached", "does_not_apply", "tried"
 
 
@@ -39,6 +40,8 @@ class Settings:
     final_seconds: float = measuring.SECONDS
     allow_error: float | None = None
     own: tuple[Path, ...] = ()
+    gates: tuple[str, ...] = ()
+    roofs: Mapping[str, Any] | None = None
     seed: int = 0
 
 
@@ -50,6 +53,7 @@ class Arm:
     said: str
     why: Mapping[str, Any] | None = None
     errors: Mapping[str, Any] | None = None
+    gates: list[Mapping[str, Any]] = field(default_factory=list)
     first_call_s: float | None = None
     first_ns: int | None = None  # of the first pass after the first calls: what a single try would have told
     ratios: list[float] = field(default_factory=list)
@@ -61,8 +65,10 @@ class Arm:
 
     def as_dict(self) -> dict[str, Any]:
         ratio = math.exp(self.level) if self.ratios else None
-        return {"plan": words(self.plan), "said": self.said, "why": self.why, "errors": self.errors, "ratio": ratio,
-                "rounds": len(self.ratios), "first_call_s": self.first_call_s, "first_ns": self.first_ns}  # fmt: skip
+        return {
+            "plan": words(self.plan), "said": self.said, "why": self.why, "errors": self.errors, "gates": self.gates,
+            "ratio": ratio, "rounds": len(self.ratios), "first_call_s": self.first_call_s, "first_ns": self.first_ns,
+        }  # fmt: skip
 
 
 def words(plan: Plan) -> list[dict[str, str]]:
@@ -74,6 +80,7 @@ class Chooser:
     """One subject, its truths, and the plans that are tried on it."""
 
     def __init__(self, subject: Subject, backend: Backend, settings: Settings) -> None:
+        subject = shapes.widened(subject)
         self._subject, self._backend, self._settings = subject, backend, settings
         about = subject.about
         whole = graph.is_graph(subject.program)
@@ -82,9 +89,14 @@ class Chooser:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
         self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole)
         self._truths = judging.truths(subject, settings.seed)
+        self._early = [truth for truth in self._truths if truth.where != "redrawn"]
         self._rewrites: dict[str, Rewrite] = {}
-        self._types: dict[str, str] = {}  # of a way with types: the shortest type in it
-        self._ways = plans.Ways({}, {}, self._rewrites)
+        self._kinds: dict[str, str] = {}
+        self._types: Mapping[str, str] = {}  # of a way with types: the shortest type in it
+        self._precision: dict[str, Callable[[Any], Any]] = {}
+        self._shapes: dict[str, Callable[[Any, Make], Any]] = {}
+        self._ways = plans.Ways(self._precision, self._shapes, self._rewrites)
+        self._gates = [gate.opened(name, subject.program, subject.batches) for name in settings.gates]
         self._arms: dict[Plan, Arm] = {}
         self._begun = time.monotonic()
         self._room = max(4, MEMORY // max(1, about.weight_bytes))
@@ -93,23 +105,36 @@ class Chooser:
         """The answer: what was tried, what won, and what it is worth on fresh pairs."""
         passes = timing.Passes(self._backend, self._subject, graph.copied(self._subject.program))
         self._begun = time.monotonic()
-        left_out = self._alone(passes)
+        told: dict[str, Any] = {"left_out": self._find_rewrites()}
+        told["precision"] = self._find_types()
+        told["shapes"] = self._find_shapes()
+        self._alone(passes)
         self._combine(passes)
         ranking = self._halve(passes)
         naive = self._naive(passes)
         winner = self._winner(ranking)
-        told = {"plans": [arm.as_dict() for arm in self._arms.values()], "left_out": left_out,
-                "first_ns_of_original": passes.first_of_original, "took_s": time.monotonic() - self._begun}  # fmt: skip
+        told["plans"] = [arm.as_dict() for arm in self._arms.values()]
+        told |= {
+            "clock": passes.clock,
+            "first_ns_of_original": passes.first_of_original,
+            "took_s": time.monotonic() - self._begun,
+        }
         won = None if winner is None else self._measured(winner)
         same = winner is not None and naive is not None and naive["plan"] == words(winner)
         if naive is not None:
             naive["speed"] = won["speed"] if won is not None and same else self._speed(self._plan(naive["plan"]))
-        return {**told, "winner": won, "naive": naive}
+        return {**told, "bounds": self._bounds(), "winner": won, "naive": naive}
 
-    # Parts alone.
+    def _bounds(self) -> list[dict[str, Any]]:
+        program, batch = self._subject.program, self._subject.batches[0]
+        if not graph.is_graph(program):
+            return []
+        return [asdict(each) for each in bounds.bounds(program, batch, self._backend, self._settings.roofs)]
 
-    def _alone(self, passes: timing.Passes) -> list[dict[str, Any]]:
-        """Every part as a plan of its own; those that do not apply, with the reason."""
+    # What there is.
+
+    def _find_rewrites(self) -> list[dict[str, Any]]:
+        """Those that apply become parts; the others, with the reason."""
         left_out = []
         for name in dict.fromkeys([*names(), *(path.stem for path in self._settings.own)]):
             found = rewrite(name, self._settings.own)
@@ -124,14 +149,37 @@ class Chooser:
                 continue
             if made.dtype is None:  # types are chosen module by module
                 self._rewrites[name] = found
-                self._take((Part(plans.kind_of(self._subject.program, made.model), name),), passes, ALONE)
-        for threads in self._thread_counts():
-            self._take((Part(plans.THREADS, str(threads)),), passes, ALONE)
-        self._measure([plan for plan, arm in self._arms.items() if arm.said == TRIED], passes, ROUNDS)
+                self._kinds[name] = plans.kind_of(self._subject.program, made.model)
         return left_out
 
-    def _thread_counts(self) -> list[int]:
-        if self._backend.name != "cpu":
+    def _find_types(self) -> Mapping[str, Any]:
+        def allowed(make: Callable[[Any], Any], dtype: str) -> bool:
+            return self._errors(make, self._early, dtype).ok and all(self._scored(make(self._subject.program)))
+
+        found = offers.types(self._subject, self._early, self._backend, allowed, lambda: self._spent() > TYPES)
+        self._precision.update(found.ways)
+        self._types = found.shortest
+        return found.told
+
+    def _find_shapes(self) -> Mapping[str, Any]:
+        found = offers.shaped(self._subject, lambda make: self._errors(make, self._truths, None))
+        self._shapes.update(found.ways)
+        return found.told
+
+    # Parts alone.
+
+    def _alone(self, passes: timing.Passes) -> None:
+        """Every part as a plan of its own; compilers, which take seconds, come last."""
+        parts = [Part(kind, name) for name, kind in self._kinds.items()]
+        parts += [Part(plans.PRECISION, name) for name in self._precision]
+        parts += [Part(plans.SHAPES, name) for name in self._shapes]
+        parts += [Part(plans.THREADS, str(count)) for count in self._thread_counts(passes)]
+        for part in sorted(parts, key=lambda one: one.kind == plans.COMPILER):
+            self._take((part,), passes, ALONE)
+        self._measure([plan for plan, arm in self._arms.items() if arm.said == TRIED], passes, ROUNDS)
+
+    def _thread_counts(self, passes: timing.Passes) -> list[int]:
+        if self._backend.name != "cpu" or passes.clock == "cpu":  # CPU time is that of one thread
             return []
         now = torch.get_num_threads()
         return sorted({1, now // 2, now} - {0, now})
@@ -140,8 +188,13 @@ class Chooser:
 
     def _combine(self, passes: timing.Passes) -> None:
         levels = {arm.plan[0]: arm.level for arm in self._arms.values() if arm.said == TRIED}
-        for plan in plans.combined(levels, MOST):
-            self._take(plan, passes, 1.0)
+        both = [plans.together((shape, compiler)) for shape in levels if shape.kind == plans.SHAPES
+                for compiler in levels if compiler.kind == plans.COMPILER]  # fmt: skip
+        for plan in dict.fromkeys([*both, *plans.combined(levels, MOST)]):
+            self._take(plan, passes, TOGETHER)
+            other = plans.reordered(plan)
+            if self._arms[plan].said in (REFUSED, DOES_NOT_APPLY) and other not in self._arms:
+                self._take(other, passes, TOGETHER)
 
     def _take(self, plan: Plan, passes: timing.Passes, share: float) -> None:
         """Makes a plan, judges its numbers on the job's batches and fresh ones, and runs it a first time."""
@@ -149,11 +202,13 @@ class Chooser:
         if self._spent() > share or sum(each.said == TRIED for each in self._arms.values()) >= self._room:
             return
         print(f"npulens: {' + '.join(part.name for part in plan)} ...", file=sys.stderr, flush=True)
-        errors = self._judged(plan, [truth for truth in self._truths if truth.where != "redrawn"], arm)
-        if errors is None:
+        if self._judged(plan, self._early, arm) is None:
             return
         try:
             model = self._made(plan, self._subject.program)
+            if not all(self._scored(model, arm)):
+                arm.said, arm.why = REFUSED, {"name": "gate", "values": {}}
+                return
             arm.first_call_s = passes.add(plan, model)
         except judging.FAILURES as error:
             arm.said, arm.why = REFUSED, {"name": "fails", "values": {"error": judging.first_line(error)}}
@@ -168,10 +223,7 @@ class Chooser:
 
         try:
             lost = self._lost(make(self._subject.program))
-            dtype = next((self._types.get(part.name) for part in plan if part.kind == plans.PRECISION), None)
-            short = bool(self._backend.properties().get("short_products")) and self._backend.name != "cpu"
-            gradients = self._subject.about.gradients
-            errors = judging.judged(make, truths, gradients, dtype, short, self._settings.allow_error)
+            errors = self._errors(make, truths, self._type_of(plan))
         except DoesNotApply as reason:
             arm.said, arm.why = DOES_NOT_APPLY, {"name": reason.name, "values": reason.values}
             return None
@@ -187,6 +239,25 @@ class Chooser:
             return errors
         return None
 
+    def _type_of(self, plan: Plan) -> str | None:
+        """The shortest type of a plan; empty where it only rounds products, None where it keeps the program's."""
+        return next((self._types[part.name] for part in plan if part.kind == plans.PRECISION), None)
+
+    def _errors(self, make: Callable[[Any], Any], truths: Sequence[judging.Truth], dtype: str | None) -> judging.Errors:
+        told = bool(self._backend.properties().get("short_products")) and self._backend.name != "cpu"
+        allow = self._settings.allow_error
+        if allow is None and self._gates:  # somebody's own measure decides
+            allow = 1.0
+        return judging.judged(make, truths, self._subject.about.gradients, dtype or None, told or dtype == "", allow)
+
+    def _scored(self, model: Any, arm: Arm | None = None) -> Iterator[bool]:
+        """What each gate says; the arm keeps the scores."""
+        for each in self._gates:
+            found = each.scored(model)
+            if arm is not None:
+                arm.gates.append(found.as_dict())
+            yield found.ok
+
     def _lost(self, model: Any) -> dict[str, int] | None:
         if not graph.is_graph(self._subject.program) or not graph.is_graph(model):
             return None
@@ -199,7 +270,7 @@ class Chooser:
     # Measured.
 
     def _measure(self, arms: Sequence[Plan], passes: timing.Passes, rounds: int) -> Mapping[Plan, Sequence[float]]:
-        found = passes.measure(arms, rounds) if arms else {}
+        found = passes.measure(arms, rounds, lambda: self._spent() > 1.0) if arms else {}
         for plan, ratios in found.items():
             self._arms[plan].ratios += ratios
         return found
@@ -243,7 +314,7 @@ class Chooser:
             return measuring.peak_bytes(self._backend, measuring.step(model, batch, gradients, model))
 
         return {
-            "plan": words(plan), "errors": arm.errors, "searched_ratio": math.exp(arm.level),
+            "plan": words(plan), "errors": arm.errors, "gates": arm.gates, "searched_ratio": math.exp(arm.level),
             "speed": self._speed(plan), "peak_bytes": once(lambda: self._made(plan, self._subject.program)),
             "peak_bytes_of_original": once(lambda: graph.copied(self._subject.program)),
         }  # fmt: skip

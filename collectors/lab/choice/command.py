@@ -11,6 +11,7 @@ from typing import Any
 
 from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.backends.probe import BACKENDS, choose
+from npulens.collectors.doctor import roofs
 from npulens.collectors.environment import environment
 from npulens.collectors.harness.unprofiled import Profiled, refuse_profiled
 from npulens.collectors.lab import judging, measuring, subject
@@ -28,6 +29,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb.add_argument("--pairs", type=int, default=measuring.PAIRS)
     verb.add_argument("--seconds", type=float, default=measuring.SECONDS)
     verb.add_argument("--allow-error", type=float)
+    verb.add_argument("--gate", action="append", default=[])
     verb.add_argument("--own", action="append", type=Path, default=[])
     verb.add_argument("--backend", choices=BACKENDS)
 
@@ -48,7 +50,13 @@ def _choose(arguments: argparse.Namespace) -> int:
     backend = open_backend(choice.actual)
     under = subject.on(subject.read(place), backend.device)
     settings = choosing.Settings(
-        arguments.time, arguments.pairs, arguments.seconds, arguments.allow_error, tuple(arguments.own)
+        arguments.time,
+        arguments.pairs,
+        arguments.seconds,
+        arguments.allow_error,
+        tuple(arguments.own),
+        tuple(arguments.gate),
+        roofs.kept(choice),
     )
     told: dict[str, Any] = {
         "subject": str(place), "module": about.module, "engine": about.engine, "training": about.training,

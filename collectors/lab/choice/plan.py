@@ -45,6 +45,11 @@ def together(parts: Sequence[Part]) -> Plan:
     return tuple(sorted(parts, key=lambda part: (ORDER.index(part.kind), part.name)))
 
 
+def reordered(plan: Plan) -> Plan:
+    """The same plan with its rewrites of the graph the other way round: one may hide what another looks for."""
+    return (*reversed([part for part in plan if part.kind == GRAPH]), *(part for part in plan if part.kind != GRAPH))
+
+
 def combined(levels: Mapping[Part, float], most: int) -> list[Plan]:
     """Plans of two parts and more, the most promising first, as if what each part gives were multiplied.
 

@@ -7,6 +7,7 @@ and a middle of them would be that of the common shapes only.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ LEAST_NS = 4_000_000
 MOST_REPEATS = 64
 #: Plans between two passes of the original.
 CHUNK = 4
+#: Passes of the original that are looked at; how far the wall may vary; and how many times as far as the CPU time.
+LOOKS, QUIET, TIMES = 8, 0.05, 2.0
 Step = Callable[[], Any]
 
 
@@ -57,16 +60,21 @@ def steps(subject: Subject, model: Any) -> list[Step]:
 
 
 class Passes:
-    """Measures plans in rounds, each beside the original."""
+    """Measures plans in rounds, each beside the original, by one clock.
+
+    On a processor it is the wall, or the CPU time of one thread where other work on the machine makes the wall useless.
+    """
 
     def __init__(self, backend: Backend, subject: Subject, original: Any) -> None:
         self._backend, self._subject = backend, subject
+        self.clock = _steadier(backend, steps(subject, original)) if has_cpu_time(backend) else "host"
         self._original = steps(subject, original)
         self._of: dict[Plan, list[Step]] = {}
         self._turn = 0
         self.first_ns: dict[Plan, int] = {}
-        for step in self._original:
-            step()
+        with threads_of(self.clock):
+            for step in self._original:
+                step()
         self.first_of_original = self._pass(self._original, 1)
         self._repeats = max(1, min(MOST_REPEATS, math.ceil(LEAST_NS / max(1, self.first_of_original))))
 
@@ -74,8 +82,9 @@ class Passes:
         """Takes a plan in; how many seconds its first calls took, compilers included."""
         made = steps(self._subject, model)
         begun = time.perf_counter()
-        for step in made:
-            step()
+        with threads_of(self.clock):
+            for step in made:
+                step()
         self._backend.synchronize()
         taken = time.perf_counter() - begun
         self.first_ns[plan] = self._pass(made, 1)
@@ -86,11 +95,18 @@ class Passes:
         """Lets a plan's program go."""
         self._of.pop(plan, None)
 
-    def measure(self, plans: Sequence[Plan], count: int) -> dict[Plan, list[float]]:
-        """So many rounds: the logarithm of each plan's time as a share of the original's beside it."""
+    def measure(
+        self, plans: Sequence[Plan], count: int, enough: Callable[[], bool] = lambda: False
+    ) -> dict[Plan, list[float]]:
+        """So many rounds: the logarithm of each plan's time as a share of the original's beside it.
+
+        ``enough`` ends it after a round.
+        """
         refuse_profiled()
         found: dict[Plan, list[float]] = {plan: [] for plan in plans}
-        for _ in range(count):
+        for done in range(count):
+            if done and enough():
+                break
             self._turn += 1
             cut = self._turn % len(plans)
             order = [*plans[cut:], *plans[:cut]][:: 1 if self._turn % 2 else -1]
@@ -105,14 +121,20 @@ class Passes:
         return found
 
     def _pass(self, made: Sequence[Step], repeats: int) -> int:
-        made[-1]()  # what was computed before it left other things in the caches
-        self._backend.synchronize()
-        begun = time.perf_counter_ns()
-        for _ in range(repeats):
-            for step in made:
-                step()
-                self._backend.synchronize()
-        return max(1, time.perf_counter_ns() - begun)
+        with threads_of(self.clock):
+            return sum(_bite(self._backend, made)(self.clock)[0] for _ in range(repeats))
+
+
+def _steadier(backend: Backend, made: Sequence[Step]) -> str:
+    """The clock for the search: the wall, unless the same passes vary far more on it."""
+    taken: dict[str, list[float]] = {"host": [], "cpu": []}
+    bite = _bite(backend, made)
+    for _ in range(LOOKS + 1):
+        for clock, found in taken.items():
+            with threads_of(clock):
+                found.append(math.log(max(1, bite(clock)[0])))
+    spread = {clock: statistics.stdev(found[1:]) for clock, found in taken.items()}
+    return "cpu" if spread["host"] > max(QUIET, TIMES * spread["cpu"]) else "host"
 
 
 def compared(
@@ -180,6 +202,6 @@ def _bite(backend: Backend, made: Sequence[Step]) -> Bite:
             step()
             backend.synchronize()
         ended, core = time.perf_counter_ns(), time.thread_time_ns()
-        return [core - on_core if clock == "cpu" else ended - begun]
+        return [max(1, core - on_core if clock == "cpu" else ended - begun)]
 
     return taken

@@ -69,7 +69,8 @@ def command(
     what: tuple[str, ...], names: tuple[str, ...], own: tuple[Path, ...], output: Path | None, calls: int | None,
     max_disk: str | None, keep_free: str | None, backend: str | None, pairs: int | None, seconds: float | None,
     allow_error: float | None, limit: float | None, of_run: str | None, chips: tuple[str, ...], ledger: bool,
-    times: bool, record: str | None, loads: bool, compat: tuple[str, ...], every: bool, store: Path, as_json: bool, lang: str,
+    times: bool, record: str | None, loads: bool, compat: tuple[str, ...], every: bool, store: Path, as_json: bool,
+    lang: str,
 ) -> None:  # fmt: skip
     """Try rewrites on a job's own module, weights and batches: first whether they are right, then whether faster.
 

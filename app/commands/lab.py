@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from npulens.analysis import rules
-from npulens.app import run_buffer, run_check, run_compat, run_laboratory, run_ledger
+from npulens.app import run_buffer, run_check, run_choice, run_compat, run_laboratory, run_ledger
 from npulens.app.console import filled, json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
 from npulens.app.text import wording
@@ -51,6 +51,12 @@ _WIDEST = 110
     "--chip", "chips", multiple=True, metavar="NAME",
     help="Which chains of DIR fit into the unified buffer of this chip, such as Ascend910B3, or 'all'.",
 )  # fmt: skip
+@click.option("--choose", is_flag=True, help="Choose a plan: rewrites together, types, shapes and threads.")
+@click.option("--time", "search", metavar="TIME", help="With --choose: how long it searches, such as 60s or 5m.  [60s]")
+@click.option(
+    "--gate", "gates", multiple=True, metavar="NAME|FILE",
+    help="With --choose: top1, tokens, retrieval, perplexity, digits, or a file with score(program, batches).",
+)  # fmt: skip
 @click.option("--ledger", is_flag=True, help="What was predicted of every trial so far, and what was measured.")
 @click.option(
     "--compat", multiple=True, metavar="RELEASE",
@@ -70,7 +76,7 @@ def command(
     max_disk: str | None, keep_free: str | None, backend: str | None, pairs: int | None, seconds: float | None,
     allow_error: float | None, limit: float | None, of_run: str | None, chips: tuple[str, ...], ledger: bool,
     times: bool, record: str | None, loads: bool, compat: tuple[str, ...], every: bool, store: Path, as_json: bool,
-    lang: str,
+    choose: bool, search: str | None, gates: tuple[str, ...], lang: str,
 ) -> None:  # fmt: skip
     """Try rewrites on a job's own module, weights and batches: first whether they are right, then whether faster.
 
@@ -78,6 +84,7 @@ def command(
     npulens lab                              lists the rewrites
     npulens lab -o DIR -- python serve.py    hears the modules of a job of yours, which needs no change
     npulens lab DIR --try fold,sdpa          tries rewrites on what was heard
+    npulens lab DIR --choose                 which rewrites together, in which types, for which shapes
     npulens lab DIR --record fold            records original and rewrite, to compare and to look at
     npulens lab RUN                          the rewrites that the findings of a run name
     npulens lab DIR --compat 2.7.1           what of it runs on an NPU with this torch_npu; RUN as well
@@ -94,6 +101,9 @@ def command(
         _list(as_json, lang)
     elif place is not None and place.is_dir() and chips:
         run_buffer.command(place, chips, as_json, lang)
+    elif place is not None and place.is_dir() and choose:
+        told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "time": search}
+        run_choice.command(place, own, gates, _given(told), as_json, lang)
     elif place is not None and place.is_dir() and record:
         run_laboratory.record(place, record, own, _given({"backend": backend}), output, store, as_json, lang)
     elif place is not None and place.is_dir():
@@ -112,15 +122,19 @@ def command(
     elif place is not None and shutil.which(what[0]) is None:
         _offer(what[0], store, as_json, lang)
     else:
-        home = (output or Path(f"subject-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
-        limits = {"calls": calls, "max-disk": max_disk, "keep-free": keep_free}
-        answer = run_job(["-o", str(home), *_given(limits), "--", *what], as_json, "lab-hear")
-        if as_json:
-            print_json(answer)
-        else:
-            for line in heard(answer, lang):
-                click.echo(line, err=True)
-        sys.exit(answer["exit_status"])
+        _hear(what, output, _given({"calls": calls, "max-disk": max_disk, "keep-free": keep_free}), as_json, lang)
+
+
+def _hear(what: tuple[str, ...], output: Path | None, limits: list[str], as_json: bool, lang: str) -> None:
+    """Runs a job, and tells what was heard in it; ends as the job does."""
+    home = (output or Path(f"subject-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
+    answer = run_job(["-o", str(home), *limits, "--", *what], as_json, "lab-hear")
+    if as_json:
+        print_json(answer)
+    else:
+        for line in heard(answer, lang):
+            click.echo(line, err=True)
+    sys.exit(answer["exit_status"])
 
 
 def _given(options: Mapping[str, object]) -> list[str]:

@@ -88,6 +88,7 @@ class Chooser:
         if others:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
         self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole)
+        self._gates = [gate.opened(name, subject.program, subject.batches) for name in settings.gates]
         self._truths = judging.truths(subject, settings.seed)
         self._early = [truth for truth in self._truths if truth.where != "redrawn"]
         self._rewrites: dict[str, Rewrite] = {}
@@ -96,7 +97,6 @@ class Chooser:
         self._precision: dict[str, Callable[[Any], Any]] = {}
         self._shapes: dict[str, Callable[[Any, Make], Any]] = {}
         self._ways = plans.Ways(self._precision, self._shapes, self._rewrites)
-        self._gates = [gate.opened(name, subject.program, subject.batches) for name in settings.gates]
         self._arms: dict[Plan, Arm] = {}
         self._begun = time.monotonic()
         self._room = max(4, MEMORY // max(1, about.weight_bytes))

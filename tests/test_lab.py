@@ -7,12 +7,12 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npulens.analysis import rules
 from npulens.app.commands import lab as verb
 from npulens.app.text.i18n import known
 from npulens.collectors.harness.controlled import Controlled
@@ -466,12 +466,13 @@ def test_batches_are_timed_in_the_proportions_of_the_job() -> None:
 # What is said.
 
 
-def test_every_finding_that_names_rewrites_and_every_rewrite_it_names_is_there() -> None:
-    told = tomllib.loads((ROOT / "analysis/detectors/rewrites.toml").read_text())
+def test_every_finding_that_a_rule_names_and_every_rewrite_it_names_is_there() -> None:
     detectors = {path.stem for path in (ROOT / "analysis/detectors").glob("[!_]*.py")}
-    assert told.keys() <= detectors
-    assert {name for each in told.values() for name in each["rewrites"]} <= set(rewrite.names())
-    assert verb.rewrites_of("layout_conversion") == ["channels_last"] and verb.rewrites_of("gc") == []
+    assert {name for rule in rules.rules() for name in rule.detectors} <= detectors
+    assert {name for rule in rules.rules() for name in rule.rewrites} == set(rewrite.names())
+    assert rules.rewrites_of("layout_conversion") == ["transposes", "channels_last"] and rules.rewrites_of("gc") == []
+    assert rules.rewrites_of("unfused", {"rule": "rms_norm"})[0] == "norms"
+    assert rules.rewrites_of("unfused", {"rule": None})[0] == "compile"
 
 
 @pytest.mark.parametrize("name", rewrite.names())

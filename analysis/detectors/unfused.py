@@ -4,7 +4,7 @@
 
 Runs of neighbouring kernels on one stream, each of which reads what one before it wrote. Some of them a known operator
 does in one kernel: written-out attention, norms, activations, rotary embeddings and optimizers
-(analysis/detectors/fusions.toml). The others are any other chain of three or more kernels that are bound by memory. Two
+(analysis/rules.toml). The others are any other chain of three or more kernels that are bound by memory. Two
 such neighbours that no rule knows are not a finding. Every network has them, between matrix products that are most of
 its time. The fused kernel's cost is that of the tensors that come from outside and leave, plus one kernel's fixed cost.
 The bandwidth is the one that the chain itself reached; of attention, the arithmetic of its products counts.
@@ -33,12 +33,10 @@ element-wise work: Ivanov et al. 2021, "Data Movement Is All You Need", arXiv 20
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -46,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis import limits
+from npulens.analysis import rules as rule_file
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.conversion import conversion
 from npulens.analysis.device.family import family
@@ -140,6 +139,7 @@ def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], 
     return Candidate(
         "unfused", "found",
         {
+            "rule": worst.rule.name if worst.rule else None,
             "ranks": said(ranks), "count": max(1, round(len(saved) / per)), "operator": operator,
             "between_bytes": between // per,
             "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[worst.rows[0]]),
@@ -180,14 +180,13 @@ def _calls(run: Run) -> dict[str, Any]:
 # Finds runs of neighbouring kernels that one kernel could do, and what each would then cost.
 #
 # The kernels of a stream are written as text, one letter per kind of operator. So rules
-# (analysis/detectors/fusions.toml) and chains are regular expressions over it. They are linear, and the position of a
+# (analysis/rules.toml) and chains are regular expressions over it. They are linear, and the position of a
 # match is the row of its first kernel. A chain that no rule takes counts from three kernels on, if each reads what one
 # before it wrote.
 #
 # The cost follows from memory traffic. The kernels of a chain took `floor + bytes / bandwidth` each. The fused kernel
 # takes one floor. What comes from outside plus what leaves goes at the bandwidth the chain itself reached. What one
 # kernel hands to the next is neither written nor read.
-RULES_FILE = Path(__file__).with_name("fusions.toml")
 MATMUL = re.compile(r"matmul|^b?mm$|^addmm$|^baddbmm$|^linear$", re.I)
 #: Fewer make a chain only where a rule knows them: two neighbours are everywhere, and each pair saves one tensor.
 SHORTEST, LONGEST = 3, 8
@@ -203,6 +202,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Rule:
+    name: str
     operator: str
     cuda: str
     steps: tuple[str, ...]
@@ -225,14 +225,14 @@ class Chain:
 @cache
 def rules() -> tuple[re.Pattern[str], tuple[Rule, ...]]:
     """What passes through memory, and the known sequences."""
-    found = tomllib.loads(RULES_FILE.read_text("utf-8"))
-    return re.compile(found["memory_bound"]), tuple(
-        Rule(
-            entry["operator"], entry["cuda"], tuple(entry["steps"]), frozenset(entry.get("optional", ())),
-            entry.get("after", False), entry.get("keeps", 0), entry.get("external", 0),
-            entry.get("absorbed", False),
-        )
-        for entry in found["fusion"]
+    memory_bound, chained = rule_file.chained()
+    return re.compile(memory_bound), tuple(_rule(rule_file.rule(entry["rule"]), entry) for entry in chained)
+
+
+def _rule(rule: rule_file.Rule, entry: Mapping[str, Any]) -> Rule:
+    return Rule(
+        rule.name, rule.operator or rule.cuda, rule.cuda, tuple(entry["steps"]), frozenset(entry.get("optional", ())),
+        entry.get("after", False), entry.get("keeps", 0), entry.get("external", 0), entry.get("absorbed", False),
     )  # fmt: skip
 
 

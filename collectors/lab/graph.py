@@ -19,13 +19,15 @@ _DRAWS = (
     "bernoulli", "bernoulli_", "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm",
     "multinomial", "normal", "normal_", "uniform_", "exponential_", "rrelu", "native_dropout", "rrelu_with_noise",
 )  # fmt: skip
+#: Operators that make a tensor of a type of their own where none is named.
+_MAKES = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace", "scalar_tensor")
 _DROPOUTS = ("dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout", "alpha_dropout_")
 _ATTENTION = "scaled_dot_product_attention"
 
 
 def operator(node: Any) -> str:
     """The name of a node's ATen operator without its overload; empty for anything else."""
-    if node.op != "call_function":
+    if getattr(node, "op", None) != "call_function":
         return ""
     schema = getattr(node.target, "_schema", None)
     name = schema.name if schema is not None else ""
@@ -178,6 +180,9 @@ def in_type(graph: Any, dtype: Any) -> Any:
             node.kwargs = {
                 name: other(value) if isinstance(value, torch.dtype) else value for name, value in node.kwargs.items()
             }
+            plain = getattr(node.meta.get("val"), "dtype", None) in floats and node.kwargs.get("dtype") is None
+            if operator(node) in _MAKES and plain:
+                node.kwargs = {**node.kwargs, "dtype": dtype}
     made = recompiled(made)
     for module in made.modules():  # constants that are neither parameters nor buffers
         for name, value in list(vars(module).items()):

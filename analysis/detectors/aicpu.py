@@ -37,7 +37,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import Kernels, evidence, kernels, of_a_step
 from npulens.analysis.device.tensors import dtype
 from npulens.analysis.finding import Candidate, Change, Words
 from npulens.analysis.idle.blame import said
@@ -77,13 +77,9 @@ TEXT = {
 }
 
 
-def on_aicpu(kind: Kind) -> bool:
-    return (kind.core or "").upper().replace("_", "") in ("AICPU", "KERNELAICPU")
-
-
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    slow = every.of(on_aicpu(kind) for kind in every.kinds)
+    slow = every.of(kind.on_aicpu for kind in every.kinds)
     for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[slow])}):
         rows = np.flatnonzero(slow & every.of(kind.type == name for kind in every.kinds))
         cut = np.maximum(0, every.dur[rows] - _elsewhere(every, rows, name))
@@ -112,7 +108,7 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints, cut:
 
 def _elsewhere(every: Kernels, rows: Ints, name: str) -> Ints:
     """What each kernel would take on an AI core: ns per byte of the same type there; 0 where there is none."""
-    like = np.flatnonzero(every.of(kind.type == name and not on_aicpu(kind) for kind in every.kinds))
+    like = np.flatnonzero(every.of(kind.type == name and not kind.on_aicpu for kind in every.kinds))
     sizes = np.array([kind.bytes or 0 for kind in every.kinds], np.int64)
     bytes_there = sizes[every.kind[like]]
     rates = every.dur[like][bytes_there > 0] / bytes_there[bytes_there > 0]

@@ -155,7 +155,7 @@ def full(kind: Kind) -> bool:
         return False
     if kind.op is None and kind.core is not None:
         types = (kind.input_dtypes or "").strip('"').split(";")
-        return _CUBE.search(kind.op_type or "") is not None and types[0] == "FLOAT" and "AI_CPU" not in kind.core
+        return _CUBE.search(kind.op_type or "") is not None and types[0] == "FLOAT" and not kind.on_aicpu
     return _NAMED.search(kind.name) is not None
 
 

@@ -25,8 +25,8 @@ tuning (AOE, `torch.backends.cudnn.benchmark`, TunableOp).
 A ceiling. It needs both roofs, that of the matrix units and that of memory. Where the memory's is not known, products
 with more than 1000 operations for each byte are bound by computing on every device. A roof counts each tensor once, and
 shapes do not tell strides or what lay in a cache. Calls under 10 us are not judged, and 5 us of each are left to
-starting and ending. Copies, layouts, lookups, collectives and what Inductor fused are not judged. Neither is fp32 on a
-device with a faster precision: that is `full_precision`.
+starting and ending. Copies, layouts, lookups, collectives, what Inductor fused and what runs on the AI CPU are not
+judged. Neither is fp32 on a device with a faster precision: that is `full_precision`.
 
 ## References
 

@@ -17,7 +17,7 @@ CONVERSIONS = (
 
 def conversion(kind: Kind) -> str | None:
     """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
-    if kind.memset or "AI_CPU" in (kind.core or "").upper():
+    if kind.memset or kind.on_aicpu:
         return None
     if kind.op is not None:  # Kineto: a copy kernel under a converting operator, or on a CPU the operator itself
         name = kind.op.removeprefix("aten::")

@@ -122,6 +122,11 @@ class Kind:
         return self.op_type or (self.op or "").removeprefix("aten::") or plain.split("(")[0].split("<")[0][-60:]
 
     @cached_property
+    def on_aicpu(self) -> bool:
+        """Whether it runs on the AI CPU, a processor beside the AI cores."""
+        return (self.core or "").upper().replace("_", "") in ("AICPU", "KERNELAICPU")
+
+    @cached_property
     def inputs(self) -> tuple[tuple[str, int], ...] | None:
         """Its inputs as (shape, bytes); None where shapes or types are not known."""
         return tensors(self.input_shapes, self.input_dtypes)

@@ -163,7 +163,8 @@ def operators(run: Run) -> Operators:
         said = texts.get(int(given[row])) if launched[row] else None
         name = names[int(device_code[row])]
         gives = sides.get(int(result[row])) if launched[row] else None
-        peaks, todo = roofs(by_name.get(name), backend), work_of(kind, said, backend, gives)
+        peaks = None if kind.on_aicpu else roofs(by_name.get(name), backend)  # nobody says what that one can do
+        todo = work_of(kind, said, backend, gives)
         used = precision(todo, kind.name, backend, span_id in hf32)
         found.append(Operator(
             called(kind), kind, said, span_id, peaks, name or None, int(calls[at]), int(in_steps[at]),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Event
+from typing import Any, Generic, TypeVar
 
 import duckdb
 import streamlit as st
@@ -38,6 +39,7 @@ U = TypeVar("U")
 V = TypeVar("V")
 _NOTHING: Mapping[str, object] = {}
 _TICK = 0.25  # seconds between two looks at what is being computed; a click is heard at each
+_ROOM = 0.5  # seconds that a browser gets for drawing what took long, before more is computed
 _PATIENCE = 2.5  # seconds a page waits for a judgement before it says that it is still coming
 
 
@@ -188,31 +190,49 @@ def measured_of(ctx: Context, run_id: str, measure: Callable[..., T], *given: ob
 # An answer in parts: each is a function of the same run, found one after the other beside the page.
 
 
+@dataclass(frozen=True)
+class Parts(Generic[T, U, V]):
+    """The quickest part is found first. The others begin when that one has been drawn, so as not to delay it."""
+
+    first: Future[T]
+    second: Future[U]
+    third: Future[V]
+    drawn: Event
+
+
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _in_parts(
-    place: str, run_id: str, names: str, _measures: tuple[Callable[[Run], object], ...]
-) -> tuple[Future[Any], ...]:
+def _in_parts(place: str, run_id: str, names: str, _measures: tuple[Callable[[Run], Any], ...]) -> Parts[Any, Any, Any]:
     con = _opened(place, run_id).cursor()
-    run, bench = Run(con), ThreadPoolExecutor(1, thread_name_prefix="measuring")
-    parts = tuple(bench.submit(measure, run) for measure in _measures)
+    run, drawn = Run(con), Event()
+    first, second, third = _measures
+    bench = ThreadPoolExecutor(1, thread_name_prefix="measuring")
+    found = bench.submit(first, run)
+    bench.submit(_leave_room, drawn, time.monotonic())
+    parts = Parts(found, bench.submit(second, run), bench.submit(third, run), drawn)
     bench.submit(con.close)
     bench.shutdown(wait=False)
     return parts
 
 
+def _leave_room(drawn: Event, began: float) -> None:
+    """Waits until the first part is on the screen: a browser needs the machine too. A page that was left has none."""
+    drawn.wait(_PATIENCE)
+    time.sleep(min(_ROOM, (time.monotonic() - began) / 4))
+
+
 def in_parts(
     ctx: Context, first: Callable[[Run], T], second: Callable[[Run], U], third: Callable[[Run], V]
-) -> tuple[Future[T], Future[U], Future[V]]:
-    """What three functions say of the chosen run, the quickest first, asked once and kept. A failure is not kept."""
+) -> Parts[T, U, V]:
+    """What three functions say of the chosen run, asked once and kept. A failure is not kept."""
     measures = (first, second, third)
     question = (
         str(ctx.store), ctx.run.run_id if ctx.run else "",
         " ".join(f"{one.__module__}.{one.__qualname__}" for one in measures), measures,
     )  # fmt: skip
-    parts = _in_parts(*question)
-    if any(part.done() and part.exception() is not None for part in parts):
+    parts: Parts[T, U, V] = _in_parts(*question)
+    if any(one.done() and one.exception() is not None for one in (parts.first, parts.second, parts.third)):
         _in_parts.clear(*question)
-    return parts[0], parts[1], parts[2]
+    return parts
 
 
 def awaited(ctx: Context, part: Future[T], slot: DeltaGenerator) -> T:

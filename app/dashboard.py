@@ -21,6 +21,7 @@ from npulens.app import context, pages
 from npulens.app.context import Context
 from npulens.app.intake import courier_page, load_queue
 from npulens.app.pages.bench import about
+from npulens.app.pages.efficiency import page as efficiency
 from npulens.app.panels import run_list
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
@@ -122,6 +123,10 @@ def main() -> None:
     settle()
 
 
+def _judged(ctx: Context) -> bool:
+    return ctx.run is not None and "bench" not in ctx.run.formats and context.judged(ctx)
+
+
 def draw(page: ModuleType) -> None:
     """One page, or one sentence about why there is none."""
     try:
@@ -129,10 +134,11 @@ def draw(page: ModuleType) -> None:
         if page.GROUP != "data" and name(page) not in ("bench", "laboratory"):
             about.elsewhere(ctx)
         page.render(ctx)
+        if name(page) in ("overview", "findings") and _judged(ctx):
+            efficiency.ahead(ctx)  # until there is a judgement, the detectors have the machine
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))
         st.text(wording.error(error, context.language()))
-
 
 
 # What is done once, after the first page has been drawn and while nobody waits.

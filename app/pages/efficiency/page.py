@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from npulens.analysis.look import efficiency as look
+from npulens.analysis.modules.measure import Modules
 from npulens.analysis.modules.measure import of_run as modules_of
 from npulens.analysis.work.roofline import Roofline
 from npulens.analysis.work.roofs import Roofs
@@ -32,16 +33,17 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    operators, falls, tree = context.in_parts(ctx, look.efficiency, look.whole, modules_of)
+    parts = ahead(ctx)
     with st.spinner(ctx.say("shell.measuring")):
-        found = operators.result()
+        found = parts.first.result()
     if not found.count:
         if not unmeasured.show(ctx, ("kernel",), "efficiency"):
             unmeasured.nothing(ctx, "kernels.none")
         return
     with st.container(key="answer", gap="xxsmall"):
         answer = st.empty()
-        answer.text(_gain(ctx, found) or "…")
+        answer.text(_gain(ctx, found) or ctx.say("shell.measuring"))
+        caveat = st.empty()
         _answer(ctx, found)
         clock = st.empty()
     mfu = _figures(ctx, found)
@@ -51,16 +53,22 @@ def render(ctx: Context) -> None:
     fall = st.empty()
     modules.head(ctx)
     below = st.empty()
-    step = context.awaited(ctx, falls, fall)
-    _used(ctx, found, step, answer)
+    parts.drawn.set()
+    step = context.awaited(ctx, parts.second, fall)
+    _used(ctx, found, step, answer, caveat)
     _mfu(ctx, found, step, mfu)
     if step.clock_share is not None:
         clock.text("◐ " + ctx.say("roofline.clock", {"share": charts.percent(step.clock_share)}))
     with fall.container():
         whole.show(ctx, step.falls)
-    told = context.awaited(ctx, tree, below)
+    told = context.awaited(ctx, parts.third, below)
     with below.container():
         modules.show(ctx, told)
+
+
+def ahead(ctx: Context) -> context.Parts[look.Efficiency, look.Whole, Modules]:
+    """Begins what this page shows, if nobody has."""
+    return context.in_parts(ctx, look.efficiency, look.whole, modules_of)
 
 
 def _gain(ctx: Context, found: look.Efficiency) -> str | None:
@@ -75,18 +83,17 @@ def _of_what(ctx: Context) -> str:
     return ctx.say("efficiency.of_steps" if ctx.run and ctx.run.steps else "efficiency.of_whole")
 
 
-def _used(ctx: Context, found: look.Efficiency, step: look.Whole, slot: DeltaGenerator) -> None:
+def _used(
+    ctx: Context, found: look.Efficiency, step: look.Whole, answer: DeltaGenerator, caveat: DeltaGenerator
+) -> None:  # fmt: skip
     """The answer: what the matrix units needed, or why nobody knows, and what better operators would give."""
     used = None if step.hfu is None else ctx.say("efficiency.answer_mfu", {
         "mfu": charts.percent(step.hfu), "of": _of_what(ctx),
     })  # fmt: skip
     told = [text for text in (used, _gain(ctx, found)) if text]
-    lines = [" ".join(told)] if told else [_no_mfu(ctx, found)]
+    answer.text(" ".join(told) if told else _no_mfu(ctx, found))
     if told and used is None:
-        lines.append("◐ " + _no_mfu(ctx, found))
-    with slot.container(gap="xxsmall"):
-        for line in lines:
-            st.text(line)
+        caveat.text("◐ " + _no_mfu(ctx, found))
 
 
 def _answer(ctx: Context, found: look.Efficiency) -> None:

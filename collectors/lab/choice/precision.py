@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -92,7 +93,9 @@ def in_types(program: Any, types: Types, batch: Sequence[Any]) -> Typed:
 
 def _shallow(program: Any) -> Any:
     """Another graph over the same weights."""
-    return torch.fx.GraphModule(program, copy.deepcopy(program.graph))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch copies what it no longer wants to be asked for
+        return torch.fx.GraphModule(program, copy.deepcopy(program.graph))
 
 
 class _Converting(torch.fx.Interpreter):  # type: ignore[misc]  # mypy does not look into torch

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from npulens.analysis.engine import detectors
+from npulens.analysis.discovery import detectors
+from npulens.analysis.settings import Settings
 from npulens.collectors.lab.rewrites import rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +23,7 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
-from npulens.collectors.jobs import _llama, job, recommender, serving, shapes, yolo  # noqa: E402
+from npulens.collectors.jobs import _llama, job, ladder, overlap, recommender, serving, shapes, yolo  # noqa: E402
 
 
 def test_a_job_runs_by_itself_and_says_what_came_out() -> None:
@@ -45,7 +46,7 @@ def test_bad_options_are_one_sentence(options: list[str], why: str) -> None:
 
 
 def test_what_the_jobs_plant_are_detectors_and_rewrites_that_there_are() -> None:
-    known = set(detectors())
+    known = {each.name for each in detectors(Settings())}
     for name in job.names():
         for plant, about in job.plants(name).items():
             assert set(about.shows) <= known, (name, plant)
@@ -130,3 +131,36 @@ def test_a_fix_changes_no_result(name: str, plant: str) -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
         told.append(json.loads(done.stdout.splitlines()[-1])["result"])
     assert math.isclose(told[0], told[1], rel_tol=1e-4)
+
+
+def test_what_a_link_hides_is_told_by_its_buckets() -> None:
+    second = 1_000_000_000
+    # Ten bytes a second. Ready at 0 s, 0.5 s, 4 s: on the link 0 to 1, 1 to 2, 4 to 6; nothing is computed after 4 s.
+    ready = [(0, 10), (second // 2, 10), (4 * second, 20)]
+    assert overlap.predicted_ns(ready, 10.0) == 2 * second
+    assert overlap.predicted_ns([(4 * second, 40)], 10.0) == 4 * second  # one bucket: all of it is seen
+
+
+def test_an_overflow_costs_the_accuracy_unless_a_scaler_looks() -> None:
+    given = ladder.data(0)
+    reached = {}
+    for fixed in (False, True):
+        told = job.Asked("ladder", "overflows", fixed, 60, 0, "cpu")
+        line = ladder.lines(told)[-1]
+        training = ladder.Training(line, given, told)
+        for _ in range(told.steps):
+            training.step()
+        reached[fixed] = training.accuracy()
+        assert training.skipped > 0 if fixed else training.skipped == 0
+        finite = all(bool(torch.isfinite(each).all()) for each in training.model.parameters())
+        assert finite is fixed
+    assert reached[False] < 0.3 < 0.8 < reached[True]
+
+
+def test_no_line_of_the_ladder_is_without_its_accuracy() -> None:
+    line = {"line": "float32", "accuracy": 0.75, "ratio": None, "low": None, "high": None, "step_ns": 2_000_000,
+            "peak_bytes": 2048, "skipped": 0, "scale": None, "joules_a_sample": None}  # fmt: skip
+    other = {**line, "line": "float16", "ratio": 1.5, "low": 1.25, "high": 1.75, "scale": 65536.0}
+    _, _, first, second = ladder.text([line, other]).splitlines()
+    assert first == "| float32 | 75.0% | 1 | 2.00 | 2 | 0 | - | not measured |"
+    assert second == "| float16 | 75.0% | 1.50 [1.25, 1.75] | 2.00 | 2 | 0 | 65536 | not measured |"

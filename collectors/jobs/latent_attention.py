@@ -65,7 +65,8 @@ class Latent(nn.Module):
         places = torch.arange(x.shape[1], device=x.device)[None]
         seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         for norm, prolog, out in zip(self.norms, self.prologs, self.outs):
-            found = attended(*prolog(norm(x), places), seen, False)
+            query, key, value = prolog(norm(x), places)
+            found = attended(query, key, value, seen, False)
             x = x + out(found.transpose(1, 2).flatten(2))
         return x
 

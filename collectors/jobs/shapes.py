@@ -52,7 +52,7 @@ class Normed(torch.nn.Module):
 
 def main() -> None:
     told = job.asked("shapes", job.parser("shapes", __doc__, PLANTS, 12).parse_args())
-    torch._inductor.config.force_disable_caches = True  # type: ignore[attr-defined]  # every run is like the first
+    torch._inductor.config.force_disable_caches = True  # every run is like the first
     torch._dynamo.config.recompile_limit = 64
     model = Normed().to(told.device)
     compiled = torch.compile(model, dynamic=False)

@@ -1,4 +1,4 @@
-"""A model of pictures and words, as InternVL is built: a vision transformer, a small network between, a decoder of text.
+"""A model of pictures and words, built as InternVL is: a vision transformer, a small network, a decoder of text.
 
 Each step looks at a picture with a question and makes the first words of an answer.
 """

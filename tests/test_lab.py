@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
@@ -15,11 +16,13 @@ import pytest
 from npulens.analysis import rules
 from npulens.app.commands import lab as verb
 from npulens.app.text.i18n import known
+from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.harness.controlled import Controlled
 from npulens.collectors.harness.versus import judge
 from npulens.collectors.lab import graph, isolating, judging, measuring, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
+from npulens.collectors.lab.trial import Laboratory, Options
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.torch
@@ -495,3 +498,93 @@ def test_a_rewrite_of_ones_own_is_one_file(tmp_path: Path) -> None:
         rewrite.rewrite("mine", [path])
     with pytest.raises(ValueError, match="there is no rewrite 'other'; there are: bf16"):
         rewrite.rewrite("other", [path])
+
+
+# The three ways to a program.
+
+PARTS = """
+import torch
+from torch import nn
+class Seen(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.seen = nn.Linear(6, 6), None
+    def forward(self, x):
+        self.seen = x.detach().numpy()  # torch.export has no numbers here
+        return torch.relu(self.layer(x))
+class Halving(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.layer = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+    def forward(self, x):
+        y = torch.relu(self.conv(x)).mean((2, 3))
+        while float(y.norm()) > 0.5:  # as often as the numbers want it
+            y = y * 0.5
+        return self.layer(y)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns of its own parts
+def test_what_export_refuses_comes_by_fx_or_as_the_module_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_parts.py").write_text(PARTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    parts = importlib.import_module("own_parts")
+    torch.manual_seed(1)
+    module, batch = parts.Seen().eval(), (torch.randn(4, 6),)
+    with torch.no_grad():
+        module(*batch)
+        before = dict(vars(module))
+        found = wrong.captured(module, batch, tmp_path / "seen")
+    assert found.about.engine == "torch.fx" and dict(vars(module)) == before  # what it keeps is as the job left it
+    torch.testing.assert_close(found.program(batch)[0], module(*batch))
+    given = (torch.randn(4, 3, 8, 8),)
+    with torch.no_grad():
+        place = wrong.captured(parts.Halving(), given, tmp_path / "halving").place
+    monkeypatch.delitem(sys.modules, "own_parts")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    found = subject.read(place)  # another process finds the class where it was
+    laboratory = Laboratory(found, open_backend("cpu"), Options(times=False))
+    trials = {name: laboratory.tried(name) for name in ("compile", "bf16", "channels_last", "fold")}
+    assert found.about.engine == "module"
+    assert [trial.verdict for trial in trials.values()] == ["cannot_tell"] * 3 + ["does_not_apply"]
+    assert trials["fold"].why == {"name": "no_graph", "values": {}}
+
+
+def test_a_module_that_draws_random_numbers_is_compared_with_nothing(tmp_path: Path) -> None:
+    found = wrong.captured(nn.Linear(3, 3), (torch.randn(2, 3),), tmp_path)
+    noisy = subject.Subject(found.place, found.about, Noisy(), found.batches, found.outputs)
+    with pytest.raises(judging.CannotRun, match="two runs of it give other numbers"):
+        judging.truths(noisy)
+
+
+class Noisy(nn.Module):
+    """Noise that no layer tells of."""
+
+    def forward(self, tensors: Any) -> Any:
+        return (tensors[0] + torch.rand(()),)
+
+
+# What a result does besides its numbers.
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "why"),
+    [(lambda program: lambda given: (given[0] * 2, given[1]), "result 1 is the memory of input 1"),
+     (lambda program: lambda given: (given[0].mul_(2), given[1].clone()), "result 0 is the memory of input 0"),
+     (lambda program: lambda given: (given[0].mul_(2).clone(), given[1].clone()), "input 0 is written to"),
+     (lambda program: lambda given: (given[0] * 2, torch.ones(3, 2) * given[1][:1]),
+      "result 1 has the shape [3, 2] instead of [4, 2]"),
+     (lambda program: program, None)],
+)  # fmt: skip
+def test_memory_and_other_sizes_are_judged(rewritten: Any, why: str | None) -> None:
+    """Of two batches with two and three rows; the numbers are right each time."""
+    program = lambda given: (given[0] * 2, given[1].clone())  # noqa: E731
+    batches = tuple((torch.randn(rows, 2), torch.ones(rows, 2)) for rows in (3, 2))
+    assert [[tuple(each.shape) for each in batch] for batch in judging.reshaped(batches, 0)] == [[(4, 2), (4, 2)]]
+    found = [judging.Truth("reshaped", program, batch, judging.watched(program, batch, False),
+                           judging.watched(program, batch, False))
+             for batch in (batches[0], *judging.reshaped(batches, 0))]  # fmt: skip
+    told = judging.judged(rewritten, found, False, None)
+    assert (told.why, told.ok) == (why, why is None)

@@ -9,9 +9,11 @@ then be tried on it.
 from __future__ import annotations
 
 import importlib
+import io
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,8 @@ def capture(flat: Any, batches: Sequence[Sequence[Any]]) -> Program:
         del ways[0]
     for engine, way in ways:
         try:
-            save, dynamic = way(flat, batches)
+            with _left_as_it_is(flat):
+                save, dynamic = way(flat, batches)
             return Program(engine, dynamic, save, tuple(tried))
         except Exception as error:  # code of the job and of three compilers runs here: each has errors of its own
             tried.append(f"{engine}: {type(error).__name__}: {_first(error)}")
@@ -63,7 +66,9 @@ def load(place: Path, engine: str, training: bool) -> Any:
     import torch
 
     if engine == MODULE:
-        return torch.load(place, weights_only=False).train(training)
+        kept = torch.load(place, weights_only=False)
+        sys.path.extend(path for path in kept["paths"] if path not in sys.path)
+        return torch.load(io.BytesIO(kept["module"]), weights_only=False).train(training)
     return graph.clean(torch.export.load(str(place)).module())
 
 
@@ -100,7 +105,10 @@ def _varying(batches: Sequence[Sequence[Any]]) -> list[list[int]]:
 def _traced(flat: Any, batches: Sequence[Sequence[Any]]) -> Captured:
     import torch
 
-    around = flat.around(torch.fx.symbolic_trace(flat.module))
+    traced = torch.fx.symbolic_trace(flat.module)
+    traced.graph.eliminate_dead_code()  # what only looks at a tensor, and may be what torch.export stumbled over
+    traced.recompile()
+    around = flat.around(traced)
     return _dynamic(around, batches) if _varying(batches) else _static(around, batches)
 
 
@@ -111,10 +119,44 @@ def _whole(flat: Any, batches: Sequence[Sequence[Any]]) -> Captured:
         kind = type(module)
         if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
             raise pickle.PicklingError(f"{kind.__qualname__} is a class of the script itself")
-    blob = pickle.dumps(flat)
-    if not isinstance(pickle.loads(blob), torch.nn.Module):
+    blob = io.BytesIO()
+    torch.save(flat, blob)
+    again = torch.load(io.BytesIO(blob.getvalue()), weights_only=False)
+    if not isinstance(again, torch.nn.Module):
         raise pickle.PicklingError("the module does not survive being written")
-    return lambda place: torch.save(flat, place), len({tuple(t.shape for t in batch) for batch in batches}) > 1
+    kept = {"module": blob.getvalue(), "paths": _paths(flat.module)}
+    return lambda place: torch.save(kept, place), len({tuple(t.shape for t in batch) for batch in batches}) > 1
+
+
+def _paths(module: Any) -> list[str]:
+    """Where the classes of a module were found, besides what is installed: another process has to find them too."""
+    found = []
+    for kind in {type(each) for each in module.modules()}:
+        name = kind.__module__.partition(".")[0]
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is None:
+            continue
+        place = Path(file).resolve().parent
+        place = place.parent if Path(file).name == "__init__.py" else place
+        if not any(place.is_relative_to(Path(each).resolve()) for each in {sys.prefix, sys.base_prefix}):
+            found.append(str(place))
+    return sorted(set(found))
+
+
+@contextmanager
+def _left_as_it_is(module: Any) -> Iterator[None]:
+    """Code that is traced may keep what it saw on its module; the job must not find that there."""
+    tables = ("_parameters", "_buffers", "_modules")
+    kept = [(each, dict(vars(each)), {name: dict(vars(each)[name]) for name in tables}) for each in module.modules()]
+    try:
+        yield
+    finally:
+        for each, own, inner in kept:
+            vars(each).clear()
+            vars(each).update(own)
+            for name, content in inner.items():
+                own[name].clear()
+                own[name].update(content)
 
 
 def _first(error: BaseException) -> str:

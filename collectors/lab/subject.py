@@ -6,6 +6,7 @@ A directory of three files: subject.json, program.pt2 and batches.pt. Nothing le
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ NAME = "subject.json"
 PROGRAM = "program.pt2"
 BATCHES = "batches.pt"
 FORMAT = 1
+#: What a file of somebody's, or a class that is no longer there, may raise.
+_UNREADABLE = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, ImportError)
 
 
 class NoSubject(ValueError):
@@ -144,7 +147,7 @@ def read(place: Path) -> Subject:
     try:
         kept = torch.load(place / BATCHES, weights_only=True)
         program = engines.load(place / PROGRAM, told.engine, told.training)
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+    except (*_UNREADABLE, pickle.UnpicklingError) as error:
         raise NoSubject(f"{place} cannot be read: {(str(error).splitlines() or [type(error).__name__])[0]}") from error
     batches = tuple(tuple(each) for each in kept["batches"])
     return Subject(place, told, program, batches, tuple(kept["outputs"]))

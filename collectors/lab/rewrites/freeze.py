@@ -26,5 +26,5 @@ def apply(program: Any, asked: Asked) -> Rewritten:
         torch.compiler.reset()
     for weight in program.parameters():
         weight.requires_grad_(False)
-    frozen = torch.compile(program, dynamic=asked.dynamic, fullgraph=True, options={"freezing": True})
+    frozen = torch.compile(program, dynamic=asked.dynamic, fullgraph=asked.graph, options={"freezing": True})
     return Rewritten(frozen, 1)

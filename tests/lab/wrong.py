@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import operator
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,8 @@ from torch import nn
 from npulens.collectors.lab import engines, graph, subject
 from npulens.collectors.lab.flat import Flat, taken_apart
 from npulens.collectors.lab.judging import FAILURES, judged, truths
+from npulens.collectors.lab.rewrites import rewrite
+from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
 
 aten = torch.ops.aten
 Change = Callable[[Any, Any], bool]  # graph module, node -> whether it was changed
@@ -92,6 +95,49 @@ class Recurrent(nn.Module):
         return torch.log_softmax(state / (1.0 + state.abs().amax(-1, keepdim=True)), -1)
 
 
+class Formulas(nn.Module):
+    """LayerNorm, both formulas of GELU, SiLU, conversions and transpositions, all written out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.offset = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
+        self.up, self.down, self.out = nn.Linear(16, 24), nn.Linear(24, 16), nn.Linear(16, 6)
+
+    def forward(self, x: Any) -> Any:
+        centred = x - x.mean(-1, keepdim=True)
+        y = centred / torch.sqrt(centred.pow(2).mean(-1, keepdim=True) + 1e-5) * self.scale + self.offset
+        y = self.up(y)
+        y = 0.5 * y * (1.0 + torch.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y.pow(3))))
+        y = self.down(y.double().float())
+        y = y * 0.5 * (1.0 + torch.erf(y / math.sqrt(2.0)))
+        y = y.transpose(1, 2).contiguous().permute(0, 2, 1) + x
+        return torch.tanh(self.out(y * torch.sigmoid(y)))
+
+
+class Crossed(nn.Module):
+    """A decoder's attention with rotary positions, then one that looks at pictures, and a gated layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16, False) for _ in range(3))
+        self.seen_q, self.seen_k, self.seen_v = nn.Linear(16, 16), nn.Linear(12, 16, False), nn.Linear(12, 16)
+        self.gate, self.up, self.down = nn.Linear(16, 20), nn.Linear(16, 20), nn.Linear(20, 16)
+
+    def forward(self, x: Any, picture: Any, cos: Any, sin: Any) -> Any:
+        q, k, v = (part(x).unflatten(-1, (2, 8)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k = (y * cos + torch.cat((-y[..., 4:], y[..., :4]), -1) * sin for y in (q, k))
+        later = torch.full((6, 6), float("-inf")).triu(1)
+        x = x + (torch.softmax(q @ k.mT * 8**-0.5 + later, -1) @ v).transpose(1, 2).flatten(-2)
+        q, k, v = (
+            y.unflatten(-1, (2, 8)).transpose(1, 2).flatten(0, 1)
+            for y in (self.seen_q(x), self.seen_k(picture), self.seen_v(picture))
+        )
+        scores = torch.baddbmm(torch.zeros(1, 1, 1), q, k.mT, beta=0, alpha=0.3)
+        x = x + torch.bmm(scores.softmax(-1), v).unflatten(0, (-1, 2)).transpose(1, 2).flatten(-2)
+        gate = self.gate(x)
+        return x + self.down(gate * torch.sigmoid(gate) * self.up(x))
+
+
 def models() -> dict[str, tuple[nn.Module, Sequence[Any]]]:
     torch.manual_seed(5)
     return {
@@ -99,6 +145,8 @@ def models() -> dict[str, tuple[nn.Module, Sequence[Any]]]:
         "attention": (Attention(), (torch.randn(2, 6, 16), torch.ones(2, 6, dtype=torch.bool))),
         "gated": (Gated(), (torch.randn(2, 6, 16),)),
         "recurrent": (Recurrent(), (torch.randint(0, 12, (4, 3)),)),
+        "formulas": (Formulas(), (torch.randn(2, 6, 16),)),
+        "crossed": (Crossed(), (torch.randn(2, 6, 16), torch.randn(2, 5, 12), torch.randn(6, 8), torch.randn(6, 8))),
     }
 
 
@@ -201,6 +249,37 @@ def _short(dtype: Any) -> Change:
     return apply
 
 
+def _key(operators: Sequence[str], name: str, change: Callable[[Any], Any]) -> Change:
+    """Another value of one of an operator's named arguments."""
+
+    def apply(_: Any, node: Any) -> bool:
+        now = node.kwargs.get(name)
+        if graph.operator(node) not in operators or change(now) == now:
+            return False
+        node.kwargs = {**node.kwargs, name: change(now)}
+        return True
+
+    return apply
+
+
+def _part(_: Any, node: Any) -> bool:
+    """The other part of a product that was cut in two."""
+    cut = node.args[0] if node.target is operator.getitem else None
+    if cut is None or graph.operator(cut) != "split_with_sizes" or len(set(cut.args[1])) > 1:
+        return False
+    node.args = (cut, len(cut.args[1]) - 1 - node.args[1])
+    return node.args[1] * 2 != len(cut.args[1]) - 1
+
+
+def _onednn(_: Any, node: Any) -> bool:
+    """oneDNN's layer with another activation."""
+    if "pointwise" not in str(node.target):
+        return False
+    given = node.args
+    node.args = tuple("relu" if each in ("sigmoid", "gelu", "swish", "tanh") else each for each in given)
+    return bool(node.args != given)
+
+
 _PRODUCTS, _SUMS = ("matmul", "bmm"), ("add", "sub")
 _ACTIVATIONS = ("relu", "silu", "gelu", "tanh", "sigmoid")
 #: Mistake -> how it is made at a node. Each is tried at every node where it can be made.
@@ -259,6 +338,31 @@ MISTAKES: dict[str, Change] = {
     "float16 in between": _short(torch.float16),
     "bfloat16 in between": _short(torch.bfloat16),
 }  # fmt: skip
+#: Mistakes that a rewrite of this project could make: each is tried at what the rewrites have put in.
+IN_REWRITES: dict[str, Change] = {
+    "RMSNorm with another epsilon": _arg(["rms_norm"], 3, lambda eps: eps * 1e3),
+    "RMSNorm without an epsilon": _arg(["rms_norm"], 3, lambda _: 0.0),
+    "RMSNorm without its weight": _arg(["rms_norm"], 2, lambda _: None),
+    "LayerNorm without its offset": _arg(["layer_norm"], 3, lambda _: None),
+    "LayerNorm with another epsilon": _arg(["layer_norm"], 4, lambda eps: eps * 1e3),
+    "the other formula of GELU": _key(["gelu"], "approximate", lambda now: "none" if now == "tanh" else "tanh"),
+    "attention with the usual scale": _key(
+        ["scaled_dot_product_attention"], "scale", lambda now: 0.25 if math.isclose(now, 8**-0.5) else None),
+    "attention without its mask": _key(["scaled_dot_product_attention"], "attn_mask", lambda _: None),
+    "attention that looks back only": _key(
+        ["scaled_dot_product_attention"], "is_causal", lambda _: True),
+    "rotary turned the other way": _key(["addcmul"], "value", lambda now: -1 if now in (None, 1) else 1),
+    "rotary with one half twice": _arg(["slice"], 2, lambda begin: 4 if begin == 0 else 0),
+    "gate and up exchanged": _part,
+    "another activation": _onednn,
+    "folded weight of a neighbour": _weights("_folded", lambda weight: weight.roll(1, 0)),
+    "merged weight of a neighbour": _weights("_merged", lambda weight: weight.roll(1, 0)),
+    "folded bias lost": _weights("_bias", torch.zeros_like),
+    "merged biases lost": _weights("_biases", torch.zeros_like),
+    "silu instead of gelu": _other(["gelu"], aten.silu.default),
+    "gelu instead of silu": _other(["silu"], aten.gelu.default),
+}  # fmt: skip
+REWRITES = ("fold", "sdpa", "merge_linears", "gelu", "norms", "rotary", "gated", "activation", "casts", "transposes")
 #: What is no mistake, and has to pass.
 RIGHT: dict[str, Change] = {
     "nothing": lambda _module, _node: True,
@@ -281,11 +385,11 @@ def places(program: Any, change: Change) -> Iterator[int]:
             yield number
 
 
-def planted(change: Change, number: int) -> Callable[[Any], Any]:
+def planted(change: Change, number: int, rewritten: Callable[[Any], Any] = graph.copied) -> Callable[[Any], Any]:
     """A rewrite with that change at that node."""
 
     def make(program: Any) -> Any:
-        made = graph.copied(program)
+        made = rewritten(program)
         module, node = list(graph.every(made))[number]
         change(module, node)
         return graph.recompiled(made)
@@ -308,6 +412,40 @@ def tried(
             yield name, number, told.ok, str(told.why)
 
 
+def rewrites_of(found: subject.Subject) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """The project's own rewrites that apply to a model."""
+    asked = Asked(False, found.about.gradients, found.about.dynamic, "cpu", True)
+    for name in REWRITES:
+
+        def made(program: Any, name: str = name) -> Any:
+            return rewrite.rewrite(name).apply(graph.copied(program), asked).model
+
+        try:
+            made(found.program)
+        except DoesNotApply:
+            continue
+        yield name, made
+
+
+def tried_in_rewrites(found: subject.Subject, most: int | None = None) -> Iterator[tuple[str, int, bool, str]]:
+    """Each rewrite as it is, which has to pass (node -1), and with each mistake in what it has put in."""
+    truth = truths(found)
+    for name, made in rewrites_of(found):
+        told = judged(made, truth, found.about.gradients, None)
+        yield f"{name} as it is", -1, told.ok, str(told.why)
+        before = {node.name for _, node in graph.every(found.program)}
+        for mistake, change in IN_REWRITES.items():
+            new = [number for number, (module, node) in enumerate(graph.every(made(found.program)))
+                   if node.name not in before and change(module, node)]  # fmt: skip
+            for number in new[:most]:
+                try:
+                    told = judged(planted(change, number, made), truth, found.about.gradients, None)
+                except FAILURES as error:
+                    yield f"{name}: {mistake}", number, False, f"cannot be made: {type(error).__name__}"
+                    continue
+                yield f"{name}: {mistake}", number, told.ok, str(told.why)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="where the subjects go")
@@ -324,6 +462,11 @@ def main() -> int:
                 if passed != passes:
                     counts["misjudged"] += 1
                     print(f"{name}: {mistake} at node {number}: {'passed' if passed else why}", flush=True)
+        for mistake, number, passed, why in tried_in_rewrites(found, arguments.most):
+            counts["right" if number < 0 else "wrong"] += 1
+            if passed != (number < 0):
+                counts["misjudged"] += 1
+                print(f"{name}: {mistake} at node {number}: {'passed' if passed else why}", flush=True)
     print(f"{counts['wrong']} wrong rewrites, {counts['fails']} of them no program at all; "
           f"{counts['right']} right ones; {counts['misjudged']} misjudged")  # fmt: skip
     return 1 if counts["misjudged"] else 0

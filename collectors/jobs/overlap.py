@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 -m npulens.collectors.jobs.overlap
 
 Gradients are averaged by Gloo for real. Each bucket then stays on the link until its bytes would have gone over it, and
-one bucket goes after another. So how long a step waits for the link can be predicted: from the moments when its buckets
-were ready with no link at all. The seeds begin to reduce before the backward pass, when there is nothing to reduce.
+one bucket goes after another. So how long a step waits for the link can be predicted from the moments when its buckets
+were ready: those of the step itself, and those of steps with no link at all. The seeds begin to reduce before the backward pass, when there is nothing to reduce.
 """
 
 from __future__ import annotations
@@ -137,12 +137,14 @@ def main() -> None:
     without, _ = trained(told, link, told.steps)
     backward = statistics.median(step.ready[-1][0] - step.begun for step in without)
     measured = statistics.median(step.over - step.ready[-1][0] for step in with_link)
-    predicted = statistics.median(predicted_ns(step.ready, bandwidth) for step in without)
+    own, before = (
+        statistics.median(predicted_ns(step.ready, bandwidth) for step in steps) for steps in (with_link, without)
+    )
     size = sum(each for _, each in with_link[-1].ready)
     if dist.get_rank() == 0:
         job.say(told, [step.over - step.begun for step in with_link], loss, {
             "buckets": len(with_link[-1].ready), "link_ns": size / bandwidth * 1e9, "backward_ns": backward,
-            "exposed_ns": measured, "predicted_exposed_ns": predicted,
+            "exposed_ns": measured, "predicted_ns": own, "predicted_without_link_ns": before,
         })  # fmt: skip
     dist.barrier()
     dist.destroy_process_group()

@@ -20,7 +20,7 @@ _WIDEST = 110
 
 
 @click.command("compile")
-@click.argument("function", metavar="FILE.py:NAME")
+@click.argument("function", metavar="FILE.py:NAME|EXAMPLE")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=64x64[:TYPE]", help="Instead of the file's inputs().")
 @click.option("--tune", is_flag=True, help="Also try choices of vectors, threads, loops and templates.")
 @click.option("--tries", type=click.IntRange(2, 1000), help="Combinations of choices that are tried.  [12]")
@@ -37,9 +37,14 @@ def command(
 ) -> None:  # fmt: skip
     """Make a kernel of a plain function of torch operators: C++ on a processor, Triton on a device.
 
+    \b
+    npulens compile mla_prolog --tune -o kernel     an example of this project
+    npulens compile FILE.py:NAME -o kernel          a function of yours
+    npulens bench kernel                            measures what was kept
+
     The file's function inputs() returns example inputs, or --input names their shapes. Numerics against
     float64 come first. With --tune choices are tried by successive halving; what wins is measured afresh,
-    and kept only if it is proved to be faster than the defaults. npulens bench DIR measures it again.
+    and kept only if it is proved to be faster than the defaults.
     """
     home = (output or Path(f"kernel-{function.rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}")).absolute()
     told = {"tries": tries, "pairs": pairs, "seconds": seconds, "backend": backend}

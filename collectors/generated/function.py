@@ -13,9 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from npulens.collectors import kernels
 from npulens.collectors.lab.judging import FAILURES, Model, first_line
 
 INPUTS = "inputs"
+#: Functions of this project that anybody may try: a file of collectors/kernels each.
+EXAMPLES = ("mla_prolog",)
 TYPES = {"float32": "float32", "float16": "float16", "bfloat16": "bfloat16", "float64": "float64", "int64": "int64",
          "int32": "int32", "bool": "bool", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}  # fmt: skip
 _INPUT = re.compile(r"(\w+)=(\d+(?:x\d+)*|scalar)(?::(\w+))?")
@@ -65,10 +68,13 @@ def _is_tensor(value: Any) -> bool:
 
 
 def named(text: str) -> tuple[Path, str]:
-    """FILE:NAME in two."""
+    """FILE:NAME in two; a name alone is an example of ours."""
     path, _, name = text.rpartition(":")
+    ours = Path(kernels.__file__ or "").parent / f"{name}.py"
+    if not path and name in EXAMPLES and ours.is_file():
+        return ours, name
     if not path or not name.isidentifier():
-        raise NoFunction(f"{text!r} names no function: say FILE.py:NAME")
+        raise NoFunction(f"{text!r} names no function: say FILE.py:NAME, or an example: {', '.join(EXAMPLES)}")
     return Path(path), name
 
 

@@ -4,7 +4,8 @@
 
 Gradients are averaged by Gloo for real. Each bucket then stays on the link until its bytes would have gone over it, and
 one bucket goes after another. So how long a step waits for the link can be predicted from the moments when its buckets
-were ready: those of the step itself, and those of steps with no link at all. The seeds begin to reduce before the backward pass, when there is nothing to reduce.
+were ready: those of the step itself, and those of steps with no link at all. The seeds begin to reduce before the
+backward pass, when there is nothing to reduce.
 """
 
 from __future__ import annotations
@@ -56,21 +57,22 @@ class Link:
 
     def taken(self, bucket: Any) -> Any:
         """A bucket that is ready; what comes back says when it is there."""
-        buffer, done = bucket.buffer(), torch.futures.Future()
-        self.step.ready.append((time.perf_counter_ns(), buffer.numel() * buffer.element_size()))
-        self._waiting.put((buffer, done))
+        buffer, done, now = bucket.buffer(), torch.futures.Future(), time.perf_counter_ns()
+        self.step.ready.append((now, buffer.numel() * buffer.element_size()))
+        self._waiting.put((buffer, done, now))
         return done
 
     def _work(self) -> None:
+        free = 0.0  # when the link has nothing to carry any more
         while True:
-            buffer, done = self._waiting.get()
-            dist.barrier()  # a bucket is on the link when every rank has it
-            begun = time.perf_counter()
+            buffer, done, now = self._waiting.get()
+            last = torch.tensor(now)
+            dist.all_reduce(last, dist.ReduceOp.MAX)  # a bucket is on the link when every rank has it
             dist.all_reduce(buffer)
             buffer /= dist.get_world_size()
             if self.bandwidth is not None:
-                left = begun + buffer.numel() * buffer.element_size() / self.bandwidth - time.perf_counter()
-                time.sleep(max(0.0, left))
+                free = max(free, float(last)) + buffer.numel() * buffer.element_size() / self.bandwidth * 1e9
+                time.sleep(max(0.0, free - time.perf_counter_ns()) / 1e9)
             done.set_result(buffer)
 
 

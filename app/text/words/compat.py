@@ -80,10 +80,10 @@ TEXT = {
         "Recorded with another torch, it is made of what torch {torch} does not have: {ops}.",
         "采集时的 torch 版本不同，它由 torch {torch} 中没有的算子组成：{ops}。",
     ),
-    "do_later": ("With torch_npu {release} it runs on the NPU.", "torch_npu {release} 上它在 NPU 执行。"),
+    "do_later": ("In torch_npu {release} it has kernels.", "torch_npu {release} 中它有 kernel。"),
     "do_since": ("torch_npu {release} is the first to have it.", "从 torch_npu {release} 起才有。"),
     "do_never": ("It does so in all {n} releases that were read.", "所读的 {n} 个版本都是如此。"),
-    "do_earlier": ("With torch_npu {release} it ran on the NPU.", "torch_npu {release} 上它在 NPU 执行。"),
+    "do_earlier": ("In torch_npu {release} it had kernels.", "torch_npu {release} 中它曾有 kernel。"),
     "do_forms": ("Other forms of it have a kernel: {ops}.", "它的其他形式有 kernel：{ops}。"),
     "do_instead": (
         "torch_npu has operators of its own for this purpose: {ops}.",

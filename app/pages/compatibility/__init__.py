@@ -1,0 +1,1 @@
+"""The page of operators on an NPU."""

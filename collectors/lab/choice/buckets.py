@@ -21,7 +21,7 @@ def edges(counts: Mapping[int, int], most: int) -> tuple[int, ...]:
     for size in sizes:
         calls.append(calls[-1] + counts[size])
     # best[end]: (work, edges) of the sizes up to and including that one, padded to so many edges.
-    best = [(calls[end + 1] * size, (size,)) for end, size in enumerate(sizes)]
+    best: list[tuple[int, tuple[int, ...]]] = [(calls[end + 1] * size, (size,)) for end, size in enumerate(sizes)]
     for _ in range(most - 1):
         better = []
         for end, size in enumerate(sizes):

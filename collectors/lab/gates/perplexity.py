@@ -1,4 +1,4 @@
-"""Perplexity of a language model over the job's own texts, with its sign turned: the higher the better.
+"""Perplexity of a model of text over the job's own texts, with its sign turned: the higher the better.
 
 The first tensor of whole numbers that comes in is the text; what a mask of the same shape hides is not counted. A loss
 of one percent is allowed.

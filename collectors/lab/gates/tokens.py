@@ -1,4 +1,4 @@
-"""Token agreement: at how many positions a language model still prefers the token that the original prefers."""
+"""Token agreement: at how many positions a model of text still prefers the token that the original prefers."""
 
 from __future__ import annotations
 

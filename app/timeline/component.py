@@ -25,6 +25,8 @@ _SCRIPTS = (
 PLACE = ("from", "to", "span", "area", "pin", "hide", "order", "fold", "mark", "q", "y", "rank")
 _LONGEST = 4000  # characters of one of these
 _FACT = "fact_"
+#: How high the canvas is where it is one of several; alone it takes the window.
+_BESIDE_PX = 480
 
 _canvas = st.components.v2.component(
     "npulens_timeline",
@@ -43,15 +45,18 @@ def show(ctx: Context, run_id: str) -> None:
 @st.fragment
 def beside(ctx: Context, run_id: str) -> None:
     """The timeline of one of several runs on a page, from its beginning; the link keeps no place of it."""
-    _draw(ctx, run_id, f"timeline_beside_{run_id}", {}, lambda: None)
+    _draw(ctx, run_id, f"timeline_beside_{run_id}", {}, lambda: None, _BESIDE_PX)
 
 
-def _draw(ctx: Context, run_id: str, key: str, place: Mapping[str, str], rested: Callable[[], None]) -> None:
+def _draw(
+    ctx: Context, run_id: str, key: str, place: Mapping[str, str], rested: Callable[[], None], height: int | None = None
+) -> None:  # fmt: skip
     _canvas(
         key=key,
         data={
             "run": run_id, "lang": ctx.lang, "url": f"{route.prefix()}/{run_id}", "header": route.TOKEN_HEADER,
             "token": route.token(run_id), "perfetto": perfetto.address(), "place": place,
+            "height": height,
             "texts": {name: i18n.raw(ctx.lang, f"timeline.{name}") for name in TEXT if not name.startswith(_FACT)},
             "facts": {
                 name.removeprefix(_FACT): i18n.raw(ctx.lang, f"timeline.{name}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from npulens.analysis.look.laboratory import Part, Side, Trial
+from npulens.analysis.look.laboratory import Box, Part, Side, Trial
 from npulens.app.charts import style
 from npulens.app.charts.breakdown import Say
 from npulens.app.charts.kernels import dress, short
@@ -23,8 +23,8 @@ _FILLING = {
     "dark": {"kept": "#1c222b", "gone": "#4a2a16", "changed": "#45360f", "new": "#0f3550"},
 }
 _MARK = {"kept": "", "gone": "− ", "changed": "~ ", "new": "+ "}
-_ROW_PX, _WIDE, _HIGH = 92, 0.92, 0.66
-_LETTERS = 17
+_ROW_PX, _WIDE, _HIGH = 92, 0.94, 0.7
+_LETTERS = 19
 
 
 def ratios(trials: Sequence[Trial], say: Say, ink: str) -> go.Figure:
@@ -47,8 +47,7 @@ def ratios(trials: Sequence[Trial], say: Say, ink: str) -> go.Figure:
     _predictions(picture, trials, ends, say)
     dress(picture, ink, 100 + 46 * len(trials), legend=any(_claimed(each) for each in trials))
     low, high = max(min([*ends, 0.95]), 1e-6), min(max([*ends, 1.05]), 1e6)
-    marks = (0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3) if high < 1.4 * low else (
-        0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)  # fmt: skip
+    marks = _marks(low, high)
     picture.update_xaxes(type="log", title_text=style.plain(say("laboratory.axis_ratio", {})), tickmode="array",
                          tickvals=list(marks), ticktext=[f"{mark:g} ×" for mark in marks],
                          range=[log10(low) - 0.03, log10(high) + 0.03])  # fmt: skip
@@ -57,6 +56,15 @@ def ratios(trials: Sequence[Trial], say: Say, ink: str) -> go.Figure:
         ticktext=[short(f"{each['rewrite']}  {say('lab.verdict_' + each['verdict'], {})}", 40) for each in trials],
     )  # fmt: skip
     return picture
+
+
+def _marks(low: float, high: float) -> tuple[float, ...]:
+    """Ticks that a ratio is read by."""
+    if high < 1.4 * low:
+        return (0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3)
+    if high < 4 * low:
+        return (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 2.5, 3, 3.5)
+    return (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def _claimed(trial: Trial) -> bool:
@@ -114,11 +122,12 @@ def parts(rows: Sequence[Part], say: Say, ink: str) -> go.Figure:
 def graph(side: Side, ink: str) -> go.Figure:
     """One neighbourhood: boxes in layers, replaced ones coloured and marked, lines from who gives to who reads."""
     picture = go.Figure()
-    at = {box.name: box for box in side.boxes}
+    at, widest = {box.name: box for box in side.boxes}, 1.5
     for one, other in side.lines:
-        first, last = at[one], at[other]
-        curve = _curve(first.column, first.row + _HIGH / 2, last.column, last.row - _HIGH / 2)
-        picture.add_shape(type="path", path=curve, line={"color": style.QUIET_TEXT, "width": 1.4}, layer="below")
+        aside = _aside(at[one], at[other], side.boxes)
+        widest = max(widest, abs(aside or 0.0))
+        picture.add_shape(type="path", path=_curve(at[one], at[other], aside), layer="below",
+                          line={"color": style.QUIET_TEXT, "width": 1.4})  # fmt: skip
     filling = _FILLING["dark" if ink == style.INK["dark"] else "light"]
     for box in side.boxes:
         kept = box.state == "kept"
@@ -138,24 +147,44 @@ def graph(side: Side, ink: str) -> go.Figure:
         ],
     )  # fmt: skip
     rows = max((box.row for box in side.boxes), default=0.0)
-    wide = max((abs(box.column) for box in side.boxes), default=0.0) + 0.52
+    wide = max([widest, *(abs(box.column) + 0.5 for box in side.boxes)]) + 0.04
     dress(picture, ink, int(_ROW_PX * (rows + 1)) + 12, legend=False)
     hidden: Mapping[str, Any] = {"visible": False, "showgrid": False}
     picture.update_layout(margin={"l": 2, "r": 2, "t": 2, "b": 2})
-    picture.update_xaxes(range=[-max(wide, 1.52), max(wide, 1.52)], **hidden)
+    picture.update_xaxes(range=[-wide, wide], **hidden)
     picture.update_yaxes(range=[rows + 0.5, -0.5], **hidden)
     return picture
 
 
-def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
+def _aside(first: Box, last: Box, boxes: Sequence[Box]) -> float | None:
+    """The column where a line passes boxes that stand between its ends; None where none does."""
+    between = [box for box in boxes if first.row < box.row < last.row]
+    height = last.row - first.row
+    crossed = [
+        box for box in between
+        if abs(box.column - first.column - (last.column - first.column) * (box.row - first.row) / height) < 0.55
+    ]  # fmt: skip
+    if not crossed:
+        return None
+    left, right = min(box.column for box in between) - 0.6, max(box.column for box in between) + 0.6
+    middle = (first.column + last.column) / 2
+    return left if abs(left - middle) <= abs(right - middle) else right
+
+
+def _curve(first: Box, last: Box, aside: float | None) -> str:
+    x0, y0, x1, y1 = first.column, first.row + _HIGH / 2, last.column, last.row - _HIGH / 2
     middle = (y0 + y1) / 2
-    return f"M {x0},{y0} C {x0},{middle} {x1},{middle} {x1},{y1}"
+    if aside is None:
+        return f"M {x0},{y0} C {x0},{middle} {x1},{middle} {x1},{y1}"
+    begin, end = y0 + 0.35, y1 - 0.35
+    return (f"M {x0},{y0} C {x0},{begin} {aside},{y0} {aside},{begin} L {aside},{end} "
+            f"C {aside},{y1} {x1},{end} {x1},{y1}")  # fmt: skip
 
 
 def _label(op: str, value: str, state: str) -> str:
     """The operator in bold, and below it type and sizes, both in lines that fit into a box."""
     name = _MARK[state] + "<br>".join(style.plain(line) for line in _lines(wording.plain(op), "_"))
-    sizes = "<br>".join(style.plain(line) for line in _lines(wording.plain(value), " ")[:2])
+    sizes = "<br>".join(style.plain(line) for line in _lines(wording.plain(value).replace(" × ", "×"), " ")[:2])
     return f"<b>{name}</b>" + (f"<br><span style='font-size:10px'>{sizes}</span>" if sizes else "")
 
 

@@ -82,7 +82,7 @@ def graphs(ctx: Context, name: str, drawing: Drawing | None) -> None:
     run = ctx.run.run_id if ctx.run else ""
     kinds = look.places(drawing)
     places = sum(len(each.modules) for each in kinds)
-    st.text(ctx.say("laboratory.counts", {
+    st.text(ctx.say("laboratory.counts" if len(kinds) > 1 else "laboratory.counts_alike", {
         "before": f"{drawing.count[0]:,}", "after": f"{drawing.count[1]:,}", "n": places, "kinds": len(kinds),
     }))  # fmt: skip
     if drawing.left_out:

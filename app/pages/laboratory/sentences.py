@@ -21,11 +21,13 @@ def headline(found: Result, lang: str) -> str:
         return say(lang, "laboratory.nothing_tried", {"why": found.about.get("reason") or ABSENT})
     if not faster:
         refused = sum(each["verdict"] == "refused" for each in found.trials)
-        return say(lang, "laboratory.none_faster", {"n": len(found.trials), "refused": refused})
+        told = [say(lang, "laboratory.none_faster", {"n": len(found.trials)})]
+        told += [say(lang, "laboratory.refused", {"n": refused})] if refused else []
+        return (" " if lang == "en" else "").join(told)
     best = min(faster, key=lambda each: float(each["speed"]["ratio"]))
     speed = best["speed"]
     return say(lang, "laboratory.fastest", {
-        "rewrite": best["rewrite"], "times": f"{1 / speed['ratio']:.2f}", "ratio": ratio(speed), "low": speed["low"],
+        "rewrite": best["rewrite"], "times": f"{1 / speed['ratio']:.2f}", "ratio": ratio(speed),
         "interval": interval(speed), "error": error((best.get("errors") or {}).get("of_rewrite")), "n": len(faster),
         "of": len(found.trials),
     })  # fmt: skip

@@ -28,14 +28,10 @@ TEXT = {
         "{rewrite} 的速度是原程序的 {times} 倍：用时为其 {ratio} {interval}，与 float64 的误差为 {error}。"
         "{of} 项改写中只有这一项正确且更快。",
     ),
-    "none_faster": (
-        "None of {n} rewrites is shown to be faster; {refused} are refused because they are wrong.",
-        "{n} 项改写均未证明更快；其中 {refused} 项因结果错误被拒绝。",
-    ),
-    "none_faster.one": (
-        "The rewrite that was tried is not shown to be faster; {refused} refused because of a wrong result.",
-        "所尝试的改写未证明更快；因结果错误被拒绝 {refused} 项。",
-    ),
+    "none_faster": ("None of {n} rewrites is shown to be faster.", "{n} 项改写均未证明更快。"),
+    "none_faster.one": ("The rewrite that was tried is not shown to be faster.", "所尝试的改写未证明更快。"),
+    "refused": ("{n} are refused because they are wrong.", "{n} 项因结果错误被拒绝。"),
+    "refused.one": ("1 is refused because it is wrong.", "1 项因结果错误被拒绝。"),
     "nothing_tried": ("Nothing could be tried: {why}.", "无法尝试：{why}。"),
     "what": (
         "{module}, captured by {engine}, {mode}, on {device}. Evidence: {evidence}. The original itself is {error} of "
@@ -99,7 +95,11 @@ TEXT = {
         "{before} operators before, {after} after; {n} places of {kinds} kinds.",
         "改写前 {before} 个算子，改写后 {after} 个；共 {n} 处，{kinds} 种。",
     ),
-    "counts.one": ("{before} operators before, {after} after; 1 place.",
+    "counts_alike": (
+        "{before} operators before, {after} after; {n} places, all alike.",
+        "改写前 {before} 个算子，改写后 {after} 个；共 {n} 处，形式相同。",
+    ),
+    "counts_alike.one": ("{before} operators before, {after} after; 1 place.",
                    "改写前 {before} 个算子，改写后 {after} 个；共 1 处。"),  # fmt: skip
     "left_out": (
         "{count} operators are not in the file: those near a replacement were kept first.",

@@ -181,7 +181,7 @@ class Timeline {
   /** Fills what is left of the window below the page's head; the drawer takes its part from the canvas. */
   resize() {
     const top = this.host.getBoundingClientRect().top + (document.querySelector("[data-testid='stMain']")?.scrollTop ?? 0);
-    this.host.style.height = `${Math.max(480, Math.round(window.innerHeight - top - 20))}px`;
+    this.host.style.height = `${this.data.height ?? Math.max(480, Math.round(window.innerHeight - top - 20))}px`;
     const { clientWidth: wide, clientHeight: tall } = this.stage, ratio = window.devicePixelRatio || 1;
     if (!wide || !tall) return;
     if (wide !== this.width || tall !== this.height || ratio !== this.ratio || this.canvas.width !== Math.round(wide * ratio)) {

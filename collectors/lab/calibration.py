@@ -73,7 +73,7 @@ class Calibration:
     def __call__(self, call: Call) -> float | None:
         """The price of a call in ns; None for a class or type that was not measured."""
         rates = self.rates.get(group(call))
-        if rates is None or any(f" {kind}[" in call.key for kind in _SHORT):
+        if rates is None or call.channels_last or any(f" {kind}[" in call.key for kind in _SHORT):
             return None
         return rates.ns(call.flops, call.moved)
 

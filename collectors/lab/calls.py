@@ -72,6 +72,7 @@ class Call:
     flops: int
     moved: int  # bytes
     inside: tuple[str, ...]  # the kernels below it
+    channels_last: bool  # whether a picture that comes in lies in memory with its channels last
     again: Callable[[], Callable[[], Any]]  # makes the call anew with numbers of its own
 
 
@@ -238,7 +239,8 @@ def _call(func: Any, given: Any, inside: _Inside) -> Call:
     kind = VIEW if not inside.launches else CLASS_OF.get(name, OTHER)
     key = f"{name}{''.join(_words(given))}"
     again = _again(func, given)
-    return Call(name, kind, key, inside.launches, inside.flops, inside.moved, tuple(inside.names), again)
+    last = any(isinstance(each, Tensor) and _channels_last(each) for each in tree_leaves(given))
+    return Call(name, kind, key, inside.launches, inside.flops, inside.moved, tuple(inside.names), last, again)
 
 
 def plain_name(func: Any) -> str:
@@ -271,6 +273,10 @@ def _plain(tensor: Tensor) -> bool:
             return False
         want *= size
     return True
+
+
+def _channels_last(tensor: Tensor) -> bool:
+    return len(tensor.shape) == 4 and tensor.shape[1] > 1 and tensor.stride[1] == 1 and max(tensor.shape[2:]) > 1
 
 
 def _again(func: Any, given: Any) -> Callable[[], Callable[[], Any]]:

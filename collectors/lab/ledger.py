@@ -20,6 +20,8 @@ from npulens.collectors.lab.subject import PROGRAM
 from npulens.collectors.telemetry.processor import Processor
 
 FORMAT = 1
+#: What is claimed, and what it would be by classes alone, or with every new call made alone.
+WAYS = ("predicted", "by_class", "alone")
 #: A prediction is near where it is off by no more than this.
 NEAR = 0.25
 
@@ -56,7 +58,8 @@ def entry(subject: str, about: Mapping[str, Any], trial: Mapping[str, Any]) -> d
     return {
         "format": FORMAT, "at": about["made_at"], "subject": subject, "module": about["module"],
         "rewrite": trial["rewrite"], "verdict": trial["verdict"], "clock": clock or speed["clock"],
-        "predicted": guess, "claimed": said["claimed"], "by_class": said.get("by_class"), "why": said["why"],
+        "predicted": guess, "claimed": said["claimed"], "by_class": said.get("by_class"),
+        "alone": said.get("alone"), "why": said["why"],
         "ratio": ratio, "low": low, "high": high,
         "device": about["device"], "machine": Processor().name(),
         "torch": about["environment"].get("versions", {}).get("torch"),
@@ -142,7 +145,7 @@ class Ledger:
 def told(where: Path) -> dict[str, Any]:
     """The ledger as an answer: its lines and both scores."""
     lines, lost = read(where)
-    scores = {way: vars(score(lines, way)) for way in ("predicted", "by_class")}
+    scores = {way: vars(score(lines, way)) for way in WAYS}
     return {"status": "read", "path": str(where), "lines": lines, "lost": lost, "scores": scores}
 
 
@@ -159,7 +162,7 @@ class Score:
 
 
 def score(lines: Sequence[Mapping[str, Any]], way: str = "predicted") -> Score:
-    """Of the guesses of one way of pricing: ``predicted`` or ``by_class``."""
+    """Of the guesses of one way of pricing."""
     guessed = [line for line in lines if line.get(way)]
     claimed = [line for line in guessed if (line["claimed"] if way == "predicted" else line[way]["claimed"])]
     pairs = [(float(line[way]["mid"]), float(line["ratio"])) for line in claimed]

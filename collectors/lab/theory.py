@@ -1,9 +1,9 @@
 """What a rewrite should take, said before it is timed: the calls that go and those that come, each with its price.
 
 A call of the original costs what it was seen to cost within a run of the original. A call that only the rewrite has was
-never seen: it is made once more alone, with its own shapes, types and strides, or priced by its class. Either way its
-price is corrected by how the same way of pricing does on the nearest calls of the original. How far that is off on the
-original's own calls is the error. A gain that is no larger than the error is not claimed.
+never seen. It is priced by its class; where no class has a price for it, it is made alone, with numbers of its own.
+Either price is corrected by how the same way of pricing does on the nearest calls of the original. The error is how far
+the nearest ones differ, and grows with how unlike them the call is. A gain no larger than the error is not claimed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ SHOT_NS, SHOTS = 1_500_000, 5
 NEAREST = 3
 #: Errors are told as an interval of so many times their size.
 WIDTH = 2.0
-#: No price is nearer than this: the same call, alone and within a run, one time and another.
+#: A call that is unlike the nearest one is no nearer than this; neither is one alone, measured another time.
 STRAY = 0.03
+#: The same for a call that is like the nearest one in everything that its class counts.
+LEAST_STRAY = 0.005
 #: A gain below this share is none.
 LEAST = 0.01
 #: What these make of a program no list of operators tells.
@@ -44,6 +46,7 @@ class Way:
 
     price: Callable[[Call], float | None]  # in ns; None where it has no price
     error: Callable[[Call], float]  # how far off it is known to be, as a share
+    stray: float  # two prices of the same call are no nearer than this
 
 
 class NotPredicted(Exception):
@@ -95,13 +98,16 @@ class Predicted:
     new: int  # calls that only the rewrite has
     ns: float  # of the original
     errors: Mapping[str, float]  # of prices, by class
-    by_class: Guess | None = None  # the same with classes' prices for what is new
+    by_class: Guess | None = None  # the same with classes' prices alone
+    alone: Guess | None = None  # and with every new call made alone
     unpriced: tuple[str, ...] = ()  # calls that no class has a price for
     class_errors: Mapping[str, float] = field(default_factory=dict)  # of the calibration, by class
 
     def as_dict(self) -> dict[str, Any]:
         told = {**vars(self), "guess": vars(self.guess), "before": vars(self.before), "after": vars(self.after)}
-        told["by_class"] = None if self.by_class is None else {**vars(self.by_class), "claimed": self.by_class.claimed}
+        for name in ("by_class", "alone"):
+            one = told[name]
+            told[name] = None if one is None else {**vars(one), "claimed": one.claimed}
         return {**told, "claimed": self.guess.claimed, "why": None if self.guess.claimed else {
             "name": TOO_SMALL, "values": {}}}  # fmt: skip
 
@@ -148,16 +154,18 @@ class Theory:
             raise NotPredicted("theory_not_heard")
         if self.classes is None:
             self.classes = calibration.of(self.backend, self.alone)
-        guess, errors = self._guess(seen, after, Way(self.alone, lambda _: 0.0))
+        by_classes = Way(self.classes, self.classes.error, LEAST_STRAY)
+        measured = Way(self.alone, lambda _: 0.0, STRAY)
+        guess, errors = self._guess(seen, after, (by_classes, measured))
         new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
         unpriced = sorted({call.name for call in new if self.classes(call) is None})
-        by_class = None
-        if not unpriced:
-            by_class, _ = self._guess(seen, after, Way(self.classes, self.classes.error))
+        by_class = None if unpriced else self._guess(seen, after, (by_classes,))[0]
+        alone = self._guess(seen, after, (measured,))[0]
         gone, come = _changed(seen[0].calls, after[0])
         return Predicted(
             guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(come),
-            sum(one.share * one.whole_ns for one in seen), errors, by_class, tuple(unpriced), self.classes.errors,
+            sum(one.share * one.whole_ns for one in seen), errors, by_class, alone, tuple(unpriced),
+            self.classes.errors,
         )  # fmt: skip
 
     # ---- The original
@@ -216,7 +224,7 @@ class Theory:
         return self._alone[call.key]
 
     def _guess(
-        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], way: Way
+        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Way]
     ) -> tuple[Guess, Mapping[str, float]]:
         """Over all shapes of the job, in its proportions."""
         before_ns = after_ns = 0.0
@@ -228,16 +236,16 @@ class Theory:
             going = sum(costs[call.key] for call in gone)
             before, now = Work.of(one.calls).launches, Work.of(its).launches
             between = max(0.0, one.whole_ns - sum(one.ns)) / max(1, before)  # Python, and memory that is given back
-            corrected = _Corrected(one, way)
+            corrected = [_Corrected(one, way) for way in ways]
             coming = 0.0
             for call in new:
-                ns, error = corrected.price(call)
+                ns, error = _first_price(corrected, call)
                 coming += ns
                 errors[call.kind] = max(error, errors.get(call.kind, 0.0))
                 wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * ns * error
             before_ns += one.share * one.whole_ns
             after_ns += one.share * (one.whole_ns - going + coming + between * (now - before))
-            wrong["gone"] = wrong.get("gone", 0.0) + one.share * going * one.noise
+            wrong["gone"] = wrong.get("gone", 0.0) + one.share * abs(going - coming) * one.noise
         reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
         mid = max(after_ns / before_ns, 0.01)
         return Guess(max(0.0, mid - reach), mid, mid + reach), errors
@@ -255,19 +263,19 @@ class _Corrected:
             if told and costs[key] > 0:
                 self._points.append((call, math.log(costs[key] / told), costs[key]))
 
-    def price(self, call: Call) -> tuple[float, float]:
-        """In ns, and how far off as a share."""
+    def price(self, call: Call) -> tuple[float, float] | None:
+        """In ns, and how far off as a share; None where this way has no price."""
         told = self._way.price(call)
         if told is None:
-            raise NotPredicted("theory_unpriced", {"name": call.name})
-        correction, spread = self._correction(call)
-        return told * math.exp(correction), spread + STRAY
+            return None
+        correction, error = self._correction(call)
+        return told * math.exp(correction), error
 
     def _correction(self, call: Call) -> tuple[float, float]:
         """As a logarithm, and how far apart those are that it is made of."""
         same = [point for point in self._points if point[0].kind == call.kind and point[0].key != call.key]
         if call.kind == calls.VIEW:
-            return 0.0, STRAY
+            return 0.0, 10 * STRAY
         if not same:
             return 0.0, max(self._elsewhere(), self._way.error(call))
         nearest = sorted((_distance(call, other), correction) for other, correction, _ in same)[:NEAREST]
@@ -275,7 +283,8 @@ class _Corrected:
         told = sum(w * correction for w, (_, correction) in zip(weights, nearest)) / sum(weights)
         spread = sum(w * abs(correction - told) for w, (_, correction) in zip(weights, nearest)) / sum(weights)
         far = min(1.0, nearest[0][0])  # what is like nothing there is as uncertain as any
-        return told, max(spread, far * max(self._way.error(call), self._elsewhere() / 2))
+        unlike = far * max(self._way.error(call), self._elsewhere() / 2)
+        return told, max(spread, unlike) + max(self._way.stray, min(1.0, 4 * far) * STRAY)
 
     def _elsewhere(self) -> float:
         """How far off uncorrected prices are on the original, as its time is shared out."""
@@ -283,11 +292,20 @@ class _Corrected:
         return sum(abs(correction) * ns for _, correction, ns in self._points) / total if total else 0.5
 
 
+def _first_price(ways: Sequence[_Corrected], call: Call) -> tuple[float, float]:
+    """By the first way that has a price."""
+    for way in ways:
+        found = way.price(call)
+        if found is not None:
+            return found
+    raise NotPredicted("theory_unpriced", {"name": call.name})
+
+
 def _distance(one: Call, two: Call) -> float:
     """How unlike two calls of a class are."""
     flops = math.log((1 + one.flops) / (1 + two.flops))
     moved = math.log((1 + one.moved) / (1 + two.moved))
-    return math.hypot(flops, moved) + (one.name != two.name)
+    return math.hypot(flops, moved) + (one.name != two.name) + (one.channels_last != two.channels_last)
 
 
 def _changed(before: Sequence[Call], after: Sequence[Call]) -> tuple[list[Call], list[Call]]:

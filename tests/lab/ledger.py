@@ -164,10 +164,11 @@ def tried(name: str, rewrites: Sequence[str], options: Options, where: Path) -> 
 
 def said(line: dict[str, Any]) -> str:
     """One line for people."""
-    ways = [line["predicted"], line["by_class"]]
+    ways = [line[way] for way in ledger.WAYS]
     told = [f"{way['low']:.2f} {way['mid']:.3f} {way['high']:.2f}" if way else "-" for way in ways]
     claim = "claimed" if line["claimed"] else "       "
-    return f"{told[0]} {claim} (class {told[1]}); {line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
+    measured = f"{line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
+    return f"{told[0]} {claim} (class {told[1]}, alone {told[2]}); {measured}"
 
 
 def main() -> int:
@@ -186,7 +187,7 @@ def main() -> int:
             with contextlib.suppress(CannotRun):
                 tried(name, arguments.rewrites.split(","), options, arguments.file)
     lines, _ = ledger.read(arguments.file)
-    for way in ("predicted", "by_class"):
+    for way in ledger.WAYS:
         print(way, ledger.score(lines, way))
     if arguments.write:
         PAGE.write_text(page(lines), encoding="utf-8")

@@ -19,7 +19,7 @@ from npulens.app.text.i18n import known
 from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.harness.controlled import Controlled
 from npulens.collectors.harness.versus import judge
-from npulens.collectors.lab import graph, isolating, judging, measuring, subject
+from npulens.collectors.lab import graph, isolating, judging, measuring, optimizing, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
 from npulens.collectors.lab.trial import Laboratory, Options
@@ -588,3 +588,101 @@ def test_memory_and_other_sizes_are_judged(rewritten: Any, why: str | None) -> N
              for batch in (batches[0], *judging.reshaped(batches, 0))]  # fmt: skip
     told = judging.judged(rewritten, found, False, None)
     assert (told.why, told.ok) == (why, why is None)
+
+
+# What a job that trains has besides.
+
+TRAINING = """
+import torch
+from torch import nn
+torch.manual_seed(3)
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(40, 8), nn.Linear(8, 3)
+    def forward(self, words):
+        return self.out(self.table(words).mean(1))
+model = Words()
+groups = [{"params": model.table.parameters(), "lr": 0.5}, {"params": model.out.parameters()}]
+optimizer = torch.optim.SGD(groups, lr=0.1)
+for i in range(5):
+    optimizer.param_groups[1]["lr"] = 0.1 * (i + 1)
+    loss = model(torch.randint(0, 40, (4, 6))).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+
+def test_the_optimiser_of_a_job_is_heard_and_tried_on_what_the_job_has(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(TRAINING)
+    command = [sys.executable, "-m", "npulens.collectors", "lab-hear", "-o", str(tmp_path / "out"), "--"]
+    done = subprocess.run([*command, sys.executable, str(tmp_path / "job.py")], cwd=ROOT, capture_output=True,
+                          text=True, timeout=600)  # fmt: skip
+    (told,) = json.loads(done.stdout.splitlines()[-1])["subjects"]
+    found = subject.read(Path(told["place"]))
+    heard = found.about.optimizer
+    assert heard is not None and (heard["kind"], heard["steps"]) == ("SGD", 5)
+    assert [[each["shape"] for each in group["parameters"]] for group in heard["groups"]] == [[[40, 8]], [[3, 8], [3]]]
+    assert [group["settings"]["lr"] for group in heard["groups"]] == [0.5, 0.4]  # told after one, two and four steps
+    laboratory = Laboratory(found, open_backend("cpu"), Options(times=False))
+    trials = {name: laboratory.tried(name) for name in ("fused_optimizer", "foreach_optimizer", "sparse_embedding")}
+    assert [(trial.verdict, trial.changed) for trial in trials.values()] == [
+        ("cannot_tell", 3), ("cannot_tell", 3), ("cannot_tell", 1),
+    ]  # fmt: skip
+    assert all(trial.errors is not None and trial.errors["ok"] for trial in trials.values())
+
+
+def stepping(kind: str = "AdamW", **settings: Any) -> dict[str, Any]:
+    """An optimiser as it is heard."""
+    parameters = [nn.Parameter(torch.randn(shape)) for shape in ((6, 4), (5,))]
+    for each in parameters:
+        each.grad = torch.randn_like(each)
+    return optimizing.heard(getattr(torch.optim, kind)(parameters, **settings))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "wrong"),
+    [
+        ("AdamW", {"lr": 1e-3}, {"lr": 1.01e-3}), ("AdamW", {}, {"weight_decay": 0.0}), ("AdamW", {}, {"eps": 1e-7}),
+        ("AdamW", {}, {"betas": (0.999, 0.9)}), ("AdamW", {}, {"betas": (0.9, 0.998)}),
+        ("AdamW", {}, {"maximize": True}),
+        ("AdamW", {"amsgrad": True}, {"amsgrad": False}), ("Adam", {"weight_decay": 0.1}, {"weight_decay": 0.0}),
+        ("SGD", {"momentum": 0.9}, {"momentum": 0.0}), ("SGD", {"momentum": 0.9}, {"nesterov": True}),
+        ("SGD", {"momentum": 0.9}, {"dampening": 0.1}), ("SGD", {"weight_decay": 0.1}, {"weight_decay": 0.09}),
+        ("Adagrad", {}, {"eps": 1e-8}),
+    ],
+)  # fmt: skip
+def test_an_optimiser_that_steps_otherwise_is_refused(kind: str, settings: Any, wrong: Any) -> None:
+    told = stepping(kind, **settings)
+    right = optimizing.Made(optimizing.with_way(told, "foreach"), "cpu").changes()
+    assert optimizing.judged(told, right, "cpu").ok
+    group = told["groups"][0]
+    other = {**told, "groups": [{**group, "settings": {**group["settings"], **wrong}}]}
+    assert not optimizing.judged(told, optimizing.Made(other, "cpu").changes(), "cpu").ok
+
+
+def test_an_optimiser_that_cannot_step_otherwise_is_left_alone() -> None:
+    def why(told: Any, way: str = "fused") -> str:
+        with pytest.raises(DoesNotApply) as reason:
+            optimizing.with_way(told, way)
+        return reason.value.name
+
+    assert why(None) == "optimizer_none" and why(stepping(fused=True)) == "optimizer_already"
+    assert why(stepping("LBFGS")) == "optimizer_way" and why({**stepping(), "module": "mine"}) == "optimizer_own"
+    assert why(stepping(lr=torch.tensor(1e-3), capturable=False), "foreach") == "optimizer_settings"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "reason"),
+    [("AdamW", {}, "sparse_optimizer"), ("SGD", {"momentum": 0.9}, "sparse_optimizer"), ("Adagrad", {}, None),
+     ("SGD", {"weight_decay": 0.1}, "sparse_optimizer")],
+)  # fmt: skip
+def test_sparse_gradients_only_where_the_optimiser_touches_nothing_else(
+    kind: str, settings: Any, reason: str | None
+) -> None:
+    program = made(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 2)), torch.tensor([1, 2]))
+    asked = Asked(True, True, False, "cpu", True, stepping(kind, **settings))
+    assert (applied("sparse_embedding", program, asked).changed if reason is None else
+            refused("sparse_embedding", program, asked)) == (1 if reason is None else reason)  # fmt: skip

@@ -33,7 +33,8 @@ SMALL = 1e-3
 #: What code of somebody's model, or of a compiler over it, may raise here.
 FAILURES = (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, KeyError, AttributeError,
             AssertionError, MemoryError, ArithmeticError)  # fmt: skip
-_EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+#: Half a unit of the last place.
+EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 Model = Callable[..., Any]
 
 
@@ -47,7 +48,7 @@ class Errors:
 
     ok: bool
     why: str | None  # what is wrong first
-    where: str | None  # captured, fresh, redrawn
+    where: str | None  # captured, fresh, reshaped, redrawn
     of_original: float
     of_rewrite: float | None
     allowed: float
@@ -81,6 +82,8 @@ class Found:
 
 def watched(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
     """One call, and what it did besides: a caller that writes into a result must not change something else by it."""
+    import torch
+
     given = tuple(each.clone() for each in batch)
     found = run(lambda _: model(given), given, gradients, program)
     memory = {f"input {place}": _memory(each) for place, each in enumerate(given)}
@@ -92,7 +95,8 @@ def watched(model: Model, batch: Sequence[Any], gradients: bool, program: Any = 
         for what, its in memory.items() if its is not None and its == _memory(each) and what != f"result {place}"
     }  # fmt: skip
     written = frozenset(str(place) for place, (one, two) in enumerate(zip(given, batch)) if not _same(one, two))
-    return Found(found.results, found.gradients, frozenset(f"result {place} is the memory of {what}"
+    dense = tuple(each.to_dense() if each.layout != torch.strided else each for each in found.gradients)
+    return Found(found.results, dense, frozenset(f"result {place} is the memory of {what}"
                  for what, place in shared), written)  # fmt: skip
 
 
@@ -282,13 +286,13 @@ def _allowed(own: float, found: Any, dtype: str | None, short: bool, allow: floa
     if kind not in TOLERANCES:
         return 0.0
     if dtype is None:
-        rounding = max(TIMES * own, UNITS * _EPSILON[kind], SHORT_PRODUCTS if short else 0.0)
+        rounding = max(TIMES * own, UNITS * EPSILON[kind], SHORT_PRODUCTS if short else 0.0)
         most = max(MOST * TOLERANCES[kind], SHORT_PRODUCTS if short else 0.0)
         return min(rounding, most) if result else 1.0 if own > most else rounding
     if allow is not None:
         return allow
-    share = _EPSILON[dtype] / _EPSILON[kind]
-    return min(TOLERANCES[dtype], max(TIMES * own * share, UNITS * _EPSILON[dtype]))
+    share = EPSILON[dtype] / EPSILON[kind]
+    return min(TOLERANCES[dtype], max(TIMES * own * share, UNITS * EPSILON[dtype]))
 
 
 def _unlike(mine: Found, truth: Truth) -> str | None:

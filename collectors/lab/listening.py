@@ -7,6 +7,7 @@ second run of the module's code prints while it is captured is thrown away.
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import shutil
@@ -26,7 +27,7 @@ import torch.nn.modules.module as hooks
 
 from npulens.collectors import launchers, limits, notes
 from npulens.collectors.environment import variables
-from npulens.collectors.lab import engines, subject
+from npulens.collectors.lab import engines, optimizing, subject
 from npulens.collectors.lab.flat import Call, Flat, Unreadable, taken_apart, tensors_of
 
 #: Modules, patterns of calls of each, and shapes of each that are kept.
@@ -38,6 +39,7 @@ MEMORY = 1 << 30
 #: Around a module, and not themselves what computes.
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 _TRACED = "OptimizedModule"
+_AFTER = "register_optimizer_step_post_hook"
 
 
 @dataclass
@@ -89,6 +91,7 @@ class Listening:
         self._total = 0
         self._over = False
         self._removable: list[Any] = []
+        self._optimizers: dict[int, tuple[int, Any, Any]] = {}  # steps, its parameters' addresses, what is told of it
 
     @staticmethod
     def from_environment() -> Listening:
@@ -108,6 +111,9 @@ class Listening:
             hooks.register_module_forward_hook(self._done, with_kwargs=True),
             hooks.register_module_forward_hook(self._ends, always_call=True),
         ]
+        after = getattr(importlib.import_module("torch.optim.optimizer"), _AFTER, None)  # since 2.1
+        if after is not None:
+            self._removable.append(after(self._stepped))
 
     def _begins(self, module: Any, *_: object) -> None:
         if _compiling() or type(module).__name__ in _WRAPPERS:
@@ -176,6 +182,26 @@ class Listening:
         if self._now.depth == 0 and self._calls is not None and self._total >= self._calls and not self._over:
             self.end()
 
+    def _stepped(self, optimizer: Any, *_: object) -> None:
+        """Told anew after one, two, four steps and so on: settings change with a schedule."""
+        if self._over or _compiling():
+            return
+        with self._lock:
+            steps, _, _ = self._optimizers.get(id(optimizer), (0, None, None))
+            steps += 1
+            if steps & (steps - 1):
+                self._optimizers[id(optimizer)] = (steps, *self._optimizers[id(optimizer)][1:])
+                return
+            places = frozenset(id(each) for group in optimizer.param_groups for each in group["params"])
+            self._optimizers[id(optimizer)] = (steps, places, optimizing.heard(optimizer))
+
+    def _optimizer_of(self, module: Any) -> dict[str, Any] | None:
+        """The optimiser that has most of a module's parameters."""
+        mine = {id(each) for each in module.parameters()}
+        shared = [(len(mine & places), steps, told) for steps, places, told in self._optimizers.values()]
+        most, steps, told = max(shared, key=lambda one: one[0], default=(0, 0, None))
+        return {**dict(told or {}), "steps": steps} if most else None
+
     def _forked(self) -> None:
         """In a child that forked off: what was heard is its parent's."""
         self._lock, self._heard, self._bytes, self._total = threading.RLock(), {}, 0, 0
@@ -231,7 +257,7 @@ class Listening:
         try:
             with torch.set_grad_enabled(pattern.gradients):
                 program = engines.capture(flat, batches)
-            about = _about(module, pattern, program, kept)
+            about = _about(module, pattern, program, kept, self._optimizer_of(module) if pattern.training else None)
             same = [one.output if one.weights == kept[-1].weights == _sum(module) else None for one in kept]
             subject.write(place, about, program.save, batches, same)
         except engines.CannotCapture as error:
@@ -261,7 +287,7 @@ def _ordered(pattern: Pattern) -> list[Kept]:
     return [each[place] for place in range(BATCHES) for each in lists if len(each) > place]
 
 
-def _about(module: Any, pattern: Pattern, program: engines.Program, kept: list[Kept]) -> subject.About:
+def _about(module: Any, pattern: Pattern, program: engines.Program, kept: list[Kept], optimizer: Any) -> subject.About:
     weights = list(module.parameters())
     first = next(iter(weights), kept[0].call.tensors[0] if kept[0].call.tensors else torch.empty(0))
     shapes = sorted(pattern.counts.items(), key=lambda item: -item[1])
@@ -273,7 +299,7 @@ def _about(module: Any, pattern: Pattern, program: engines.Program, kept: list[K
         parameters=sum(each.numel() for each in weights),
         weight_bytes=sum(each.nbytes for each in (*weights, *module.buffers())), dynamic=program.dynamic,
         autocast=None if pattern.autocast is None else str(pattern.autocast[1]).replace("torch.", ""),
-        left_out=pattern.others, tried=program.tried,
+        left_out=pattern.others, tried=program.tried, optimizer=optimizer,
         environment={"torch": torch.__version__, "python": sys.version.split()[0], "variables": variables(),
                      "matmul_precision": torch.get_float32_matmul_precision()},
     )  # fmt: skip

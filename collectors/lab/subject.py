@@ -59,6 +59,7 @@ class About:
     tried: tuple[str, ...] = ()  # ways of capturing that failed first, each with its reason
     error_of_replay: float | None = None  # against what the job itself got; None: not compared
     why_not_compared: str | None = None
+    optimizer: Mapping[str, Any] | None = None  # of its parameters: optimizing.py says what is told of one
 
 
 @dataclass(frozen=True)

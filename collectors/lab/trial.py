@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import drawing, graph, judging, measuring, theory
+from npulens.collectors.lab import drawing, graph, judging, measuring, optimizing, theory
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, Rewritten, rewrite
 from npulens.collectors.lab.subject import Subject
 
@@ -56,7 +56,7 @@ class Laboratory:
         self._subject, self._backend, self._options = subject, backend, options
         about = subject.about
         whole = graph.is_graph(subject.program)
-        self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole)
+        self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole, about.optimizer)
         others = graph.draws(subject.program)[1] if whole else []
         if others:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
@@ -71,6 +71,8 @@ class Laboratory:
         """One rewrite, from the question whether it applies to how fast it is."""
         found = rewrite(name, own)
         drawing.forget(self._subject.place, name)
+        if hasattr(found, "optimizer"):
+            return self._stepped(name, found.optimizer)
         try:
             made = self._made(found, self._subject.program)
         except DoesNotApply as reason:
@@ -91,6 +93,32 @@ class Laboratory:
         if not self._options.times:
             return Trial(name, measuring.CANNOT_TELL, {"name": "not_timed", "values": {}}, **about)
         return self._timed(name, found, about)
+
+    def _stepped(self, name: str, change: Callable[[Any], Any]) -> Trial:
+        """The same for a rewrite of the optimiser, on parameters as the job's."""
+        told, backend, options = self._asked.optimizer, self._backend, self._options
+        try:
+            now = change(told)
+            errors = optimizing.judged(told or {}, optimizing.Made(now, backend.device).changes(), backend.device)
+        except DoesNotApply as reason:
+            return Trial(name, DOES_NOT_APPLY, {"name": reason.name, "values": reason.values})
+        except (judging.CannotRun, *judging.FAILURES) as error:
+            return Trial(name, DOES_NOT_APPLY, {"name": "fails", "values": {"error": judging.first_line(error)}})
+        parameters = sum(len(group["parameters"]) for group in now["groups"])
+        about: dict[str, Any] = {"changed": parameters, "errors": errors.as_dict()}
+        if not errors.ok:
+            return Trial(
+                name, REFUSED, {"name": "wrong", "values": {"why": errors.why, "where": errors.where}}, **about
+            )
+        if not options.times:
+            return Trial(name, measuring.CANNOT_TELL, {"name": "not_timed", "values": {}}, **about)
+        for key, one in (("peak_bytes", now), ("peak_bytes_of_original", told)):
+            made = optimizing.Made(one or {}, backend.device).ready()
+            made()  # the first step makes the state
+            about[key] = measuring.peak_bytes(backend, made)
+        speed = optimizing.measured(told or {}, now, self._subject, backend, options.pairs, options.seconds)
+        why = None if speed.why is None else {"name": speed.why, "values": {"pairs": speed.pairs_needed}}
+        return Trial(name, speed.said, why, speed=speed.as_dict(), **about)
 
     def _errors(self, found: Rewrite, made: Rewritten) -> judging.Errors:
         def make(program: Any) -> Any:

@@ -349,8 +349,8 @@ IN_REWRITES: dict[str, Change] = {
     "attention with the usual scale": _key(
         ["scaled_dot_product_attention"], "scale", lambda now: 0.25 if math.isclose(now, 8**-0.5) else None),
     "attention without its mask": _key(["scaled_dot_product_attention"], "attn_mask", lambda _: None),
-    "attention that looks back only": _key(
-        ["scaled_dot_product_attention"], "is_causal", lambda _: True),
+    "attention that looks back only": lambda module, node: node.kwargs.get("attn_mask") is None and _key(
+        ["scaled_dot_product_attention"], "is_causal", lambda _: True)(module, node),
     "rotary turned the other way": _key(["addcmul"], "value", lambda now: -1 if now in (None, 1) else 1),
     "rotary with one half twice": _arg(["slice"], 2, lambda begin: 4 if begin == 0 else 0),
     "gate and up exchanged": _part,

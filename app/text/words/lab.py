@@ -65,6 +65,7 @@ TEXT = {
     "where_fresh": ("on fresh numbers of the same shapes", "使用相同形状的新数据"),
     "where_reshaped": ("on sizes that the job did not have", "使用作业未出现过的尺寸"),
     "where_redrawn": ("on weights that were drawn anew", "使用重新抽取的权重"),
+    "where_stepped": ("over several steps", "多步之后"),
     "where_timed": ("while it was timed", "计时过程中"),
     "why_wrong": ("{why} ({where})", "{why}（{where}）"),
     "why_loses_dropout": (
@@ -165,6 +166,23 @@ TEXT = {
     "why_casts_copies": ("the copy is needed: somebody writes to it or gets it", "需要该副本：有写入或作为结果返回"),
     "why_transposes_nothing": ("no transpositions follow each other", "没有连续的转置"),
     "why_transposes_returned": ("what was a copy would leave the program", "原为副本的结果会离开程序"),
+    "why_optimizer_only": ("it is about the optimiser alone", "仅针对优化器"),
+    "why_optimizer_none": (
+        "no optimiser of its parameters was heard: it needs a job that trains", "未听到其参数的优化器：需要训练作业",
+    ),
+    "why_optimizer_own": ("{kind} is not one of PyTorch's optimisers", "{kind} 不是 PyTorch 自带的优化器"),
+    "why_optimizer_way": ("{kind} knows no {way} in this release", "当前版本的 {kind} 不支持 {way}"),
+    "why_optimizer_already": ("the job has it already: {way}=True", "作业已设置 {way}=True"),
+    "why_optimizer_settings": ("some settings are no plain numbers: {names}", "部分设置不是普通数值：{names}"),
+    "why_optimizer_sparse": ("it has sparse gradients", "存在稀疏梯度"),
+    "why_sparse_no_gradients": ("the job takes no gradients", "作业不计算梯度"),
+    "why_sparse_no_table": ("the table is not trained, or is computed", "该表不参与训练，或由计算得到"),
+    "why_sparse_scaled": ("its gradient is scaled by how often a row is read", "其梯度按行的出现频率缩放"),
+    "why_sparse_nothing": ("there is no embedding with a dense gradient", "没有使用稠密梯度的 embedding"),
+    "why_sparse_optimizer": (
+        "{kind}, as the job has it, also changes rows that have no gradient, or takes no sparse ones",
+        "作业所用的 {kind} 也会更新没有梯度的行，或不接受稀疏梯度",
+    ),
     "offers": ("{run} has {n} findings that a rewrite may help with.", "{run} 有 {n} 项发现可尝试改写。"),
     "offers.one": ("{run} has 1 finding that a rewrite may help with.", "{run} 有 1 项发现可尝试改写。"),
     "offers_none": (

@@ -5,6 +5,8 @@ A file beside this one, or one of your own, with:
 - a docstring: what it does, why it can be faster, when it would be wrong;
 - ``apply(program, asked)``: a new callable in place of the program, or ``DoesNotApply`` with the reason.
 
+A rewrite of the optimiser has ``optimizer(told)`` besides, which returns it with other settings.
+
 It gets a program that it may change as it likes, because nobody else has it. What it returns takes the tuple of tensors
 of a batch and returns a tuple of tensors, as the program does.
 """
@@ -31,6 +33,7 @@ class Asked:
     dynamic: bool
     device: str
     graph: bool  # whether the program can be changed node by node
+    optimizer: Mapping[str, Any] | None = None  # what was heard of the job's (optimizing.py)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from npulens.collectors.lab.judging import CannotRun
 from npulens.collectors.lab.trial import Laboratory, Options
 
 ROOT = Path(__file__).resolve().parents[2]
-REWRITES = ("fold", "sdpa", "merge_linears", "channels_last")
+REWRITES = ("fold", "sdpa", "merge_linears", "channels_last", "gelu", "norms", "rotary", "gated", "activation", "casts",
+            "transposes")  # fmt: skip
 CALLS = 4
 _TEXT = {
     "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
@@ -149,21 +150,22 @@ def _answer(command: Sequence[str]) -> dict[str, Any]:
 
 
 def row(found: dict[str, Any]) -> str:
-    """One line of the table."""
+    """One line of the table: what was right at how many places, and what was refused or could not be judged."""
     if found["engine"] is None:
-        return f"| {found['name']} | not captured: {found['why']} | | " + " | ".join("" for _ in REWRITES) + " |"
-    verdicts = {trial["rewrite"]: trial for trial in found["trials"]}
-    cells = [_cell(verdicts[name]) if name in verdicts else str(found["why"]) for name in REWRITES]
+        return f"| {found['name']} | not captured: {found['why']} | | | |"
+    right = [_told(trial) for trial in found["trials"] if trial["verdict"] == "cannot_tell"]
+    wrong = [f"{trial['rewrite']}: {trial['why']['values'].get('why', trial['why']['name'])}"
+             for trial in found["trials"] if trial["verdict"] == "refused"]  # fmt: skip
+    wrong += [] if found["why"] is None else [str(found["why"])]
     shapes = "any batch" if found["dynamic"] else "one shape"
-    return f"| {found['name']} | {found['engine']}, {shapes} | {found['replay'] or 0:.0e} | {' | '.join(cells)} |"
+    captured = f"{found['engine']}, {shapes}"
+    return f"| {found['name']} | {captured} | {found['replay'] or 0:.0e} | {'; '.join(right)} | {'; '.join(wrong)} |"
 
 
-def _cell(trial: dict[str, Any]) -> str:
+def _told(trial: dict[str, Any]) -> str:
     left = ", ".join(f"{count} {name}" for name, count in trial["left"].items())
-    if trial["verdict"] == "cannot_tell":
-        return f"{trial['changed']} right ({trial['errors']['of_rewrite']:.0e})" + (f"; left {left}" if left else "")
-    why = trial["why"]["name"]
-    return f"{why}: {trial['why']['values'].get('why', '')}" if trial["verdict"] == "refused" else why
+    error = f"{trial['errors']['of_rewrite']:.0e}"
+    return f"{trial['rewrite']} {trial['changed']} ({error})" + (f", left {left}" if left else "")
 
 
 def main() -> int:
@@ -175,8 +177,8 @@ def main() -> int:
         run(arguments.run)
         return 0
     counts: Counter[str] = Counter()
-    print(f"| model | captured | replay | {' | '.join(REWRITES)} |")
-    print("|---|---|---|" + "---|" * len(REWRITES))
+    print("| model | captured | error of replay | right at so many places (error) | refused as wrong |")
+    print("|---|---|---|---|---|")
     for name in arguments.names or ZOO:
         if importlib.util.find_spec(ZOO[name][0]) is None:
             print(f"| {name} | {ZOO[name][0]} is not installed |", flush=True)
@@ -185,8 +187,11 @@ def main() -> int:
             found = through(name, Path(place) / "subject")
         counts["captured" if found["engine"] else "not captured"] += 1
         counts["wrong"] += sum(trial["verdict"] == "refused" for trial in found["trials"])
+        counts["judged"] += bool(found["trials"])
         print(row(found), flush=True)
-    print(f"\n{counts['captured']} captured, {counts['not captured']} not; {counts['wrong']} rewrites refused as wrong")
+    print(
+        f"\n{counts['captured']} captured, {counts['not captured']} not; {counts['judged']} judged; {counts['wrong']} rewrites refused as wrong"
+    )
     return 0
 
 

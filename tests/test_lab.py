@@ -368,6 +368,23 @@ def test_a_short_type_may_err_as_far_as_its_rounding_and_no_farther(tmp_path: Pa
     assert not judging.judged(short, truths, False, "bfloat16", allow=1e-6).ok
 
 
+def test_the_rewrite_that_the_documentation_shows_is_tried(tmp_path: Path) -> None:
+    """It is right as it is shown, and refused with one mistake in it."""
+    text = (ROOT / "docs/lab.md").read_text().partition("## A rewrite of your own")[2]
+    source = text.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "inverse.py").write_text(source)
+    (tmp_path / "mistaken.py").write_text(source.replace("1.0 / node.args[1]", "1.001 / node.args[1]"))
+    module, batch = wrong.models()["attention"]
+    found = wrong.captured(module, batch, tmp_path / "subject")
+    laboratory = Laboratory(found, open_backend("cpu"), Options(times=False))
+    right, mistaken = (laboratory.tried(name, [tmp_path / f"{name}.py"]) for name in ("inverse", "mistaken"))
+    plain = wrong.captured(nn.Linear(3, 3), (torch.randn(2, 3),), tmp_path / "plain")
+    nothing = Laboratory(plain, open_backend("cpu"), Options(times=False)).tried("inverse", [tmp_path / "inverse.py"])
+    assert (right.verdict, right.changed) == ("cannot_tell", 1) and right.errors is not None and right.errors["ok"]
+    assert mistaken.verdict == "refused" and nothing.verdict == "does_not_apply"
+    assert nothing.why == {"name": "verbatim", "values": {"text": "nothing is divided by a number"}}
+
+
 # What a rewrite may do to its process.
 
 WORKER = """

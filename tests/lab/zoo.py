@@ -189,9 +189,8 @@ def main() -> int:
         counts["wrong"] += sum(trial["verdict"] == "refused" for trial in found["trials"])
         counts["judged"] += bool(found["trials"])
         print(row(found), flush=True)
-    print(
-        f"\n{counts['captured']} captured, {counts['not captured']} not; {counts['judged']} judged; {counts['wrong']} rewrites refused as wrong"
-    )
+    print(f"\n{counts['captured']} captured, {counts['not captured']} not; {counts['judged']} judged; "
+          f"{counts['wrong']} rewrites refused as wrong")  # fmt: skip
     return 0
 
 

@@ -9,31 +9,61 @@ from typing import Any
 
 import click
 
+from npulens.analysis.device import bounding
+from npulens.analysis.device.abilities import Model
 from npulens.app.console import filled, print_json, table
 from npulens.app.run_collectors import ask
 from npulens.app.text import i18n
 from npulens.app.text.i18n import duration, known, size
 from npulens.app.text.wording import plain
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
 
 _WIDEST = 110
 _MOST = 16
+#: As torch calls a type -> as the facts of chips do.
+_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 Answer = Mapping[str, Any]
 
 
 def command(
-    place: Path, own: Sequence[Path], gates: Sequence[str], given: Sequence[str], as_json: bool, lang: str
-) -> None:
+    place: Path, own: Sequence[Path], gates: Sequence[str], chips: Sequence[str], given: Sequence[str], as_json: bool,
+    lang: str,
+) -> None:  # fmt: skip
     """Chooses a plan for a subject and tells it; ``given`` are options that go on as they are."""
+    models = _models(chips)
     options = [word for path in own for word in ("--own", str(path.absolute()))]
     for name in gates:
         path = Path(name)
         options += ["--gate", str(path.absolute()) if path.is_file() else name]
     answer = ask(["lab-choose", str(place.absolute()), *options, *given])
+    if models and answer["status"] != "failed":
+        answer["chips"] = list(_on_chips(answer, models))
     if as_json:
         print_json(answer)
     else:
         click.echo("\n".join(lines(answer, lang)))
     sys.exit(1 if answer["status"] == "failed" else 0)
+
+
+def _models(names: Sequence[str]) -> list[Model]:
+    """The chips that were asked for; ``all`` asks for all of them."""
+    if "all" in names:
+        return bounding.chips()
+    found = {name: bounding.chip(name) for name in names}
+    if unknown := [name for name, model in found.items() if model is None]:
+        known = ", ".join(model.model for model in bounding.chips())
+        raise IngestError("unknown_chip", Message("no_chip_of_that_name", {"name": unknown[0], "known": known}))
+    return [model for model in found.values() if model is not None]
+
+
+def _on_chips(answer: Answer, models: Sequence[Model]) -> Iterator[dict[str, Any]]:
+    """What would bound the program on each chip; nothing for one without a peak of its type."""
+    work = [bounding.Work(one["flops"], one["moved"]) for one in answer["bounds"]]
+    precision = _PRECISIONS.get(answer["dtype"], answer["dtype"])
+    for model in models:
+        found = bounding.bounded(work, precision, model)
+        yield {"chip": model.model, "source": model.source, "bound": None if found is None else vars(found)}
 
 
 def lines(answer: Answer, lang: str) -> Iterator[str]:
@@ -46,7 +76,7 @@ def lines(answer: Answer, lang: str) -> Iterator[str]:
         yield _say(lang, "failed", {"why": plain(answer["reason"])})
         return
     yield from _searched(answer, lang)
-    for part in (_winner, _plans, _precision, _shapes, _bounds):
+    for part in (_winner, _plans, _precision, _shapes, _bounds, *([_chips] if answer.get("chips") else [])):
         yield ""
         yield from part(answer, lang)
 
@@ -100,7 +130,8 @@ def _plans(answer: Answer, lang: str) -> Iterator[str]:
     left = [plan_words(arm["plan"], lang) for arm in answer["plans"] if arm["said"] == "not_reached"]
     if left:
         yield ""
-        yield from filled(_say(lang, "not_reached", {"plans": "; ".join(left)}), _WIDEST)
+        told = {"plans": "; ".join(left[:_MOST]), "n": len(left)}
+        yield from filled(_say(lang, "not_reached", told), _WIDEST)
 
 
 def _plan_row(arm: Answer, lang: str) -> list[str]:
@@ -176,6 +207,23 @@ def _bounds(answer: Answer, lang: str) -> Iterator[str]:
     yield table([_say(lang, f"col_{name}") for name in columns], rows, 1)
     no_roofs = all(one["bound"] is None for one in told)
     yield from filled(_say(lang, "bounds_no_roofs" if no_roofs else "bounds_legend"), _WIDEST)
+
+
+def _chips(answer: Answer, lang: str) -> Iterator[str]:
+    """Every chip by its facts, with where they come from."""
+    yield _say(lang, "chips")
+    rows = []
+    for one in answer["chips"]:
+        bound = one["bound"]
+        if bound is None:
+            rows.append([one["chip"], "-", "-", "-"])
+            continue
+        share = _percent(bound["compute_ns"] / bound["least_ns"] if bound["least_ns"] else None)
+        rows.append([one["chip"], bound["precision"], duration(bound["least_ns"]), share])
+    yield table([_say(lang, f"col_{name}") for name in ("chip", "type", "least", "compute")], rows, 2)
+    yield from filled(_say(lang, "chips_legend"), _WIDEST)
+    for source in dict.fromkeys(one["source"] for one in answer["chips"]):
+        yield from filled(source, _WIDEST, "  ")
 
 
 def _bound_row(one: Answer, lang: str) -> list[str]:

@@ -7,12 +7,15 @@ import itertools
 import json
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npulens.analysis.device import bounding
+from npulens.analysis.device.abilities import Model
 from npulens.app import run_choice
 from npulens.app.text.i18n import LANGUAGES, known
 from npulens.collectors.lab import engines, graph, judging, subject
@@ -328,6 +331,22 @@ def test_modules_are_chosen_by_gain_for_error_within_what_is_allowed() -> None:
     assert within(1e-6) == {}
 
 
+# What bounds it.
+
+
+def test_a_chip_bounds_a_program_by_its_facts() -> None:
+    model = Model("X", re.compile("X"), None, "npu", {"flops": {"fp16": 1e12}, "memory_bytes_per_s": 1e9}, "a source")
+    work = [bounding.Work(4_000_000_000, 1_000), bounding.Work(0, 2_000_000)]
+    # 4e9 operations at 1e12 a second; 2e6 bytes of float32 are 1e6 of float16, at 1e9 a second.
+    assert bounding.bounded(work, "fp32", model) == bounding.Bound("X", "fp16", 5_000_000, 4_000_000, "a source")
+    assert bounding.bounded(work, "int8", model) is None
+    shorter = {**model.facts, "flops": {"fp32": 1e12, "fp16": 9e12}}
+    own = bounding.bounded(work, "fp32", Model("X", model.name, None, "npu", shorter, "a source"))
+    assert own == bounding.Bound("X", "fp32", 6_000_000, 4_000_000, "a source")
+    assert bounding.chip("910B3") == bounding.chip("Ascend910B3") is not None
+    assert bounding.chip("no such chip") is None and all("memory_bytes_per_s" in one.facts for one in bounding.chips())
+
+
 # Gates.
 
 
@@ -419,7 +438,8 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     settings = choosing.Settings(0.5, 2, 0.02, None, tuple(own), (str(place / "mine.py"),))
     told = choosing.Chooser(found, open_backend("cpu"), settings).chosen()
     about = {"module": "Masked", "subject": str(place), "calls": 4, "backend": "cpu", "device": "a processor",
-             "status": "complete", "reason": None}  # fmt: skip
+             "status": "complete", "reason": None, "dtype": "float32"}  # fmt: skip
+    told["chips"] = list(run_choice._on_chips({**about, **told}, run_choice._models(["all"])))
     answer: dict[str, Any] = json.loads(json.dumps({**about, **told}))
     return answer
 
@@ -447,8 +467,8 @@ def test_operators_are_told_beside_roofs_only_where_those_are_known(answer: dict
 @pytest.mark.parametrize("lang", sorted(LANGUAGES))
 def test_the_answer_is_told_in_both_languages(lang: str, answer: dict[str, Any]) -> None:
     text = "\n".join(run_choice.lines(answer, lang))
-    assert "Masked" in text and "softmax" in text and "padded-" in text or "(4" not in text
-    assert "{" not in text.replace("{'", "") and str(answer["shapes"]["calls"]) in text
+    assert "Masked" in text and "softmax" in text
+    assert "{" not in text and "Ascend910B3" in text and "padded-" not in text.partition("softmax")[2]
     failed = {**answer, "status": "failed", "reason": "it does not run"}
     assert "it does not run" in "\n".join(run_choice.lines(failed, lang))
 

@@ -49,7 +49,8 @@ _WIDEST = 110
 )
 @click.option(
     "--chip", "chips", multiple=True, metavar="NAME",
-    help="Which chains of DIR fit into the unified buffer of this chip, such as Ascend910B3, or 'all'.",
+    help="Which chains of DIR fit into the unified buffer of this chip, such as Ascend910B3, or 'all'; "
+    "with --choose: what would bound it there.",
 )  # fmt: skip
 @click.option("--choose", is_flag=True, help="Choose a plan: rewrites together, types, shapes and threads.")
 @click.option("--time", "search", metavar="TIME", help="With --choose: how long it searches, such as 60s or 5m.  [60s]")
@@ -99,11 +100,11 @@ def command(
         print_json(told) if as_json else click.echo("\n".join(run_ledger.lines(told, lang)))
     elif not what:
         _list(as_json, lang)
-    elif place is not None and place.is_dir() and chips:
-        run_buffer.command(place, chips, as_json, lang)
     elif place is not None and place.is_dir() and choose:
         told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "time": search}
-        run_choice.command(place, own, gates, _given(told), as_json, lang)
+        run_choice.command(place, own, gates, chips, _given(told), as_json, lang)
+    elif place is not None and place.is_dir() and chips:
+        run_buffer.command(place, chips, as_json, lang)
     elif place is not None and place.is_dir() and record:
         run_laboratory.record(place, record, own, _given({"backend": backend}), output, store, as_json, lang)
     elif place is not None and place.is_dir():

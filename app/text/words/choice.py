@@ -50,8 +50,12 @@ TEXT = {
     "more.one": ("1 more is in choice.json", "其余 1 个见 choice.json"),
     "refused": ("Refused", "已拒绝"),
     "not_reached": (
-        "Not reached in the time: {plans}. --time gives more.",
-        "时间内未及尝试：{plans}。可用 --time 延长。",
+        "{n} plans were not reached in the time; --time gives more. The most promising: {plans}.",
+        "时间内未及尝试 {n} 个方案，可用 --time 延长。其中最有希望的：{plans}。",
+    ),
+    "not_reached.one": (
+        "1 plan was not reached in the time; --time gives more: {plans}.",
+        "时间内未及尝试 1 个方案，可用 --time 延长：{plans}。",
     ),
     "part_threads": ("{name} threads", "{name} 线程"),
     "part_threads.one": ("1 thread", "1 线程"),
@@ -62,9 +66,10 @@ TEXT = {
         "在允许误差内，没有模块因更短的类型而节省时间。",
     ),
     "precision_legend": (
-        "Gain is the time of a module's operators that goes, conversions included, by an estimate; plans are measured "
-        "above. Error is that of the whole result with this module alone in the type; - is none that is finite.",
-        "收益为估算的该模块算子节省的时间（含转换）；含此项的方案在上面实测。"
+        "Gain is the time of a module's operators that goes where all modules are in that type. Conversions come "
+        "on top, and plans are measured above. Error is that of the whole result with this module alone in the type; - is "
+        "no finite one.",
+        "收益为所有模块均使用该类型时该模块算子节省的时间，转换另计；方案在上面实测。"
         "误差为仅此模块使用该类型时整个结果的误差；- 表示结果非有限值。",
     ),
     "col_module": ("module", "模块"),
@@ -111,6 +116,16 @@ TEXT = {
     "bound_compute": ("compute", "计算"),
     "bound_memory": ("memory", "访存"),
     "bound_launch": ("launch", "启动"),
+    "chips": ("What would bound it on other chips, by their facts", "按芯片参数推算的瓶颈"),
+    "col_chip": ("chip", "芯片"),
+    "col_least": ("no faster than", "不快于"),
+    "col_compute": ("of it computing", "其中计算"),
+    "chips_legend": (
+        "The least time of the operators one by one at the chip's peaks, which no operator reaches. Nothing was run on "
+        "these chips. The type is the program's, or a shorter one where the chip has no peak of that. - is not known.",
+        "各算子按芯片峰值逐个计算的最短时间，实际算子达不到峰值。未在这些芯片上运行。"
+        "类型为程序所用类型；若芯片无该类型峰值，则用更短的类型。- 表示未知。",
+    ),
     "why_gate": ("a gate is not passed", "未通过门槛"),
     "why_one_shape": ("all calls have the same shapes", "所有调用形状相同"),
     "why_captured_for_one": ("the program was captured for one shape", "程序仅针对一种形状捕获"),

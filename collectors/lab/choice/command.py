@@ -76,6 +76,8 @@ def _choose(arguments: argparse.Namespace) -> int:
         "gradients": about.gradients, "backend": choice.actual, "device": backend.properties().get("name"),
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "environment": environment(choice.capability.versions), "calls": about.calls,
+        "dtype": next((str(each.dtype)[6:] for each in under.program.parameters() if each.dtype.is_floating_point),
+                      "float32"),
         "shapes": [{"shapes": each.shapes, "calls": each.calls} for each in about.shapes],
         "method": {"time_s": settings.seconds, "pairs": settings.pairs, "seconds": settings.final_seconds},
     }  # fmt: skip

@@ -53,7 +53,8 @@ def types(
             return True
         return allowed(lambda program: precision.in_types(program, some, batch).program, _shortest(some))
 
-    taken = precision.chosen(items, all_right)
+    least = precision.LEAST * sum({item.unit: item.ns for item in items}.values())
+    taken = precision.chosen(items, all_right, least)
     whole = {dtype: dict.fromkeys(precision.units(subject.program), dtype) for dtype in precision.SHORT}
     some: dict[str, precision.Types] = {**({MIXED: taken} if taken and taken not in whole.values() else {}), **whole}
     ways = {name: _typed(each, batch) for name, each in some.items()}

@@ -24,6 +24,8 @@ from npulens.collectors.lab import graph, judging
 SHORT = ("bfloat16", "float16")
 #: Runs in which operators are timed.
 TIMED = 5
+#: A gain of less than this share of the program is none.
+LEAST = 0.005
 #: What does not fit into the allowed error is tried so often one by one.
 ONE_BY_ONE = 12
 #: Batches on which the error of each module is looked at.
@@ -41,6 +43,7 @@ class Item:
     gain_ns: float
     error: float | None  # None: not finite, or so far off that nobody would take it
     left: int = 0  # operators that do not run in this type and stay
+    ns: float = 0.0  # what its operators take as they are
 
 
 Types = Mapping[str, str]
@@ -256,7 +259,7 @@ class Precisions:
                     return found
                 gain = ns[""].get(unit, 0.0) - ns[dtype].get(unit, 0.0)
                 error = self.error({unit: dtype})
-                found.append(Item(unit, dtype, gain, error, whole[dtype].left.get(unit, 0)))
+                found.append(Item(unit, dtype, gain, error, whole[dtype].left.get(unit, 0), ns[""].get(unit, 0.0)))
         return found
 
     def error(self, types: Types) -> float | None:
@@ -273,14 +276,16 @@ class Precisions:
         return lambda program: in_types(program, types, self.batch).program
 
 
-def chosen(items: Sequence[Item], allowed: Callable[[Types], bool]) -> dict[str, str]:
+def chosen(items: Sequence[Item], allowed: Callable[[Types], bool], least_ns: float = 0.0) -> dict[str, str]:
     """Modules in the types that give the most for the error they bring, as far as ``allowed`` lets the whole of them.
+
+    A gain of no more than ``least_ns`` is not worth conversions.
 
     >>> items = [Item("a", "float16", 5.0, 1e-3), Item("b", "float16", 9.0, None), Item("c", "float16", -1.0, 1e-9)]
     >>> chosen(items, lambda types: True)
     {'a': 'float16'}
     """
-    worth = [item for item in items if item.gain_ns > 0 and item.error is not None]
+    worth = [item for item in items if item.gain_ns > least_ns and item.error is not None]
     worth.sort(key=lambda item: -item.gain_ns / max(item.error or 0.0, 1e-12))
     first: dict[str, Item] = {}
     for item in worth:

@@ -60,7 +60,7 @@ def _models(names: Sequence[str]) -> list[Model]:
 def _on_chips(answer: Answer, models: Sequence[Model]) -> Iterator[dict[str, Any]]:
     """What would bound the program on each chip; nothing for one without a peak of its type."""
     work = [bounding.Work(one["flops"], one["moved"]) for one in answer["bounds"]]
-    precision = _PRECISIONS.get(answer["dtype"], answer["dtype"])
+    precision = str(_PRECISIONS.get(answer["dtype"], answer["dtype"]))
     for model in models:
         found = bounding.bounded(work, precision, model)
         yield {"chip": model.model, "source": model.source, "bound": None if found is None else vars(found)}

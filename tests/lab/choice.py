@@ -1,7 +1,7 @@
 """`python -m tests.lab.choice [NAME ...] [--time 3m]`: jobs whose best plan is known by reason, through `--choose`.
 
-One row a job: the plan, what the search saw of it, what fresh pairs say, and what the fastest of one try each would have
-claimed and is. Names of `tests.lab.zoo` are taken as well, where what they need is installed. It fails where a job's
+One row a job: the plan, what the search saw of it, what fresh pairs say, and what the fastest of one try each would
+have claimed and is. Names of `tests.lab.zoo` are taken as well, where what they need is installed. It fails where a job's
 padding is used although positions are mixed, or where a module that overflows was put into float16.
 """
 

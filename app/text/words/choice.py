@@ -67,8 +67,8 @@ TEXT = {
     ),
     "precision_legend": (
         "Gain is the time of a module's operators that goes where all modules are in that type. Conversions come "
-        "on top, and plans are measured above. Error is that of the whole result with this module alone in the type; - is "
-        "no finite one.",
+        "on top, and plans are measured above. Error is that of the whole result with this module alone in the type; - "
+        "is no finite one.",
         "收益为所有模块均使用该类型时该模块算子节省的时间，转换另计；方案在上面实测。"
         "误差为仅此模块使用该类型时整个结果的误差；- 表示结果非有限值。",
     ),

@@ -495,6 +495,45 @@ def test_every_finding_that_a_rule_names_and_every_rewrite_it_names_is_there() -
     assert rules.rewrites_of("unfused", {"rule": None})[0] == "compile"
 
 
+class ByHand(nn.Module):
+    """What the rules of kernels are about, as people write it."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__()
+        self.rule, self.gate, self.up = rule, nn.Linear(8, 8), nn.Linear(8, 8)
+        self.weight, self.bias, self.mask = (nn.Parameter(torch.rand(size)) for size in (8, 8, 3))
+
+    def forward(self, x: Any) -> Any:
+        if self.rule == "attention":
+            return torch.softmax((x @ x.mT) * 0.3 + self.mask, -1) @ x
+        if self.rule == "layer_norm":
+            far = x - x.mean(-1, keepdim=True)
+            return far * torch.rsqrt(far.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight + self.bias
+        if self.rule == "rms_norm":
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight
+        if self.rule == "gelu":
+            return 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * x.pow(3))))
+        if self.rule == "gated":
+            up, gate = self.up(x), self.gate(x)
+            return torch.sigmoid(gate) * gate * up
+        first, second = x[..., :4], x[..., 4:]
+        return x * self.weight + torch.cat((-second, first), -1) * self.bias
+
+
+@pytest.mark.parametrize("name", ["attention", "layer_norm", "rms_norm", "gelu", "gated", "rotary"])
+def test_a_rule_knows_the_kernels_of_the_model_that_its_rewrite_changes(name: str) -> None:
+    """The kernels of a run, found by the rule's steps, and the pattern in the model are one and the same thing."""
+    program = made(ByHand(name), torch.randn(2, 3, 8))
+    ran = [graph.operator(node) for _, node in graph.every(program) if graph.operator(node) not in ("mT", "")]
+    seen = "".join(f" {'mm' if each in ('linear', 'matmul') else re.sub('[^a-z]', '', each)}" for each in ran)
+    steps = [(each["steps"], each.get("optional", ())) for each in rules.chained()[1]
+             if each["rule"] == name and not each.get("after")]  # fmt: skip
+    texts = ["".join(f"(?: (?:{step}))" + "?" * (place in may) for place, step in enumerate(every))
+             for every, may in steps]  # fmt: skip
+    assert any(re.search(text + "(?= |$)", seen) for text in texts), seen
+    assert applied(rules.rule(name).rewrites[0], program).changed == 1
+
+
 @pytest.mark.parametrize("name", rewrite.names())
 def test_a_rewrite_says_what_why_and_when_it_is_wrong_and_its_reasons_have_words(name: str) -> None:
     found = rewrite.rewrite(name)

@@ -54,8 +54,3 @@ def rewrites_of(detector: str, values: Mapping[str, object] | None = None) -> li
     followed = [each for each in rules() if each.name == (values or {}).get("rule")]
     named = [each for each in rules() if detector in each.detectors]
     return list(dict.fromkeys(name for each in (*followed, *named) for name in each.rewrites))
-
-
-def of_rewrite(name: str) -> tuple[Rule, ...]:
-    """The rules that a rewrite does."""
-    return tuple(each for each in rules() if name in each.rewrites)

@@ -150,8 +150,7 @@ def _list(as_json: bool, lang: str) -> None:
         return
     rows = [[each["rewrite"], each["what"].partition("\n\n")[0].replace("\n", " ")] for each in found]
     click.echo(table([say(lang, "lab.col_rewrite"), ""], rows, left=2))
-    operators = [[each["rewrite"], rule.operator] for each in found for rule in rules.of_rewrite(each["rewrite"])
-                 if rule.operator and rule.operator.startswith("torch_npu.")]  # fmt: skip
+    operators = [[rule.rewrites[0], rule.operator] for rule in rules.rules() if rule.operator]
     click.echo("\n" + say(lang, "lab.npu_operators") + "\n" + table([say(lang, "lab.col_rewrite"), ""], operators, 2))
     click.echo("\n" + say(lang, "lab.list_next"))
 

@@ -335,6 +335,8 @@ MISTAKES: dict[str, Change] = {
     "residual forgotten": _gone(["add"]),
     "heads not put back": _arg(["transpose"], 1, lambda dim: 1 if dim == 1 else NotImplemented),
     "another row of an embedding": _weights("words.weight", lambda weight: weight.roll(1, 0)),
+    "a conversion that rounds": _arg(["to"], 1, lambda dtype: torch.bfloat16 if dtype == torch.float64
+                                     else NotImplemented),
     "float16 in between": _short(torch.float16),
     "bfloat16 in between": _short(torch.bfloat16),
 }  # fmt: skip

@@ -14,6 +14,8 @@ SHOTS_ARGS ?=
 NPU_TORCH ?= torch==2.13.0
 POWER_ARGS ?=
 MUTATION_ARGS ?=
+MODELS_ARGS ?=
+JOBS_ARGS ?=
 BIN := .venv/bin
 # The versions that are tested; LOCK= takes the newest that pyproject.toml allows.
 LOCK ?= constraints.txt
@@ -23,7 +25,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights
+.PHONY: help run test quick dist lock mutations test-npu-contract test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -73,6 +75,7 @@ screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, how long t
 	$(BIN)/python -m tests.bench.users
 	$(BIN)/python -m tests.bench.drop
 	$(BIN)/python -m tests.bench.start
+	$(BIN)/python -m tests.bench.roofs
 
 shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots, to look at (SHOTS_ARGS=...)
 	$(BIN)/python -m tests.bench.shots $(SHOTS_ARGS)
@@ -94,6 +97,12 @@ nights: .venv/.test  ## sixty nights of a simulated lab through npulens nightly:
 
 mutations: .venv/.test  ## which of 40 small defects in the product the quick tests notice, half an hour; MUTATION_ARGS=--whole: the whole suite too
 	$(BIN)/python -m tests.mutations $(MUTATION_ARGS)
+
+models: .venv/.test torch  ## the seeds' models, fused and not, on this machine: docs/models.md, half an hour of a quiet machine
+	$(BIN)/python -m tests.models -o docs/models.md $(MODELS_ARGS)
+
+jobs: .venv/.test torch  ## the seeds' jobs: is each planted cause named first, and gone with its fix: docs/jobs.md
+	$(BIN)/python -m tests.jobs -o docs/jobs.md $(JOBS_ARGS)
 
 fix: .venv/.test  ## what ruff can repair by itself
 	$(BIN)/ruff check --fix .

@@ -130,7 +130,7 @@ class _Judge:
         seen = self.seen.get(name)
         if lead is not None and (letter == "d" or seen is None):
             parts: tuple[str, ...] = (f"aten::{lead}",)
-        elif letter == "d" or seen is None:
+        elif seen is None:
             ends.unknown[name] = "unseen"
             return
         else:

@@ -85,14 +85,12 @@ def states(native: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]
         name = entry["func"].partition("(")[0]
         keys = {key.strip() for several in entry.get("dispatch") or {} for key in several.split(",")}
         delegate = entry.get("structured_delegate")
-        if "CompositeExplicitAutograd" in keys:
+        if keys & {"CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"} and not delegate:
             state = "m" if "CPU" in keys else "e"
         elif "CompositeImplicitAutograd" in keys or not (delegate or "dispatch" in entry or entry.get("structured")):
             state = "i"
-        elif delegate or "CompositeExplicitAutogradNonFunctional" in keys:
-            state = "d"
-            if delegate:
-                leads[name] = str(delegate)
+        elif delegate:
+            state, leads[name] = "d", str(delegate)
         else:
             state = "f"
         found[name] = state

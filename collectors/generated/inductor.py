@@ -25,6 +25,7 @@ LIBRARY, LOOPS = "library", "loops"
 #: Always: a cache's answer would hide the code that is shown.
 _ALWAYS = {"fx_graph_cache": False}
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?(?:r'''|''')\n?(.*?)^'''", re.MULTILINE | re.DOTALL)
+_WIDTHS = {"AVX512": (512, 256), "AVX2": (256,)}
 _PRODUCTS = ("aten.mm.default", "aten.addmm.default")
 _WRAPPED = re.compile(r'^extern "C"\s+void\s+(\w+)\(.*?^\}', re.MULTILINE | re.DOTALL)
 
@@ -121,7 +122,8 @@ def made(function: Function, choices: Choices) -> Made:
     except Unsupported as error:
         raise NotOneGraph(_where(error, function)) from error
     except (InductorError, TorchDynamoException, *FAILURES) as error:
-        raise DoesNotCompile(first_line(error)) from error
+        inner = getattr(error, "inner_exception", None) or error
+        raise DoesNotCompile(f"{type(inner).__name__}: {first_line(inner)}") from error
     if not written:
         raise DoesNotCompile("Inductor wrote no code: the function computes nothing")
     code = "\n".join(written)
@@ -226,7 +228,7 @@ def _written_out(graph: Any, node: Any, aten: Any) -> None:
 
 
 def vector_bits() -> Sequence[int]:
-    """The widths of vectors that this processor and its compiler have, widest first."""
-    from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+    """The widths of vectors that this processor has, widest first; none where there is no choice."""
+    import torch
 
-    return sorted({int(each.bit_width()) for each in valid_vec_isa_list()}, reverse=True)
+    return _WIDTHS.get(torch.backends.cpu.get_cpu_capability(), ())

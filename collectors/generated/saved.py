@@ -55,7 +55,7 @@ def machine(backend: Backend) -> dict[str, str]:
 
     told = {"torch": str(torch.__version__), "backend": backend.name, "device": str(backend.properties().get("name"))}
     if backend.name == "cpu":
-        told["vectors"] = ",".join(map(str, inductor.vector_bits()))
+        told["vectors"] = str(torch.backends.cpu.get_cpu_capability())
         told["threads"] = str(torch.get_num_threads())
         told["compiler"] = _compiler()
     else:

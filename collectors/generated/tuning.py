@@ -128,7 +128,7 @@ class Truths:
 def space(function: Function, device: str, threads: int) -> Iterator[Choices]:
     """Every combination of choices; the defaults are the first."""
     if device.partition(":")[0] == "cpu":
-        widths = [None, *inductor.vector_bits()[1:], 1]
+        widths = [None, *inductor.vector_bits()[1:], *([1] if inductor.vector_bits() else [])]
         options: dict[str, list[Any]] = {
             "cpp.simdlen": widths, "cpp.threads": [None, *({1, max(1, threads // 2)} - {threads})],
             "cpp.min_chunk_size": [None, 64, 8192], "cpp.enable_loop_tail_vec": [None, False],

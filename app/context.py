@@ -232,6 +232,7 @@ def in_parts(
     parts: Parts[T, U, V] = _in_parts(*question)
     if any(one.done() and one.exception() is not None for one in (parts.first, parts.second, parts.third)):
         _in_parts.clear(*question)
+        parts = _in_parts(*question)
     return parts
 
 

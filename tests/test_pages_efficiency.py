@@ -22,10 +22,13 @@ from npulens.analysis.look.replay import replay
 from npulens.analysis.modules.measure import ZERO, Module
 from npulens.analysis.run import Run
 from npulens.analysis.work.waterfall import PARTS
+from npulens.app import context
 from npulens.app.charts import style
 from npulens.app.pages.efficiency import charts
 from npulens.app.pages.efficiency import table as told
 from npulens.app.text import i18n
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import verbatim
 from tests.tablecase import connection
 from tests.test_work_roofline import BF16, H100, MM, kernel, operator
 
@@ -218,6 +221,19 @@ def page() -> None:
     drawn.render(context.current())
 
 
+def page_or_error() -> None:
+    import streamlit as st
+
+    from npulens.app import context
+    from npulens.app.pages.efficiency import page as drawn
+    from npulens.ingest.errors import IngestError
+
+    try:
+        drawn.render(context.current())
+    except IngestError as error:
+        st.error(f"{error.kind}: {error}")
+
+
 def opened(lang: str, run_id: str | None = None) -> AppTest:
     shown = AppTest.from_function(page, default_timeout=120)
     shown.query_params["lang"] = lang
@@ -273,6 +289,46 @@ def test_samples(sample: str, lang: str, store: Path) -> None:
     assert len(rows) > 0 and len(shown.metric) == 5
     reasons = [value for value in rows["note"] if isinstance(value, str)]
     assert not any("{" in text for text in (*reasons, texts(shown)))
+
+
+def test_what_takes_longer_begins_when_the_operators_are_drawn(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_PATIENCE", 300.0)
+    told_of, counted_as = told.show, look.whole
+    order: list[str] = []
+
+    def shown(ctx: context.Context, found: look.Efficiency) -> None:
+        told_of(ctx, found)
+        order.append("table")
+
+    def counted(run: Run) -> look.Whole:
+        order.append("whole")
+        return counted_as(run)
+
+    monkeypatch.setattr(told, "show", shown)
+    monkeypatch.setattr(look, "whole", counted)
+    run_id = str(ingest.load(ROOT / "sample_traces" / "kineto", store).runs[0].run_id)
+    first = opened("en", run_id)
+    assert order == ["table", "whole"] and "…" not in [metric.value for metric in first.metric]
+    first.run()
+    assert order == ["table", "whole", "table"], "what was computed is kept"
+
+
+def test_a_failure_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failed = look.efficiency, list[bool]()
+
+    def once(run: Run) -> look.Efficiency:
+        if not failed:
+            failed.append(True)
+            raise IngestError("settings", verbatim("not today"))
+        return real(run)
+
+    monkeypatch.setattr(look, "efficiency", once)
+    ingest.load(ROOT / "sample_traces" / "kineto", store)
+    shown = AppTest.from_function(page_or_error, default_timeout=120)
+    shown.query_params["lang"] = "en"
+    shown.run()
+    shown.run()
+    assert failed and not shown.error and len(shown.metric) == 5
 
 
 def test_a_capture_without_shapes_names_the_setting(store: Path, tmp_path: Path) -> None:

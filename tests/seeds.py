@@ -1,7 +1,7 @@
 """The figures of docs/seeds.md: what four articles say, computed again.
 
     python -m tests.seeds            write them into the page
-    python -m tests.seeds --check    say which differ, and fail
+    python -m tests.seeds --check    say which differ, and which parts of the articles the page lacks, and fail
 
 A figure stands in the page as <!-- name -->figure<!-- / -->. Those that take torch are left as they are without it.
 """
@@ -134,6 +134,41 @@ def fused(copied: bool, training: bool) -> float:
         return float((torch.relu(norm(conv(image))) - torch.relu(joined(image))).abs().max())
 
 
+#: The classes and functions of the articles' code that stand for a tool, a model or a measurement.
+PARTS = (
+    "a_heavy_computation", "a_data_pipeline", "DepthwiseConvBenchmark", "our_triton_depthwise_conv",
+    "pytorch_native_depthwise_conv", "VectorAddKernel", "MlaPrologFusedKernel", "MlaPrologFusedOperator",
+    "DynamicShapeOptimizer", "DistributedTrainingOptimizer", "performance_analysis_pipeline", "mla_prolog_dsl",
+    "auto_schedule_mla_prolog", "MultimodalCompatibilityAnalyzer", "OptimizedCrossModalAttention",
+    "OptimizedEmbeddingDenseGrad", "MixedPrecisionTrainer", "MultimodalTaskEvaluator", "TrainingStabilityMonitor",
+    "AnomalyDetector", "loss_curvature", "MultimodalProfiler", "GraphFusionEngine", "UBFusionOptimizer",
+    "OriginalConvBNReLU", "FusedConvBNReLU", "benchmark_model", "FusionAnalyzer", "PrecisionAwareFusion",
+    "DynamicShapeFusion", "FusedEmbeddingMLP", "RecommendationFusionOptimizer", "YOLOv5FusionOptimizer",
+    "HardwareAwareFusionSelector", "FusionAutoTuner", "FusionPerformanceDebugger", "FusionVisualizer",
+    "AIDrivenFusionAgent",
+)  # fmt: skip
+ROOT = PAGE.parents[1]
+
+
+def lacking(page: str) -> list[str]:
+    """Parts of the articles without a row, and commands and files of the page that there are not."""
+    found = [f"{part}: no row" for part in PARTS if f"`{part}`" not in page]
+    for verb in sorted(set(re.findall(r"`npulens (\w+)", page))):
+        if not (ROOT / f"app/commands/{verb}.py").exists():
+            found.append(f"npulens {verb}: there is no such command")
+    for module in sorted(set(re.findall(r"python -m (?:npulens\.)?([\w.]+)", page))):
+        place = ROOT / module.replace(".", "/")
+        if not place.with_suffix(".py").exists() and not place.is_dir():
+            found.append(f"python -m {module}: there is no such module")
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for target in sorted(set(re.findall(r"`make\s([\w-]+)`", page)) - targets):
+        found.append(f"make {target}: there is no such target")
+    for name in sorted(set(re.findall(r"`((?:collectors|tests|analysis|docs)/[\w/.]+)`", page))):
+        if not (ROOT / name).exists():
+            found.append(f"{name}: there is no such file")
+    return found
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     # profiler and benchmark
     "p99_true": lambda: f"{np.percentile(calls(), 99):.2f} ms",
@@ -156,8 +191,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "memory": lambda: percent(48, 20),
     "watts": lambda: f"{4200 / 284:.1f} W",
     "watts_each": lambda: f"{4200 / 284 / 4:.1f} W",
-    "watts_all": lambda: ", ".join(f"{speed / energy:.1f}" for speed, energy in
-                                   ((1250, 85), (2100, 142), (3150, 213), (3780, 255), (4200, 284))),  # fmt: skip
+    "watts_all": lambda: ", ".join(
+        f"{speed / energy:.1f}" for speed, energy in ((1250, 85), (2100, 142), (3150, 213), (3780, 255), (4200, 284))
+    ),  # fmt: skip
     "scale_as_half": lambda: _as_half(65536.0),
     "flagged": lambda: f"{1e4 / 65536:.2f}",
     "theirs": lambda: f"{layer_operations()[0]:.2e}",
@@ -205,6 +241,7 @@ def main() -> int:
     if "--check" in sys.argv:
         wrong = [f"{b[0]}: the page says {a[1]}, it is {b[1]}" for a, b in
                  zip(FIGURE.findall(page), FIGURE.findall(new), strict=True) if a != b]  # fmt: skip
+        wrong += lacking(page)
         print("\n".join(wrong) or "docs/seeds.md is current")
         return 1 if wrong else 0
     PAGE.write_text(new, "utf-8")

@@ -21,6 +21,15 @@ def test_the_page_has_the_figures_that_are_computed() -> None:
     assert {name: shown[name] for name in seeds.FIGURES} == {name: made() for name, made in seeds.FIGURES.items()}
 
 
+def test_every_part_of_the_articles_has_a_row_and_every_command_of_the_page_is_there() -> None:
+    page = seeds.PAGE.read_text("utf-8")
+    assert seeds.lacking(page) == []
+    worse = page.replace("`FusionAutoTuner`", "") + "`npulens tune`, `python -m tests.nothing`, `make nothing`"
+    told = " ".join(seeds.lacking(worse))
+    assert all(each in told for each in ("FusionAutoTuner", "npulens tune", "tests.nothing", "make nothing"))
+    assert len(seeds.lacking(worse)) == 4
+
+
 @pytest.mark.torch
 @needs_torch
 def test_the_page_has_the_figures_that_torch_computes() -> None:

@@ -78,6 +78,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     called = verbs.add_parser("lab-compat", help="the operators that a subject calls")
     called.set_defaults(run=_operators)
     called.add_argument("subject", type=Path)
+    called.add_argument("--gradients", action="store_true", help="also where the job takes none")
 
 
 def _hear(arguments: argparse.Namespace) -> int:
@@ -233,13 +234,14 @@ def _operators(arguments: argparse.Namespace) -> int:
     warnings.simplefilter("ignore")
     place = _one(arguments.subject)
     about = subject.about(place)
+    gradients = about.gradients or arguments.gradients
     try:
-        found = compat.operators(_on(subject.read(place), "cpu"))
+        found = compat.operators(_on(subject.read(place), "cpu"), gradients)
     except judging.CannotRun as error:
         raise ValueError(str(error)) from error
     print("\n" + json.dumps({
         "status": "listed", "subject": str(place), "module": about.module, "engine": about.engine, "device": "cpu",
-        "gradients": about.gradients, "torch": compat.release(), "operators": found,
+        "gradients": gradients, "torch": compat.release(), "operators": found,
     }), flush=True)  # fmt: skip
     return 0
 

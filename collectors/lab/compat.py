@@ -43,16 +43,16 @@ def release() -> str:
     return str(torch.__version__)
 
 
-def operators(subject: Subject) -> list[dict[str, Any]]:
-    """Every overload of one call; with the gradients where the job takes them."""
-    found = tree(_recorded(subject))
+def operators(subject: Subject, gradients: bool) -> list[dict[str, Any]]:
+    """Every overload of one call, and of its gradients where they are wanted."""
+    found = tree(_recorded(subject, gradients))
     for name, where in _places(subject.program):
         if name in found and found[name].where is None:
             found[name].where = where
     return [each.as_dict(name) for name, each in sorted(found.items())]
 
 
-def _recorded(subject: Subject) -> list[dict[str, Any]]:
+def _recorded(subject: Subject, gradients: bool) -> list[dict[str, Any]]:
     """What torch wrote down of one call."""
     from torch.profiler import ExecutionTraceObserver
 
@@ -61,18 +61,17 @@ def _recorded(subject: Subject) -> list[dict[str, Any]]:
         observer = ExecutionTraceObserver()
         observer.register_callback(str(path))
         try:
-            _once(subject, observer)
+            _once(subject, observer, gradients)
         finally:
             observer.unregister_callback()
         nodes: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["nodes"]
     return nodes
 
 
-def _once(subject: Subject, observer: Any) -> None:
-    """One call, and backwards where the job takes gradients; what only this needs is done unseen."""
+def _once(subject: Subject, observer: Any, gradients: bool) -> None:
+    """One call, and backwards where gradients are wanted; what only this needs is done unseen."""
     import torch
 
-    gradients = subject.about.gradients
     batch = tuple(each.clone() for each in subject.batches[0])
     wanted = [weight for weight in subject.program.parameters() if gradients and weight.requires_grad]
     with torch.set_grad_enabled(gradients):

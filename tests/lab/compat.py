@@ -23,17 +23,18 @@ from tests.lab.zoo import ROOT, ZOO
 
 PAGE = ROOT / "docs/compatibility.md"
 BEGIN, END = "<!-- zoo -->\n", "<!-- / -->"
+HEADS = ("One call:", "One call and its gradients:")
 RELEASES = ("2.1.0.post13", "2.7.1", "2.13.0")
 
 
-def listed(name: str, work: Path) -> dict[str, Any]:
+def listed(name: str, work: Path, gradients: bool) -> dict[str, Any]:
     """The operators of an architecture, from the work directory or from its job."""
-    kept = work / f"{name}.json"
+    kept = work / f"{name}{'.gradients' if gradients else ''}.json"
     if not kept.exists():
         place = work / name
         if not place.is_dir():
             _answer(["lab-hear", "-o", str(place), "--", sys.executable, "-m", "tests.lab.zoo", "--run", name])
-        told = _answer(["lab-compat", str(place)])
+        told = _answer(["lab-compat", *(["--gradients"] if gradients else []), str(place)])
         half = kept.with_suffix(".half")
         half.write_text(json.dumps(told), encoding="utf-8")
         half.replace(kept)
@@ -103,17 +104,20 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "npulens-compat")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for name in arguments.names or ZOO:
-        kept = (arguments.work / f"{name}.json").exists()
-        if not kept and importlib.util.find_spec(ZOO[name][0]) is None:
-            print(f"{name}: {ZOO[name][0]} is not installed", flush=True)
-            continue
-        rows.append((name, listed(name, arguments.work)))
-        print(name, *(cell(judged(rows[-1][1], each)) for each in RELEASES), sep=" | ", flush=True)
-    if not arguments.names and len(rows) == len(ZOO):
+    tables = []
+    for gradients in (False, True):
+        rows = []
+        for name in arguments.names or ZOO:
+            if not (arguments.work / name).exists() and importlib.util.find_spec(ZOO[name][0]) is None:
+                print(f"{name}: {ZOO[name][0]} is not installed", flush=True)
+                continue
+            rows.append((name, listed(name, arguments.work, gradients)))
+            print(name, *(cell(judged(rows[-1][1], each)) for each in RELEASES), sep=" | ", flush=True)
+        tables.append(rows)
+    if all(len(rows) == len(ZOO) for rows in tables):
+        said = "\n".join(f"{head}\n\n{table(rows)}" for head, rows in zip(HEADS, tables, strict=True))
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-        PAGE.write_text(before + BEGIN + table(rows) + END + rest.partition(END)[2], encoding="utf-8")
+        PAGE.write_text(before + BEGIN + said + END + rest.partition(END)[2], encoding="utf-8")
     return 0
 
 

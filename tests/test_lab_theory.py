@@ -161,25 +161,37 @@ CONV, NORM = of_class("conv2d", "convolution", 1000), of_class("batch_norm", "no
 BIASED = of_class("conv2d", "convolution", 1000, "conv2d with a bias")
 
 
-def guess(after: list[calls.Call], price: float | None, noise: float = 0.0) -> theory.Guess:
-    """The original takes 1,100 ns: 800 of a convolution, 200 of a norm, and 100 between its two launches."""
-    seen = theory._Seen((), 1.0, [CONV, NORM], [800.0, 200.0], noise, 1100.0)
+def guess(after: list[calls.Call], price: float | None, hollow_ns: float = 100.0) -> theory.Guess:
+    """The original takes 1,100 ns: 100 without its calls, 800 for a convolution and 200 for a norm, as alone."""
+    costs = {CONV.key: 800.0, NORM.key: 200.0}
+    seen = theory._Seen(1.0, (), [CONV, NORM], costs, 1100.0, 100.0)
     found = theory.Theory.__new__(theory.Theory)
     way = theory.Way(lambda call: price, lambda call: 0.2, theory.LEAST_STRAY)
-    return found._guess([seen], [after], (way,))[0]
+    return found._guess([seen], [after], (way,), hollow_ns)[0]
 
 
-def test_what_goes_is_worth_what_it_took_and_what_comes_is_corrected_by_its_like() -> None:
-    """The class says 400 for either convolution, and the one that was seen took 800: so will the other."""
-    found = guess([BIASED], 400.0)
-    assert found.mid == pytest.approx((1100 - 800 - 200 + 800 - 50) / 1100)
-    reach = theory.WIDTH * 800 * theory.LEAST_STRAY / 1100
+def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_like() -> None:
+    """The class says 400 for either convolution, and the one of the original takes 800: so will the other."""
+    found = guess([BIASED], 400.0, 80.0)
+    assert found.mid == pytest.approx((1100 - 800 - 200 + 800 - 20) / 1100)
+    parts = (800 * theory.LEAST_STRAY, 200 * theory.STRAY + 20 / 4)
+    reach = theory.WIDTH * math.hypot(*parts) / 1100
     assert (found.mid - found.low, found.high - found.mid) == pytest.approx((reach, reach))
     assert found.claimed
 
 
+def test_what_calls_alone_are_short_of_is_shared_out_in_proportion_and_makes_it_less_certain() -> None:
+    costs = {CONV.key: 800.0, NORM.key: 200.0}
+    seen = theory._Seen(1.0, (), [CONV, NORM], costs, 1600.0, 100.0)  # 1,500 within the run, 1,000 alone
+    assert seen.scale == pytest.approx(1.5)
+    way = theory.Way(lambda call: None, lambda call: 0.0, 0.0)
+    found = theory.Theory.__new__(theory.Theory)._guess([seen], [[CONV]], (way,), 100.0)[0]
+    assert found.mid == pytest.approx((1600 - 1.5 * 200) / 1600)
+    assert found.mid - found.low == pytest.approx(theory.WIDTH * 300 * (0.25 + theory.STRAY) / 1600)
+
+
 def test_the_same_calls_take_the_same_and_nothing_is_claimed() -> None:
-    found = guess([NORM, CONV], 400.0, noise=0.1)
+    found = guess([NORM, CONV], 400.0)
     assert (found.low, found.mid, found.high) == pytest.approx((1.0, 1.0, 1.0)) and not found.claimed
 
 
@@ -220,6 +232,15 @@ def test_folding_takes_the_launches_of_batchnorm_away_and_no_operation(tmp_path:
     assert said["by_class"] is not None and said["alone"] is not None and said["clock"] == "cpu"
     json.dumps(said)
     assert theory.predicted(made, "compile", model)["why"] == {"name": "theory_compiled", "values": {}}
+
+
+def test_a_program_without_its_calls_finds_its_weights_and_computes_nothing(tmp_path: Path) -> None:
+    found = wrong.captured(bench.Tower(8).eval(), (torch.randn(1, 3, 8, 8),), tmp_path)
+    hollow = theory._hollow(found.program)
+    kinds = [node.op for node in hollow.graph.nodes]
+    assert kinds.count("get_attr") == sum(node.op == "get_attr" for node in found.program.graph.nodes) > 0
+    assert "call_function" not in kinds
+    assert hollow(found.batches[0])[0] is found.batches[0][0]
 
 
 def test_nothing_is_predicted_where_gradients_are_taken(tmp_path: Path) -> None:

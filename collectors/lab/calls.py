@@ -1,4 +1,4 @@
-"""The operators of one run of a program: what each computes and moves, what it is made of, and how long it takes there.
+"""The operators of one run of a program: what each computes and moves, and what it is made of.
 
 A run is heard where Python calls torch. So graphs, what is put around them and modules that were kept whole are heard
 alike. What a call does inside is counted one layer below: the kernels that write memory of their own, their operations,
@@ -85,21 +85,6 @@ def heard(model: Callable[..., Any], batch: Sequence[Any]) -> list[Call]:
     return mode.calls
 
 
-def timed(model: Callable[..., Any], batch: Sequence[Any], backend: Backend, rounds: int) -> list[list[float]]:
-    """What each of those calls takes within the run, in ns: a list a round, in the order of ``heard``."""
-    found = []
-    clock = Clock(backend)
-    with torch.no_grad(), clock.threads():
-        for turn in range(rounds + 1):
-            mode = _Timing(clock)
-            given = tuple(each.clone() for each in batch)
-            with mode:
-                model(given)
-            if turn:  # the first one builds kernels
-                found.append(clock.read(mode.stamps))
-    return found
-
-
 class Clock:
     """CPU time of one thread where a processor computes; the device's own marks elsewhere."""
 
@@ -135,29 +120,7 @@ class Clock:
         return float(sorted(taken)[len(taken) // 2])
 
 
-class _Timing(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
-    """Puts a stamp before and after each call."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self.stamps: list[tuple[Any, Any]] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if _leads_further(args, kwargs):
-            with self:
-                return func(*args, **kwargs)
-        stamp = self._clock.stamp
-        first = stamp()
-        found = func(*args, **kwargs)
-        last = stamp()
-        if _computes(found):
-            self.stamps.append((first, last))
-        return found
-
-
-class _Hearing(TorchFunctionMode):  # type: ignore[misc]
+class _Hearing(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
     """Writes down what each call is."""
 
     def __init__(self) -> None:

@@ -1,28 +1,30 @@
 """What a rewrite should take, said before it is timed: the calls that go and those that come, each with its price.
 
-A call of the original costs what it was seen to cost within a run of the original. A call that only the rewrite has was
-never seen. It is priced by its class; where no class has a price for it, it is made alone, with numbers of its own.
-Either price is corrected by how the same way of pricing does on the nearest calls of the original. The error is how far
-the nearest ones differ, and grows with how unlike them the call is. A gain no larger than the error is not claimed.
+Every call of the original is made alone, with numbers of its own. So is the program without its calls: what Python
+takes to find the weights. What all of it together is short of a whole run is shared out in proportion to the calls.
+
+A call that only the rewrite has is priced by its class, corrected by how the class prices the nearest calls of the
+original. Where no class has a price for it, it is made alone as well. The error grows with how unlike the nearest ones
+a call is, and with what the calls alone are short of. A gain no larger than the error is not claimed.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import calibration, calls, judging, measuring
+from npulens.collectors.lab import calibration, calls, graph, judging, measuring
 from npulens.collectors.lab.calibration import Calibration
 from npulens.collectors.lab.calls import Call, Clock
 from npulens.collectors.lab.subject import Subject
 
-#: Runs of the original in which its calls are timed, and as a whole.
-ROUNDS = 9
+#: Runs of the original as a whole.
+ROUNDS = 15
 #: A call alone is made so often that it takes this long, so many times over.
 SHOT_NS, SHOTS = 1_500_000, 5
 #: So many nearest calls of the original correct a price.
@@ -33,6 +35,8 @@ WIDTH = 2.0
 STRAY = 0.03
 #: The same for a call that is like the nearest one in everything that its class counts.
 LEAST_STRAY = 0.005
+#: A program without its calls never takes more than this share of a run.
+MOST_HOLLOW = 0.7
 #: A gain below this share is none.
 LEAST = 0.01
 #: What these make of a program no list of operators tells.
@@ -112,22 +116,22 @@ class Predicted:
             "name": TOO_SMALL, "values": {}}}  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Seen:
-    """The original on one batch: its calls, what each costs within a run, and the whole run."""
+    """The original on one batch: its calls, what each costs alone, and the whole run."""
 
-    batch: Sequence[Any]
     share: float
-    calls: list[Call]
-    ns: list[float]
-    noise: float  # of one run's sum, as a share
+    batch: Sequence[Any]
+    calls: Sequence[Call]
+    costs: Mapping[str, float]  # by key
     whole_ns: float
+    hollow_ns: float  # of it what is left without the calls
 
-    def by_key(self) -> dict[str, float]:
-        found: dict[str, list[float]] = {}
-        for call, ns in zip(self.calls, self.ns):
-            found.setdefault(call.key, []).append(ns)
-        return {key: statistics.fmean(each) for key, each in found.items()}
+    @property
+    def scale(self) -> float:
+        """How many times as much calls take within the run as alone."""
+        alone = sum(self.costs[call.key] for call in self.calls)
+        return max(0.5, (self.whole_ns - min(self.hollow_ns, MOST_HOLLOW * self.whole_ns)) / alone)
 
 
 @dataclass
@@ -150,17 +154,18 @@ class Theory:
             raise NotPredicted("theory_gradients")
         seen = self._original()
         after = [calls.heard(model, one.batch) for one in seen]
+        steps = self.hollow_ns(model, seen[0].batch)
         if not all(after):
             raise NotPredicted("theory_not_heard")
         if self.classes is None:
             self.classes = calibration.of(self.backend, self.alone)
         by_classes = Way(self.classes, self.classes.error, LEAST_STRAY)
         measured = Way(self.alone, lambda _: 0.0, STRAY)
-        guess, errors = self._guess(seen, after, (by_classes, measured))
+        guess, errors = self._guess(seen, after, (by_classes, measured), steps)
         new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
         unpriced = sorted({call.name for call in new if self.classes(call) is None})
-        by_class = None if unpriced else self._guess(seen, after, (by_classes,))[0]
-        alone = self._guess(seen, after, (measured,))[0]
+        by_class = None if unpriced else self._guess(seen, after, (by_classes,), steps)[0]
+        alone = self._guess(seen, after, (measured,), steps)[0]
         gone, come = _changed(seen[0].calls, after[0])
         return Predicted(
             guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(come),
@@ -184,20 +189,9 @@ class Theory:
     def _look(self, batch: Sequence[Any], share: float) -> _Seen:
         program = self.subject.program
         found = calls.heard(program, batch)
-        rounds = calls.timed(program, batch, self.backend, self.rounds)
-        if any(len(each) != len(found) for each in rounds):
-            raise NotPredicted("theory_not_the_same")
-        ns = [statistics.median(each) for each in zip(*rounds)]
-        sums = sorted(sum(each) for each in rounds)
-        middle = statistics.median(sums)
-        spread = statistics.median(abs(each - middle) for each in sums) / middle
-        noise = 1.5 * spread / math.sqrt(len(sums))
-        return _Seen(batch, share, found, ns, noise, self._whole(batch))
-
-    def _whole(self, batch: Sequence[Any]) -> float:
-        """One run of the original as a whole."""
-        step = measuring.step(self.subject.program, batch, False, None)
-        return self._shots(step, 1, self.rounds)
+        whole = self._shots(measuring.step(program, batch, False, None), 1, self.rounds)
+        costs = {call.key: self.alone(call) for call in found}
+        return _Seen(share, batch, found, costs, whole, self.hollow_ns(program, batch))
 
     def _shots(self, step: Callable[[], Any], times: int, shots: int) -> float:
         with self._clock.threads():
@@ -208,7 +202,8 @@ class Theory:
                 for _ in range(times):
                     step()
                 stamps.append((first, self._clock.stamp()))
-            return statistics.median(self._clock.read(stamps)) / times
+            taken = sorted(self._clock.read(stamps))
+            return taken[len(taken) // 4] / times  # what disturbs only makes it longer
 
     # ---- Prices
 
@@ -223,8 +218,21 @@ class Theory:
                 self._alone[call.key] = self._shots(step, max(1, round(SHOT_NS / once)), SHOTS)
         return self._alone[call.key]
 
+    def hollow_ns(self, model: Any, batch: Sequence[Any]) -> float:
+        """What a program takes without its calls: batches are cloned, weights found, results given back."""
+        fixed = self._shots(measuring.step(tuple, batch, False, None), 1, self.rounds)
+        if not hasattr(model, "modules"):
+            return fixed
+        for one in graph.graphs(model):
+            program = _hollow(one)
+            try:
+                fixed += self._shots(partial(program, tuple(batch)), 4, self.rounds)
+            except judging.FAILURES:  # a part of a program that is called in another way
+                continue
+        return fixed
+
     def _guess(
-        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Way]
+        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Way], hollow_ns: float
     ) -> tuple[Guess, Mapping[str, float]]:
         """Over all shapes of the job, in its proportions."""
         before_ns = after_ns = 0.0
@@ -232,20 +240,20 @@ class Theory:
         errors: dict[str, float] = {}
         for one, its in zip(seen, after):
             gone, new = _changed(one.calls, its)
-            costs = one.by_key()
-            going = sum(costs[call.key] for call in gone)
-            before, now = Work.of(one.calls).launches, Work.of(its).launches
-            between = max(0.0, one.whole_ns - sum(one.ns)) / max(1, before)  # Python, and memory that is given back
+            scale = one.scale
+            going = scale * sum(one.costs[call.key] for call in gone)
             corrected = [_Corrected(one, way) for way in ways]
             coming = 0.0
             for call in new:
                 ns, error = _first_price(corrected, call)
-                coming += ns
+                coming += scale * ns
                 errors[call.kind] = max(error, errors.get(call.kind, 0.0))
-                wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * ns * error
+                wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * scale * ns * error
+            steps = hollow_ns - seen[0].hollow_ns
             before_ns += one.share * one.whole_ns
-            after_ns += one.share * (one.whole_ns - going + coming + between * (now - before))
-            wrong["gone"] = wrong.get("gone", 0.0) + one.share * abs(going - coming) * one.noise
+            after_ns += one.share * (one.whole_ns - going + coming + steps)
+            unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + abs(steps) / 4
+            wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
         reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
         mid = max(after_ns / before_ns, 0.01)
         return Guess(max(0.0, mid - reach), mid, mid + reach), errors
@@ -256,7 +264,7 @@ class _Corrected:
 
     def __init__(self, seen: _Seen, way: Way) -> None:
         self._way = way
-        costs, calls_of = seen.by_key(), {call.key: call for call in seen.calls}
+        costs, calls_of = seen.costs, {call.key: call for call in seen.calls}
         self._points: list[tuple[Call, float, float]] = []  # call, correction as a logarithm, weight
         for key, call in calls_of.items():
             told = way.price(call) if call.kind != calls.VIEW else None
@@ -299,6 +307,21 @@ def _first_price(ways: Sequence[_Corrected], call: Call) -> tuple[float, float]:
         if found is not None:
             return found
     raise NotPredicted("theory_unpriced", {"name": call.name})
+
+
+def _hollow(program: Any) -> Any:
+    """A graph without its calls: what comes in and its weights are found, and something is given back."""
+    import torch
+
+    made = torch.fx.Graph()
+    made.set_codegen(program.graph._codegen)
+    given = [made.placeholder(node.target) for node in program.graph.nodes if node.op == "placeholder"]
+    for node in program.graph.nodes:
+        if node.op == "get_attr":
+            made.get_attr(node.target)
+    output = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    made.output(tuple(given[0] for _ in output) if isinstance(output, (tuple, list)) else given[0])
+    return torch.fx.GraphModule(program, made)
 
 
 def _distance(one: Call, two: Call) -> float:

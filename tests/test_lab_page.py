@@ -83,6 +83,13 @@ def test_a_result_is_a_run_of_its_own_kind_and_says_what_it_said(tmp_path: Path)
     assert named is not None and named["saving_ns"] == 1_250_000 and found.finding("fold") is None
 
 
+def test_a_result_may_have_any_name(tmp_path: Path) -> None:
+    path = lab_result.write(tmp_path / "made")
+    other = path.rename(tmp_path / "trials of tuesday.json")
+    run = loaded(other, tmp_path / "store")
+    assert run.formats == ("lab",) and run.run_id is not None
+
+
 def test_a_trace_is_no_result(tmp_path: Path) -> None:
     run = loaded(Path(__file__).resolve().parents[1] / "sample_traces" / "kineto", tmp_path / "store")
     with runs.open_run(tmp_path / "store", str(run.run_id)) as con:

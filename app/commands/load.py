@@ -19,10 +19,16 @@ from npulens.app.text.i18n import ranges
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--label", help="A name for the run; RUN in other commands may be this name.")
 @click.option("--join", metavar="RUN", help="Put the ranks loaded here together with those of RUN into a new run.")
-@click.option("--max-disk", metavar="SIZE", help="Disk the load may use while it works, such as 500M or 20G "
-              "(default: NPULENS_MAX_DISK, else 256 GiB).")
-@click.option("--max-time", metavar="TIME", help="How long it may take, such as 90s, 30m or 2h "
-              "(default: NPULENS_MAX_TIME, else 12 h).")
+@click.option(
+    "--max-disk",
+    metavar="SIZE",
+    help="Disk the load may use while it works, such as 500M or 20G (default: NPULENS_MAX_DISK, else 256 GiB).",
+)
+@click.option(
+    "--max-time",
+    metavar="TIME",
+    help="How long it may take, such as 90s, 30m or 2h (default: NPULENS_MAX_TIME, else 12 h).",
+)
 @click.option("--files", "show_files", is_flag=True, help="Also list what became of every file.")
 @redact_option
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
@@ -44,6 +50,7 @@ def command(
       cluster_analysis_output what msprof-analyze wrote of a cluster
       OPPROF_*                one operator, measured by msprof op or simulated
       manifest.json           a benchmark of npulens bench, with its samples.json
+      result.json             trials of npulens lab, with drawn/ beside it
       *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
       *memory-timeline.json(.gz) what torch.profiler's export_memory_timeline wrote
       .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another

@@ -28,7 +28,7 @@ from npulens.ingest.readers.sqlite import Database, is_sqlite
 _WITHIN = (rankdir.OUTPUT, rankdir.MSPROF_OUTPUT, "timeline", "summary")
 _NAMED = re.compile(
     r"^(ascend_(pytorch|mindspore)_profiler(_\d+)?|msprof_\d+|msmonitor_\d+_\d+_-?\d+)\.db$|^profiler_(info|metadata).*"
-    r"|^(info\.json|start_info|end_info)(\.\d+)?(\.done)?$|^OPPROF_|^manifest\.json$|^samples\.json$|\.(log|md|py|sh)$"
+    r"|^(info\.json|start_info|end_info)(\.\d+)?(\.done)?$|^OPPROF_|^(manifest|samples|result)\.json$|\.(log|md|py|sh)$"
 )
 #: What tells about a rank, beside the directory of its output.
 _ABOUT = re.compile(r"^profiler_(info(_\d+)?|metadata)\.json$")
@@ -91,6 +91,7 @@ _JSON: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
          "communication_group.json"),
         (rb'^\{\s*"\(.*"Communication Time Info"', "cluster_communication.json"),
         (rb'^\{\s*"\(.*"Transport Type"', "cluster_communication_matrix.json"),
+        (rb'^\{\s*"subject"\s*:\s*"[^"]*"\s*,\s*"module"\s*:', "result.json"),
     )
 )  # fmt: skip
 #: Text that begins like this.

@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("Overview", "Findings", "Timeline", "Efficiency", "Kernels", "Launch", "Copies", "Communication", "Ranks",
-         "Memory", "Counters", "Bench", "Laboratory", "Compare", "History", "Nights", "Runs", "Sql", "Learn")  # fmt: skip
+PAGES = (
+    "Overview", "Findings", "Timeline", "Efficiency", "Kernels", "Launch", "Copies", "Communication", "Ranks",
+    "Memory", "Counters", "Bench", "Laboratory", "Compare", "History", "Nights", "Runs", "Sql", "Learn",
+)  # fmt: skip
 WIDE = ((1280, 800), (3840, 2160))
 QUERY = "SELECT name, count(*) AS n, sum(dur_ns) AS total_ns FROM span GROUP BY name ORDER BY total_ns DESC LIMIT 20"
 

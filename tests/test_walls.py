@@ -86,6 +86,7 @@ CATCHES_ALL: dict[str, str] = {
 #: file::function that may take **kwargs -> why
 OPEN_SIGNATURES: dict[str, str] = {
     "collectors/overheard.py::Overheard._made.told": "stands in for a function of torch: its release decides",
+    "collectors/memcheck/interpreter.py::checking.every_config": "stands in for a method of Triton: the kernel decides",
 }
 
 #: The project's text speaks of the project, not of how it came about or where.

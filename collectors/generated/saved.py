@@ -104,10 +104,13 @@ def about(place: Path) -> dict[str, Any]:
         told = json.loads((place / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise NoKernel(f"{place} holds no kernel: npulens compile FILE.py:NAME -o DIR makes one") from error
-    wanted = ("function", "source_sha256", "choices", "code_sha256", "machine")
-    if not isinstance(told, dict) or told.get("format") != FORMAT or any(name not in told for name in wanted):
+    kinds = {"function": str, "file": str, "dtype": str, "source_sha256": str, "code_sha256": str, "choices": dict,
+             "machine": dict, "shapes": dict}  # fmt: skip
+    whole = isinstance(told, dict) and all(isinstance(told.get(name), kind) for name, kind in kinds.items())
+    if not whole or told.get("format") != FORMAT or not all(isinstance(each, list) for each in told["shapes"].values()):
         raise NoKernel(f"{place} is a kernel of another release: make it again")
-    return told
+    found: dict[str, Any] = told
+    return found
 
 
 def read(place: Path, backend: Backend) -> Kernel:

@@ -69,6 +69,7 @@ class Checker:
         self._native: Any = self.module._interpreter
         self._home = str(Path(importlib.import_module("triton").__file__ or "").parent)
         self._arguments: list[Argument] = []
+        self._left: list[Argument] = []  # not yet given to the kernel of this launch
         self._kernel = ""
         self._seen: dict[tuple[Any, ...], Seen] = {}
         self._launches: list[Launch] = []
@@ -113,6 +114,7 @@ class Checker:
         self._kernel = str(executor.fn.__name__)
         for name, value in [*zip(executor.arg_names, args), *kwargs.items()]:
             self._given(name, value)
+        self._left = list(self._arguments)
         where = next(iter(self._frames(outside=True)), None)
         file, line = ("", 0) if where is None else (where.f_code.co_filename, where.f_lineno)
         grid = executor.grid if isinstance(executor.grid, tuple) else ()
@@ -139,10 +141,11 @@ class Checker:
         """A tensor as the kernel gets it: at the address of its own part."""
         tensor = value if hasattr(value, "untyped_storage") else value.base
         real, first = int(tensor.untyped_storage().data_ptr()), tensor.storage_offset() * tensor.element_size()
-        for argument in self._arguments:
+        for argument in self._left:
             if (argument.real, argument.first) == (real, first) and self._same(argument, tensor):
                 pointer = handle.handle
                 pointer.data = np.array([argument.base + int(pointer.data[0]) - real], dtype=np.uint64)
+                self._left.remove(argument)  # the same tensor may be given twice, under two names
                 break
         return handle
 

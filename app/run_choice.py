@@ -16,22 +16,22 @@ from npulens.app.run_collectors import ask
 from npulens.app.text import i18n
 from npulens.app.text.i18n import duration, known, size
 from npulens.app.text.wording import plain
-from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
 
 _WIDEST = 110
 _MOST = 16
+_UNITS, _MOST_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}, 1e6
 #: As torch calls a type -> as the facts of chips do.
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 Answer = Mapping[str, Any]
 
 
 def command(
-    place: Path, own: Sequence[Path], gates: Sequence[str], chips: Sequence[str], given: Sequence[str], as_json: bool,
-    lang: str,
+    place: Path, own: Sequence[Path], gates: Sequence[str], chips: Sequence[str], search: str | None,
+    given: Sequence[str], as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Chooses a plan for a subject and tells it; ``given`` are options that go on as they are."""
-    models = _models(chips)
+    models = _models(chips, lang)
+    given = [*given, *([] if search is None else ["--time", str(_seconds(search, lang))])]
     options = [word for path in own for word in ("--own", str(path.absolute()))]
     for name in gates:
         path = Path(name)
@@ -46,14 +46,26 @@ def command(
     sys.exit(1 if answer["status"] == "failed" else 0)
 
 
-def _models(names: Sequence[str]) -> list[Model]:
+def _seconds(text: str, lang: str) -> float:
+    """60, 60s, 5m or 1h in seconds."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        found = float(number) * _UNITS[unit]
+    except ValueError:
+        found = 0.0
+    if not 0 < found < _MOST_SECONDS:
+        raise click.UsageError(_say(lang, "no_time", {"text": plain(text)}))
+    return found
+
+
+def _models(names: Sequence[str], lang: str) -> list[Model]:
     """The chips that were asked for; ``all`` asks for all of them."""
     if "all" in names:
         return bounding.chips()
     found = {name: bounding.chip(name) for name in names}
     if unknown := [name for name, model in found.items() if model is None]:
-        known = ", ".join(model.model for model in bounding.chips())
-        raise IngestError("unknown_chip", Message("no_chip_of_that_name", {"name": unknown[0], "known": known}))
+        there = ", ".join(model.model for model in bounding.chips())
+        raise click.UsageError(_say(lang, "no_chip", {"name": plain(unknown[0]), "known": there}))
     return [model for model in found.values() if model is not None]
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from npulens.analysis.device import bounding
 from npulens.analysis.device.abilities import Model
-from npulens.app import run_choice
+from npulens.app import cli, run_choice
 from npulens.app.text.i18n import LANGUAGES, known
 from npulens.collectors.lab import engines, graph, judging, subject
 from npulens.collectors.lab.choice import buckets
@@ -439,7 +440,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     told = choosing.Chooser(found, open_backend("cpu"), settings).chosen()
     about = {"module": "Masked", "subject": str(place), "calls": 4, "backend": "cpu", "device": "a processor",
              "status": "complete", "reason": None, "dtype": "float32"}  # fmt: skip
-    told["chips"] = list(run_choice._on_chips({**about, **told}, run_choice._models(["all"])))
+    told["chips"] = list(run_choice._on_chips({**about, **told}, run_choice._models(["all"], "en")))
     answer: dict[str, Any] = json.loads(json.dumps({**about, **told}))
     return answer
 
@@ -471,6 +472,17 @@ def test_the_answer_is_told_in_both_languages(lang: str, answer: dict[str, Any])
     assert "{" not in text and "Ascend910B3" in text and "padded-" not in text.partition("softmax")[2]
     failed = {**answer, "status": "failed", "reason": "it does not run"}
     assert "it does not run" in "\n".join(run_choice.lines(failed, lang))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--time", "x"], "x is no time"), (["--time=-3s"], "-3s is no time"), (["--chip", "nosuch"], "of nosuch are not"),
+     (["--gate", "nosuch"], "there is no gate 'nosuch'")],
+)  # fmt: skip
+def test_bad_options_are_told_in_one_sentence(options: list[str], said: str, tmp_path: Path) -> None:
+    captured(Two(), [(torch.randn(5, 8),)], tmp_path / "subject")
+    told = CliRunner().invoke(cli.main, ["lab", str(tmp_path / "subject"), "--choose", *options])
+    assert told.exit_code == 2 and said in told.output and "Traceback" not in told.output
 
 
 def test_every_reason_has_words() -> None:

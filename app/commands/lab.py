@@ -101,8 +101,8 @@ def command(
     elif not what:
         _list(as_json, lang)
     elif place is not None and place.is_dir() and choose:
-        told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error, "time": search}
-        run_choice.command(place, own, gates, chips, _given(told), as_json, lang)
+        told = {"backend": backend, "pairs": pairs, "seconds": seconds, "allow-error": allow_error}
+        run_choice.command(place, own, gates, chips, search, _given(told), as_json, lang)
     elif place is not None and place.is_dir() and chips:
         run_buffer.command(place, chips, as_json, lang)
     elif place is not None and place.is_dir() and record:

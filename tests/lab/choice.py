@@ -1,7 +1,7 @@
-"""`python -m tests.lab.choice [NAME ...] [--time 3m]`: jobs whose best plan is known by reason, through `--choose`.
+"""`python -m tests.lab.choice [NAME ...] [--time SECONDS]`: jobs of known best plans through `--choose`.
 
 One row a job: the plan, what the search saw of it, what fresh pairs say, and what the fastest of one try each would
-have claimed and is. Names of `tests.lab.zoo` are taken as well, where what they need is installed. It fails where a job's
+have claimed and is. Names of `tests.lab.zoo` are taken as well, where what they need is installed. It fails where
 padding is used although positions are mixed, or where a module that overflows was put into float16.
 """
 
@@ -170,7 +170,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--run", metavar="NAME", help="be the job")
-    parser.add_argument("--time", default="3m")
+    parser.add_argument("--time", type=float, default=180.0, help="seconds of search a job")
     parser.add_argument("--seconds", type=float, default=8.0)
     arguments = parser.parse_args()
     if arguments.run:
@@ -184,7 +184,7 @@ def main() -> int:
             print(f"| {name} | {ZOO[name][0]} is not installed |", flush=True)
             continue
         with tempfile.TemporaryDirectory() as place:
-            more = ["--time", arguments.time, "--seconds", str(arguments.seconds)]
+            more = ["--time", str(arguments.time), "--seconds", str(arguments.seconds)]
             answer = through(name, Path(place) / "subject", more)
         print(row(name, answer), flush=True)
         said = wrong(name, answer) if answer["status"] == "complete" else [answer["reason"]]

@@ -126,6 +126,11 @@ TEXT = {
         "各算子按芯片峰值逐个计算的最短时间，实际算子达不到峰值。未在这些芯片上运行。"
         "类型为程序所用类型；若芯片无该类型峰值，则用更短的类型。- 表示未知。",
     ),
+    "no_chip": (
+        "Peaks and memory of {name} are not known; those of these are: {known}.",
+        "没有 {name} 的峰值与内存参数；已知的有：{known}。",
+    ),
+    "no_time": ("--time: {text} is no time; say 60s or 5m.", "--time：{text} 不是时长；请写 60s 或 5m。"),
     "why_gate": ("a gate is not passed", "未通过门槛"),
     "why_one_shape": ("all calls have the same shapes", "所有调用形状相同"),
     "why_captured_for_one": ("the program was captured for one shape", "程序仅针对一种形状捕获"),

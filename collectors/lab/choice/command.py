@@ -18,7 +18,6 @@ from npulens.collectors.lab import judging, measuring, subject
 
 RESULT = "choice.json"
 SECONDS, MOST_SECONDS = 60.0, 1e6
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,7 +25,7 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb = verbs.add_parser("lab-choose", help="choose a plan for a subject")
     verb.set_defaults(run=_choose)
     verb.add_argument("subject", type=Path)
-    verb.add_argument("--time", type=_seconds, default=SECONDS)
+    verb.add_argument("--time", type=float, default=SECONDS)
     verb.add_argument("--pairs", type=int, default=measuring.PAIRS)
     verb.add_argument("--seconds", type=float, default=measuring.SECONDS)
     verb.add_argument("--allow-error", type=float)
@@ -35,23 +34,11 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb.add_argument("--backend", choices=BACKENDS)
 
 
-def _seconds(text: str) -> float:
-    """60, 60s, 5m or 1h in seconds."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
-    try:
-        found = float(number) * _UNITS[unit]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; say 60s or 5m") from error
-    if not 0 < found < MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time that can be spent")
-    return found
-
-
 def _choose(arguments: argparse.Namespace) -> int:
     from npulens.collectors.lab.choice import choosing
 
-    if arguments.pairs < 2 or not 0 < arguments.seconds < 1e5:
-        raise ValueError("pairs: two at least; seconds: more than none")
+    if arguments.pairs < 2 or not 0 < arguments.seconds < 1e5 or not 0 < arguments.time < MOST_SECONDS:
+        raise ValueError("pairs: two at least; time and seconds: more than none")
     try:
         refuse_profiled()
     except Profiled as error:

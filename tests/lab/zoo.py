@@ -141,7 +141,7 @@ def through(name: str, place: Path) -> dict[str, Any]:
 
 
 def _answer(command: Sequence[str]) -> dict[str, Any]:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=7200)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         raise SystemExit(f"{' '.join(command)}: {done.stderr[-1500:]}")

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from npulens.collectors.lab import graph, matching
-from npulens.collectors.lab.rewrites import gelu, merge_linears
+from npulens.collectors.lab import graph
+from npulens.collectors.lab.rewrites import gelu, matching, merge_linears
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewritten
 
 PASTE = """

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from npulens.collectors.lab import graph, matching
-from npulens.collectors.lab.matching import Inside, Stays
+from npulens.collectors.lab import graph
+from npulens.collectors.lab.rewrites import matching
+from npulens.collectors.lab.rewrites.matching import Inside, Stays
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewritten
 
 PASTE = """

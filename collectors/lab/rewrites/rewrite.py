@@ -23,6 +23,9 @@ from typing import Any, Protocol
 
 from npulens.collectors.lab import rewrites
 
+#: What lies beside them, for them.
+_NO_REWRITES = ("rewrite", "matching")
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -67,7 +70,7 @@ class Rewrite(Protocol):
 def names() -> list[str]:
     """Those that there are."""
     found = (module.name for module in pkgutil.iter_modules(rewrites.__path__))
-    return sorted(name for name in found if name != "rewrite" and not name.startswith("_"))
+    return sorted(name for name in found if name not in _NO_REWRITES and not name.startswith("_"))
 
 
 def rewrite(name: str, own: Sequence[Path] = ()) -> Rewrite:

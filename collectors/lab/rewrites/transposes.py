@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from npulens.collectors.lab import graph, matching
+from npulens.collectors.lab import graph
+from npulens.collectors.lab.rewrites import matching
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewritten
 
 _TURNS = ("transpose", "permute", "t", "mT", "swapaxes", "swapdims", "movedim", "numpy_T")

@@ -41,7 +41,7 @@ from npulens.collectors.workloads.workload import NotHere
 
 _SWITCHES = (
     "shapes", "stacks", "memory", "modules", "flops", "l2_cache", "mstx", "op_attr", "system_io", "interconnection",
-    "simplify", "asynchronous", "native", "defer",
+    "simplify", "asynchronous", "native", "defer", "training",
 )  # fmt: skip
 
 

@@ -7,10 +7,13 @@ recording, nor in one that records already.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
+from pathlib import Path
 
 from npulens.collectors.steps.stepping import VARIABLE, Stepping
+from npulens.collectors.steps.training import Training
 
 _LISTENING: list[Stepping] = []
 
@@ -19,7 +22,11 @@ def listen(late: bool = False) -> None:
     """Listens for steps from now on, as the environment says. torch is imported; ``late``: and may have been used."""
     if not _LISTENING:
         _LISTENING.append(Stepping.from_environment())
-        _LISTENING[0].watch(importlib.import_module("torch.optim.optimizer"), late)
+        optimizer = importlib.import_module("torch.optim.optimizer")
+        _LISTENING[0].watch(optimizer, late)
+        told = json.loads(os.environ[VARIABLE])
+        if told["settings"].get("training"):
+            Training(Path(told["directory"])).watch(optimizer)
 
 
 def record() -> None:

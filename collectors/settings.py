@@ -28,6 +28,7 @@ class Settings:
     memory: bool = False
     modules: bool = False
     flops: bool = False
+    training: bool = False  # loss, gradients and scale of every step of the job, written as it trains
     defer: bool = False  # nothing is analysed in a step: an NPU's data stays raw, other traces come at the job's end
     max_disk: int | None = None  # bytes that all processes together may write
     keep_free: int | None = None  # bytes of the disk that stay free; None: limits.py decides, 0: not looked at

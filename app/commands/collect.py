@@ -56,6 +56,7 @@ _setting = functools.partial(click.option, expose_value=False, callback=_passed_
 @_setting("--stacks/--no-stacks", default=None, help="Record call stacks.")
 @_setting("--memory/--no-memory", default=None, help="Record memory.")
 @_setting("--modules/--no-modules", default=None, help="Record calls of modules by name, for npulens modules.")
+@_setting("--training/--no-training", default=None, help="Record loss, gradient norm and loss scale of every step.")
 @_setting("--shapes/--no-shapes", default=None, help="Record shapes.")
 @_setting("--l2-cache/--no-l2-cache", default=None, help="Record the L2 cache; torch_npu only.")
 @_setting("--mstx/--no-mstx", default=None, help="Record the job's own marks; torch_npu only.")

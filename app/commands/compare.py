@@ -52,13 +52,15 @@ class Numbers(click.ParamType[object]):
                    "says. 0 leaves it out.")  # fmt: skip
 @click.option("--top", type=click.IntRange(1), default=12, show_default=True, help="Contributions to print.")
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if the verdict is regressed.")
+@click.option("--training", is_flag=True, help="From which step on two trainings part: collect --training.")
 @store_option
 @json_option
 @lang_option
 def command(
     base: str, head: str, ranks: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
     steps: tuple[tuple[int, ...] | None, tuple[int, ...] | None], by: str, keep_warm_up: bool, in_turns: bool,
-    margin: float, drift: float | None, top: int, fail_on_regression: bool, store: Path, as_json: bool, lang: str,
+    margin: float, drift: float | None, top: int, fail_on_regression: bool, training: bool, store: Path, as_json: bool,
+    lang: str,
 ) -> None:  # fmt: skip
     """Compare HEAD with BASE: regressed, improved, the same or cannot tell; and what the change is made of.
 
@@ -67,8 +69,12 @@ def command(
     """
     from npulens.analysis.regression.compared import compared
     from npulens.analysis.regression.verdict import Rule
-    from npulens.app import run_compare
+    from npulens.app import run_compare, run_training
 
+    if training:
+        for line in run_training.command(store, (base, head), as_json, lang):
+            click.echo(line)
+        return
     rule = Rule(margin=margin)
     halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)
     known = run_compare.drift(store, run_compare.ids(halves), drift)

@@ -53,6 +53,7 @@ def command(
       result.json             trials of npulens lab, with drawn/ beside it
       *.pt.trace.json(.gz)    Kineto traces of torch.profiler and MSPTI: NPU, CUDA, ROCm, XPU, CPU
       *memory-timeline.json(.gz) what torch.profiler's export_memory_timeline wrote
+      training_*.jsonl        loss and gradients of every step, from npulens collect --training
       .zip .tar .tar.gz .tar.xz .tar.zst .tar.bz2, and .gz .xz .zst .bz2 of one file; one within another
 
     Files may have any name: what they begin with tells what they are.

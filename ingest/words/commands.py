@@ -55,6 +55,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "夜间任务处理期间，运行 {run} 被删除"),
     "collector_ended_with_status": ("the collector ended with status {status} and no answer",
         "采集进程以状态 {status} 退出，没有结果"),
+    "holds_no_training": (
+        "{name} holds no series of a training: npulens collect --training records them",
+        "{name} 中没有训练序列：可用 npulens collect --training 采集"),
     "has_no_time_to_compare": (
         "{name} has no time to compare: no such rank or step, or no step and no device activity was recorded",
         "{name} 没有可比较的时间：没有该 rank 或 step，或既没有 step 也没有设备活动"),

@@ -136,6 +136,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "mindspore.Profiler, then load its ascend_ms directory or keep the derived files together",
         "用 mindspore.Profiler 采集，再加载其 ascend_ms 目录，或保持解析结果在同一目录"),
     # torch.profiler: memory timelines, several ranks in one file.
+    "training_line_is_none": ("a line that is no step of a training", "不是训练步骤的行"),
+    "training_without_step": ("a training series without a step", "训练序列中没有任何步骤"),
+    "training_holds_no_events": ("a training series holds no events", "训练序列不含事件"),
     "memory_timeline_without_entry": ("a memory timeline without an entry", "内存时间线中没有任何记录"),
     "memory_timeline_with_something_else": ("a memory timeline with something else among its numbers",
         "内存时间线的数字中混有其他内容"),

@@ -28,6 +28,7 @@ TEXT = {
     "format_torch_npu_text": ("torch_npu text export", "torch_npu 文本导出"),
     "format_torch_npu_db": ("torch_npu database", "torch_npu 数据库（db）"),
     "format_kineto": ("PyTorch (Kineto) trace", "PyTorch（Kineto）trace"),
+    "format_training": ("series of a training", "训练过程序列"),
     "format_memory_timeline": ("memory timeline of torch.profiler", "torch.profiler 内存时间线"),
     "format_mindspore": ("MindSpore derived files", "MindSpore 解析后文件"),
     "format_cluster_analysis": ("cluster sums of msprof-analyze", "msprof-analyze 集群汇总"),

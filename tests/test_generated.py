@@ -16,7 +16,7 @@ from npulens.app.commands import compile as verb
 from npulens.app.text.i18n import known
 
 # torch warns of its own parts while it compiles.
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
 
@@ -32,7 +32,17 @@ from npulens.collectors.generated.tuning import Truths  # noqa: E402
 from npulens.collectors.lab.judging import CannotRun  # noqa: E402
 from npulens.collectors.workloads.workload import NotHere  # noqa: E402
 
-needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed: Inductor writes C++")
+
+def lacking() -> str:
+    """Why Inductor makes no kernel for this processor; nothing where it can."""
+    try:
+        inductor.needs("cpu")
+    except NotHere as error:
+        return str(error)
+    return ""
+
+
+needs_compiler = pytest.mark.skipif(bool(lacking()), reason=lacking() or "-")
 
 SOURCE = """
 import torch

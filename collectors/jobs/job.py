@@ -34,6 +34,7 @@ class Plant:
     shows: tuple[str, ...]  # detectors that name it rightly; none where no detector can
     rewrites: tuple[str, ...] = ()  # of the laboratory, that take it away without a change to the job
     active: int = 8  # steps that a recording needs
+    ranks: int = 1  # processes of the job; several are started by torchrun
 
 
 @dataclass(frozen=True)

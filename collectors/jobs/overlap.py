@@ -31,7 +31,7 @@ from npulens.collectors.jobs.job import Plant
 PLANTS = {
     "reduces_at_the_end": Plant(
         "all gradients are one bucket, which is ready when the backward pass is over",
-        "a bucket goes as soon as its gradients are ready", ("comm_exposed",),
+        "a bucket goes as soon as its gradients are ready", ("comm_exposed",), ranks=2,
     ),
 }  # fmt: skip
 _WIDTH, _LAYERS, _BATCH = 512, 8, 384

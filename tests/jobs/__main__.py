@@ -76,7 +76,9 @@ class Row:
 
 
 def command(name: str, plant: str, fixed: bool) -> list[str]:
-    module = [sys.executable, "-m", f"npulens.collectors.jobs.{name}", "--plant", plant]
+    ranks = job.plants(name)[plant].ranks
+    started = [] if ranks == 1 else ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+    module = [sys.executable, *started, "-m", f"npulens.collectors.jobs.{name}", "--plant", plant]
     return [*module, "--fixed"] if fixed else module
 
 

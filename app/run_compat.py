@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from npulens.analysis.compat.answers import FINE, Compatibility, Seen, compatibility
+from npulens.analysis.compat.answers import FINE, Answer, Compatibility, Seen, compatibility
 from npulens.analysis.compat.registry import Registry, UnknownRelease, registry
 from npulens.analysis.look import compat as look
 from npulens.app.console import filled, print_json, table
@@ -151,13 +151,11 @@ def lines(asked: Asked, every: bool, lang: str) -> Iterator[str]:
                 [plain(answer.name), say(lang, f"compat.status_{answer.status}"), f"{answer.calls:,}",
                  ", ".join(answer.dtypes) or "-", plain(answer.where or "-")] for answer in shown
             ], 2)  # fmt: skip
-        for answer in shown:
-            if answer.status not in FINE:
-                yield ""
-                yield plain(answer.name)
-                yield from filled(compatible.why(answer, found, lang), _WIDEST, "  ")
-                if advice := compatible.advice(answer, found, lang):
-                    yield from filled(advice, _WIDEST, "  ")
+        for told_alike, operators in _alike(shown, found, lang).items():
+            yield ""
+            yield from filled(compatible.names(operators, lang), _WIDEST)
+            for sentence in told_alike:
+                yield from filled(sentence, _WIDEST, "  ")
         if len(shown) < len(found.answers) and shown:
             yield ""
             yield say(lang, "compat.whole", {"n": len(found.answers) - len(shown)})
@@ -167,6 +165,16 @@ def lines(asked: Asked, every: bool, lang: str) -> Iterator[str]:
         yield ""
     for sentence in limits(asked.source, lang):
         yield from filled(sentence, _WIDEST)
+
+
+def _alike(shown: Sequence[Answer], found: Compatibility, lang: str) -> dict[tuple[str, ...], list[str]]:
+    """Operators that the same is said of, in their order; none of those that need nothing."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for answer in shown:
+        if answer.status not in FINE:
+            said = (compatible.why(answer, found, lang), compatible.advice(answer, found, lang))
+            groups.setdefault(tuple(filter(None, said)), []).append(answer.name)
+    return groups
 
 
 def listed(known: Registry) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ NATIVE = """
 """
 STATES = {
     "plain": "i", "own": "f", "made": "e", "made.out": "e", "both": "m", "lead": "d", "lead.out": "f", "lead_": "d",
-    "nested": "f", "thin": "f", "implicit": "i",
+    "nested": "n", "thin": "n", "implicit": "i",
 }  # fmt: skip
 REGISTERED = """
 supported:
@@ -135,7 +135,7 @@ def _known() -> Registry:
     torch = {
         "conv": "ii", "mm": "kk", "relu": "kf", "relu.other": "kk", "softmax": "ee", "sure": "ww", "alone": "ff",
         "pair": "dd", "pair.out": "fk", "both": "mm", "late": ".k", "view": "ii", "conv_for_cpu": "ff", "loop": "ii",
-        "mixed": "kk", "mixed.x": "ff", "mixed.out": "ff", "gone": "i.",
+        "only": "nn", "mixed": "kk", "mixed.x": "ff", "mixed.out": "ff", "gone": "i.",
     }  # fmt: skip
     overloads: dict[str, tuple[str, ...]] = {}
     for name in (*torch, "npu_conv"):
@@ -157,7 +157,7 @@ SEEN = (
     Seen("aten::sure", 1), Seen("aten::alone", 0), Seen("aten::pair", 1, parts=("aten::anything",)),
     Seen("aten::both", 1, parts=("aten::mm",)), Seen("aten::late", 1), Seen("torchvision::nms", 1),
     Seen("aten::loop", 1, parts=("aten::loop", "aten::conv_for_cpu")), Seen("npu::npu_conv", 1),
-    Seen("aten::flip", 1, parts=()), Seen("aten::gone", 1, parts=("aten::late",)),
+    Seen("aten::only", 2), Seen("aten::flip", 1, parts=()), Seen("aten::gone", 1, parts=("aten::late",)),
 )  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def test_the_dispatchers_order_is_followed(known: Registry) -> None:
     assert {name: answer.status for name, answer in first.items()} == {
         "conv": "composite", "mm": "kernel", "view": "composite", "relu": "kernel", "softmax": "part_on_host",
         "sure": "sometimes", "pair": "part_on_host", "both": "unknown", "late": "absent", "nms": "unknown",
-        "loop": "unknown", "npu_conv": "kernel", "flip": "absent", "gone": "unknown",
+        "loop": "unknown", "npu_conv": "kernel", "flip": "absent", "gone": "unknown", "only": "fails",
     }  # fmt: skip
     assert (first["conv"].through, first["view"].through) == (("aten::mm",), ())
     assert (first["softmax"].through, first["pair"].through) == (("aten::alone",), ("aten::pair.out",))
@@ -223,7 +223,7 @@ def test_every_answer_has_its_words_in_both_languages(known: Registry) -> None:
             assert english and chinese and english != chinese and "{" not in english + chinese
             assert bool(compatible.advice(answer, found, "en")) == bool(compatible.advice(answer, found, "zh"))
     found = compatibility(SEEN, "2.9.1", True)
-    assert "2 of 14 operators run on the host, entirely or in part: 5 calls" in compatible.headline(found, "en")
+    assert "2 of 15 operators run on the host, entirely or in part (calls: 5)" in compatible.headline(found, "en")
 
 
 def test_an_alternative_is_named_only_where_the_release_has_it() -> None:

@@ -17,7 +17,7 @@ from importlib.resources import files
 from npulens.analysis.compat.registry import ABSENT, KERNELS, Registry, Release, registry
 
 #: How an operator ends, worst first.
-STATUSES = ("absent", "host", "part_on_host", "unknown", "sometimes", "composite", "kernel")
+STATUSES = ("absent", "fails", "host", "part_on_host", "unknown", "sometimes", "composite", "kernel")
 #: Those that need nothing done.
 FINE = ("composite", "kernel")
 #: Ways that only another device has: what was seen to be called on a CPU or a GPU is not what an NPU would call.
@@ -77,6 +77,7 @@ class _Ends:
     kernel: set[str] = field(default_factory=set)
     sometimes: set[str] = field(default_factory=set)
     host: set[str] = field(default_factory=set)
+    fails: set[str] = field(default_factory=set)
     unknown: dict[str, str] = field(default_factory=dict)  # with the reason
 
 
@@ -97,8 +98,8 @@ class _Judge:
         letters = {self.registry.word(each)[self.at] for each in plain} - {ABSENT}
         if not letters:
             return ABSENT
-        if "f" in letters:
-            return "?" if letters & KERNELS else "f" if letters == {"f"} else "?"
+        if letters & {"f", "n"}:
+            return letters.pop() if len(letters) == 1 else "?"
         return next(letter for letter in "kwmide" if letter in letters)
 
     def follow(self, name: str, ends: _Ends, above: frozenset[str]) -> None:
@@ -116,6 +117,10 @@ class _Judge:
             ends.unknown[name] = "elsewhere"
         elif letter == "f":
             ends.host.add(name)
+        elif letter == "n" and self.exact and len(above) == 1:  # the program itself asks for it
+            ends.fails.add(name)
+        elif letter == "n":
+            ends.unknown[name] = "elsewhere"
         elif letter == ABSENT:
             ends.unknown[name] = "other_torch"
         elif letter == "?":
@@ -154,7 +159,7 @@ class _Judge:
             seen.name, seen.calls, seen.dtypes, seen.where, status, why, through,
             None if done else self._release(seen.name, status, range(self.at + 1, len(self.registry.releases))),
             None if done else self._release(seen.name, status, range(self.at - 1, -1, -1)),
-            self.registry.forms(shorts[0], self.at) if status == "host" and self.exact else (),
+            self.registry.forms(shorts[0], self.at) if status in ("host", "fails") and self.exact else (),
             () if done else self._instead(shorts),
         )  # fmt: skip
 
@@ -169,6 +174,8 @@ class _Judge:
     def _status(self, name: str, ends: _Ends) -> tuple[str, str | None, tuple[str, ...]]:
         if name in ends.unknown and ends.unknown[name] == "other_torch":
             return "absent", None, ()
+        if name in ends.fails:
+            return "fails", None, ()
         if name in ends.host:
             return "host", None, ()
         if ends.host:

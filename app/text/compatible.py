@@ -41,8 +41,8 @@ def why(answer: Answer, found: Compatibility, lang: str) -> str:
     ops = {"ops": names(answer.through or (answer.name,), lang)}
     if answer.status == "absent":
         return say(lang, "compat.said_absent", told)
-    if answer.status == "host":
-        return say(lang, "compat.said_host")
+    if answer.status in ("host", "fails"):
+        return say(lang, f"compat.said_{answer.status}")
     if answer.status == "part_on_host":
         return say(lang, "compat.said_part_on_host", ops)
     if answer.status == "sometimes":
@@ -64,6 +64,8 @@ def why(answer: Answer, found: Compatibility, lang: str) -> str:
 def advice(answer: Answer, found: Compatibility, lang: str) -> str:
     """What to do about it; nothing where nothing needs to be done."""
     said = []
+    if answer.status in ("fails", "host", "part_on_host") and answer.later is None and answer.earlier is None:
+        said.append(say(lang, "compat.do_never", {"n": len(registry().releases)}))
     if answer.later is not None:
         name = "do_since" if answer.status == "absent" else "do_later"
         said.append(say(lang, f"compat.{name}", {"release": answer.later}))
@@ -73,8 +75,6 @@ def advice(answer: Answer, found: Compatibility, lang: str) -> str:
         said.append(say(lang, "compat.do_forms", {"ops": names(answer.forms, lang)}))
     if answer.instead:
         said.append(say(lang, "compat.do_instead", {"ops": names(answer.instead, lang)}))
-    if answer.status in ("host", "part_on_host") and answer.later is None and answer.earlier is None:
-        said.append(say(lang, "compat.do_never", {"n": len(registry().releases)}))
     return ("" if lang == "zh" else " ").join(said)
 
 

@@ -74,10 +74,11 @@ class Native:
 
 
 def states(native: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
-    """torch's own overloads, from native_functions.yaml: i, e, m, d or f; and where those with d lead.
+    """torch's own overloads, from native_functions.yaml: i, e, m, d, f or n; and where those with d lead.
 
     The order is the dispatcher's own. ``i``: made of others, gradients too. ``e``: made of others. ``m``: the same, but
     a CPU has its own way. ``d``: calls the overload with ``out``. ``f``: each device has to bring its own.
+    ``n``: the same, and a CPU has none.
     """
     found: dict[str, str] = {}
     leads: dict[str, str] = {}
@@ -92,7 +93,7 @@ def states(native: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]
         elif delegate:
             state, leads[name] = "d", str(delegate)
         else:
-            state = "f"
+            state = "f" if "CPU" in keys else "n"
         found[name] = state
         if state != "i":  # nothing is generated for what is made of others
             for made in filter(None, (each.strip() for each in str(entry.get("autogen") or "").split(","))):
@@ -230,7 +231,7 @@ def written(told: list[dict[str, Any]]) -> str:
         "# A letter a release, in the order below.",
         "# k: a kernel of torch_npu's. w: the same, which hands its work to the host in some cases and warns of it.",
         "# i, e: torch makes it of others. m: the same, but a CPU has its own way. d: it calls the one in [leads].",
-        "# f: each device has to bring its own, and none did. A dot: it is not there.",
+        "# f: each device has to bring its own, and a CPU does. n: not even a CPU does. A dot: it is not there.",
     ]
     for each in told:
         lines += [

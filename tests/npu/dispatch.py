@@ -22,7 +22,8 @@ def main() -> None:
 
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     told = {name.removeprefix("aten::"): letter(torch._C._dispatch_dump_table(name)) for name in names}
-    print("\n" + json.dumps({"version": torch_npu.__version__, "letters": told}))
+    cpu = [name for name in told if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU")]
+    print("\n" + json.dumps({"version": torch_npu.__version__, "letters": told, "on_cpu": cpu}))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def test_the_dispatcher_does_what_the_wheels_say(stubbed: Torch) -> None:
     told = stubbed.told("-m", "tests.npu.dispatch")
     known = registry()
     at = known.place(told["version"])
-    same = {"w": "k", "m": "e", "d": "e"}  # the dispatcher tells these apart no further
+    same = {"w": "k", "m": "e", "d": "e", "n": "f"}  # the dispatcher tells these apart no further
     mine = {name: same.get(word[at], word[at]) for name in told["letters"] for word in [known.word(name)]}
     apart = {name for name, letter in told["letters"].items() if mine[name] != letter}
     assert {name for name in apart if mine[name] == ABSENT} == UNTOLD
@@ -39,3 +39,12 @@ def test_no_overload_of_torchs_is_told_that_is_not_there(stubbed: Torch) -> None
     told = stubbed.told("-m", "tests.npu.dispatch")
     at = registry().place(told["version"])
     assert {name for name, word in registry().torch.items() if word[at] != ABSENT} <= told["letters"].keys()
+
+
+def test_the_host_has_what_is_said_to_run_there(stubbed: Torch) -> None:
+    """An f has a kernel for the CPU where torch_npu's fallback goes; an n has none."""
+    told = stubbed.told("-m", "tests.npu.dispatch")
+    at = registry().place(told["version"])
+    words = {name: word[at] for name, word in registry().torch.items()}
+    assert {name for name, letter in words.items() if letter == "f"} <= set(told["on_cpu"])
+    assert {name for name, letter in words.items() if letter == "n"} & set(told["on_cpu"]) == set()

@@ -14,11 +14,11 @@ TEXT = {
         "唯一的算子有 NPU kernel，或由有 kernel 的算子组合而成。",
     ),
     "answer_host": (
-        "{n} of {all} operators run on the host, entirely or in part: {calls} calls.",
+        "{n} of {all} operators run on the host, entirely or in part (calls: {calls}).",
         "{all} 个算子中有 {n} 个全部或部分回退到主机执行，共 {calls} 次调用。",
     ),
     "answer_host.one": (
-        "1 of {all} operators runs on the host, entirely or in part: {calls} calls.",
+        "1 of {all} operators runs on the host, entirely or in part (calls: {calls}).",
         "{all} 个算子中有 1 个全部或部分回退到主机执行，共 {calls} 次调用。",
     ),
     "answer_open": (
@@ -30,6 +30,7 @@ TEXT = {
         "没有采集到 PyTorch 算子。带主机侧活动的 trace 或 lab 捕获的 subject 才包含算子。",
     ),
     "status_absent": ("not in this release", "该版本没有"),
+    "status_fails": ("fails", "会报错"),
     "status_host": ("on the host", "回退到主机"),
     "status_part_on_host": ("partly on the host", "部分回退到主机"),
     "status_unknown": ("not told", "无法判断"),
@@ -39,6 +40,10 @@ TEXT = {
     "said_absent": (
         "torch {torch} with torch_npu {torch_npu} does not have it.",
         "torch {torch} 与 torch_npu {torch_npu} 中没有该算子。",
+    ),
+    "said_fails": (
+        "It has no kernel, and the host has none either: a call ends with an error.",
+        "它没有 kernel，主机上也没有实现：调用会报错。",
     ),
     "said_host": (
         "It has no kernel, and torch makes it of nothing else: its tensors are copied to the host and back.",
@@ -82,7 +87,7 @@ TEXT = {
     ),
     "do_later": ("In torch_npu {release} it has kernels.", "torch_npu {release} 中它有 kernel。"),
     "do_since": ("torch_npu {release} is the first to have it.", "从 torch_npu {release} 起才有。"),
-    "do_never": ("It does so in all {n} releases that were read.", "所读的 {n} 个版本都是如此。"),
+    "do_never": ("The same holds for all {n} releases that were read.", "所读的 {n} 个版本都是如此。"),
     "do_earlier": ("In torch_npu {release} it had kernels.", "torch_npu {release} 中它曾有 kernel。"),
     "do_forms": ("Other forms of it have a kernel: {ops}.", "它的其他形式有 kernel：{ops}。"),
     "do_instead": (

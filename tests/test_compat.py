@@ -198,6 +198,18 @@ def test_a_name_without_its_overload_is_told_only_where_all_agree(known: Registr
     assert (found["aten::relu"].status, found["aten::mixed.x"].status) == ("kernel", "host")
 
 
+@pytest.mark.parametrize(("name", "letters"), [
+    ("linear", "iii"), ("batch_norm", "kii"), ("_batch_norm_impl_index", "kii"), ("native_batch_norm", "kkk"),
+    ("gelu", "kkd"), ("gelu.out", "ffk"), ("scaled_dot_product_attention", "kkk"), ("linalg_eig", "fff"),
+    ("_scaled_dot_product_flash_attention", "fnn"), ("_fused_rms_norm", "..i"), ("logit", "www"),
+    ("npu_swiglu", "kkk"), ("npu_add_rms_norm_v2", "..k"),
+])  # fmt: skip
+def test_entries_that_were_looked_up_by_hand_in_the_wheels(name: str, letters: str) -> None:
+    """Of 2.1.0.post13, 2.7.1 and 2.13.0, as docs/compatibility.md tells."""
+    places = [registry().place(release) for release in ("2.1.0.post13", "2.7.1", "2.13.0")]
+    assert "".join(registry().word(name)[at] for at in places) == letters
+
+
 @pytest.mark.parametrize(("asked", "release"), [
     ("torch_npu-2.7.1", "2.7.1"), ("torch-npu==2.7.1.post11", "2.7.1.post11"), ("v2.13.0", "2.13.0"),
     (" 2.1.0.post13 ", "2.1.0.post13"),

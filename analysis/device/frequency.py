@@ -80,10 +80,13 @@ def mean_mhz(run: Run, rank: int, begins: Ints, ends: Ints) -> Floats:
 
 def _at_rating(run: Run, low: Bools) -> Floats:
     """Per kernel: the median of its likes at the rated clock, of any rank; NaN where they are too few."""
-    every, same = run.get(kernels), run.get(identity)
+    every = run.get(kernels)
     found = np.full(len(every), np.nan)
+    if not low.any():
+        return found
+    same = run.get(identity)
     good = ~low & (same >= 0)
-    if not low.any() or not good.any():
+    if not good.any():
         return found
     groups, where, count = np.unique(same[good], return_inverse=True, return_counts=True)
     medians = np.full(len(groups), np.nan)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from npulens.analysis.regression import training
+from npulens.analysis import training
 from npulens.app.console import print_json, table
 from npulens.app.text.i18n import say
 from npulens.ingest.errors import IngestError

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from npulens import ingest
-from npulens.analysis.regression import training as look
+from npulens.analysis import training as look
 from npulens.app.cli import main
 from npulens.ingest.readers.training import read_training
 from npulens.ingest.store import runs

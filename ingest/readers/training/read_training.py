@@ -1,7 +1,7 @@
 """What ``npulens collect --training`` writes: a line of JSON for each step of an optimiser.
 
-The first line says what it is. Each other one has the step's number, its moment since 1970, and what was read: loss,
-norm of the gradients, scale of the loss. A value that was not finite is missing, and the line says so.
+The first line says what it is. Each other one has the step's number and its moment since 1970. It also has what was
+read: loss, norm of the gradients, scale of the loss. A value that was not finite is missing, and the line says so.
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ class Formulas(nn.Module):
         super().__init__()
         self.scale, self.offset = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
         self.up, self.down, self.out = nn.Linear(16, 24), nn.Linear(24, 16), nn.Linear(16, 6)
+        nn.init.normal_(self.down.weight)  # what is added to the input has to count beside it
 
     def forward(self, x: Any) -> Any:
         centred = x - x.mean(-1, keepdim=True)

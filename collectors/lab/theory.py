@@ -50,7 +50,7 @@ class Way:
 
     price: Callable[[Call], float | None]  # in ns; None where it has no price
     error: Callable[[Call], float]  # how far off it is known to be, as a share
-    stray: float  # two prices of the same call are no nearer than this
+    stray: Callable[[Call], float]  # two prices of the same call are no nearer than this
 
 
 class NotPredicted(Exception):
@@ -146,6 +146,8 @@ class Theory:
     def __post_init__(self) -> None:
         self._clock = Clock(self.backend)
         self._alone: dict[str, float] = {}
+        self._strays: dict[str, float] = {}
+        self._spread = 0.0
         self._seen: list[_Seen] | None = None
 
     def predicted(self, model: Callable[..., Any]) -> Predicted:
@@ -159,8 +161,8 @@ class Theory:
             raise NotPredicted("theory_not_heard")
         if self.classes is None:
             self.classes = calibration.of(self.backend, self.alone)
-        by_classes = Way(self.classes, self.classes.error, LEAST_STRAY)
-        measured = Way(self.alone, lambda _: 0.0, STRAY)
+        by_classes = Way(self.classes, self.classes.error, lambda _: LEAST_STRAY)
+        measured = Way(self.alone, lambda _: 0.0, self._stray)
         guess, errors = self._guess(seen, after, (by_classes, measured), steps)
         new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
         unpriced = sorted({call.name for call in new if self.classes(call) is None})
@@ -203,7 +205,9 @@ class Theory:
                     step()
                 stamps.append((first, self._clock.stamp()))
             taken = sorted(self._clock.read(stamps))
-            return taken[len(taken) // 4] / times  # what disturbs only makes it longer
+            low = taken[len(taken) // 4]  # what disturbs only makes it longer
+            self._spread = taken[-1 - len(taken) // 4] / max(1.0, low) - 1
+            return low / times
 
     # ---- Prices
 
@@ -216,7 +220,12 @@ class Theory:
                 step = call.again()
                 once = max(1.0, self._shots(step, 1, 3))
                 self._alone[call.key] = self._shots(step, max(1, round(SHOT_NS / once)), SHOTS)
+                self._strays[call.key] = self._spread
         return self._alone[call.key]
+
+    def _stray(self, call: Call) -> float:
+        """How far apart the shots of a call alone were: another time it would have come out that much otherwise."""
+        return max(STRAY, self._strays.get(call.key, 0.0))
 
     def hollow_ns(self, model: Any, batch: Sequence[Any]) -> float:
         """What a program takes without its calls: batches are cloned, weights found, results given back."""
@@ -285,14 +294,14 @@ class _Corrected:
         if call.kind == calls.VIEW:
             return 0.0, 10 * STRAY
         if not same:
-            return 0.0, max(self._elsewhere(), self._way.error(call))
+            return 0.0, max(self._elsewhere(), self._way.error(call), self._way.stray(call))
         nearest = sorted((_distance(call, other), correction) for other, correction, _ in same)[:NEAREST]
         weights = [1.0 / (0.05 + distance**2) for distance, _ in nearest]
         told = sum(w * correction for w, (_, correction) in zip(weights, nearest)) / sum(weights)
         spread = sum(w * abs(correction - told) for w, (_, correction) in zip(weights, nearest)) / sum(weights)
         far = min(1.0, nearest[0][0])  # what is like nothing there is as uncertain as any
         unlike = far * max(self._way.error(call), self._elsewhere() / 2)
-        return told, max(spread, unlike) + max(self._way.stray, min(1.0, 4 * far) * STRAY)
+        return told, max(spread, unlike) + max(self._way.stray(call), min(1.0, 4 * far) * STRAY)
 
     def _elsewhere(self) -> float:
         """How far off uncorrected prices are on the original, as its time is shared out."""

@@ -30,7 +30,7 @@ _WIDEST = 110
     "--own", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file with a rewrite of your own; its name is the file's.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where subjects go.  [./subject-TIME]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where subjects go; with --compat FILE.html.")
 @click.option("--calls", type=click.IntRange(1), help="Write after so many calls, for a job that does not end.")
 @click.option("--max-disk", metavar="SIZE", help="What all subjects may take, such as 500M or 2GB.")
 @click.option("--keep-free", metavar="SIZE", help="What stays free on the disk.  [1 GiB]")

@@ -39,8 +39,8 @@ QUIET = (
     "not needed here", "bad header value", "wrong type: ", "out of range: ", "not an object",
     "float ", "double ", "byte ", "registers per thread", "torch_npu text export",
     "torch_npu and msprof database", "schedule=", "`{} && python", "msprof-analyze cluster",
-    "msprof op operator profile", "msprof op simulator", "sub block id", "benchmark of npulens", "result of npulens lab",
-    "npulens lab SUBJECT",
+    "msprof op operator profile", "msprof op simulator", "sub block id", "benchmark of npulens",
+    "result of npulens lab", "npulens lab SUBJECT",
     "failed to map segment", "annot allocate memory",
 )  # fmt: skip
 SQL = re.compile(

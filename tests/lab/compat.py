@@ -92,7 +92,7 @@ def table(rows: Sequence[tuple[str, dict[str, Any]]]) -> str:
         calls = sum(answer.calls for answer in found[0].answers)
         lines.append(f"| {name} | {len(found[0].answers)} | {calls} | {' | '.join(map(cell, found))} |")
     torches = sorted({told["torch"] for _, told in rows if "torch" in told})
-    lines += ["", f"Seen with torch {', '.join(torches)} on a CPU. Nothing of it needs the host: " + ", ".join(
+    lines += ["", f"Seen with torch {', '.join(torches)} on a CPU. Every operator ends in kernels: " + ", ".join(
         f"{count} of {len(rows)} with {release}" for release, count in fine.items()
     ) + "."]  # fmt: skip
     return "\n".join(lines) + "\n"

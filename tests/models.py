@@ -123,8 +123,8 @@ def lines(found: Measured) -> list[str]:
     peaks = [trial["peak_bytes_of_original"] for trial in found.trials if trial["peak_bytes_of_original"]]
     first = (
         f"| {model.name} ({found.batch}) | as it is | {middle:.2f} [{low:.2f}, {high:.2f}] ms | 1 | "
-        f"{1e3 / middle:.1f} | {found.launches} | {found.moved / 1e6:.1f} | {_megabytes(peaks[0] if peaks else None)} | "
-        f"{model.seed} | not run |"
+        f"{1e3 / middle:.1f} | {found.launches} | {found.moved / 1e6:.1f} | "
+        f"{_megabytes(peaks[0] if peaks else None)} | {model.seed} | not run |"
     )
     return [first, *(_line(found, trial) for trial in found.trials)]
 

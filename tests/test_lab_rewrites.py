@@ -261,6 +261,8 @@ REPLACED: list[tuple[str, Callable[..., Any], str]] = [
     ("gelu", lambda of, x: (x * tanh_of(x)) / 2, "gelu"),
     ("gelu", lambda of, x: torch.sigmoid(x) * x, "silu"),
     ("norms", lambda of, x: of.weight * (x * torch.rsqrt(mean(x.pow(2)) + 1e-6)), "rms_norm"),
+    ("norms", lambda of, x: (lambda h: of.weight * (h * torch.rsqrt(mean(h.pow(2)) + 1e-6)) + h)(x.to(torch.float32)),
+     "rms_norm"),
     ("norms", lambda of, x: x / torch.sqrt(mean(x * x) + 1e-6), "rms_norm"),
     ("norms", lambda of, x: x * (mean(x.square()) + 1e-6).pow(-0.5) * of.weight, "rms_norm"),
     ("norms", lambda of, x: (x - mean(x)) / torch.sqrt(variance(x) + 1e-5) * of.weight + of.offset, "layer_norm"),

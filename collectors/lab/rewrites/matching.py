@@ -38,7 +38,9 @@ class Inside:
 
     def alone(self, root: Any) -> bool:
         """Whether nobody else reads what is inside; ``root`` is what it gives."""
-        return all(user in self.nodes or user is root for node in self.nodes if node is not root for user in node.users)
+        # A conversion of what comes in that converts nothing may be read by anybody: it stays.
+        mine = [node for node in self.nodes if node is not root and bare(node) in self.nodes]
+        return all(user in self.nodes or user is root for node in mine for user in node.users)
 
 
 def is_node(value: Any) -> bool:

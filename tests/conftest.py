@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """A place for what several tests read; the processes of pytest-xdist find it in their environment."""
     if not hasattr(config, "workerinput"):
         os.environ[LOADED] = tempfile.mkdtemp(prefix="npulens-tests-")
+        os.environ["NPULENS_LEDGER"] = os.path.join(os.environ[LOADED], "ledger.jsonl")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

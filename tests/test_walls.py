@@ -262,7 +262,7 @@ def test_only_the_commands_that_serve_import_streamlit() -> None:
 
 def test_the_command_line_runs_without_streamlit_and_torch() -> None:
     """The same through every import of an import, in a process where neither can be imported."""
-    modules = ["npulens.app.cli"] + [
+    modules = ["npulens.app.cli", "npulens.collectors.__main__"] + [
         f"npulens.{name.removesuffix('.py').replace('/', '.')}"
         for name in sources()
         if name.startswith("app/commands/") and name not in STREAMLIT_COMMANDS and not name.endswith("__init__.py")

@@ -1,4 +1,4 @@
-"""Whether a chain of operators fits into the unified buffer of a vector core, and into how many parts it is cut else.
+"""Whether a chain of operators fits into the unified buffer of a vector core. If not, into how many parts it is cut.
 
 Sizes are those of the chips' own platform files. No figure here was verified on a chip.
 """

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from npulens.collectors.lab import graph
-from npulens.collectors.lab.calls import CLASS_OF
 
 #: Operators that need a whole row at once, and work on it in float32.
 _BY_ROW = ("layer_norm", "rms_norm", "softmax", "log_softmax")
@@ -78,6 +77,8 @@ def _fits_in(node: Any) -> bool:
         return False
     if name in _BY_ROW:
         return bool(name.endswith("norm") or graph.argument(node, 1, "dim") in (-1, len(_shape(node)) - 1))
+    from npulens.collectors.lab.calls import CLASS_OF  # needs torch at once
+
     kind = CLASS_OF.get(name.strip("_"))
     return kind in ("elementwise", "function") or graph.operator(node) in _CASTS
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
-from npulens.collectors.lab import drawing, graph, judging, measuring, optimizing, theory
+from npulens.collectors.lab import drawing, graph, judging, measuring, optimizing
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply, Rewrite, Rewritten, rewrite
 from npulens.collectors.lab.subject import Subject
 
@@ -54,6 +55,8 @@ class Laboratory:
 
     def __init__(self, subject: Subject, backend: Backend, options: Options) -> None:
         self._subject, self._backend, self._options = subject, backend, options
+        from npulens.collectors.lab import theory  # needs torch at once
+
         about = subject.about
         whole = graph.is_graph(subject.program)
         self._asked = Asked(about.training, about.gradients, about.dynamic, backend.device, whole, about.optimizer)
@@ -61,7 +64,7 @@ class Laboratory:
         if others:
             raise judging.CannotRun(f"it draws random numbers ({others[0]}), so no two runs of it can be compared")
         self._truths = judging.truths(subject, options.seed)
-        self._theory = theory.Theory(subject, backend)
+        self._predicted = partial(theory.predicted, theory.Theory(subject, backend))
 
     def error_of_original(self) -> float:
         """How far the original itself is from float64, at worst."""
@@ -143,7 +146,7 @@ class Laboratory:
             once(model)()
             self._backend.synchronize()
             about["first_call_s"] = time.perf_counter() - begun
-            about["predicted"] = theory.predicted(self._theory, name, model)
+            about["predicted"] = self._predicted(name, model)
             about["peak_bytes"] = measuring.peak_bytes(self._backend, once(model))
             about["peak_bytes_of_original"] = measuring.peak_bytes(self._backend, once(self._original()))
             del model

@@ -1,4 +1,4 @@
-"""Which operators of a run have a kernel for an NPU in a release of torch_npu, and what to do about the others."""
+"""Which operators of a run have an NPU kernel in a release of torch_npu, and what to do about the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of operators on an NPU: who has a kernel in which release, what runs on the host, and what to do."""
+"""What is said of operators on an NPU: kernels by release, what runs on the host, what to do."""
 
 TEXT = {
     "head": (

@@ -220,7 +220,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "lab_trial_not_trusted": ("the trial of {name} is not to be trusted: {why}", "{name} 的试验不可信：{why}"),
     "lab_ratio_outside": ("its ratio lies outside its own interval", "比值不在其自身的区间内"),
     "lab_verdict_without_times": ("its verdict is not what its times say", "结论与其计时结果不符"),
-    "lab_verdict_without_numerics": ("its verdict stands without numerics that are right", "有结论而没有合格的精度比对"),
+    "lab_verdict_without_numerics": ("its verdict stands without right numerics", "有结论而没有合格的精度比对"),
     "lab_verdict_differs": ("its interval does not say what its verdict says", "区间与结论不符"),
     "lab_did_not_end": ("the trials did not come to their end", "试验未全部完成"),
     "lab_holds_no_trace": ("a result of the laboratory holds trials, no trace", "实验室结果只有试验，没有 trace"),

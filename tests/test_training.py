@@ -46,8 +46,8 @@ def test_a_run_has_its_series_and_what_is_no_step_is_counted(tmp_path: Path) -> 
     con = runs.open_run(tmp_path / "store", run.run_id or "")
     told = con.execute("SELECT ts_ns, series, value FROM sample ORDER BY ts_ns, series").fetchall()
     assert told == [
-        (0, "loss", 0.5), (0, "loss scale", 2.0), (0, "not finite", 0.0), (0, "steps left out", 0.0),
-        (1, "not finite", 1.0), (1, "steps left out", 0.0),
+        (0, "loss", 0.5), (0, "loss scale", 2.0), (0, "not finite", 0.0), (0, "skipped steps", 0.0),
+        (1, "not finite", 1.0), (1, "skipped steps", 0.0),
     ]  # fmt: skip
     assert con.execute("SELECT dropped FROM coverage WHERE table_name = 'sample'").fetchone() == (2,)
     assert look.series(con)["loss"] == [0.5, None]

@@ -117,4 +117,4 @@ def _place(ctx: Context, place: look.Place) -> str:
     told = ctx.say("shell.comma").join(dict.fromkeys(names[:_MODULES]))
     more = len(names) - _MODULES
     text = ctx.say("laboratory.place_of", {"n": len(names), "modules": told})
-    return wording.plain(text + (ctx.say("laboratory.and_more", {"count": more}) if more > 0 else ""))
+    return wording.plain(ctx.say("laboratory.and_more", {"what": text, "n": more}) if more > 0 else text)

@@ -118,7 +118,7 @@ TEXT = {
     "place": ("Kind of place", "替换处类型"),
     "place_of": ("{n} places alike: {modules}", "{n} 处相同：{modules}"),
     "place_of.one": ("1 place: {modules}", "1 处：{modules}"),
-    "and_more": (" and {count} more", "，另有 {count} 处"),
+    "and_more": ("{what} and {n} more", "{what}，另有 {n} 处"),
     "whole": ("the whole module", "整个模块"),
     "before": ("Before", "改写前"),
     "after": ("After", "改写后"),

@@ -22,7 +22,7 @@ from npulens.ingest.tables.draft import Draft
 TITLE = "training series"
 COUNTER = "training"
 _HEAD = b'{"npulens_training": 1'
-_SERIES = {"loss": "loss", "norm": "gradient norm", "scale": "loss scale", "left_out": "steps left out",
+_SERIES = {"loss": "loss", "norm": "gradient norm", "scale": "loss scale", "left_out": "skipped steps",
            "not_finite": "not finite"}  # fmt: skip
 _SAMPLES = pa.schema({"ts_ns": pa.int64(), "series": pa.string(), "value": pa.float64()})
 _LONGEST, _BLOCK = 1 << 12, 4096

@@ -104,8 +104,8 @@ CONTRADICTIONS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "outside": (_trial("sdpa", speed={**lab_result.speed("faster", 0.5), "low": 0.6}), "outside its own interval"),
     "no times": (_trial("sdpa", speed=None), "not what its times say"),
     "other times": (_trial("sdpa", speed=lab_result.speed("slower", 1.5)), "not what its times say"),
-    "no numerics": (_trial("sdpa", errors=None), "without numerics that are right"),
-    "wrong": (_trial("sdpa", errors=lab_result.errors(0.5, ok=False)), "without numerics that are right"),
+    "no numerics": (_trial("sdpa", errors=None), "without right numerics"),
+    "wrong": (_trial("sdpa", errors=lab_result.errors(0.5, ok=False)), "without right numerics"),
     "across": (_trial("sdpa", speed=lab_result.speed("faster", 0.99, 1.1)), "interval does not say"),
 }
 
@@ -334,6 +334,7 @@ def test_names_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (place,) = look.places(found.drawings["sdpa"])
     timed = [each for each in found.trials if each["speed"]]
     parts = look.parts(found.drawings["sdpa"])
-    for picture in (chart.ratios(timed, say, "#000"), chart.parts(parts, say, "#000"), chart.graph(place.before, "#0")):
+    ink = "#000"
+    for picture in (chart.ratios(timed, say, ink), chart.parts(parts, say, ink), chart.graph(place.before, ink)):
         told = picture.to_json()
         assert told is not None and "<script" not in told and "<img" not in told

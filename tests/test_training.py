@@ -80,7 +80,9 @@ def test_compare_says_where_they_part(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @needs_torch
-def test_a_training_is_written_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_training_is_written_as_it_is(tmp_path: Path, fused: bool) -> None:
+    """A fused step takes the scale off by itself, and leaves itself out."""
     import torch
     from torch import nn
 
@@ -90,14 +92,17 @@ def test_a_training_is_written_as_it_is(tmp_path: Path) -> None:
     watching.watch(sys.modules["torch.optim.optimizer"])
     torch.manual_seed(0)
     model, scaler = nn.Linear(3, 1), torch.amp.GradScaler("cpu", init_scale=2.0**10)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=fused)
     expected = []
     for number in range(4):
         loss = model(torch.ones(2, 3)).square().mean() * (math.inf if number == 2 else 1.0)
         optimizer.zero_grad()
         scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        norm = math.sqrt(sum(float(each.grad.square().sum()) for each in model.parameters() if each.grad is not None))
+        held = scaler.get_scale() if fused else 1.0
+        if not fused:
+            scaler.unscale_(optimizer)
+        given = [each.grad / held for each in model.parameters() if each.grad is not None]
+        norm = math.sqrt(sum(float(each.square().sum()) for each in given))
         expected.append((float(loss.detach()), norm))
         scaler.step(optimizer)
         scaler.update()

@@ -56,12 +56,13 @@ class Training:
         self._scale = None if scale is None else scale.clone()
 
     def _before_step(self, optimizer: Any, *_: object) -> None:
-        self._stepped = True
-        self._guarded(optimizer, False)
+        if not _cannot_read():
+            self._stepped = True
+            self._guarded(optimizer, False)
 
     def _updated(self, scaler: Any) -> None:
         """A scaler goes on; where no optimiser has stepped before that, the step was left out."""
-        if not self._stepped and scaler.is_enabled():
+        if not self._stepped and scaler.is_enabled() and not _cannot_read():
             self._guarded(None, True)
         self._stepped = False
 
@@ -87,11 +88,16 @@ class Training:
             device = gradients[0].device
             norms = [torch.linalg.vector_norm(each, dtype=torch.float32).to(device) for each in gradients]
             told["norm"] = torch.linalg.vector_norm(torch.stack(norms))
+            if (scale := getattr(optimizer, "grad_scale", None)) is not None:
+                told["norm"] /= scale.to(device).reshape(())  # a fused step takes the scale off by itself
         if self._scale is not None:
             told["scale"] = self._scale.reshape(())
+        if (found := getattr(optimizer, "found_inf", None)) is not None:
+            told["left_out"] = found.float().reshape(())  # and leaves itself out
         device = next((each.device for each in told.values()), None)
         values = torch.stack([each.to(device) for each in told.values()]).tolist() if told else []
         said = dict(zip(told, values))
+        left_out = left_out or said.pop("left_out", 0.0) > 0
         if said.get("scale") and "loss" in said:
             said["loss"] /= said["scale"]  # what went backwards was the scaled one
         number = self._optimizers.setdefault(id(optimizer), len(self._optimizers)) if optimizer is not None else 0
@@ -109,6 +115,21 @@ class Training:
             self._file = path.open("a", encoding="utf-8", buffering=1)
             self._file.write(json.dumps({HEAD: VERSION, "rank": int(rank) if rank.isdecimal() else None}) + "\n")
         self._file.write(json.dumps(said) + "\n")
+
+
+def _cannot_read() -> bool:
+    """While a graph is captured or a compiler reads the step, no value can be asked for."""
+    import torch
+
+    asked = getattr(getattr(torch, "compiler", None), "is_compiling", None)  # not in the oldest releases
+    if asked is not None and asked():
+        return True
+    for kind in ("cuda", "npu"):
+        device = getattr(torch, kind, None)
+        captures = getattr(device, "is_current_stream_capturing", None)
+        if captures is not None and device.is_available() and captures():
+            return True
+    return False
 
 
 def _gradients(optimizer: Any) -> list[Any]:

@@ -7,7 +7,7 @@ TEXT = {
     "not_heard.one": ("{module}, 1 call: not captured. {why}", "{module}，1 次调用：未捕获。{why}"),
     "nothing_heard": (
         "No module was heard. The process that computes has to end by itself, or --calls N writes after N calls.",
-        "没有听到任何模块。执行计算的进程需要正常结束；若不会结束，可用 --calls N 在 N 次调用后写出。",
+        "未捕获到任何模块。执行计算的进程需要正常结束；若不会结束，可用 --calls N 在 N 次调用后写出。",
     ),
     "next": ("Try rewrites on it: npulens lab {place}", "尝试改写：npulens lab {place}"),
     "replayed": (
@@ -64,7 +64,7 @@ TEXT = {
     "where_captured": ("on the job's own batches", "使用作业自身的 batch"),
     "where_fresh": ("on fresh numbers of the same shapes", "使用相同形状的新数据"),
     "where_reshaped": ("on sizes that the job did not have", "使用作业未出现过的尺寸"),
-    "where_redrawn": ("on weights that were drawn anew", "使用重新抽取的权重"),
+    "where_redrawn": ("on weights that were drawn anew", "使用重新随机生成的权重"),
     "where_stepped": ("over several steps", "多步之后"),
     "where_timed": ("while it was timed", "计时过程中"),
     "why_wrong": ("{why} ({where})", "{why}（{where}）"),
@@ -168,7 +168,7 @@ TEXT = {
     "why_transposes_returned": ("what was a copy would leave the program", "原为副本的结果会离开程序"),
     "why_optimizer_only": ("it is about the optimiser alone", "仅针对优化器"),
     "why_optimizer_none": (
-        "no optimiser of its parameters was heard: it needs a job that trains", "未听到其参数的优化器：需要训练作业",
+        "no optimiser of its parameters was heard: it needs a job that trains", "未捕获到其参数的优化器：需要训练作业",
     ),
     "why_optimizer_own": ("{kind} is not one of PyTorch's optimisers", "{kind} 不是 PyTorch 自带的优化器"),
     "why_optimizer_way": ("{kind} knows no {way} in this release", "当前版本的 {kind} 不支持 {way}"),
@@ -239,7 +239,7 @@ TEXT = {
         "the job takes gradients, and calls backwards are not priced",
         "作业需要梯度，反向调用无定价",
     ),
-    "why_theory_not_heard": ("no call of it was heard", "没有听到任何算子调用"),
+    "why_theory_not_heard": ("no call of it was heard", "未捕获到任何算子调用"),
     "why_theory_not_the_same": ("it does not make the same calls every time", "每次运行的调用不尽相同"),
     "why_theory_unpriced": ("{name} has no price", "{name} 没有定价"),
     "why_theory_fails": ("its calls cannot be made alone ({error})", "其调用无法单独执行（{error}）"),

@@ -23,8 +23,9 @@ _FILLING = {
     "dark": {"kept": "#1c222b", "gone": "#4a2a16", "changed": "#45360f", "new": "#0f3550"},
 }
 _MARK = {"kept": "", "gone": "− ", "changed": "~ ", "new": "+ "}
-_ROW_PX, _WIDE, _HIGH = 92, 0.94, 0.7
-_LETTERS = 19
+_ROW_PX, _WIDE, _HIGH = 104, 0.94, 0.7
+#: Letters of a line: a box on a telephone is about a hundred pixels wide.
+_LETTERS = 14
 
 
 def ratios(trials: Sequence[Trial], say: Say, ink: str) -> go.Figure:
@@ -138,7 +139,7 @@ def graph(side: Side, ink: str) -> go.Figure:
                   "dash": "dash" if box.state == "gone" else "solid"},
         )  # fmt: skip
         picture.add_annotation(x=box.column, y=box.row, text=_label(box.op, box.value, box.state), showarrow=False,
-                               font={"color": ink, "size": 12})  # fmt: skip
+                               font={"color": ink, "size": 11})  # fmt: skip
     picture.add_scatter(
         x=[box.column for box in side.boxes], y=[box.row for box in side.boxes], mode="markers",
         marker={"size": 30, "opacity": 0}, hoverinfo="text", hovertext=[
@@ -183,9 +184,9 @@ def _curve(first: Box, last: Box, aside: float | None) -> str:
 
 def _label(op: str, value: str, state: str) -> str:
     """The operator in bold, and below it type and sizes, both in lines that fit into a box."""
-    name = _MARK[state] + "<br>".join(style.plain(line) for line in _lines(wording.plain(op), "_"))
+    name = "<br>".join(style.plain(line) for line in _lines(_MARK[state] + wording.plain(op), "_"))
     sizes = "<br>".join(style.plain(line) for line in _lines(wording.plain(value).replace(" × ", "×"), " ")[:2])
-    return f"<b>{name}</b>" + (f"<br><span style='font-size:10px'>{sizes}</span>" if sizes else "")
+    return f"<b>{name}</b>" + (f"<br><span style='font-size:9px'>{sizes}</span>" if sizes else "")
 
 
 def _lines(text: str, between: str) -> list[str]:
@@ -198,4 +199,4 @@ def _lines(text: str, between: str) -> list[str]:
         else:
             found[-1] += between if between == "_" else ""
             found.append(word)
-    return [line if len(line) <= _LETTERS + 3 else line[: _LETTERS + 2] + "…" for line in found][:3]
+    return [line if len(line) <= _LETTERS + 1 else line[:_LETTERS] + "…" for line in found][:3]

@@ -46,7 +46,7 @@ def test_it_holds_collectors_only_and_not_the_simulator(file: Path) -> None:
     assert {name.partition("/")[0] for name in held} == {"npulens", "__main__.py"}
     assert {f"npulens/collectors/{name}.py" for name in ("inject/sitecustomize", "workloads/train_step")} <= set(held)
     assert not [name for name in held if "scenarios" in name or "simul" in name or "_bench_trace" in name]
-    assert file.stat().st_size < 300_000
+    assert file.stat().st_size < 450_000  # of which the laboratory is a third
 
 
 def test_the_same_sources_make_the_same_file(file: Path, tmp_path: Path) -> None:

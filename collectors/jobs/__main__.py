@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from npulens.collectors.jobs import job
 
-for name in job.names():
-    print(name)
-    for plant, about in job.plants(name).items():
-        print(f"  --plant {plant}: {about.what}; the fix: {about.fix}")
+
+def main() -> None:
+    for name in job.names():
+        print(name)
+        for plant, about in job.plants(name).items():
+            print(f"  --plant {plant}: {about.what}; the fix: {about.fix}")
+
+
+if __name__ == "__main__":
+    main()

@@ -125,7 +125,7 @@ def _cannot_read() -> bool:
     if asked is not None and asked():
         return True
     for kind in ("cuda", "npu"):
-        device = getattr(torch, kind, None)
+        device: Any = getattr(torch, kind, None)
         captures = getattr(device, "is_current_stream_capturing", None)
         if captures is not None and device.is_available() and captures():
             return True

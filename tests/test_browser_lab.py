@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import lab_result
 import pytest
-from test_browser import CHROMIUM, Visit, _wait_for, browser, playwright  # noqa: F401
+from test_browser import CHROMIUM, Visit, browser  # noqa: F401
+from test_browser_efficiency import url, visit  # noqa: F401  # a server on the store of run_id, at two widths
 
 from npulens import ingest
 from npulens.analysis.look.laboratory import recorded_as
@@ -34,42 +30,17 @@ def run_id(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return str(run.run_id), place / "store"
 
 
-@pytest.fixture(scope="module")
-def url(run_id: tuple[str, Path]) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    log = run_id[1].parent / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, "--server.address", "127.0.0.1"], cwd=ROOT, stdout=out, stderr=out,
-            env={**os.environ, "NPULENS_STORE": str(run_id[1])},
-        )  # fmt: skip
-    try:
-        found = f"http://127.0.0.1:{port}"
-        _wait_for(found + "/_stcore/health", process, log)
-        yield found
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-@pytest.fixture(params=[1440, 390])
-def visit(url: str, browser: playwright.Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:  # noqa: F811
-    context = browser.new_context(viewport={"width": request.param, "height": 3200}, locale="en-US")
-    yield Visit(context.new_page(), url)
-    context.close()
-
-
-def test_graphs_are_drawn_and_both_timelines_stand_under_each_other(visit: Visit, run_id: tuple[str, Path]) -> None:
+def test_graphs_are_drawn_and_both_timelines_stand_under_each_other(
+    visit: Visit, run_id: tuple[str, Path]  # noqa: F811
+) -> None:
     page, lang = visit.page, "zh" if (visit.page.viewport_size or {}).get("width") == 390 else "en"
     page.goto(f"{visit.url}/Laboratory?lang={lang}&run={run_id[0]}&rewrite=fold")
     page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length >= 3", timeout=120_000)
     page.get_by_text(i18n.say(lang, "laboratory.place_of", {"n": 40, "modules": ""}).strip(" ：:")).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     page.goto(f"{visit.url}/Laboratory?lang={lang}&run={run_id[0]}&rewrite=sdpa")
-    page.get_by_text("scaled_dot_product").first.wait_for(timeout=120_000)
+    page.locator(".annotation-text", has_text="+ scaled_dot_").first.wait_for(timeout=120_000)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length >= 3", timeout=120_000)
     outside = page.evaluate(
         """() => [...document.querySelectorAll('.js-plotly-plot')].slice(1).map((plot) => {
           const boxes = [...plot.querySelectorAll('.shapelayer path')].map((path) => path.getBoundingClientRect());

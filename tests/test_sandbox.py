@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import time
@@ -48,6 +49,13 @@ def writes(progress: Progress) -> dict[str, Any]:
     return {}
 
 
+def goes_deep(progress: Progress) -> dict[str, Any]:
+    def deep(left: int) -> int:
+        return 1 + deep(left - 1) if left else 0
+
+    return {"deep": deep(800), "size": len(bytearray(64 * MIB))}
+
+
 def sleeps(progress: Progress) -> dict[str, Any]:
     time.sleep(60)
     return {}
@@ -55,6 +63,14 @@ def sleeps(progress: Progress) -> dict[str, Any]:
 
 def outcome(task: sandbox.Task, limits: sandbox.Limits = LIMITS) -> sandbox.Message:
     return list(sandbox.run([(task, limits)], at_once=1))[-1]
+
+
+def test_a_large_parent_takes_nothing_from_its_child() -> None:
+    """A server that is up for long has more address space than a child may use."""
+    with mmap.mmap(-1, 3 * sandbox.GIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        assert outcome(goes_deep).result == {"deep": 800, "size": 64 * MIB}
+        said = outcome(eats).error
+    assert said is not None and said.kind == "too_large" and "2 GiB" in str(said)
 
 
 def test_progress_then_a_result_from_another_process() -> None:

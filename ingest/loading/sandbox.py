@@ -32,7 +32,7 @@ GIB = 1 << 30
 class Limits:
     """What one child may use."""
 
-    memory_bytes: int  # address space; DuckDB and Arrow reserve more than they touch
+    memory_bytes: int  # address space beside what its parent has; DuckDB and Arrow reserve more than they touch
     file_bytes: int  # size of any file it writes
     cpu_s: int
     wall_s: float
@@ -160,7 +160,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
         os.nice(5)
         _die_with_parent()
         _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_AS, limits.memory_bytes)
+        _limit(resource.RLIMIT_AS, _inherited() + limits.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
         _limit(resource.RLIMIT_CPU, limits.cpu_s)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
@@ -173,7 +173,7 @@ def _be_child(task: Task, limits: Limits, write: int) -> None:
         except IngestError as error:
             say({"error": vars(no_room(error) or error)})
         except (MemoryError, duckdb.OutOfMemoryException):
-            many = f"{resource.getrlimit(resource.RLIMIT_AS)[0] / GIB:.1f}".removesuffix(".0")
+            many = f"{limits.memory_bytes / GIB:.1f}".removesuffix(".0")
             say({"error": {"kind": "too_large", "message": Message("reading_it_needs_more_than", {"n": many})}})
         except Exception as error:  # a defect of ours must not look like a hang, and must say where it is
             say({"error": vars(no_room(error) or _refusal(error))})
@@ -197,6 +197,14 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() == 1:
             os._exit(1)
+
+
+def _inherited() -> int:
+    """The address space that came with the fork: beyond its limit not even the stack could grow (Linux only)."""
+    if sys.platform != "linux":
+        return 0
+    with open("/proc/self/statm", encoding="ascii") as pages:
+        return int(pages.read().split()[0]) * resource.getpagesize()
 
 
 def _limit(what: int, most: int) -> None:

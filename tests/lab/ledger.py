@@ -112,9 +112,9 @@ def names() -> list[str]:
     return [*OWN, *(name for name, (library, _) in zoo.ZOO.items() if importlib.util.find_spec(library))]
 
 
-def made(name: str) -> Made:
+def made(name: str, seed: int = 7) -> Made:
     """A model whose statistics are such as a trained network could have, and a batch."""
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     if name in OWN:
         model, given = OWN[name]()
     else:
@@ -128,9 +128,9 @@ def made(name: str) -> Made:
     return model.eval(), given
 
 
-def captured(name: str, place: Path) -> subject.Subject:
+def captured(name: str, place: Path, seed: int = 7) -> subject.Subject:
     """A subject as the laboratory writes and reads it."""
-    model, given = made(name)
+    model, given = made(name, seed)
     tensors = [each for each in given.values() if isinstance(each, torch.Tensor)]
     taken = taken_apart(tensors, {}) if "" in given else taken_apart((), given)
     program = engines.capture(Flat(model, taken), [tuple(tensors)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -137,8 +138,26 @@ def test_what_a_link_hides_is_told_by_its_buckets() -> None:
     second = 1_000_000_000
     # Ten bytes a second. Ready at 0 s, 0.5 s, 4 s: on the link 0 to 1, 1 to 2, 4 to 6; nothing is computed after 4 s.
     ready = [(0, 10), (second // 2, 10), (4 * second, 20)]
-    assert overlap.predicted_ns(ready, 10.0) == 2 * second
-    assert overlap.predicted_ns([(4 * second, 40)], 10.0) == 4 * second  # one bucket: all of it is seen
+    assert overlap.predicted_ns(ready, 10.0, 2) == 2 * second
+    assert overlap.predicted_ns([(4 * second, 40)], 10.0, 2) == 4 * second  # one bucket: all of it is seen
+    assert overlap.predicted_ns([(4 * second, 40)], 10.0, 4) == 6 * second  # three quarters there, three back
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux makes a connection slower")
+def test_a_link_is_the_connections_made_since_and_the_kernel_knows_their_limit() -> None:
+    def limit(one: socket.socket) -> int:
+        return one.getsockopt(socket.SOL_SOCKET, overlap._SO_MAX_PACING_RATE)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        before = overlap._connections()
+        with socket.create_connection(server.getsockname()) as own:
+            link, free = overlap.Link(before), limit(server)
+            link.bandwidth(50e6)
+            assert (limit(own), limit(server)) == (50_000_000, free)
+            link.bandwidth(None)
+            assert limit(own) == free
+            link.close()
+            assert limit(own) == free  # it is still there
 
 
 def test_an_overflow_costs_the_accuracy_unless_a_scaler_looks() -> None:

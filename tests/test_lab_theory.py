@@ -164,10 +164,9 @@ BIASED = of_class("conv2d", "convolution", 1000, "conv2d with a bias")
 def guess(after: list[calls.Call], price: float | None, hollow_ns: float = 100.0) -> theory.Guess:
     """The original takes 1,100 ns: 100 without its calls, 800 for a convolution and 200 for a norm, as alone."""
     costs = {CONV.key: 800.0, NORM.key: 200.0}
-    seen = theory._Seen(1.0, (), [CONV, NORM], costs, 1100.0, 100.0)
-    found = theory.Theory.__new__(theory.Theory)
+    seen = theory._Seen(1.0, [CONV, NORM], costs, 1100.0, 100.0, hollow_ns)
     way = theory.Way(lambda call: price, lambda call: 0.2, lambda call: theory.LEAST_STRAY)
-    return found._guess([seen], [after], (way,), hollow_ns)[0]
+    return theory._guess([seen], [after], [[way]])[0]
 
 
 def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_like() -> None:
@@ -182,10 +181,10 @@ def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_lik
 
 def test_what_calls_alone_are_short_of_is_shared_out_in_proportion_and_makes_it_less_certain() -> None:
     costs = {CONV.key: 800.0, NORM.key: 200.0}
-    seen = theory._Seen(1.0, (), [CONV, NORM], costs, 1600.0, 100.0)  # 1,500 within the run, 1,000 alone
+    seen = theory._Seen(1.0, [CONV, NORM], costs, 1600.0, 100.0, 100.0)  # 1,500 within the run, 1,000 alone
     assert seen.scale == pytest.approx(1.5)
     way = theory.Way(lambda call: None, lambda call: 0.0, lambda call: 0.0)
-    found = theory.Theory.__new__(theory.Theory)._guess([seen], [[CONV]], (way,), 100.0)[0]
+    found = theory._guess([seen], [[CONV]], [[way]])[0]
     assert found.mid == pytest.approx((1600 - 1.5 * 200) / 1600)
     assert found.mid - found.low == pytest.approx(theory.WIDTH * 300 * (0.25 + theory.STRAY) / 1600)
 

@@ -16,7 +16,7 @@ PLANTS = {
     ),
     "gelu_by_hand": Plant("GELU is written out", "functional.gelu", ("unfused",), ("compile",)),
 }  # fmt: skip
-_WORDS, _WIDTH, _HEADS, _LAYERS, _LONGEST, _BATCH, _HIDDEN = 256, 128, 4, 2, 128, 4, 512
+_WORDS, _WIDTH, _HEADS, _LAYERS, _LONGEST, _BATCH, _HIDDEN = 256, 128, 4, 2, 256, 4, 1024
 
 
 def gelu(x: torch.Tensor, by_hand: bool) -> torch.Tensor:
@@ -78,7 +78,7 @@ def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def main() -> None:
     told = job.asked("bert", job.parser("bert", __doc__, PLANTS, 16).parse_args())
     model = Bert(told.wrong("attention_by_hand"), told.wrong("gelu_by_hand")).to(told.device)
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=told.device in ("cpu", "cuda"))
 
     def step(number: int) -> float:
         words, there = (each.to(told.device) for each in batch(told.seed * 1000 + number))

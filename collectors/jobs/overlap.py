@@ -2,19 +2,19 @@
 
     torchrun --nproc-per-node 2 -m npulens.collectors.jobs.overlap
 
-Gradients are averaged by Gloo for real. Each bucket then stays on the link until its bytes would have gone over it, and
-one bucket goes after another. So how long a step waits for the link can be predicted from the moments when its buckets
-were ready: those of the step itself, and those of steps with no link at all. The seeds begin to reduce before the
-backward pass, when there is nothing to reduce.
+Gradients are averaged by Gloo. The kernel lets its connections send no faster than the link that was asked for. So how
+long a step waits can be predicted from the moments when its buckets were ready: those of the step itself, and those of
+steps with no such limit. The seeds begin to reduce before the backward pass, when there is nothing to reduce.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import queue
+import socket
 import statistics
-import threading
+import struct
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,9 @@ PLANTS = {
         "a bucket goes as soon as its gradients are ready", ("comm_exposed",), ranks=2,
     ),
 }  # fmt: skip
-_WIDTH, _LAYERS, _BATCH = 512, 8, 384
+_WIDTH, _LAYERS, _BATCH = 512, 8, 1536
+#: As Linux names it (asm-generic/socket.h; other numbers on parisc and sparc only), and no limit at all.
+_SO_MAX_PACING_RATE, _UNLIMITED = 47, 0xFFFFFFFF
 
 
 @dataclass
@@ -47,55 +49,65 @@ class Step:
 
 
 class Link:
-    """One bucket after another; each takes its bytes divided by the bandwidth, and no less than Gloo does."""
+    """The connections that Gloo made, which the kernel lets send no faster than told."""
 
-    def __init__(self, bandwidth: float | None) -> None:
-        self.bandwidth = bandwidth  # bytes a second; None: there is no link to wait for
-        self.step = Step()
-        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        threading.Thread(target=self._work, daemon=True).start()
+    def __init__(self, before: frozenset[str]) -> None:
+        self._sockets = [socket.socket(fileno=os.dup(int(fd))) for fd in _connections() - before]
 
-    def taken(self, bucket: Any) -> Any:
-        """A bucket that is ready; what comes back says when it is there."""
-        buffer, done, now = bucket.buffer(), torch.futures.Future(), time.perf_counter_ns()
-        self.step.ready.append((now, buffer.numel() * buffer.element_size()))
-        self._waiting.put((buffer, done, now))
-        return done
+    def bandwidth(self, bytes_per_s: float | None) -> None:
+        """In each direction; None: as fast as this machine is."""
+        for each in self._sockets:
+            most = _UNLIMITED if bytes_per_s is None else round(bytes_per_s)
+            each.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("I", most))
 
-    def _work(self) -> None:
-        free = 0.0  # when the link has nothing to carry any more
-        while True:
-            buffer, done, now = self._waiting.get()
-            last = torch.tensor(now)
-            dist.all_reduce(last, dist.ReduceOp.MAX)  # a bucket is on the link when every rank has it
-            dist.all_reduce(buffer)
-            buffer /= dist.get_world_size()
-            if self.bandwidth is not None:
-                free = max(free, float(last)) + buffer.numel() * buffer.element_size() / self.bandwidth * 1e9
-                time.sleep(max(0.0, free - time.perf_counter_ns()) / 1e9)
-            done.set_result(buffer)
+    def close(self) -> None:
+        """Lets go of the connections; they stay Gloo's."""
+        for each in self._sockets:
+            each.close()
 
 
-def predicted_ns(ready: Sequence[tuple[int, int]], bandwidth: float) -> float:
+def _connections() -> frozenset[str]:
+    """The descriptors of this process that are sockets."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+                found.add(fd)
+        except OSError:  # closed meanwhile: that of the listing itself
+            continue
+    return frozenset(found)
+
+
+def on_the_link(size: int, ranks: int) -> float:
+    """The bytes that each rank sends for a bucket: Gloo reduces in a ring, then passes the sums on in it."""
+    return 2 * size * (ranks - 1) / ranks
+
+
+def predicted_ns(ready: Sequence[tuple[int, int]], bandwidth: float, ranks: int) -> float:
     """How long a step waits for such a link once nothing is left to compute, which is when its last bucket is ready.
 
-    Buckets go in the order in which they were ready, one after another.
+    The link is never idle while a bucket is there, so it does not matter in which order they go.
     """
     free = 0.0
     for moment, size in ready:
-        free = max(free, moment) + size / bandwidth * 1e9
+        free = max(free, moment) + on_the_link(size, ranks) / bandwidth * 1e9
     return free - ready[-1][0]
 
 
-def trained(told: job.Asked, link: Link, steps: int) -> tuple[list[Step], float]:
-    """So many steps over a link; the last loss."""
+def trained(told: job.Asked, steps: int) -> tuple[list[Step], float]:
+    """So many steps; the last loss."""
     torch.manual_seed(told.seed)
     layers = [part for _ in range(_LAYERS) for part in (nn.Linear(_WIDTH, _WIDTH), nn.ReLU())]
     megabytes = 1000.0 if told.wrong("reduces_at_the_end") else 1.0
     model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=megabytes)
 
+    step = Step()
+
     def hook(_: object, bucket: Any) -> Any:
-        return link.taken(bucket)
+        buffer = bucket.buffer()
+        step.ready.append((time.perf_counter_ns(), buffer.numel() * buffer.element_size()))
+        buffer.div_(dist.get_world_size())
+        return dist.all_reduce(buffer, async_op=True).get_future().then(lambda done: done.value()[0])
 
     hook.__annotations__.clear()  # DDP compares them with its own classes, and these are text
     model.register_comm_hook(None, hook)
@@ -106,11 +118,11 @@ def trained(told: job.Asked, link: Link, steps: int) -> tuple[list[Step], float]
         optimizer.zero_grad()
         loss = model(batch).square().mean()
         dist.barrier()
-        link.step = Step(time.perf_counter_ns())
+        step = Step(time.perf_counter_ns())
         loss.backward()
-        link.step.over = time.perf_counter_ns()
+        step.over = time.perf_counter_ns()
         optimizer.step()
-        made.append(link.step)
+        made.append(step)
     return [_last_of_all(step) for step in made[job.WARM :] or made], float(loss.detach())
 
 
@@ -131,24 +143,31 @@ def main() -> None:
         raise SystemExit("several ranks make this job: torchrun --nproc-per-node 2 -m npulens.collectors.jobs.overlap")
     if told.device != "cpu":
         raise SystemExit("the link of this job is one between processors: leave --device out")
+    if not sys.platform.startswith("linux"):
+        raise SystemExit("only Linux makes a connection slower: SO_MAX_PACING_RATE")
+    bandwidth, before = given.megabytes_per_s * 1e6, _connections()
     dist.init_process_group("gloo")
-    bandwidth = given.megabytes_per_s * 1e6
-    link = Link(bandwidth)
-    with_link, loss = trained(told, link, told.steps)
-    link.bandwidth = None
-    without, _ = trained(told, link, told.steps)
+    dist.all_reduce(torch.zeros(1))  # connections are made when they are needed
+    link = Link(before)
+    link.bandwidth(bandwidth)
+    with_link, loss = trained(told, told.steps)
+    link.bandwidth(None)
+    without, _ = trained(told, told.steps)
     backward = statistics.median(step.ready[-1][0] - step.begun for step in without)
     measured = statistics.median(step.over - step.ready[-1][0] for step in with_link)
-    own, before = (
-        statistics.median(predicted_ns(step.ready, bandwidth) for step in steps) for steps in (with_link, without)
+    own, unhindered = (
+        statistics.median(predicted_ns(step.ready, bandwidth, dist.get_world_size()) for step in steps)
+        for steps in (with_link, without)
     )
     size = sum(each for _, each in with_link[-1].ready)
     if dist.get_rank() == 0:
         job.say(told, [step.over - step.begun for step in with_link], loss, {
-            "buckets": len(with_link[-1].ready), "link_ns": size / bandwidth * 1e9, "backward_ns": backward,
-            "exposed_ns": measured, "predicted_ns": own, "predicted_without_link_ns": before,
+            "buckets": len(with_link[-1].ready), "backward_ns": backward,
+            "link_ns": on_the_link(size, dist.get_world_size()) / bandwidth * 1e9,
+            "exposed_ns": measured, "predicted_ns": own, "predicted_without_link_ns": unhindered,
         })  # fmt: skip
     dist.barrier()
+    link.close()
     dist.destroy_process_group()
 
 

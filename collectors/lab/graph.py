@@ -203,7 +203,6 @@ def on_device(graph: Any, device: str) -> Any:
     for _, node in every(graph):
         node.args = tuple(torch.device(device) if isinstance(each, torch.device) else each for each in node.args)
         node.kwargs = {
-            name: torch.device(device) if isinstance(each, torch.device) else each
-            for name, each in node.kwargs.items()
+            name: torch.device(device) if isinstance(each, torch.device) else each for name, each in node.kwargs.items()
         }
     return recompiled(graph)

@@ -1,7 +1,8 @@
 """What a rewrite should take, said before it is timed: the calls that go and those that come, each with its price.
 
 Every call of the original is made alone, with numbers of its own. So is the program without its calls: what Python
-takes to find the weights. What all of it together is short of a whole run is shared out in proportion to the calls.
+takes to find the weights. All of it is timed in turns with whole runs, because a machine is faster in one second than
+in the next. What all of it together is short of a whole run is shared out in proportion to the calls.
 
 A call that only the rewrite has is priced by its class, corrected by how the class prices the nearest calls of the
 original. Where no class has a price for it, it is made alone as well. The error grows with how unlike the nearest ones
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,10 +24,10 @@ from npulens.collectors.lab.calibration import Calibration
 from npulens.collectors.lab.calls import Call, Clock
 from npulens.collectors.lab.subject import Subject
 
-#: Runs of the original as a whole.
-ROUNDS = 15
-#: A call alone is made so often that it takes this long, so many times over.
-SHOT_NS, SHOTS = 1_500_000, 5
+#: Shots of each step, in turns; a short one is made so often that a shot takes this long.
+ROUNDS, SHOT_NS = 13, 400_000
+#: Bytes that calls read and write which are timed in turns.
+ROOM = 1 << 30
 #: So many nearest calls of the original correct a price.
 NEAREST = 3
 #: Errors are told as an interval of so many times their size.
@@ -117,15 +118,25 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """The original on one batch: its calls, what each costs alone, and the whole run."""
+class _Heard:
+    """The calls of the original on one batch, and how much of the job has its shapes."""
 
     share: float
     batch: Sequence[Any]
     calls: Sequence[Call]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the original takes on one batch, and what each call takes alone, those of the rewrite among them."""
+
+    share: float
+    calls: Sequence[Call]
     costs: Mapping[str, float]  # by key
     whole_ns: float
     hollow_ns: float  # of it what is left without the calls
+    hollow_after_ns: float  # the same of the rewrite
+    strays: Mapping[str, float] = field(default_factory=dict)  # how far apart the shots of a call were, as a share
 
     @property
     def scale(self) -> float:
@@ -145,29 +156,26 @@ class Theory:
 
     def __post_init__(self) -> None:
         self._clock = Clock(self.backend)
-        self._alone: dict[str, float] = {}
-        self._strays: dict[str, float] = {}
-        self._spread = 0.0
-        self._seen: list[_Seen] | None = None
+        self._original: list[_Heard] | None = None
 
     def predicted(self, model: Callable[..., Any]) -> Predicted:
         """What a rewrite should take. It is called once, and that call is not timed."""
         if self.subject.about.gradients:
             raise NotPredicted("theory_gradients")
-        seen = self._original()
-        after = [calls.heard(model, one.batch) for one in seen]
-        steps = self.hollow_ns(model, seen[0].batch)
+        heard = self._heard()
+        after = [calls.heard(model, one.batch) for one in heard]
         if not all(after):
             raise NotPredicted("theory_not_heard")
         if self.classes is None:
             self.classes = calibration.of(self.backend, self.alone)
-        by_classes = Way(self.classes, self.classes.error, lambda _: LEAST_STRAY)
-        measured = Way(self.alone, lambda _: 0.0, self._stray)
-        guess, errors = self._guess(seen, after, (by_classes, measured), steps)
+        seen = [self._look(one, its, model) for one, its in zip(heard, after)]
+        by_classes = [Way(self.classes, self.classes.error, lambda _: LEAST_STRAY)] * len(seen)
+        measured = [_alone(one) for one in seen]
+        guess, errors = _guess(seen, after, [by_classes, measured])
         new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
         unpriced = sorted({call.name for call in new if self.classes(call) is None})
-        by_class = None if unpriced else self._guess(seen, after, (by_classes,), steps)[0]
-        alone = self._guess(seen, after, (measured,), steps)[0]
+        by_class = None if unpriced else _guess(seen, after, [by_classes])[0]
+        alone = _guess(seen, after, [measured])[0]
         gone, come = _changed(seen[0].calls, after[0])
         return Predicted(
             guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(come),
@@ -175,97 +183,107 @@ class Theory:
             self.classes.errors,
         )  # fmt: skip
 
-    # ---- The original
-
-    def _original(self) -> list[_Seen]:
-        if self._seen is None:
+    def _heard(self) -> list[_Heard]:
+        if self._original is None:
             mix = measuring.mix(self.subject)
             kinds: dict[tuple[Any, ...], tuple[Sequence[Any], int]] = {}
             for batch in mix:
                 shapes = tuple(tuple(each.shape) for each in batch)
                 first, count = kinds.get(shapes, (batch, 0))
                 kinds[shapes] = (first, count + 1)
-            self._seen = [self._look(batch, count / len(mix)) for batch, count in kinds.values()]
-        return self._seen
+            self._original = [
+                _Heard(count / len(mix), batch, calls.heard(self.subject.program, batch))
+                for batch, count in kinds.values()
+            ]
+        return self._original
 
-    def _look(self, batch: Sequence[Any], share: float) -> _Seen:
+    def _look(self, one: _Heard, after: Sequence[Call], model: Any) -> _Seen:
+        """All of it in turns. Calls whose tensors do not fit beside each other are timed in groups, each with a run."""
         program = self.subject.program
-        found = calls.heard(program, batch)
-        whole = self._shots(measuring.step(program, batch, False, None), 1, self.rounds)
-        costs = {call.key: self.alone(call) for call in found}
-        return _Seen(share, batch, found, costs, whole, self.hollow_ns(program, batch))
+        whole = measuring.step(program, one.batch, False, None)
+        fixed = measuring.step(tuple, one.batch, False, None)
+        before, then = (_hollows(each, one.batch) for each in (program, model))
+        found = list({call.key: call for call in (*one.calls, *after)}.values())
+        costs: dict[str, float] = {}
+        strays: dict[str, float] = {}
+        whole_ns, hollows = 0.0, [0.0, 0.0]
+        for group in _groups(found):
+            others = [] if costs else [fixed, *before, *then]
+            levels, spreads = self._levels([whole, *others, *(call.again() for call in group)])
+            if not costs:
+                whole_ns, empty = levels[0], levels[1]
+                own, its = levels[2 : 2 + len(before)], levels[2 + len(before) : 2 + len(before) + len(then)]
+                hollows = [empty + sum(own), empty + sum(its)]
+            drift = whole_ns / levels[0]
+            first = 1 + len(others)
+            for call, level, spread in zip(group, levels[first:], spreads[first:]):
+                costs[call.key], strays[call.key] = level * drift, spread
+        return _Seen(one.share, one.calls, costs, whole_ns, hollows[0], hollows[1], strays)
 
-    def _shots(self, step: Callable[[], Any], times: int, shots: int) -> float:
-        with self._clock.threads():
+    def _levels(self, steps: Sequence[Callable[[], Any]]) -> tuple[list[float], list[float]]:
+        """What each step takes in ns, and how far apart its shots were. What disturbs only makes it longer."""
+        import torch
+
+        taken: list[list[float]] = [[] for _ in steps]
+        with torch.no_grad(), self._clock.threads():
+            times = [self._times(step) for step in steps]
+            for _ in range(self.rounds):
+                stamps = [self._shot(step, count) for step, count in zip(steps, times)]
+                for shots, ns, count in zip(taken, self._clock.read(stamps), times):
+                    shots.append(ns / count)
+        ordered = [sorted(shots) for shots in taken]
+        low = [shots[len(shots) // 4] for shots in ordered]
+        return low, [shots[-1 - len(shots) // 4] / max(1e-3, least) - 1 for shots, least in zip(ordered, low)]
+
+    def _times(self, step: Callable[[], Any]) -> int:
+        """How often a step is made in a row to take as long as a shot should."""
+        step()
+        (once,) = self._clock.read([self._shot(step, 1)])
+        return max(1, round(SHOT_NS / max(1.0, once)))
+
+    def _shot(self, step: Callable[[], Any], times: int) -> tuple[Any, Any]:
+        first = self._clock.stamp()
+        for _ in range(times):
             step()
-            stamps = []
-            for _ in range(shots):
-                first = self._clock.stamp()
-                for _ in range(times):
-                    step()
-                stamps.append((first, self._clock.stamp()))
-            taken = sorted(self._clock.read(stamps))
-            low = taken[len(taken) // 4]  # what disturbs only makes it longer
-            self._spread = taken[-1 - len(taken) // 4] / max(1.0, low) - 1
-            return low / times
-
-    # ---- Prices
+        return first, self._clock.stamp()
 
     def alone(self, call: Call) -> float:
         """What a call takes that is made again and again with numbers of its own."""
-        import torch
+        return self._levels([call.again()])[0][0]
 
-        if call.key not in self._alone:
-            with torch.no_grad():
-                step = call.again()
-                once = max(1.0, self._shots(step, 1, 3))
-                self._alone[call.key] = self._shots(step, max(1, round(SHOT_NS / once)), SHOTS)
-                self._strays[call.key] = self._spread
-        return self._alone[call.key]
 
-    def _stray(self, call: Call) -> float:
-        """How far apart the shots of a call alone were: another time it would have come out that much otherwise."""
-        return max(STRAY, self._strays.get(call.key, 0.0))
+def _alone(seen: _Seen) -> Way:
+    """Every new call as it was timed; another time it would have come out as otherwise as its shots are apart."""
+    return Way(lambda call: seen.costs.get(call.key), lambda _: 0.0,
+               lambda call: max(STRAY, seen.strays.get(call.key, 0.0)))  # fmt: skip
 
-    def hollow_ns(self, model: Any, batch: Sequence[Any]) -> float:
-        """What a program takes without its calls: batches are cloned, weights found, results given back."""
-        fixed = self._shots(measuring.step(tuple, batch, False, None), 1, self.rounds)
-        if not hasattr(model, "modules"):
-            return fixed
-        for one in graph.graphs(model):
-            program = _hollow(one)
-            try:
-                fixed += self._shots(partial(program, tuple(batch)), 4, self.rounds)
-            except judging.FAILURES:  # a part of a program that is called in another way
-                continue
-        return fixed
 
-    def _guess(
-        self, seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Way], hollow_ns: float
-    ) -> tuple[Guess, Mapping[str, float]]:
-        """Over all shapes of the job, in its proportions."""
-        before_ns = after_ns = 0.0
-        wrong: dict[str, float] = {}
-        errors: dict[str, float] = {}
-        for one, its in zip(seen, after):
-            gone, new = _changed(one.calls, its)
-            scale = one.scale
-            going = scale * sum(one.costs[call.key] for call in gone)
-            corrected = [_Corrected(one, way) for way in ways]
-            coming = 0.0
-            for call in new:
-                ns, error = _first_price(corrected, call)
-                coming += scale * ns
-                errors[call.kind] = max(error, errors.get(call.kind, 0.0))
-                wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * scale * ns * error
-            steps = hollow_ns - seen[0].hollow_ns
-            before_ns += one.share * one.whole_ns
-            after_ns += one.share * (one.whole_ns - going + coming + steps)
-            unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + abs(steps) / 4
-            wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
-        reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
-        mid = max(after_ns / before_ns, 0.01)
-        return Guess(max(0.0, mid - reach), mid, mid + reach), errors
+def _guess(
+    seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Sequence[Way]]
+) -> tuple[Guess, Mapping[str, float]]:
+    """Over all shapes of the job, in its proportions; each way once for each of them."""
+    before_ns = after_ns = 0.0
+    wrong: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    for place, (one, its) in enumerate(zip(seen, after)):
+        gone, new = _changed(one.calls, its)
+        scale = one.scale
+        going = scale * sum(one.costs[call.key] for call in gone)
+        corrected = [_Corrected(one, way[place]) for way in ways]
+        coming = 0.0
+        for call in new:
+            ns, error = _first_price(corrected, call)
+            coming += scale * ns
+            errors[call.kind] = max(error, errors.get(call.kind, 0.0))
+            wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * scale * ns * error
+        steps = one.hollow_after_ns - one.hollow_ns
+        before_ns += one.share * one.whole_ns
+        after_ns += one.share * (one.whole_ns - going + coming + steps)
+        unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + abs(steps) / 4
+        wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
+    reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
+    mid = max(after_ns / before_ns, 0.01)
+    return Guess(max(0.0, mid - reach), mid, mid + reach), errors
 
 
 class _Corrected:
@@ -316,6 +334,31 @@ def _first_price(ways: Sequence[_Corrected], call: Call) -> tuple[float, float]:
         if found is not None:
             return found
     raise NotPredicted("theory_unpriced", {"name": call.name})
+
+
+def _hollows(model: Any, batch: Sequence[Any]) -> list[Callable[[], Any]]:
+    """The graphs of a program without their calls: weights are found, results given back."""
+    found: list[Callable[[], Any]] = []
+    for one in graph.graphs(model) if hasattr(model, "modules") else ():
+        step = partial(_hollow(one), tuple(batch))
+        try:
+            step()
+        except judging.FAILURES:  # a part of a program that is called in another way
+            continue
+        found.append(step)
+    return found
+
+
+def _groups(found: Sequence[Call]) -> Iterator[list[Call]]:
+    """Calls whose tensors fit beside each other."""
+    group, held = list[Call](), 0
+    for call in found:
+        if group and held + call.moved > ROOM:
+            yield group
+            group, held = [], 0
+        group.append(call)
+        held += call.moved
+    yield group
 
 
 def _hollow(program: Any) -> Any:

@@ -1,7 +1,8 @@
 """`python -m tests.lab.again [-n COUNT]`: what tests.lab.ledger called faster, measured again another day.
 
 Each subject has a process of its own, is captured anew with other weights and another batch, and measured alone. A
-verdict holds where it is *faster* again. Run it on a machine that does nothing else.
+verdict is contradicted where the rewrite now takes no less time. Where the second measurement can tell nothing, it is
+counted by itself: it neither confirms nor contradicts. Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from npulens.collectors.lab import ledger
 from npulens.collectors.lab.trial import Laboratory, Options
 from tests.lab.ledger import ROOT, captured
 
-#: Of sixty verdicts so many have to hold, as a share.
-ENOUGH = 57 / 60
+#: Of sixty verdicts so many may be contradicted, as a share.
+MOST = 3 / 60
 
 
 def once(name: str, rewrites: Sequence[str], seed: int, seconds: float) -> None:
@@ -63,19 +64,22 @@ def main() -> int:
         once(arguments.once[0], arguments.once[1:], arguments.seed, arguments.seconds)
         return 0
     counts: Counter[str] = Counter()
+    contradicted = 0
     for name, rewrites in chosen(ledger.read(arguments.file)[0], arguments.count).items():
-        command = [sys.executable, "-m", "tests.lab.again", f"--seconds={arguments.seconds}", f"--seed={arguments.seed}",
-                   "--once", name, *rewrites]  # fmt: skip
+        options = [f"--seconds={arguments.seconds}", f"--seed={arguments.seed}"]
+        command = [sys.executable, "-m", "tests.lab.again", *options, "--once", name, *rewrites]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         lines = {line["rewrite"]: line for line in map(json.loads, done.stdout.splitlines())}
         for rewrite, ratio in rewrites.items():
             line = lines.get(rewrite, {"verdict": "ended", "why": f"status {done.returncode}", "ratio": None})
             counts[line["verdict"]] += 1
+            contradicted += line["ratio"] is None or line["ratio"] >= 1 or line["verdict"] in ("slower", "same")
             now = f"{line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]" if line["ratio"] else "-"
             print(f"{name:16} {rewrite:14} {ratio:.3f}, again {now}: {line['verdict']} {line['why'] or ''}", flush=True)
     total = counts.total()
-    print(f"{total} verdicts of faster measured again: {counts['faster']} hold, {dict(counts)}")
-    return 0 if total and counts["faster"] >= ENOUGH * total else 1
+    print(f"{total} verdicts of faster measured again: {contradicted} contradicted, {counts['faster']} faster again, "
+          f"{counts['cannot_tell']} cannot tell")  # fmt: skip
+    return 0 if total and contradicted <= MOST * total else 1
 
 
 if __name__ == "__main__":

@@ -270,8 +270,11 @@ def test_sign_and_nearness_are_counted_of_what_was_claimed() -> None:
         line(0.70, 1.60, claimed=False),
         {**line(1.0, 1.0), "predicted": None, "claimed": False, "by_class": None},
     ]
-    assert ledger.score(lines) == ledger.Score(6, 5, 4, right_sign=3, near_time=3, near_gain=1)
-    assert ledger.score(lines, "by_class") == ledger.Score(6, 5, 4, 3, 3, 1)
+    assert ledger.score(lines) == ledger.Score(6, 5, 4, right_sign=3, near_time=3, near_gain=1, against=1, apart=3)
+    assert ledger.score(lines, "by_class") == ledger.Score(6, 5, 4, 3, 3, 1, 1, 3)
+    # Gains of 0.15 to 0.25 are near to 0.2: the second interval reaches them, the third reaches 1.
+    wide = [{**line(0.80, 0.90), "low": 0.84, "high": 0.96}, {**line(0.90, 1.05), "low": 0.99, "high": 1.11}]
+    assert ledger.score(wide) == ledger.Score(2, 2, 2, right_sign=1, near_time=2, near_gain=0, against=0, apart=1)
 
 
 def test_a_trial_becomes_a_line_of_the_clock_that_was_predicted() -> None:

@@ -159,6 +159,8 @@ class Score:
     right_sign: int
     near_time: int  # the ratio of times within 25 % of the predicted one
     near_gain: int  # the gain, 1 - ratio, within 25 % of the predicted one
+    against: int = 0  # the measured interval lies on the other side of 1
+    apart: int = 0  # no gain in the measured interval is within 25 % of the predicted one
 
 
 def score(lines: Sequence[Mapping[str, Any]], way: str = "predicted") -> Score:
@@ -171,4 +173,12 @@ def score(lines: Sequence[Mapping[str, Any]], way: str = "predicted") -> Score:
         sum((mid < 1) == (ratio < 1) for mid, ratio in pairs),
         sum(abs(ratio / mid - 1) <= NEAR for mid, ratio in pairs),
         sum(abs((1 - ratio) / (1 - mid) - 1) <= NEAR for mid, ratio in pairs),
+        sum(line["low"] > 1 if line[way]["mid"] < 1 else line["high"] < 1 for line in claimed),
+        sum(_apart(line, float(line[way]["mid"])) for line in claimed),
     )  # fmt: skip
+
+
+def _apart(line: Mapping[str, Any], mid: float) -> bool:
+    """Whether every ratio in the measured interval has a gain too far from the predicted one."""
+    one, other = (1 - (1 - mid) * (1 + off) for off in (-NEAR, NEAR))
+    return bool(line["low"] > max(one, other) or line["high"] < min(one, other))

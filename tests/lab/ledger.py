@@ -200,9 +200,11 @@ _HEAD = """# Predicted against measured
 before it was timed ([how](lab.md#what-theory-says)), and what was measured then. Times are multiples of the original's.
 
 A prediction is *claimed* where its interval excludes 1 and the gain is above 1 %. It has the *right sign* where the
-measured ratio lies on the same side of 1. *Time within 25 %*: the measured ratio is at most a quarter away from the
-predicted one. *Gain within 25 %*: the same of 1 minus the ratio, which is much harder for small gains. Nothing was left
-out: rewrites that do not apply or were refused have no time, and `compile` and `freeze` are not predicted.
+measured ratio lies on the same side of 1, and is *contradicted* where the whole measured interval lies on the other.
+*Time within 25 %*: the measured ratio is at most a quarter away from the predicted one. *Gain within 25 %*: the same of
+1 minus the ratio, which is much harder for small gains. It is *contradicted* where no ratio of the measured interval
+has such a gain. Nothing was left out: rewrites that do not apply or were refused have no time, and `compile` and
+`freeze` are not predicted.
 """
 _WAYS = {
     "predicted": "as claimed", "by_class": "classes alone, where they price all", "alone": "every new call made alone",
@@ -214,8 +216,8 @@ def page(lines: Sequence[dict[str, Any]]) -> str:
     where = sorted({f"{line['machine']}, torch {line['torch']}" for line in lines})
     days = sorted({str(line["at"])[:10] for line in lines})
     told = [_HEAD, f"Measured on {' and '.join(where)}; {' to '.join(sorted({days[0], days[-1]}))}.\n" if lines else ""]
-    told += ["| priced | trials | predicted | claimed | right sign | time within 25 % | gain within 25 % |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    told += ["| priced | trials | predicted | claimed | right sign | contradicted | time within 25 % | "
+             "gain within 25 % | contradicted |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     told += [_score(name, ledger.score(lines, way)) for way, name in _WAYS.items()]
     rewrites = sorted({line["rewrite"] for line in lines})
     told += [_score(f"`{name}`, as claimed", ledger.score([line for line in lines if line["rewrite"] == name]))
@@ -231,7 +233,7 @@ def _score(name: str, found: ledger.Score) -> str:
         return f"{count} ({count / found.claimed:.0%})" if found.claimed else "-"
 
     cells = [str(found.trials), str(found.predicted), str(found.claimed), share(found.right_sign),
-             share(found.near_time), share(found.near_gain)]  # fmt: skip
+             share(found.against), share(found.near_time), share(found.near_gain), share(found.apart)]  # fmt: skip
     return f"| {name} | {' | '.join(cells)} |"
 
 

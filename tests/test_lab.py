@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +252,24 @@ def test_batches_are_timed_in_the_proportions_of_the_job() -> None:
     batches = tuple((torch.ones(size),) for size in (1, 2, 3))
     shapes = tuple(subject.Shape(((size,),), calls) for size, calls in ((1, 80), (2, 20), (3, 1)))
     about = subject.About("M", "torch.export", False, False, "cpu", 1, (), shapes, 101, 0, 0, True, None)
-    sizes = [len(batch[0]) for batch in measuring.mix(subject.Subject(Path(), about, None, batches, ()))]
+    found = subject.Subject(Path(), about, None, batches, ())
+    sizes = [len(batch[0]) for batch in measuring.mix(found)]
     assert [sizes.count(size) for size in (1, 2, 3)] == [10, 2, 1]
+    assert measuring.unlike(found) and len(measuring.steps(found, tuple)) == 13
+
+
+def test_what_counts_of_unlike_shapes_is_the_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten short calls and a long one: the middle of single calls would be that of the short ones."""
+    now = [0]
+
+    def takes(ns: int) -> Callable[[], None]:
+        return lambda: now.__setitem__(0, now[0] + ns)
+
+    monkeypatch.setattr(measuring.time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(measuring.time, "thread_time_ns", lambda: now[0])
+    made = [takes(1000), *[takes(10)] * 10]
+    for clock in ("host", "cpu"):
+        assert measuring.passes(open_backend("cpu"), made)(clock) == [1100]
 
 
 # The three ways to a program.

@@ -1,17 +1,21 @@
 """How long the original and a rewrite take on the job's own batches, and how much memory each needs at most.
 
 The harness of `npulens bench` does it: interleaved rounds of the original, the rewrite and the original again. What
-comes out faster is measured a second time on copies that were made anew, and both have to agree.
+comes out faster is measured a second time on copies that were made anew, and both have to agree. Where batches have
+unlike shapes, a sample is a whole pass over them in the job's proportions: calls of unlike shapes take unlike times,
+and a middle of them would be that of the common shapes only.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from npulens.collectors.backends.backend import Backend
@@ -47,7 +51,6 @@ class Speed:
     control_low: float
     control_high: float
     again: tuple[float, float, float] | None  # ratio and interval of the second time
-    calls: int
     by_clock: Mapping[str, tuple[float, float, float]]  # ratio and interval on each clock
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,25 +71,54 @@ def step(model: Model, batch: Sequence[Any], gradients: bool, weights: Any) -> C
     return lambda: run(model, batch, gradients, weights)
 
 
+def unlike(subject: Subject) -> bool:
+    """Whether the batches have more than one shape."""
+    return len({tuple(tuple(each.shape) for each in batch) for batch in subject.batches}) > 1
+
+
+def steps(subject: Subject, model: Model) -> list[Callable[[], Any]]:
+    """The calls of one pass."""
+    batches: Sequence[Any] = mix(subject) if unlike(subject) else subject.batches
+    return [step(model, batch, subject.about.gradients, model) for batch in batches]
+
+
+def passes(backend: Backend, made: Sequence[Callable[[], Any]]) -> Bite:
+    """One pass on a clock, after a call that is not counted."""
+
+    def taken(clock: str) -> list[int]:
+        made[-1]()
+        backend.synchronize()
+        begun, on_core = time.perf_counter_ns(), time.thread_time_ns()
+        for each in made:
+            each()
+            backend.synchronize()
+        ended, core = time.perf_counter_ns(), time.thread_time_ns()
+        return [max(1, core - on_core if clock == "cpu" else ended - begun)]
+
+    return taken
+
+
 def measured(
     subject: Subject, backend: Backend, original: Callable[[], Any], rewritten: Callable[[], Any], pairs: int = PAIRS,
-    seconds: float = SECONDS, confirm: bool = True,
+    seconds: float = SECONDS, wall_only: bool = False,
 ) -> Speed:  # fmt: skip
-    """``original`` and ``rewritten`` make a fresh copy each time they are called."""
-    found, calls = _rounds(subject, backend, original, rewritten, pairs, seconds)
+    """``original`` and ``rewritten`` make a fresh copy each time they are called.
+
+    ``wall_only``: where the rewrite computes on another number of threads the CPU time of one thread says nothing.
+    """
+    found = _rounds(subject, backend, original, rewritten, pairs, seconds, wall_only)
     first = said(found)
     again = None
     level = found.found[found.clock].ratio
-    if first[0] in (FASTER, SLOWER) and confirm and 1 / PLAIN < level < PLAIN:
-        second, more = _rounds(subject, backend, original, rewritten, pairs, seconds)
-        calls += more
+    if first[0] in (FASTER, SLOWER) and 1 / PLAIN < level < PLAIN:
+        second = _rounds(subject, backend, original, rewritten, pairs, seconds, wall_only)
         told = second.found[second.clock]
         again = (told.ratio, told.low, told.high)
         first = first if said(second)[0] == first[0] else (CANNOT_TELL, "not_again")
     other, control = found.found[found.clock], found.control[found.clock]
     return Speed(
         first[0], first[1], other.ratio, other.low, other.high, found.clock, other.pairs, other.pairs_needed,
-        control.low, control.high, again, calls,
+        control.low, control.high, again,
         {clock: (told.ratio, told.low, told.high) for clock, told in found.found.items()},
     )  # fmt: skip
 
@@ -105,30 +137,26 @@ def said(found: Controlled) -> tuple[str, str | None]:
 
 def _rounds(
     subject: Subject, backend: Backend, original: Callable[[], Any], rewritten: Callable[[], Any], pairs: int,
-    seconds: float,
-) -> tuple[Controlled, int]:  # fmt: skip
-    batches = mix(subject)
-    models = {BASE: original(), OTHER: rewritten(), AGAIN: original()}
-    loads = {side: Load([step(model, batch, subject.about.gradients, model) for batch in batches])
-             for side, model in models.items()}  # fmt: skip
-    sides: dict[str, Bite] = {side: _bites(backend, load) for side, load in loads.items()}
-    clocks = ("host", "cpu") if has_cpu_time(backend) else ("host",)
+    seconds: float, wall_only: bool,
+) -> Controlled:  # fmt: skip
+    made = {BASE: steps(subject, original()), OTHER: steps(subject, rewritten()), AGAIN: steps(subject, original())}
+    whole = unlike(subject)
+    sides: dict[str, Bite] = {
+        side: passes(backend, its) if whole else partial(bite, backend, Load(its)) for side, its in made.items()
+    }
+    clocks = ("host", "cpu") if has_cpu_time(backend) and not wall_only else ("host",)
     each, taken = seconds / (pairs * len(clocks)), list[Block]()
     for clock in clocks:
         with threads_of(clock):
-            for batch in subject.batches:  # compilers may begin anew for another number of threads
-                for model in models.values():
-                    step(model, batch, subject.about.gradients, model)()
+            for its in made.values():  # compilers may begin anew for another number of threads
+                for call in its:
+                    call()
             list(blocks(sides, clock, "".join(sides), each))
     for order in rounds(pairs):
         for clock in clocks:
             with threads_of(clock):
                 taken += blocks(sides, clock, order, each)
-    return verdict(taken), sum(load.calls for load in loads.values())
-
-
-def _bites(backend: Backend, load: Load) -> Bite:
-    return lambda clock: bite(backend, load, clock)
+    return verdict(taken)
 
 
 def peak_bytes(backend: Backend, call: Callable[[], Any]) -> int | None:

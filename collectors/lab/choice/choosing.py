@@ -324,7 +324,7 @@ class Chooser:
     def _speed(self, plan: Plan) -> dict[str, Any]:
         subject = self._subject
         wall_only = any(part.kind == plans.THREADS for part in plan)
-        return timing.compared(
+        return measuring.measured(
             subject, self._backend, lambda: graph.copied(subject.program), lambda: self._made(plan, subject.program),
             self._settings.pairs, self._settings.final_seconds, wall_only,
         ).as_dict()  # fmt: skip

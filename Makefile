@@ -76,6 +76,7 @@ screen: .venv/.test .venv/.browser  ## how fast the timeline redraws, how long t
 	$(BIN)/python -m tests.bench.drop
 	$(BIN)/python -m tests.bench.start
 	$(BIN)/python -m tests.bench.roofs
+	$(BIN)/python -m tests.bench.pages
 
 shots: .venv/.test .venv/.browser  ## every page as a picture below .bench/shots, to look at (SHOTS_ARGS=...)
 	$(BIN)/python -m tests.bench.shots $(SHOTS_ARGS)

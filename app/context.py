@@ -19,14 +19,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
 
-from npulens.analysis import split, views
+from npulens.analysis import split
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
 from npulens.analysis.finding import Finding
+from npulens.analysis.kept import wanted_by
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
 from npulens.analysis.settings import FILE, Settings
-from npulens.app import run_check
+from npulens.app import run_check, run_open
 from npulens.app.charts import style
 from npulens.app.report.subject import Subject, subject
 from npulens.app.text import i18n
@@ -158,16 +159,17 @@ def coverage(ctx: Context) -> list[store.CoverageRow]:
     ]
 
 
-@st.cache_resource(max_entries=8, show_spinner=False, on_release=duckdb.DuckDBPyConnection.close)
-def _opened(place: str, run_id: str) -> duckdb.DuckDBPyConnection:
-    con = store.open_run(Path(place), run_id)
-    views.install(con)
-    return con
+@st.cache_resource(max_entries=16, show_spinner=False, on_release=duckdb.DuckDBPyConnection.close)
+def _opened(place: str, run_id: str, kept: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """The run; what is to be kept of a large one is computed first, where nobody has asked for it yet."""
+    if kept:
+        run_open.keep(Path(place), run_id, kept)
+    return run_open.opened(Path(place), run_id)
 
 
 @st.cache_data(max_entries=256, max_size=2**28, show_spinner=False)
 def _measured(place: str, run_id: str, name: str, given: tuple[object, ...], _measure: Callable[..., Any]) -> Any:
-    con = _opened(place, run_id).cursor()  # threads share a database, never a connection
+    con = _opened(place, run_id, wanted_by(name)).cursor()  # threads share a database, never a connection
     try:
         return _measure(con, *given)
     finally:
@@ -202,7 +204,7 @@ class Parts(Generic[T, U, V]):
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _in_parts(place: str, run_id: str, names: str, _measures: tuple[Callable[[Run], Any], ...]) -> Parts[Any, Any, Any]:
-    con = _opened(place, run_id).cursor()
+    con = _opened(place, run_id, ()).cursor()
     run, drawn = Run(con), Event()
     first, second, third = _measures
     bench = ThreadPoolExecutor(1, thread_name_prefix="measuring")
@@ -260,7 +262,9 @@ def _bench() -> ThreadPoolExecutor:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judging:
-    return _Judging(_bench().submit(subject, Path(place), run_id, _settings), time.monotonic())
+    future = _bench().submit(subject, Path(place), run_id, _settings)
+    future.add_done_callback(lambda _: run_open.keep(Path(place), run_id))  # pages ask for it next
+    return _Judging(future, time.monotonic())
 
 
 def _question(ctx: Context) -> tuple[str, str, str, Settings]:

@@ -13,6 +13,7 @@ import pytest
 
 from npulens import ingest
 from npulens.analysis import views
+from npulens.analysis.kept import LEVELS
 from npulens.analysis.look import kernel_detail as deeper
 from npulens.analysis.look import kernels as look
 from npulens.analysis.look.kernels import Filter
@@ -160,7 +161,7 @@ def test_the_slow_ones_are_those_of_the_detector_with_their_groups() -> None:
     (row,) = look.slow(con).to_dict("records")
     assert (row["span_id"], row["dur_ns"]) == (7, 50_000)
     assert row["excess_ns"] == pytest.approx(50_000 - row["usual_ns"], abs=1)
-    for level in look.LEVELS:
+    for level in LEVELS:
         assert int(row[f"key_{level}"]) == int(look.table(con, level, EVERY).groups.iloc[0]["key"])
 
 

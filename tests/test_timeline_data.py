@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -69,6 +71,59 @@ def test_a_summary_is_what_brute_force_says(made: Case, drawn: tuple[float, int,
     for track, busy in found.busy:
         assert busy == covered([(max(s, begin), min(s + d, end)) for t, s, d in
                                 zip(seen.track, seen.ts_ns, seen.dur_ns, strict=True) if t == track])  # fmt: skip
+
+
+def nested(seed: int, count: int) -> pd.DataFrame:
+    """Random trees of spans on some tracks: children lie within their parent, and those of another lane overlap."""
+    pick = random.Random(seed)
+    found: list[tuple[int, int, int, int, int, str, str, int | None]] = []
+
+    def grow(track: int, depth: int, begin: int, end: int, parent: int | None) -> None:
+        for lane in range(pick.choice((1, 1, 2))):
+            at = begin
+            while at < end and len(found) < count:
+                at += pick.randrange(0, 40)
+                length = min(pick.choice((0, pick.randrange(60), pick.randrange(5_000))), end - at)
+                if length < 0:
+                    break
+                mine = len(found)
+                name, kind = pick.choice("abc"), pick.choice(("cpu_op", "python"))
+                found.append((mine, track, depth + lane, at, length, name, kind, parent))
+                if length > 20 and pick.random() < 0.6:
+                    grow(track, depth + lane + 1, at, at + length, mine)
+                at += length + 1
+
+    for track in range(TRACKS):
+        while len(found) < count * (track + 1) // TRACKS:
+            begin = 1 + max((row[3] + row[4] for row in found if row[1] == track), default=pick.randrange(500))
+            grow(track, 0, begin, begin + pick.randrange(20_000), None)
+    columns = ["span_id", "track", "depth", "ts_ns", "dur_ns", "name", "kind", "parent_id"]
+    return pd.DataFrame(found, columns=columns).astype({"parent_id": "Int64"})
+
+
+@pytest.fixture(scope="module", params=[3, 700], ids=["many portions", "few"])
+def added_up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lod, "PORTION", request.param)
+        found = case(tmp_path_factory.mktemp("lod"), nested(request.param, 4_000))
+    assert found.how.portion is not None
+    yield found
+    found.con.close()
+
+
+@settings(HARD, max_examples=25)
+@given(windows)
+def test_sums_of_portions_say_what_every_span_says(added_up: Case, drawn: tuple[float, int, int, int]) -> None:
+    begin, end, _, tracks = asked(added_up, drawn)
+    seen = summary.summary(added_up.con, replace(added_up.how, portion=None), begin, end, tracks)
+    assert summary.summary(added_up.con, added_up.how, begin, end, tracks) == seen
+
+
+def test_the_whole_run_is_its_sums(added_up: Case) -> None:
+    how, every = added_up.how, list(range(TRACKS))
+    seen = summary.summary(added_up.con, replace(how, portion=None), 0, how.length_ns, every)
+    assert summary.summary(added_up.con, how, 0, how.length_ns, every) == seen
+    assert any(row.self_ns != row.total_ns for row in seen.rows)
 
 
 def covered(parts: list[tuple[int, int]]) -> int:

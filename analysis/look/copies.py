@@ -95,8 +95,14 @@ def copies(con: duckdb.DuckDBPyConnection) -> Copies:
     held = links(run)
     return Copies(
         totals(con), tuple(_way(run, held, str(way), mine) for way, mine in found.groupby("direction", sort=True)),
-        _spoken(shown.head(MOST_WORST)), len(found), len(shown), held, groups(con), cloud(con),
+        _spoken(shown.head(MOST_WORST)), len(found), len(shown), held, _groups(run), cloud(con),
     )  # fmt: skip
+
+
+def _told(run: Run) -> dict[int, Intervals]:
+    """When each rank's device computes or communicates."""
+    every = ((rank, run.activity(rank)) for rank in run.ranks)
+    return {rank: (did.computing or EMPTY) | (did.communication or EMPTY) for rank, did in every}
 
 
 def exposed(run: Run, found: pd.DataFrame) -> Ints:
@@ -104,8 +110,7 @@ def exposed(run: Run, found: pd.DataFrame) -> Ints:
     begins, length = found["ts_ns"].to_numpy(np.int64), found["dur_ns"].to_numpy(np.int64)
     rank, shown = found["rank"].to_numpy(np.int64), np.zeros(len(found), np.int64)
     for one in np.unique(rank).tolist():
-        mine, did = rank == one, run.activity(one)
-        busy = (did.computing or EMPTY) | (did.communication or EMPTY)
+        mine, busy = rank == one, run.get(_told)[one]
         shown[mine] = length[mine] - busy.within(begins[mine], begins[mine] + length[mine])
     return shown
 
@@ -126,7 +131,7 @@ def _way(run: Run, held: tuple[Link, ...], direction: str, mine: pd.DataFrame) -
         union = Intervals.union_of(begins, begins + rows["dur_ns"].to_numpy(np.int64))
         busy += union.total()
         complete &= did.computing is not None and did.communication is not None
-        shown += (union - ((did.computing or EMPTY) | (did.communication or EMPTY))).total()
+        shown += union.total() - int(run.get(_told)[int(rank)].within(union.starts, union.ends).sum())
     sized = bool((mine["bytes"] >= 0).all())
     moved = int(mine["bytes"].sum()) if sized else None
     timed = mine[(mine["bytes"] > 0) & (mine["dur_ns"] > 0)]
@@ -170,18 +175,55 @@ def links(run: Run) -> tuple[Link, ...]:
 
 def groups(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """The view transfer_group, its ranks together: each number added, NULL where one of them is."""
-    return con.execute("""
-        WITH added AS (
+    return _groups(Run(con))
+
+
+#: Copies of each rank by direction and size class, as the view transfer_group has them.
+_CLASSED = """
+    SELECT
+        s.rank, t.direction, t.bytes, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns,
+        CASE WHEN t.bytes > 0 THEN (1::BIGINT << (length(bin(t.bytes)) - 1)) WHEN t.bytes = 0 THEN 0 END AS from_bytes
+    FROM span s LEFT JOIN transfer t USING (span_id) WHERE s.kind = 'memcpy'
+"""
+
+
+def _groups(run: Run) -> pd.DataFrame:
+    named = run.con.execute(
+        f"SELECT rank, direction, from_bytes, count(*), sum(bytes)::BIGINT FROM ({_CLASSED}) "
+        "GROUP BY rank, direction, from_bytes ORDER BY rank, direction, from_bytes"
+    ).fetchall()
+    found = run.columns(
+        "SELECT dense_rank() OVER (ORDER BY rank, direction, from_bytes) - 1 AS number, ts_ns, end_ns "
+        f"FROM ({_CLASSED}) ORDER BY number"
+    )
+    edges = np.searchsorted(found["number"], np.arange(len(named) + 1))
+    rows: list[tuple[object, ...]] = []
+    for at, (rank, direction, size, count, moved) in enumerate(named):
+        mine, did = slice(edges[at], edges[at + 1]), run.activity(rank)
+        union = Intervals.union_of(found["ts_ns"][mine].astype(np.int64), found["end_ns"][mine].astype(np.int64))
+        known = did.computing is not None and (did.communication is not None or did.complete)
+        over = int(run.get(_told)[rank].within(union.starts, union.ends).sum()) if known else None
+        shown = None if over is None else union.total() - over
+        rows.append((direction, size, count, moved, union.total(), over, shown))
+    names = ("direction", "size", "count", "moved", "busy", "over", "shown")
+    return run.con.execute("""
+        WITH own AS (
             SELECT
-                direction, from_bytes, sum(count)::BIGINT AS count, count(DISTINCT rank) AS ranks,
+                unnest($direction::VARCHAR[]) AS direction, unnest($size::BIGINT[]) AS from_bytes,
+                unnest($count::BIGINT[]) AS count, unnest($moved::BIGINT[]) AS bytes,
+                unnest($busy::BIGINT[]) AS busy_ns,
+                unnest($over::BIGINT[]) AS overlapped_ns, unnest($shown::BIGINT[]) AS exposed_ns
+        ), added AS (
+            SELECT
+                direction, from_bytes, sum(count)::BIGINT AS count, count(*) AS ranks,
                 CASE WHEN count(bytes) = count(*) THEN sum(bytes)::BIGINT END AS bytes, sum(busy_ns)::BIGINT AS busy_ns,
                 CASE WHEN count(overlapped_ns) = count(*) THEN sum(overlapped_ns)::BIGINT END AS overlapped_ns,
                 CASE WHEN count(exposed_ns) = count(*) THEN sum(exposed_ns)::BIGINT END AS exposed_ns
-            FROM transfer_group GROUP BY direction, from_bytes
+            FROM own GROUP BY direction, from_bytes
         )
         SELECT *, CASE WHEN busy_ns > 0 THEN bytes * 1e9 / busy_ns END AS bytes_per_s FROM added
         ORDER BY busy_ns DESC, direction, from_bytes
-        """).fetchdf()
+        """, {name: [row[at] for row in rows] for at, name in enumerate(names)}).fetchdf()  # fmt: skip
 
 
 @dataclass(frozen=True)

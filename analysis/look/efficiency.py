@@ -271,7 +271,7 @@ def rates(con: duckdb.DuckDBPyConnection) -> Rates:
 
 def members(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> tuple[Ints, NDArray[np.uint64]]:
     """The kernels that a filter means (span_id), and the group (key) of each."""
-    told = con.execute(f"WITH {chosen_sql(level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
+    told = con.execute(f"WITH {chosen_sql(con, level)} SELECT span_id, key FROM chosen WHERE starts", values(what))
     columns = {name: np.ma.getdata(column) for name, column in told.fetchnumpy().items()}
     return columns["span_id"].astype(np.int64), columns["key"].astype(np.uint64)
 

@@ -23,7 +23,7 @@ def pipes(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) ->
     the group's whole time. `value` sums and extremes are as the profiler wrote them."""
     return con.execute(
         f"""
-        WITH {chosen_sql(level)}
+        WITH {chosen_sql(con, level)}
         SELECT
             p.metric, count(*) AS count, sum(p.value * c.dur_ns) / nullif(sum(c.dur_ns), 0) AS mean,
             min(p.value) AS least, median(p.value) AS middle, max(p.value) AS most
@@ -53,7 +53,7 @@ def blocks(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -
     """Into how many blocks the group's kernels were split, against the cores there are. Empty: not recorded."""
     rows = con.execute(
         f"""
-        WITH {chosen_sql(level)}
+        WITH {chosen_sql(con, level)}
         SELECT core, nullif(block_num, 0) AS blocks, grid, rank, count(*), sum(dur_ns)::BIGINT FROM chosen
         WHERE starts AND key = $key AND (block_num > 0 OR grid IS NOT NULL) GROUP BY ALL ORDER BY ALL
         """,
@@ -127,24 +127,20 @@ _FROM = """
 def source(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -> Source:
     """The host operators, runtime calls and call stacks that the group's kernels were launched from."""
     given = {**values(what), "key": key}
-    ops = con.execute(
-        f"""
-        WITH {chosen_sql(level)}, {_FROM}
+    chosen = f"WITH {chosen_sql(con, level)}, {_FROM}"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE root AS {chosen} SELECT * FROM root", given)
+    ops = con.execute("""
         SELECT op.name AS op, l.call, count(*) AS count, median(op.dur_ns)::BIGINT AS host_ns
-        FROM root l LEFT JOIN span op ON op.span_id = l.op_id GROUP BY ALL ORDER BY count DESC, op, call
-        """,
-        given,
-    ).fetchdf()
-    stacks = con.execute(
-        f"""
-        WITH {chosen_sql(level)}, {_FROM}
+        FROM root l LEFT JOIN (SELECT span_id, name, dur_ns FROM span SEMI JOIN root ON root.op_id = span.span_id) op
+            ON op.span_id = l.op_id
+        GROUP BY ALL ORDER BY count DESC, op, call""").fetchdf()
+    stacks = con.execute("""
         SELECT k.frames, count(DISTINCT l.span_id) AS count FROM root l
         JOIN stack k ON k.span_id = coalesce(l.op_id, l.call_id) GROUP BY k.frames ORDER BY count DESC, k.frames
-        """,
-        given,
-    ).fetchall()
+        """).fetchall()
     count, longest = con.execute(
-        f"WITH {chosen_sql(level)} SELECT count(*), arg_max(span_id, dur_ns) FROM chosen WHERE starts AND key = $key",
+        f"WITH {chosen_sql(con, level)} SELECT count(*), arg_max(span_id, dur_ns) FROM chosen "
+        "WHERE starts AND key = $key",
         given,
     ).fetchall()[0]
     return Source(

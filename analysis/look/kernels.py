@@ -16,18 +16,10 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from npulens.analysis.device.kernels import LAUNCHED_BY, kernels, usual
-from npulens.analysis.device.tail import usual_tail
-from npulens.analysis.run import Run
+from npulens.analysis.kept import LEVELS, ready
 
-#: What makes two kernels alike, level by level.
-LEVELS = {
-    "type": ("op", "core"),
-    "shape": ("op", "core", "input_shapes", "input_dtypes", "output_shapes", "output_dtypes"),
-    "name": ("name", "core"),
-}
 #: Groups a table holds, and sequences; the rest is counted.
-MOST_GROUPS, MOST_SEQUENCES, MOST_SLOW = 1000, 300, 2000
+MOST_GROUPS, MOST_SEQUENCES = 1000, 300
 
 
 @dataclass(frozen=True)
@@ -64,35 +56,18 @@ class Table:
     wall_ns: int  # their windows, added
 
 
-def task_sql() -> str:
-    """Every kernel and memset with what it is grouped by; NULL is not recorded."""
-    return f"""
-        launched AS (
-            SELECT l.span_id, host.name AS host_op, h.input_shapes AS shapes, h.input_dtypes AS dtypes
-            FROM ({LAUNCHED_BY}) l JOIN span host ON host.span_id = l.host_id
-            LEFT JOIN host_op h ON h.span_id = l.host_id
-        ), task AS (
-            SELECT
-                s.span_id, s.rank, s.track, s.step, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, s.dur_ns, s.name,
-                coalesce(k.op_type, s.name) AS op, k.core, coalesce(k.input_shapes, launched.shapes) AS input_shapes,
-                coalesce(k.input_dtypes, launched.dtypes) AS input_dtypes, k.output_shapes, k.output_dtypes,
-                k.block_num, k.grid, CASE WHEN k.op_type IS NULL THEN launched.host_op END AS host_op
-            FROM span s LEFT JOIN kernel k USING (span_id) LEFT JOIN launched USING (span_id)
-            WHERE s.kind IN ('kernel', 'memset')
-        )"""
-
-
-def chosen_sql(level: str) -> str:
+def chosen_sql(con: duckdb.DuckDBPyConnection, level: str) -> str:
     """The kernels that a filter means, each with its group's key; `starts` tells those that start in the step."""
+    ready(con, ("kernel_task",))
     return f"""
-        {task_sql()}, pane AS (
-            SELECT rank, start_ns AS from_ns, start_ns + dur_ns AS to_ns
-            FROM step_window WHERE step IS NOT DISTINCT FROM $step AND start_ns IS NOT NULL
+        pane AS (
+            SELECT rank, ts_ns AS from_ns, ts_ns + dur_ns AS to_ns
+            FROM device_time WHERE step IS NOT DISTINCT FROM $step AND dur_ns IS NOT NULL
         ), chosen AS (
             SELECT
-                task.*, hash({", ".join(LEVELS[level])}) AS key, greatest(ts_ns, from_ns) AS begin_ns,
+                task.*, key_{level} AS key, greatest(ts_ns, from_ns) AS begin_ns,
                 least(end_ns, to_ns) AS stop_ns, $step IS NULL OR task.step IS NOT DISTINCT FROM $step AS starts
-            FROM task JOIN pane USING (rank)
+            FROM kernel_task task JOIN pane USING (rank)
             WHERE (len($ranks::INTEGER[]) = 0 OR list_contains($ranks::INTEGER[], rank))
                 AND (len($cores::VARCHAR[]) = 0 OR list_contains($cores::VARCHAR[], coalesce(core, '')))
                 AND ($text = '' OR contains(
@@ -135,7 +110,7 @@ def table(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> Table:
     """The groups of a level. Counts and quantiles are of kernels that start in the step, times of what runs in it."""
     columns = ", ".join(LEVELS[level])
     groups = con.execute(f"""
-        WITH {chosen_sql(level)}, counted AS (
+        WITH {chosen_sql(con, level)}, counted AS (
             SELECT
                 key, {columns}, count(*) AS count, count(DISTINCT rank) AS ranks, sum(dur_ns)::BIGINT AS total_ns,
                 (sum(dur_ns) // count(*))::BIGINT AS mean_ns, min(dur_ns) AS min_ns,
@@ -148,19 +123,32 @@ def table(con: duckdb.DuckDBPyConnection, level: str, what: Filter) -> Table:
         FROM counted LEFT JOIN ({_union_sql("key")}) USING (key) ORDER BY busy_ns DESC, total_ns DESC, key
         LIMIT {MOST_GROUPS}""", values(what)).fetchdf()  # fmt: skip
     rows = con.execute(
-        f"WITH {chosen_sql(level)} {_union_sql('rank')}", values(what)
+        f"WITH {chosen_sql(con, level)} {_union_sql('rank')}", values(what)
     ).fetchall()  # fmt: skip
     having = tuple(sorted(rank for rank, _ in rows))
-    busy, wall = con.execute(
-        "SELECT CASE WHEN count(busy_ns) = count(*) THEN sum(busy_ns)::BIGINT END, coalesce(sum(dur_ns), 0)::BIGINT "
-        "FROM device_busy WHERE track IS NULL AND step IS NOT DISTINCT FROM $step "
-        "AND list_contains($ranks::INTEGER[], rank)",
-        {"step": what.step, "ranks": list(having)},
-    ).fetchall()[0]
+    busy, wall = _busy(con, what.step, having)
     count, of = (int(groups[name].iloc[0]) if len(groups) else 0 for name in ("groups", "kernels"))
     groups["share"] = groups["busy_ns"] / busy if busy else np.nan
     computing = sum(ns for _, ns in rows)
     return Table(groups.drop(columns=["groups", "kernels"]), count, of, len(having), computing, busy, wall)
+
+
+def _busy(con: duckdb.DuckDBPyConnection, step: int | None, ranks: tuple[int, ...]) -> tuple[int | None, int]:
+    """How long the devices of some ranks are busy in a step, and its length: added over ranks."""
+    asked = {"step": step, "ranks": list(ranks)}
+    where = "step IS NOT DISTINCT FROM $step AND list_contains($ranks::INTEGER[], rank)"
+    known, busy, wall = con.execute(
+        "SELECT count(idle_ns) = count(*), sum(dur_ns - idle_ns)::BIGINT, coalesce(sum(dur_ns), 0)::BIGINT "
+        f"FROM device_time WHERE {where}", asked,
+    ).fetchall()[0]  # fmt: skip
+    if known:
+        return busy, wall
+    # Idle time is not known where some work was not recorded. What was still keeps the device busy.
+    busy, wall = con.execute(
+        "SELECT CASE WHEN count(busy_ns) = count(*) THEN sum(busy_ns)::BIGINT END, coalesce(sum(dur_ns), 0)::BIGINT "
+        f"FROM device_busy WHERE track IS NULL AND {where}", asked,
+    ).fetchall()[0]  # fmt: skip
+    return busy, wall
 
 
 @dataclass(frozen=True)
@@ -181,7 +169,7 @@ _SHARES = [share / 100 for share in range(101)]
 def durations(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -> Durations:
     """The distribution of one group's durations."""
     given = {**values(what), "key": key}
-    mine = f"WITH {chosen_sql(level)}, mine AS (SELECT rank, dur_ns FROM chosen WHERE starts AND key = $key)"
+    mine = f"WITH {chosen_sql(con, level)}, mine AS (SELECT rank, dur_ns FROM chosen WHERE starts AND key = $key)"
     found = con.execute(
         f"{mine} SELECT rank, count(*) AS count, sum(dur_ns)::BIGINT AS total_ns, (sum(dur_ns) // count(*))::BIGINT "
         f"AS mean_ns, min(dur_ns) AS min_ns, quantile_disc(dur_ns, {_SHARES}) AS quantiles, max(dur_ns) AS max_ns "
@@ -225,7 +213,7 @@ def instances(
 ) -> pd.DataFrame:
     """One page (from 0) of the kernels of a group, one by one."""
     return con.execute(f"""
-        WITH {chosen_sql(level)}
+        WITH {chosen_sql(con, level)}
         SELECT c.span_id, c.rank, c.step, t.name AS track, c.ts_ns, c.dur_ns, c.block_num, c.name
         FROM chosen c LEFT JOIN track t ON t.track = c.track WHERE c.starts AND c.key = $key
         ORDER BY {_ORDERS[order]} LIMIT $size OFFSET $skip
@@ -234,20 +222,8 @@ def instances(
 
 def slow(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """Kernels that are outliers among their likes by the usual bounds, with the key of their group at every level."""
-    run = Run(con)
-    every, excess, normal = run.get(kernels), run.get(usual_tail), run.get(usual)
-    rows = np.flatnonzero(excess)
-    rows = rows[np.argsort(-excess[rows], kind="stable")][:MOST_SLOW]
-    found = pd.DataFrame({
-        "span_id": every.span_id[rows], "rank": every.rank[rows], "ts_ns": every.ts[rows], "dur_ns": every.dur[rows],
-        "usual_ns": np.nan_to_num(normal.median[rows]).round().astype(np.int64), "excess_ns": excess[rows],
-    })  # fmt: skip
-    keys = ", ".join(f"hash({', '.join(columns)}) AS key_{level}" for level, columns in LEVELS.items())
-    told = con.execute(
-        f"WITH {task_sql()} SELECT span_id, step, {keys} FROM task WHERE list_contains($ids::BIGINT[], span_id)",
-        {"ids": [int(one) for one in found["span_id"]]},
-    ).fetchdf()
-    return found.merge(told, on="span_id", how="left")
+    ready(con, ("slow_kernel",))
+    return con.execute("SELECT * FROM slow_kernel").fetchdf()
 
 
 def sequences(con: duckdb.DuckDBPyConnection, ranks: tuple[int, ...], text: str, order: str) -> pd.DataFrame:

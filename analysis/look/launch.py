@@ -7,21 +7,19 @@ before the host had even begun to launch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 import pandas as pd
 
-from npulens.analysis.idle.host_names import special
-from npulens.analysis.idle.launch_costs import launch_costs
-from npulens.analysis.intervals import EMPTY, Intervals
-from npulens.analysis.run import Run
+from npulens.analysis.idle.launch_costs import ORDINARY_NS
+from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.kept import MOST_CALLS, ready
 
 #: Slices of a curve over time; each gives its least and its most.
 SLICES = 750
-#: Rows of a table of calls.
-MOST_CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -44,37 +42,40 @@ class Headline:
     ranks: tuple[int, ...]  # with launches
 
 
+def _ready(con: duckdb.DuckDBPyConnection) -> None:
+    ready(con, ("launched", "launch_pace"))
+
+
 def headline(con: duckdb.DuckDBPyConnection) -> Headline:
     """The numbers of the sentence."""
-    return _headline(Run(con), late(con))
+    _ready(con)
+    return _headline(con, late(con))
 
 
-def _headline(run: Run, behind: Late) -> Headline:
-    con = run.con
-    tasks, launched, median, p99, negative, before = con.execute(
-        "SELECT count(*), count(launch_id), quantile_disc(latency_ns, 0.5), quantile_disc(latency_ns, 0.99), "
-        "count(*) FILTER (negative), coalesce(-min(latency_ns) FILTER (negative), 0) "
-        "FROM launch WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
+#: Work of the device; the rest of what a launch leads to is waits, notifications and tasks of an operator.
+_WORK = "kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'unknown')"
+#: Kernels with the host call that launched them.
+_SHORT = "kind IN ('kernel', 'memset') AND launch_kind IN ('runtime', 'dequeue')"
+
+
+def _headline(con: duckdb.DuckDBPyConnection, behind: Late) -> Headline:
+    tasks, launched, quantiles, negative, before, led, kernels, short, ranks = con.execute(
+        f"SELECT count(*) FILTER ({_WORK}), count(launch_id) FILTER ({_WORK}), "
+        f"quantile_disc(latency_ns, [0.5, 0.99]) FILTER ({_WORK}), count(*) FILTER (negative AND {_WORK}), "
+        f"coalesce(-min(latency_ns) FILTER (negative AND {_WORK}), 0), count(lead_ns), count(*) FILTER ({_SHORT}), "
+        f"count(*) FILTER ({_SHORT} AND dur_ns < call_ns), "
+        "coalesce(list(DISTINCT rank) FILTER (launch_id IS NOT NULL), []) FROM launched"
     ).fetchall()[0]
-    led = con.execute("SELECT count(lead_ns) FROM host_lead").fetchall()[0][0]
-    kernels, short = con.execute(f"SELECT count(*), count(*) FILTER (dur_ns < call_ns) FROM ({_SHORT})").fetchall()[0]
-    ranks = con.execute("SELECT DISTINCT rank FROM launch WHERE launch_id IS NOT NULL ORDER BY 1").fetchall()
     wall = con.execute(
-        "SELECT coalesce(sum(dur_ns), 0)::BIGINT FROM step_window WHERE step IS NULL AND list_contains(?, rank)",
-        [[rank for (rank,) in ranks]],
+        "SELECT coalesce(sum(dur_ns), 0)::BIGINT FROM device_time WHERE step IS NULL AND list_contains(?, rank)",
+        [ranks],
     ).fetchall()[0][0]
+    pace = con.execute("SELECT ordinary_ns FROM launch_pace").fetchone()
+    median, p99 = quantiles or (None, None)
     return Headline(
         tasks, launched, median, p99, negative, before, led, behind.tasks, behind.idle_ns, wall, kernels, short,
-        run.get(launch_costs).ordinary_ns, tuple(rank for (rank,) in ranks),
+        pace[0] if pace else ORDINARY_NS, tuple(sorted(ranks)),
     )  # fmt: skip
-
-
-#: Kernels with the host call that launched them.
-_SHORT = """
-    SELECT l.span_id, l.rank, l.ts_ns, l.dur_ns, call.name AS call, call.dur_ns AS call_ns
-    FROM launch l JOIN span call ON call.span_id = l.launch_id
-    WHERE l.kind IN ('kernel', 'memset') AND l.launch_kind IN ('runtime', 'dequeue')
-"""
 
 
 @dataclass(frozen=True)
@@ -90,24 +91,20 @@ _SHARES = [share / 50 for share in range(51)]
 
 def latency(con: duckdb.DuckDBPyConnection) -> Latency:
     """The distribution of launch latencies. The route is the one of the launch that counts (view launch)."""
-    routed = """
-        WITH routed AS (
-            SELECT l.rank, l.kind, l.latency_ns, l.negative, min(k.route) AS route
-            FROM launch l JOIN link k ON k.src_span_id = l.launch_id AND k.dst_span_id = l.span_id
-            GROUP BY l.span_id, l.rank, l.kind, l.latency_ns, l.negative
-        )"""
-    rows = con.execute(f"""
-        {routed}, told AS (
+    _ready(con)
+    rows = con.execute("""
+        WITH told AS (
             SELECT
                 route, kind, rank, count(*) AS count, min(latency_ns) AS min_ns,
                 quantile_disc(latency_ns, [0.5, 0.9, 0.99]) AS q, max(latency_ns) AS max_ns,
                 count(*) FILTER (negative) AS negative
-            FROM routed GROUP BY ALL
+            FROM launched WHERE route IS NOT NULL GROUP BY route, kind, rank
         )
         SELECT route, kind, rank, count, min_ns, q[1] AS median_ns, q[2] AS p90_ns, q[3] AS p99_ns, max_ns, negative
         FROM told ORDER BY route, kind, rank""").fetchdf()
     found = con.execute(
-        f"{routed} SELECT route, rank, quantile_disc(latency_ns, {_SHARES}) FROM routed GROUP BY ALL ORDER BY ALL"
+        f"SELECT route, rank, quantile_disc(latency_ns, {_SHARES}) FROM launched WHERE route IS NOT NULL "
+        "GROUP BY route, rank ORDER BY route, rank"
     ).fetchall()
     quantiles = pd.DataFrame(
         [(route, rank, share, value) for route, rank, values in found
@@ -129,83 +126,83 @@ class Curve:
 
 
 def queue(con: duckdb.DuckDBPyConnection, rank: int) -> Curve:
-    """Tasks launched and not started, over time; `middle` is the mean over the slice's time.
+    """Tasks launched and not started, over time (view queue_depth); `middle` is the mean over the slice's time.
 
     A slice holds its least and its most, also where the depth only passes through it.
     """
-    begin, end, points = _extent(con, "queue_depth", rank)
+    _ready(con)
+    found = con.execute(
+        "SELECT least(launch_ns, ts_ns) AS launch_ns, ts_ns FROM launched WHERE rank = ? AND launch_id IS NOT NULL",
+        [rank],
+    ).fetchnumpy()
+    launches, starts = (np.sort(np.ma.getdata(found[name]).astype(np.int64)) for name in ("launch_ns", "ts_ns"))
+    moments = np.unique(np.concatenate((launches, starts)))
+    if not len(moments):
+        return Curve(pd.DataFrame({name: [] for name in ("ts_ns", "least", "most", "middle")}), 0, 0, 1, 0)
+    depth = np.searchsorted(launches, moments, "right") - np.searchsorted(starts, moments, "right")
+    begin, end = int(moments[0]), int(moments[-1])
     width = (end - begin) // SLICES + 1
-    slices = con.execute("""
-        WITH held AS (
-            SELECT ts_ns, depth, lead(ts_ns, 1, $end) OVER (ORDER BY ts_ns) AS until_ns
-            FROM queue_depth WHERE rank = $rank
-        ), placed AS (
-            SELECT
-                *, unnest(range((ts_ns - $begin) // $width,
-                    greatest(ts_ns - $begin, until_ns - $begin - 1) // $width + 1)) AS slice
-            FROM held
-        )
-        SELECT
-            $begin + slice * $width AS ts_ns, min(depth) AS least, max(depth) AS most,
-            sum(depth * (least(until_ns, $begin + (slice + 1) * $width) - greatest(ts_ns, $begin + slice * $width)))
-                / nullif(sum(least(until_ns, $begin + (slice + 1) * $width) - greatest(ts_ns, $begin + slice * $width)),
-                    0) AS middle
-        FROM placed GROUP BY slice ORDER BY slice
-        """, {"rank": rank, "begin": begin, "end": end, "width": width}).fetchdf()  # fmt: skip
-    return Curve(slices, begin, end, width, points)
+    edges = begin + np.arange((end - begin) // width + 1, dtype=np.int64) * width
+    first, beyond = np.searchsorted(moments, edges), np.searchsorted(moments, edges + width)
+    # What holds before the first moment of a slice holds in it too, unless that moment begins the slice.
+    held = first - (moments[np.minimum(first, len(moments) - 1)] != edges)
+    pairs, padded = np.stack((held, beyond), axis=1).ravel(), np.append(depth, 0)
+    passed = np.concatenate(([0], np.cumsum(depth[:-1] * np.diff(moments))))
+
+    def until(at: Ints) -> Ints:
+        """The depth times how long it held, added up to some moments."""
+        before = np.searchsorted(moments, at, "right") - 1
+        added: Ints = passed[before] + depth[before] * (at - moments[before])
+        return added
+
+    ends = np.minimum(edges + width, end)
+    with np.errstate(invalid="ignore"):
+        middle = (until(ends) - until(edges)) / np.where(ends > edges, ends - edges, np.nan)
+    slices = pd.DataFrame({
+        "ts_ns": edges, "least": np.minimum.reduceat(padded, pairs)[::2],
+        "most": np.maximum.reduceat(padded, pairs)[::2], "middle": middle,
+    })  # fmt: skip
+    return Curve(slices, begin, end, width, len(moments))
 
 
 def lead(con: duckdb.DuckDBPyConnection, rank: int) -> Curve:
     """How far ahead of the device the host was, over the starts of tasks; `middle` is the median of the slice."""
-    begin, end, points = _extent(con, "host_lead", rank)
+    _ready(con)
+    begin, end, points = con.execute(
+        "SELECT coalesce(min(ts_ns), 0), coalesce(max(ts_ns), 0), count(*) FROM launched "
+        "WHERE rank = ? AND launch_id IS NOT NULL", [rank],
+    ).fetchall()[0]  # fmt: skip
     width = (end - begin) // SLICES + 1
     slices = con.execute("""
         SELECT
             $begin + ((ts_ns - $begin) // $width) * $width AS ts_ns, min(lead_ns) AS least, max(lead_ns) AS most,
             quantile_disc(lead_ns, 0.5) AS middle
-        FROM host_lead WHERE rank = $rank AND lead_ns IS NOT NULL GROUP BY 1 ORDER BY 1
+        FROM launched WHERE rank = $rank AND lead_ns IS NOT NULL GROUP BY 1 ORDER BY 1
         """, {"rank": rank, "begin": begin, "width": width}).fetchdf()  # fmt: skip
     return Curve(slices, begin, end, width, points)
 
 
-def _extent(con: duckdb.DuckDBPyConnection, view: str, rank: int) -> tuple[int, int, int]:
-    begin, end, points = con.execute(
-        f"SELECT coalesce(min(ts_ns), 0), coalesce(max(ts_ns), 0), count(*) FROM {view} WHERE rank = ?", [rank]
-    ).fetchall()[0]
-    return begin, end, points
-
-
 def short(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """Kernels that are over sooner than the host call that launched them returns, by operator type and call."""
+    _ready(con)
     return con.execute(f"""
-        SELECT
-            coalesce(k.op_type, s.name) AS op, x.call, count(*) AS count,
-            count(*) FILTER (x.dur_ns < x.call_ns) AS short,
-            quantile_disc(x.dur_ns, 0.5) AS kernel_ns, quantile_disc(x.call_ns, 0.5) AS call_ns,
-            coalesce(sum(x.call_ns - x.dur_ns) FILTER (x.dur_ns < x.call_ns), 0)::BIGINT AS over_ns,
-            arg_max(x.span_id, x.call_ns - x.dur_ns) AS span_id, arg_max(x.rank, x.call_ns - x.dur_ns) AS rank,
-            arg_max(x.ts_ns, x.call_ns - x.dur_ns) AS ts_ns, arg_max(x.dur_ns, x.call_ns - x.dur_ns) AS dur_ns
-        FROM ({_SHORT}) x JOIN span s USING (span_id) LEFT JOIN kernel k USING (span_id)
-        GROUP BY 1, 2 HAVING count(*) FILTER (x.dur_ns < x.call_ns) > 0 ORDER BY over_ns DESC, op, call
-        LIMIT {MOST_CALLS}""").fetchdf()  # fmt: skip
-
-
-_LATE = """
-    WITH late AS (
-        SELECT h.span_id, h.rank, h.ts_ns, h.free_ns, h.launch_ns, l.launch_id, l.name, l.dur_ns
-        FROM host_lead h JOIN launch l USING (span_id) WHERE h.lead_ns < 0
-    ), framework AS (
-        SELECT x.span_id, arg_max(op.name, (op.ts_ns, op.span_id)) AS op
-        FROM late x JOIN link l ON l.dst_span_id = x.span_id AND l.route NOT IN ('fwdbwd', 'task_queue')
-        JOIN span call ON call.span_id = l.src_span_id
-        JOIN span op ON op.kind = 'cpu_op'
-            AND op.span_id = CASE WHEN call.kind = 'cpu_op' THEN call.span_id ELSE call.parent_id END
-        GROUP BY 1
-    )
-    SELECT x.*, coalesce(f.op, call.name) AS op, call.name AS call
-    FROM late x JOIN span call ON call.span_id = x.launch_id LEFT JOIN framework f ON f.span_id = x.span_id
-    ORDER BY x.span_id
-"""
+        WITH mine AS (SELECT *, call_ns - dur_ns AS more_ns FROM launched WHERE {_SHORT}), told AS (
+            SELECT
+                op, call, count(*) AS count, count(*) FILTER (more_ns > 0) AS short,
+                quantile_disc(dur_ns, 0.5) AS kernel_ns, quantile_disc(call_ns, 0.5) AS call_ns,
+                coalesce(sum(more_ns) FILTER (more_ns > 0), 0)::BIGINT AS over_ns, max(more_ns) AS most_ns
+            FROM mine GROUP BY op, call HAVING count(*) FILTER (more_ns > 0) > 0
+            ORDER BY over_ns DESC, op, call LIMIT {MOST_CALLS}
+        ), worst AS (
+            SELECT
+                mine.op, mine.call, min(span_id) AS span_id, arg_min(rank, span_id) AS rank,
+                arg_min(ts_ns, span_id) AS ts_ns, arg_min(dur_ns, span_id) AS dur_ns
+            FROM mine JOIN told ON told.op = mine.op AND told.call = mine.call AND told.most_ns = mine.more_ns
+            GROUP BY mine.op, mine.call
+        )
+        SELECT told.* EXCLUDE (most_ns), worst.span_id, worst.rank, worst.ts_ns, worst.dur_ns
+        FROM told JOIN worst ON worst.op = told.op AND worst.call = told.call
+        ORDER BY over_ns DESC, told.op, told.call""").fetchdf()
 
 
 @dataclass(frozen=True)
@@ -223,66 +220,84 @@ def late(con: duckdb.DuckDBPyConnection) -> Late:
     That runs from when the stream was free to the start of the launch. Time in which any other stream of the device
     worked is left out.
     """
-    return _late(Run(con))
+    _ready(con)
+    return _late(con, _works(con))
 
 
-def _late(run: Run) -> Late:
-    found = run.con.execute(_LATE).fetchdf()
-    free, launched = (found[name].to_numpy(np.int64) for name in ("free_ns", "launch_ns"))
-    idle = np.zeros(len(found), np.int64)
-    for rank, rows in found.groupby("rank").indices.items():
-        idle[rows] = launched[rows] - free[rows] - run.activity(int(rank)).work().within(free[rows], launched[rows])
-    found["idle_ns"] = idle
-    calls = []
-    for (op, call), rows in found.groupby(["op", "call"]).indices.items():
-        worst = found.iloc[int(rows[np.argmax(idle[rows])])]
-        calls.append((
-            op, call, len(rows), _idle(run, found.iloc[rows]), int(worst["idle_ns"]), int(worst["span_id"]),
-            worst["name"], int(worst["rank"]), int(worst["free_ns"]), int(worst["ts_ns"] - worst["free_ns"]),
-        ))  # fmt: skip
+#: Launches that came late, each with the number of its operator and call.
+_LATE = """
+    WITH late AS (SELECT * FROM launched WHERE lead_ns < 0), named AS (
+        SELECT operator, call, row_number() OVER (ORDER BY operator, call) - 1 AS number
+        FROM (SELECT DISTINCT operator, call FROM late)
+    )
+    SELECT rank, span_id, ts_ns, free_ns, launch_ns, number FROM late JOIN named USING (operator, call)
+    ORDER BY span_id
+"""
+_CALLS = "SELECT DISTINCT operator, call FROM launched WHERE lead_ns < 0 ORDER BY operator, call"
+
+
+def _works(con: duckdb.DuckDBPyConnection) -> dict[int, Intervals]:
+    """rank -> when anything runs on its device; ranks without work are left out."""
+    found = con.execute(f"SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE {_WORK}").fetchnumpy()
+    rank, begins, ends = (np.ma.getdata(found[name]).astype(np.int64) for name in ("rank", "ts_ns", "end_ns"))
+    return {one: Intervals.union_of(begins[rows], ends[rows]) for one, rows in _by_rank(rank)}
+
+
+def _by_rank(rank: Ints) -> Iterator[tuple[int, Ints]]:
+    """Every rank with its rows."""
+    order = np.argsort(rank, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1) if len(order) else ():
+        yield int(rank[rows[0]]), rows
+
+
+def _late(con: duckdb.DuckDBPyConnection, works: Mapping[int, Intervals]) -> Late:
+    found = con.execute(_LATE).fetchnumpy()
+    rank, span_id, start, free, launched, number = (np.ma.getdata(found[name]).astype(np.int64) for name in (
+        "rank", "span_id", "ts_ns", "free_ns", "launch_ns", "number",
+    ))  # fmt: skip
+    names = con.execute(_CALLS).fetchall()
+    alone, together, whole = np.zeros(len(rank), np.int64), np.zeros(len(names), np.int64), 0
+    for one, rows in _by_rank(rank):
+        work = works.get(one, EMPTY)
+        alone[rows] = launched[rows] - free[rows] - work.within(free[rows], launched[rows])
+        together += _united(number[rows], free[rows], launched[rows], work, len(names))
+        whole += int(_united(np.zeros(len(rows), np.int64), free[rows], launched[rows], work, 1)[0])
+    order = np.lexsort((span_id, -alone, number))
+    worst = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    count = np.bincount(number, minlength=len(names))
+    shown = sorted(np.flatnonzero(together > 0).tolist(), key=lambda at: (-int(together[at]), at))[:MOST_CALLS]
+    texts = dict(con.execute(
+        "SELECT span_id, name FROM launched SEMI JOIN (SELECT unnest($ids) AS span_id) USING (span_id)",
+        {"ids": span_id[worst[shown]].tolist()},
+    ).fetchall())  # fmt: skip
+    calls = [
+        (
+            *names[at], int(count[at]), int(together[at]), int(alone[row]), int(span_id[row]), texts[int(span_id[row])],
+            int(rank[row]), int(free[row]), int(start[row] - free[row]),
+        )
+        for at, row in ((at, worst[at]) for at in shown)
+    ]  # fmt: skip
     columns = ["op", "call", "count", "idle_ns", "most_ns", "span_id", "name", "rank", "ts_ns", "dur_ns"]
-    ordered = sorted((row for row in calls if row[3] > 0), key=lambda row: (-row[3], row[0], row[1]))
-    return Late(pd.DataFrame(ordered[:MOST_CALLS], columns=columns), len(found), _idle(run, found))
+    return Late(pd.DataFrame(calls, columns=columns), len(rank), whole)
 
 
-def _idle(run: Run, rows: pd.DataFrame) -> int:
-    """The time in which one of these launches was awaited and the device of its rank did nothing, added over ranks."""
-    total = 0
-    for rank, mine in rows.groupby("rank"):
-        union = Intervals.union_of(mine["free_ns"].to_numpy(np.int64), mine["launch_ns"].to_numpy(np.int64))
-        total += union.total() - int(run.activity(int(rank)).work().within(union.starts, union.ends).sum())
+def _united(number: Ints, begins: Ints, ends: Ints, work: Intervals, count: int) -> Ints:
+    """Per number the time that its intervals cover together and nothing works in."""
+    # Each number's intervals are moved to a stretch of their own, so that one union is all of them.
+    base, length = int(begins.min()), int(ends.max() - begins.min()) + 1
+    union = Intervals.union_of(begins - base + number * length, ends - base + number * length)
+    of = union.starts // length
+    starts = union.starts - of * length + base
+    total: Ints = np.zeros(count, np.int64)
+    np.add.at(total, of, union.ends - union.starts - work.within(starts, starts + (union.ends - union.starts)))
     return total
 
 
 def syncs(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """Synchronising calls of the host (analysis/idle/host_names.py), by name and rank. `blocked_ns` is a union, and so
     is what of it the rank's device works for."""
-    return _syncs(Run(con))
-
-
-def _syncs(run: Run) -> pd.DataFrame:
-    rows = []
-    for rank, found in run.get(special).items():
-        mine = found.of("sync_stall")
-        names = dict(
-            run.con.execute(
-                "SELECT span_id, name FROM span WHERE list_contains($ids, span_id)", {"ids": found.ids[mine].tolist()}
-            ).fetchall()
-        )
-        called = np.array([names.get(int(one), "") for one in found.ids[mine]], dtype=object)
-        for name in sorted(set(called.tolist())):
-            at = np.flatnonzero(mine)[called == name]
-            union = Intervals.union_of(found.starts[at], found.ends[at])
-            longest = int(at[np.argmax(found.ends[at] - found.starts[at])])
-            did = run.activity(rank)
-            work = did.work() if did.computing is not None else EMPTY
-            rows.append((
-                name, rank, len(at), union.total(), (union & work).total(), int(found.ids[longest]),
-                int(found.starts[longest]), int(found.ends[longest] - found.starts[longest]),
-            ))  # fmt: skip
-    columns = ["name", "rank", "count", "blocked_ns", "working_ns", "span_id", "ts_ns", "dur_ns"]
-    ordered = sorted(rows, key=lambda row: (-row[3], row[0], row[1]))
-    return pd.DataFrame(ordered[:MOST_CALLS], columns=columns)
+    ready(con, ("sync_call",))
+    return con.execute("SELECT * FROM sync_call").fetchdf()
 
 
 @dataclass(frozen=True)
@@ -298,6 +313,6 @@ class Launches:
 
 def launches(con: duckdb.DuckDBPyConnection) -> Launches:
     """The whole run."""
-    run = Run(con)
-    behind = _late(run)
-    return Launches(_headline(run, behind), latency(con), behind, short(con), _syncs(run))
+    _ready(con)
+    behind = _late(con, _works(con))
+    return Launches(_headline(con, behind), latency(con), behind, short(con), syncs(con))

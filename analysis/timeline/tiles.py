@@ -80,6 +80,7 @@ class Arranged:
     coarsest: int
     length_ns: int
     kinds: tuple[str, ...]
+    portion: int | None = None  # exponent of the portions that summaries are made of; a small run has none
 
 
 def arranged(con: duckdb.DuckDBPyConnection) -> Arranged:
@@ -88,9 +89,12 @@ def arranged(con: duckdb.DuckDBPyConnection) -> Arranged:
     finest, coarsest = con.execute("SELECT min(level), max(level) FROM cell").fetchall()[0]
     length = con.execute("SELECT coalesce(max(end_ns), 0) FROM track").fetchall()[0][0]
     kinds = con.execute("SELECT text FROM kind ORDER BY id").fetchall()
+    portion = con.execute("SELECT max(bits) FROM portion").fetchall()[0][0]
     if finest is None:
         finest, coarsest = _COARSEST + 1, _COARSEST
-    return Arranged(tuple(Class(*row) for row in rows), finest, coarsest, length, tuple(text for (text,) in kinds))
+    return Arranged(
+        tuple(Class(*row) for row in rows), finest, coarsest, length, tuple(text for (text,) in kinds), portion
+    )  # fmt: skip
 
 
 def tile(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +93,10 @@ def _connect(threads: int, memory: str) -> duckdb.DuckDBPyConnection:
     )  # fmt: skip
 
 
-def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """Open one run for reading."""
+def open_run(
+    store: Path, run_id: str, threads: int = 2, kept: Mapping[str, Path] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Open one run for reading; ``kept``: what was computed of it before (ingest/store/kept.py), by name."""
     directory = (store / run_id).resolve()
     for again in range(_ATTEMPTS):
         _check_version(directory)
@@ -102,6 +105,8 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
             for table in schema.tables():
                 path = directory / f"{table}.parquet"
                 con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
+            for name, path in (kept or {}).items():
+                con.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
             break
         except duckdb.IOException as error:  # deleted meanwhile, and perhaps had back: then it opens now
             con.close()
@@ -111,8 +116,8 @@ def open_run(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
             time.sleep(_PAUSE_S)
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
     con.execute("SET temp_directory = ''")
-    files = ", ".join(literal(str(directory / f"{table}.parquet")) for table in schema.tables())
-    con.execute(f"SET allowed_paths = [{files}]")
+    files = [*(directory / f"{table}.parquet" for table in schema.tables()), *(kept or {}).values()]
+    con.execute(f"SET allowed_paths = [{', '.join(literal(str(path)) for path in files)}]")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
     return con

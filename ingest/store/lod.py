@@ -3,9 +3,9 @@
 STORE/.timeline/<run_id>.<version>.duckdb holds what the run's Parquet holds, in another order. Spans lie by class of
 length, then by start. A window then looks back no further than the longest span of a class. In every other order one
 span as long as the capture means a full scan. What is shorter than a pixel is summed in advance, level after level of
-buckets twice as long. The first level is the one at which a screen holds too many spans to sum them on the spot. A run
-never changes, so neither does its file. It is written aside, renamed once, and opened read-only by any number of
-processes.
+buckets twice as long. The first level is the one at which a screen holds too many spans to sum them on the spot. What a
+summary says of short spans is added up too, portion of time by portion. A run never changes, so neither does its file.
+It is written aside, renamed once, and opened read-only by any number of processes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal
 
 FOLDER = ".timeline"  # below the store
-VERSION = 1  # of the arrangement; another one is built anew
+VERSION = 2  # of the arrangement; another one is built anew
 #: Below this many spans the timeline draws them all.
 SMALLEST = 16_384
 #: So many spans in a window of so many buckets are summed while somebody waits; levels begin where there are more.
 AT_ONCE, SCREEN = 100_000, 2_048
 #: The coarsest level still shows a capture in so many buckets.
 BUCKETS = 250
+#: Portions hold about so many spans; a run of fewer than SEVERAL of them has none. A level joins so many of the finer.
+PORTION, SEVERAL, JOINED_BITS = 65_536, 4, 4
 #: A cell's longest span and its name travel in one number: 38 bits of length, 25 of name.
 NAME_BITS, COARSEST = 25, 38
-_LOCKED: dict[str, str | bool | int | float | list[str]] = {
+LOCKED: dict[str, str | bool | int | float | list[str]] = {
         "python_enable_replacements": False, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
     "allow_community_extensions": False,
 }  # fmt: skip
@@ -58,10 +60,10 @@ def place(store: Path, run_id: str) -> Path:
 
 def open_lod(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
     """The file of a run for reading, built if it is not there yet."""
-    there = (path for path in (place(store, run_id), place(_home(store), run_id)) if path.is_file())
+    there = (path for path in (place(store, run_id), place(home(store), run_id)) if path.is_file())
     path = next(there, None) or build(store, run_id)
     con = duckdb.connect(
-        path, read_only=True, config={"threads": threads, "memory_limit": "512MB", "temp_directory": "", **_LOCKED}
+        path, read_only=True, config={"threads": threads, "memory_limit": "512MB", "temp_directory": "", **LOCKED}
     )
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
@@ -73,9 +75,9 @@ def build(store: Path, run_id: str) -> Path:
     run = (store / run_id).resolve()
     if run != store.resolve() / run_id or not (run / "manifest.json").is_file():
         raise IngestError("unknown_run", Message("there_is_no_such_run"), str(run))
-    target = place(_home(store), run_id)
+    target = place(home(store), run_id)
     try:
-        with _alone(target.with_suffix(".lock")):
+        with alone(target.with_suffix(".lock")):
             if not target.is_file():
                 sweep(target.parent, store)
                 _write(run, target)
@@ -84,7 +86,7 @@ def build(store: Path, run_id: str) -> Path:
     return target
 
 
-def _home(store: Path) -> Path:
+def home(store: Path) -> Path:
     """The store; where nothing may be written to it, a directory of this user's own."""
     if os.access(store, os.W_OK):
         return store
@@ -93,7 +95,7 @@ def _home(store: Path) -> Path:
 
 
 @contextmanager
-def _alone(guard: Path) -> Iterator[None]:
+def alone(guard: Path) -> Iterator[None]:
     guard.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with guard.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -128,7 +130,7 @@ def _write(run: Path, target: Path) -> None:
     spill = aside.with_suffix(".spill")
     try:
         with duckdb.connect(
-            aside, config={"threads": 2, "memory_limit": "1GB", "temp_directory": str(spill), **_LOCKED}
+            aside, config={"threads": 2, "memory_limit": "1GB", "temp_directory": str(spill), **LOCKED}
         ) as con:
             con.execute("SET enable_progress_bar = false")
             _arrange(con, {name: f"read_parquet({literal(str(run / f'{name}.parquet'))})" for name in schema.tables()})
@@ -170,6 +172,7 @@ def _arrange(con: duckdb.DuckDBPyConnection, of: dict[str, str]) -> None:
         "WHERE value IS NOT NULL AND isfinite(value) ORDER BY id, ts_ns, value"
     )
     _sum_up(con)
+    _add_up(con)
 
 
 def _sum_up(con: duckdb.DuckDBPyConnection) -> None:
@@ -205,3 +208,78 @@ def _levels(con: duckdb.DuckDBPyConnection) -> range:
     first = (AT_ONCE * length // (SCREEN * spans)).bit_length()
     last = min((length // BUCKETS).bit_length(), COARSEST)
     return range(first, last + 1)
+
+
+def _add_up(con: duckdb.DuckDBPyConnection) -> None:
+    """What summaries are made of. Per portion: `total` of the spans shorter than it, and how `busy` each track is.
+
+    Of the longer spans `own` holds what is left without their children.
+    """
+    con.execute(
+        "CREATE TABLE total(level UTINYINT, portion BIGINT, track BIGINT, name INTEGER, kind UTINYINT, spans BIGINT, "
+        "total_ns BIGINT, self_ns BIGINT, least_ns BIGINT, most_ns BIGINT)"
+    )
+    con.execute("CREATE TABLE busy(portion BIGINT, track BIGINT, busy_ns BIGINT)")
+    con.execute("CREATE TABLE own(span_id BIGINT, self_ns BIGINT)")
+    con.execute("CREATE TABLE portion(bits UTINYINT)")
+    spans, first, last = con.execute("SELECT count(*), min(ts_ns), max(ts_ns + dur_ns) FROM span").fetchall()[0]
+    if spans < SEVERAL * PORTION or first < 0 or last <= 0:
+        return
+    bits = max(1, (last * PORTION // spans).bit_length() - 1)
+    con.execute(f"INSERT INTO portion VALUES ({bits})")
+    _covered(con)
+    own = "dur_ns - coalesce(covered_ns, 0)"
+    con.execute(
+        f"INSERT INTO total SELECT 0, ts_ns >> {bits} AS portion, track, name, kind, count(*), sum(dur_ns), "
+        f"sum({own}), min(dur_ns), max(dur_ns) FROM span LEFT JOIN covered ON covered.parent_id = span.span_id "
+        f"WHERE dur_ns < {1 << bits} GROUP BY ts_ns >> {bits}, track, name, kind ORDER BY portion"
+    )
+    for level in range(1, -(-(last >> bits).bit_length() // JOINED_BITS) + 1):
+        con.execute(
+            f"INSERT INTO total SELECT {level}, portion >> {JOINED_BITS} AS portion, track, name, kind, sum(spans), "
+            f"sum(total_ns), sum(self_ns), min(least_ns), max(most_ns) FROM total WHERE level = {level - 1} "
+            f"GROUP BY portion >> {JOINED_BITS}, track, name, kind ORDER BY portion"
+        )
+    con.execute(
+        f"INSERT INTO own SELECT span_id, {own} FROM span LEFT JOIN covered ON covered.parent_id = span.span_id "
+        f"WHERE dur_ns >= {1 << bits} ORDER BY span_id"
+    )
+    con.execute("DROP TABLE covered")
+    _busy(con, bits)
+
+
+def _covered(con: duckdb.DuckDBPyConnection) -> None:
+    """Of every span that has children, how much of it they cover. Those of one lane never overlap."""
+    con.execute(
+        "CREATE TEMP TABLE covered AS SELECT parent_id, sum(dur_ns)::BIGINT AS covered_ns, min(depth) <> max(depth) AS "
+        "mixed FROM span WHERE parent_id IS NOT NULL GROUP BY parent_id"
+    )
+    con.execute(
+        "UPDATE covered SET covered_ns = united.covered_ns FROM (SELECT parent_id, sum(greatest(0, ts_ns + dur_ns - "
+        "greatest(ts_ns, coalesce(reach, ts_ns))))::BIGINT AS covered_ns FROM (SELECT parent_id, ts_ns, dur_ns, "
+        "max(ts_ns + dur_ns) OVER (PARTITION BY parent_id ORDER BY ts_ns, dur_ns ROWS BETWEEN UNBOUNDED PRECEDING AND "
+        "1 PRECEDING) AS reach FROM span SEMI JOIN (FROM covered WHERE mixed) AS few USING (parent_id)) "
+        "GROUP BY parent_id) AS united WHERE united.parent_id = covered.parent_id"
+    )
+
+
+def _busy(con: duckdb.DuckDBPyConnection, bits: int) -> None:
+    """Per portion and track the time in which anything runs. What lies below a span of its track adds nothing."""
+    top = "FROM span WHERE parent_id IS NULL"
+    con.execute(f"CREATE TEMP TABLE plain AS SELECT track {top} GROUP BY track HAVING max(depth) = 0")
+    alone = "SELECT track, ts_ns, ts_ns + dur_ns AS end_ns, NULL::BIGINT AS reach"
+    piece = (
+        f"SELECT track, least(end_ns, greatest(ts_ns, coalesce(reach, ts_ns))) AS begin_ns, end_ns FROM ("
+        f"{alone} {top} AND track IN (FROM plain) UNION ALL SELECT track, ts_ns, ts_ns + dur_ns, max(ts_ns + dur_ns) "
+        "OVER (PARTITION BY track ORDER BY ts_ns, dur_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) "
+        f"{top} AND track NOT IN (FROM plain))"
+    )
+    last = f"greatest(begin_ns, end_ns - 1) >> {bits}"
+    con.execute(
+        f"INSERT INTO busy WITH piece AS MATERIALIZED ({piece}) SELECT portion, track, sum(ns)::BIGINT FROM (SELECT "
+        f"begin_ns >> {bits} AS portion, track, end_ns - begin_ns AS ns FROM piece WHERE begin_ns >> {bits} = {last} "
+        f"UNION ALL SELECT portion, track, least(end_ns, (portion + 1) << {bits}) - greatest(begin_ns, portion << "
+        f"{bits}) FROM (SELECT *, unnest(range(begin_ns >> {bits}, ({last}) + 1)) AS portion FROM piece "
+        f"WHERE begin_ns >> {bits} <> {last})) GROUP BY portion, track ORDER BY portion, track"
+    )
+    con.execute("DROP TABLE plain")

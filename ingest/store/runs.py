@@ -6,6 +6,7 @@ STORE/.staging/                  loads under way; what a killed load left is col
 STORE/.uploads/<id>.json         what became of an upload, so that loading it again costs a hash
 STORE/.trash/                    deleted runs, until the next collection (below)
 STORE/.timeline/                 level-of-detail files (ingest/store/lod.py), built again when missing
+STORE/.kept/                     what pages keep of large runs (ingest/store/kept.py), computed again when missing
 STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); the only thing here that changes
 """
 

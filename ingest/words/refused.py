@@ -81,6 +81,8 @@ TEXT: dict[str, tuple[str, str]] = {
     "cannot_write": ("cannot write: {error}", "无法写入：{error}"),
     "cannot_arrange_run_for_timeline": ("cannot arrange the run for the timeline: {error}",
         "无法为时间线整理该运行：{error}"),
+    "cannot_keep_what_was_computed": ("cannot keep what was computed of the run: {error}",
+        "无法保存该运行的计算结果：{error}"),
     "cannot_make_store": ("cannot make the store: {error}", "无法创建存储：{error}"),
     "label_may_have_characters_this": ("a label may have {most} characters, this has {n}",
         "标签最多 {most} 个字符，现有 {n} 个"),

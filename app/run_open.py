@@ -1,0 +1,44 @@
+"""A run opened for pages: its tables, the views, and what was computed once of a large run and kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import duckdb
+
+from npulens.analysis import views
+from npulens.analysis.kept import KEPT, instead, made_by
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import kept, runs
+from npulens.ingest.store.kept import Answer
+
+#: A run of fewer events answers from its tables at once.
+LEAST_EVENTS = 500_000
+
+
+def keep(store: Path, run_id: str, names: Iterable[str] = tuple(KEPT), least: int = LEAST_EVENTS) -> Mapping[str, Path]:
+    """What is kept of a run, computed now where it is not there. Nothing of a small run, or where it cannot be."""
+    try:
+        if runs.manifest(store, run_id)["events"] < least:
+            return {}
+        return kept.make(store, run_id, _answers(names), [view.sql for view in views.views()])
+    except (IngestError, OSError, KeyError, TypeError):  # a full disk, a run that is gone: pages compute it each time
+        return {}
+
+
+def opened(store: Path, run_id: str) -> duckdb.DuckDBPyConnection:
+    """The run, with what is kept of it by now."""
+    there = kept.there(store, run_id, _answers(KEPT))
+    try:
+        con = runs.open_run(store, run_id, kept=there)
+    except (duckdb.Error, IngestError):  # what is kept cannot be read: it can be had from the tables
+        con, there = runs.open_run(store, run_id), {}
+    if "launched" in there:
+        instead(con)
+    views.install(con)
+    return con
+
+
+def _answers(names: Iterable[str]) -> list[Answer]:
+    return [Answer(name, made_by(name), KEPT[name]) for name in names]

@@ -1,0 +1,156 @@
+"""The launch of each task in one pass against the views and facts that say it one by one, and what is kept of a run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from npulens import ingest
+from npulens.analysis import views
+from npulens.analysis.idle.launch_costs import ORDINARY_NS, launch_costs
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.kept import KEPT, LAUNCHED, PACE
+from npulens.analysis.look import launch as look
+from npulens.analysis.run import Run
+from npulens.app import run_open
+from npulens.ingest.store import kept, runs
+
+Con = duckdb.DuckDBPyConnection
+ROOT = Path(__file__).resolve().parent.parent
+#: What the columns mean, one by one, from the tables and views.
+SAID = """
+    SELECT l.span_id, l.rank, l.step, l.track, l.kind, l.name, coalesce(k.op_type, l.name), l.ts_ns, l.dur_ns,
+        l.launch_id, l.launch_kind, l.launch_ns, l.latency_ns, l.negative, call.name, call.dur_ns,
+        (SELECT min(route) FROM link WHERE src_span_id = l.launch_id AND dst_span_id = l.span_id), h.free_ns, h.lead_ns,
+        CASE WHEN h.lead_ns < 0 THEN coalesce((
+            SELECT arg_max(op.name, (op.ts_ns, op.span_id)) FROM link a JOIN span c ON c.span_id = a.src_span_id
+            JOIN span op ON op.kind = 'cpu_op'
+                AND op.span_id = CASE WHEN c.kind = 'cpu_op' THEN c.span_id ELSE c.parent_id END
+            WHERE a.dst_span_id = l.span_id AND a.route NOT IN ('fwdbwd', 'task_queue')
+        ), call.name) END
+    FROM launch l LEFT JOIN host_lead h USING (span_id) LEFT JOIN span call ON call.span_id = l.launch_id
+    LEFT JOIN kernel k ON k.span_id = l.span_id ORDER BY l.rank, l.ts_ns, l.span_id
+"""
+
+
+@pytest.fixture(scope="module", params=["torch_npu_text", "kineto", "late_rank", "cpu_train_step"])
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    store = tmp_path_factory.mktemp("store")
+    ingest.load(ROOT / "sample_traces" / request.param, store)
+    return store, runs.runs(store)[0].run_id
+
+
+@pytest.fixture
+def plain(stored: tuple[Path, str]) -> Iterator[Con]:
+    con = runs.open_run(*stored)
+    views.install(con)
+    yield con
+    con.close()
+
+
+def test_it_is_what_views_and_tables_say(plain: Con) -> None:
+    expected = plain.execute(SAID).fetchall()
+    assert plain.execute(LAUNCHED).fetchall() == expected
+    assert expected
+
+
+def test_the_pace_is_that_of_detectors(plain: Con) -> None:
+    found = plain.execute(PACE).fetchone()
+    assert (found[0] if found else ORDINARY_NS) == Run(plain).get(launch_costs).ordinary_ns
+
+
+def test_late_launches_cost_what_sets_of_time_say(plain: Con) -> None:
+    found, run = look.late(plain), Run(plain)
+    rows = plain.execute("SELECT rank, operator, call, free_ns, launch_ns FROM launched WHERE lead_ns < 0").fetchall()
+
+    def idle(chosen: list[tuple[int, str, str, int, int]]) -> int:
+        total = 0
+        for rank in {row[0] for row in chosen}:
+            mine = [row for row in chosen if row[0] == rank]
+            edges = (np.array([row[at] for row in mine], np.int64) for at in (3, 4))
+            total += (Intervals.union_of(*edges) - run.activity(rank).work()).total()
+        return total
+
+    assert (found.tasks, found.idle_ns) == (len(rows), idle(rows))
+    expected = {
+        (op, call): (len(mine), idle(mine))
+        for op, call in {row[1:3] for row in rows}
+        for mine in [[row for row in rows if row[1:3] == (op, call)]]
+    }
+    told = {(row.op, row.call): (row.count, row.idle_ns) for row in found.calls.itertuples(index=False)}
+    assert told == {key: value for key, value in expected.items() if value[1] > 0}
+
+
+def test_the_mean_of_a_queue_is_that_of_every_moment(plain: Con) -> None:
+    for (rank,) in plain.execute("SELECT DISTINCT rank FROM launch WHERE launch_id IS NOT NULL").fetchall()[:2]:
+        curve = look.queue(plain, rank)
+        moments = plain.execute("SELECT ts_ns, depth FROM queue_depth WHERE rank = ? ORDER BY ts_ns", [rank]).fetchall()
+        assert (curve.begin_ns, curve.end_ns, curve.points) == (moments[0][0], moments[-1][0], len(moments))
+        held = [(at, until, depth) for (at, depth), (until, _) in zip(moments, moments[1:], strict=False)]
+        for row in curve.slices.iloc[:: max(1, len(curve.slices) // 40)].itertuples(index=False):
+            begin, end = row.ts_ns, row.ts_ns + curve.width_ns
+            parts = [
+                (min(until, end) - max(at, begin), depth) for at, until, depth in held if at < end and until > begin
+            ]
+            length = sum(part for part, _ in parts)
+            mean = sum(part * depth for part, depth in parts) / length if length else None
+            assert mean is None if np.isnan(row.middle) else row.middle == pytest.approx(mean, rel=1e-12)
+            seen = [depth for _, depth in parts] + [depth for at, depth in moments if begin <= at < end]
+            assert (row.least, row.most) == (min(seen), max(seen))
+
+
+def answers(con: Con) -> list[object]:
+    """Everything the page of launches measures, as plain rows."""
+    found = look.launches(con)
+    curves = [curve for rank in found.headline.ranks for curve in (look.queue(con, rank), look.lead(con, rank))]
+    frames = [
+        found.latency.rows, found.latency.quantiles, found.late.calls, found.short, found.syncs,
+        *(curve.slices for curve in curves),
+    ]  # fmt: skip
+    return [found.headline, found.late.tasks, found.late.idle_ns, *(frame.to_csv() for frame in frames)]
+
+
+def test_what_is_kept_answers_as_the_tables_do(stored: tuple[Path, str], plain: Con) -> None:
+    store, run_id = stored
+    assert not run_open.keep(store, run_id)  # a small run keeps nothing
+    made = run_open.keep(store, run_id, least=0)
+    assert set(made) == set(KEPT) and all(path.is_file() for path in made.values())
+    con = run_open.opened(store, run_id)
+    assert answers(con) == answers(plain)
+    for name in ("launch", "host_lead", "queue_depth"):
+        asked = f"SELECT * FROM {name} ORDER BY ALL"
+        assert con.execute(asked).fetchall() == plain.execute(asked).fetchall()
+    with pytest.raises(duckdb.Error):  # the connection is as locked as ever
+        con.execute(f"SELECT * FROM read_text('{store / run_id / 'manifest.json'}')")
+    con.close()
+
+
+def test_what_is_kept_is_made_once_and_swept(stored: tuple[Path, str], tmp_path: Path) -> None:
+    store, run_id = tmp_path / "store", stored[1]
+    shutil.copytree(stored[0], store)
+    made = run_open.keep(store, run_id, least=0)
+    before = {path: path.stat().st_mtime_ns for path in made.values()}
+    assert {path: path.stat().st_mtime_ns for path in run_open.keep(store, run_id, least=0).values()} == before
+    folder = store / kept.FOLDER
+    old, gone = folder / f"{run_id}.launched.0123456789ab.parquet", folder / "0123.launched.0123456789ab.parquet"
+    for path in (old, gone):
+        path.write_bytes(b"x")
+    made["launch_pace"].unlink()
+    assert set(run_open.keep(store, run_id, least=0).values()) == set(made.values())
+    assert not old.exists() and not gone.exists() and made["launch_pace"].is_file()
+
+
+def test_a_damaged_file_is_passed_over(stored: tuple[Path, str], tmp_path: Path) -> None:
+    store, run_id = tmp_path / "store", stored[1]
+    shutil.copytree(stored[0], store)
+    run_open.keep(store, run_id, least=0)["launched"].write_bytes(b"PAR1 is not enough")
+    con = run_open.opened(store, run_id)
+    assert look.headline(con).tasks > 0
+    con.close()
+    (store / run_id / "manifest.json").unlink()
+    assert run_open.keep(store, run_id, least=0) == {}

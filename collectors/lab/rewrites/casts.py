@@ -62,11 +62,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
             made.meta = dict(node.meta)
             node.replace_all_uses_with(made)
             module.graph.erase_node(node)
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "casts_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "casts_nothing")
 
 
 def holds(wide: Any, narrow: Any) -> bool:

@@ -43,11 +43,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
             continue
         _fold(module, node)
         folded += 1
-    if not folded:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "fold_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), folded, left=dict(left))
+    return Rewritten.of(program, folded, left, "fold_nothing")
 
 
 def _reason(module: Any, norm: Any, shares: dict[int, int]) -> str | None:

@@ -46,11 +46,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
             continue
         merge_linears.merge(module, group)
         changed += 1
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "gated_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "gated_nothing")
 
 
 def _gated(node: Any) -> list[Any]:

@@ -44,9 +44,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
     if not asked.graph:
         raise DoesNotApply("no_graph")
     changed, left = replaced(program, ("erf", "tanh", "sigmoid"))
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "gelu_nothing")
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "gelu_nothing")
 
 
 def replaced(program: Any, functions: Sequence[str]) -> tuple[int, Counter[str]]:

@@ -36,10 +36,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
                 continue
             merge(module, group)
             changed += 1
-        module.graph.eliminate_dead_code()
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "merge_nothing")
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "merge_nothing")
 
 
 def _groups(module: Any) -> list[list[Any]]:

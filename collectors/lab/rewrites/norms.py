@@ -57,11 +57,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
                 changed += 1
         except Stays as reason:
             left[str(reason)] += 1
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "norms_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "norms_nothing")
 
 
 def _norm(node: Any) -> _Norm | None:

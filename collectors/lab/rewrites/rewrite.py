@@ -16,12 +16,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from npulens.collectors.lab import rewrites
+from npulens.collectors.lab import graph, rewrites
 
 #: What lies beside them, for them.
 _NO_REWRITES = ("rewrite", "matching")
@@ -47,6 +48,18 @@ class Rewritten:
     changed: int
     dtype: str | None = None  # a type that it computes in on purpose
     left: Mapping[str, int] = field(default_factory=dict)  # the name of a reason -> places
+
+    @staticmethod
+    def of(program: Any, changed: int, left: Counter[str], nothing: str) -> Rewritten:
+        """A program whose graphs were changed, less what nobody reads any more.
+
+        Where none was, the most frequent reason is why; ``nothing`` where there was no place to change.
+        """
+        if not changed:
+            raise DoesNotApply(left.most_common(1)[0][0] if left else nothing)
+        for module in graph.graphs(program):
+            module.graph.eliminate_dead_code()
+        return Rewritten(graph.recompiled(program), changed, left=dict(left))
 
 
 class DoesNotApply(Exception):

@@ -58,11 +58,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
                 changed += 1
         except Stays as reason:
             left[str(reason)] += 1
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "rotary_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "rotary_nothing")
 
 
 def _turned(add: Any, inside: Inside) -> _Turned | None:

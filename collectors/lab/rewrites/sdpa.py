@@ -59,11 +59,7 @@ def apply(program: Any, asked: Asked) -> Rewritten:
             changed += 1
         except _Stays as reason:
             left[str(reason)] += 1
-    if not changed:
-        raise DoesNotApply(left.most_common(1)[0][0] if left else "sdpa_nothing")
-    for module in graph.graphs(program):
-        module.graph.eliminate_dead_code()
-    return Rewritten(graph.recompiled(program), changed, left=dict(left))
+    return Rewritten.of(program, changed, left, "sdpa_nothing")
 
 
 def _softmax_of(product: Any) -> Any:

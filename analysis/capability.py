@@ -80,16 +80,26 @@ def _share(run: Run, has: Has) -> float:
 def _share_of_rows(run: Run, has: Has) -> float:
     if has.capability.shares is None:
         return len(has.ranks) / max(1, len(run.ranks))
-    rows = run.con.execute(has.capability.shares).fetchall()
-    whole = sum(row[2] for row in rows)
-    return sum(row[1] for row in rows) / whole if whole else len(has.ranks) / max(1, len(run.ranks))
+    known, whole = run.get(_times)[has.capability.shares]
+    return known / whole if whole else len(has.ranks) / max(1, len(run.ranks))
+
+
+def _times(run: Run) -> dict[str, tuple[float, float]]:
+    """Of each query of shares the time that is known and all time, all of them in one statement."""
+    queries = [one.shares for one in CAPABILITIES if one.shares is not None]
+    parts = (f"SELECT {place} AS query, * FROM ({sql}) AS t(rank, known, whole)" for place, sql in enumerate(queries))
+    found = dict.fromkeys(queries, (0.0, 0.0))
+    for place, _, known, whole in run.con.execute(_TIMED_ONCE + " UNION ALL ".join(parts)).fetchall():
+        before = found[queries[place]]
+        found[queries[place]] = before[0] + known, before[1] + whole
+    return found
 
 
 def _parts_told(run: Run) -> float:
     """In which share of the time that collectives do not wait one of their parts was recorded; 1: there is none."""
     told = whole = 0
     for rank in run.ranks:
-        rows = run.columns(_PARTS, [rank, rank])
+        rows = run.of_rank(_PARTS, rank)
         at, end, part = (rows["ts_ns"].astype(np.int64), rows["end_ns"].astype(np.int64), rows["part"].astype(str))
         moved, waited, operators = (Intervals.union_of(at[part == one], end[part == one]) for one in _OF_A_COLLECTIVE)
         moving = operators - waited
@@ -118,20 +128,17 @@ def explains(run: Run) -> str | None:
 def unexplained(run: Run) -> dict[int, tuple[int, int]]:
     """Per rank whose idle time could be measured: idle ns that nothing recorded explains, and all idle ns."""
     found = run.get(idle)
-    length, unknown = found.end - found.start, found.pick("unknown")
-    return {
-        rank: (int(length[mine & unknown].sum()), int(length[mine].sum()))
-        for rank in found.ranks for mine in (found.rank == rank,)
-    }  # fmt: skip
+    unknown, whole = found.totals(found.pick("unknown")), found.totals(np.ones(len(found.rank), np.bool_))
+    return {rank: (unknown[rank], whole[rank]) for rank in found.ranks}
 
 
 _LEVEL1, _LEVEL2 = "profiler_level=Level1", "profiler_level=Level2"
 _NPU, _CUDA = "activities=[CPU, NPU]", "activities=[CPU, CUDA]"
 _RECORDED = "SELECT rank FROM coverage WHERE status <> 'absent' AND table_name = "
-_SPANS = "SELECT DISTINCT rank FROM span WHERE kind = "
+_SPANS = "SELECT rank FROM span_kind WHERE kind = "
 # A rank that ran no collective has no part of one that could be missing.
 _NO_COLLECTIVE = (
-    "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span WHERE kind = 'comm_op' "
+    "UNION SELECT rank FROM rank WHERE rank NOT IN (SELECT rank FROM span_kind WHERE kind = 'comm_op' "
     "UNION SELECT rank FROM comm WHERE op_span_id = span_id)"
 )
 # Ranks whose work is all there, of a job of several, and none of it was told to be communication.
@@ -143,11 +150,25 @@ _FILLED = (
 )
 
 
+# What several questions ask is read once for all of them.
+_COLUMNS = ("op_type", "core", "input_shapes", "block_num")
+_READ_ONCE = f"""
+    WITH span_kind AS MATERIALIZED (SELECT DISTINCT rank, kind FROM span),
+    link_route AS MATERIALIZED (SELECT DISTINCT rank, route FROM link),
+    kernel_has AS MATERIALIZED (
+        SELECT rank, {", ".join(f"any_value({column}) AS {column}" for column in _COLUMNS)} FROM kernel GROUP BY rank
+    )
+"""
+_TIMED_ONCE = f"""
+    WITH kernel_time AS MATERIALIZED (
+        SELECT s.rank, sum(s.dur_ns)::DOUBLE AS whole, {
+    ", ".join(f"coalesce(sum(s.dur_ns) FILTER (k.{column} IS NOT NULL), 0)::DOUBLE AS {column}" for column in _COLUMNS)
+}
+        FROM span s LEFT JOIN kernel k USING (span_id) WHERE s.kind = 'kernel' GROUP BY s.rank
+    )
+"""
 # Kernels whose column is filled, weighed by their time.
-_KERNEL_TIME = (
-    "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (k.{column} IS NOT NULL), 0)::DOUBLE, sum(s.dur_ns)::DOUBLE "
-    "FROM span s LEFT JOIN kernel k USING (span_id) WHERE s.kind = 'kernel' GROUP BY s.rank"
-)
+_KERNEL_TIME = "SELECT rank, {column}, whole FROM kernel_time"
 _OPERATOR_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (s.span_id IN (SELECT op_span_id FROM comm WHERE {which})), 0)"
     "::DOUBLE, sum(s.dur_ns)::DOUBLE FROM span s WHERE s.kind = 'comm_op' "
@@ -156,17 +177,19 @@ _OPERATOR_TIME = (
 #: Collectives and their parts: what moves or tells something, what waits, and the whole.
 _OF_A_COLLECTIVE = ("moves", "waits", "whole")
 _PARTS = (
-    "SELECT s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, CASE WHEN t.part = 'wait' THEN 'waits' ELSE 'moves' END AS part "
-    "FROM comm_task t JOIN span s USING (span_id) WHERE s.rank = ? UNION ALL "
-    "SELECT ts_ns, ts_ns + dur_ns, 'whole' FROM span WHERE rank = ? AND (kind = 'comm_op' "
-    "OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id))"
+    "SELECT rank, ts_ns, end_ns, part FROM (SELECT s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, "
+    "CASE WHEN t.part = 'wait' THEN 'waits' ELSE 'moves' END AS part "
+    "FROM comm_task t JOIN span s USING (span_id) UNION ALL "
+    "SELECT rank, ts_ns, ts_ns + dur_ns, 'whole' FROM span WHERE kind = 'comm_op' "
+    "OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id)) "
+    "WHERE rank BETWEEN ? AND ?"
 )
 _LAUNCHED_TIME = (
     "SELECT rank, coalesce(sum(dur_ns) FILTER (span_id IN (SELECT dst_span_id FROM link WHERE route <> 'fwdbwd')), 0)"
     "::DOUBLE, sum(dur_ns)::DOUBLE FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') GROUP BY rank"
 )
 #: Ranks whose device is the CPU: their tasks are operators themselves.
-_ON_CPU = "SELECT DISTINCT rank FROM link WHERE route = 'itself'"
+_ON_CPU = "SELECT rank FROM link_route WHERE route = 'itself'"
 _COPY_TIME = (
     "SELECT s.rank, coalesce(sum(s.dur_ns) FILTER (t.bytes IS NOT NULL), 0)::DOUBLE, sum(s.dur_ns)::DOUBLE "
     "FROM span s LEFT JOIN transfer t USING (span_id) WHERE s.kind = 'memcpy' GROUP BY s.rank"
@@ -184,17 +207,17 @@ CAPABILITIES: tuple[Capability, ...] = (
                "prof.step() after each step", "prof.step() after each step"),
     Capability("kernels", ("what the device computed", "设备上的计算任务"), "kernel", None, _NPU, _CUDA),
     Capability("kernel_types", ("operator types of kernels", "算子类型"), "kernel",
-               _filled("kernel", "op_type"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="op_type")),
+               _filled("kernel_has", "op_type"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="op_type")),
     Capability("kernel_cores", ("which core a kernel ran on", "算子所在的核"), "kernel",
-               _filled("kernel", "core"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="core")),
+               _filled("kernel_has", "core"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="core")),
     Capability("kernel_shapes", ("shapes and types of kernels", "算子的形状与数据类型"), "kernel",
-               _filled("kernel", "input_shapes"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="input_shapes")),
+               _filled("kernel_has", "input_shapes"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="input_shapes")),
     Capability("kernel_blocks", ("how many cores a kernel used", "算子使用的核数"), "kernel",
-               _filled("kernel", "block_num"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="block_num")),
+               _filled("kernel_has", "block_num"), _LEVEL1, None, 1, _KERNEL_TIME.format(column="block_num")),
     Capability("kernel_counters", ("counters of the AI cores", "AI Core 计数器"), "pmu", None,
                f"{_LEVEL1}, aic_metrics=PipeUtilization", None, 1),
     Capability("launches", ("which host call launched a task", "主机下发到设备的连线"), "link",
-               "SELECT DISTINCT rank FROM link WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
+               "SELECT rank FROM link_route WHERE route <> 'fwdbwd'", _NPU, _CUDA, 0, _LAUNCHED_TIME),
     Capability("host_ops", ("the framework's operators on the host", "主机侧框架算子"), "host_op",
                _SPANS + "'cpu_op'", _NPU, _CUDA),
     Capability("runtime_calls", ("calls into the runtime library", "运行时库调用"), "span",
@@ -202,16 +225,16 @@ CAPABILITIES: tuple[Capability, ...] = (
     Capability("compiling", ("calls and marks of compilers", "编译调用与标记"), "span",
                _SPANS + f"'runtime' UNION {_ON_CPU}", _LEVEL1, _CUDA, 1),
     Capability("python", ("Python functions and call stacks", "Python 函数与调用栈"), "stack",
-               "SELECT rank FROM stack UNION SELECT rank FROM span WHERE kind = 'python'",
+               "SELECT rank FROM stack UNION SELECT rank FROM span_kind WHERE kind = 'python'",
                "with_stack=True", "with_stack=True"),
     Capability("copies", ("copies between host and device", "主机与设备间的拷贝"), "transfer",
                _RECORDED + "'transfer' "
-               "UNION SELECT rank FROM span WHERE kind = 'memcpy'", _NPU, _CUDA),
+               "UNION SELECT rank FROM span_kind WHERE kind = 'memcpy'", _NPU, _CUDA),
     Capability("copy_bytes", ("size and direction of copies", "拷贝的大小与方向"), "transfer",
                _filled("transfer", "bytes"), _LEVEL2, _CUDA, 2, _COPY_TIME),
     Capability("collectives", ("collective communication", "集合通信"), "comm",
                _RECORDED + "'comm' "
-               "UNION SELECT rank FROM span WHERE kind = 'comm_op'", _NPU, _CUDA),
+               "UNION SELECT rank FROM span_kind WHERE kind = 'comm_op'", _NPU, _CUDA),
     Capability("comm_tasks", ("the parts of a collective: transfers and waits", "集合通信内部的传输与等待"), "comm",
                "SELECT rank FROM comm WHERE task_type IS NOT NULL " + _NO_COLLECTIVE, _LEVEL1, None, 0,
                _OPERATOR_TIME.format(which="task_type IS NOT NULL")),
@@ -268,24 +291,34 @@ def capabilities(run: Run) -> dict[str, Has]:
     }
     made = {rank: (on_npu(backend, formats), level) for rank, backend, formats, level in run.con.execute(
         "SELECT rank, backend, formats, profiler_level FROM rank").fetchall()}  # fmt: skip
-    on_cpu = {rank for (rank,) in run.con.execute(_ON_CPU).fetchall()}
-    untold = {rank for (rank,) in run.con.execute(_UNTOLD).fetchall()}
-    return {capability.name: _has(run, capability, coverage, made, untold, on_cpu) for capability in CAPABILITIES}
+    asked = _asked(run, [_ON_CPU, _UNTOLD, *(each.sql for each in CAPABILITIES if each.sql is not None)])
+    return {
+        capability.name: _has(run, capability, coverage, made, asked[_UNTOLD], asked[_ON_CPU], asked)
+        for capability in CAPABILITIES
+    }
+
+
+def _asked(run: Run, queries: list[str]) -> dict[str, set[int]]:
+    """The ranks that each query gives, all of them in one statement."""
+    parts = (f"SELECT {place} AS query, rank FROM ({sql})" for place, sql in enumerate(queries))
+    found: dict[str, set[int]] = {sql: set() for sql in queries}
+    for place, rank in run.con.execute(_READ_ONCE + " UNION ALL ".join(parts)).fetchall():
+        found[queries[place]].add(rank)
+    return found
 
 
 def _has(
     run: Run, capability: Capability, coverage: dict[tuple[int, str], _TableCoverage],
-    made: dict[int, tuple[bool, str | None]], untold: set[int], on_cpu: set[int],
+    made: dict[int, tuple[bool, str | None]], untold: set[int], on_cpu: set[int], asked: dict[str, set[int]],
 ) -> Has:  # fmt: skip
     def said(rank: int) -> _TableCoverage:
         return coverage.get((rank, capability.table), _TableCoverage())
 
     having = {rank for rank in run.ranks if said(rank).status != "absent"}
     if capability.sql is not None:
-        asked = {rank for (rank,) in run.con.execute(capability.sql).fetchall()}
         # The tables answer for themselves where the question is about rows, not about a table's column.
         column = "NOT IN" in capability.sql and not capability.sql.startswith(_RECORDED)
-        having = asked & having if column else asked
+        having = asked[capability.sql] & having if column else asked[capability.sql]
     lacking = tuple(rank for rank in run.ranks if rank not in having)
     if not lacking:
         return Has(capability, run.ranks, (), None, None, None)

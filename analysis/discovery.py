@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,7 @@ from npulens.analysis.say import LANGUAGES
 from npulens.analysis.settings import Settings
 
 GROUP = "npulens.detectors"
+OURS = ours.__name__
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,14 @@ def _ours() -> tuple[Detector, ...]:
 
 
 def _installed() -> Iterator[Detector]:
-    for point in entry_points(group=GROUP):
+    for point in _points(tuple(sys.path)):
         yield described(point.name, point.load())
+
+
+@cache
+def _points(places: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What packages there are; looking through all of them takes as long as a small detector."""
+    return tuple(entry_points(group=GROUP))
 
 
 def _of_folder(folder: Path | None) -> Iterator[Detector]:

@@ -28,7 +28,7 @@ import numpy as np
 from npulens.analysis.capability import capabilities, explains, held, setting, unexplained
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
-from npulens.analysis.discovery import Detector, detectors
+from npulens.analysis.discovery import OURS, Detector, detectors
 from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED, Limits, overridden
@@ -45,6 +45,8 @@ from npulens.analysis.views import install
 STILL = 0.05
 #: A saving that is so much more than the idle time a finding names is explained.
 MORE = 1.05
+#: The views that our own detectors ask; somebody else's may ask any.
+_ASKED = ("comm_task",)
 _LATER_GAPS = {
     "en": "It gives back more than that idle time: the host is earlier from then on, and later gaps close as well.",
     "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
@@ -110,11 +112,13 @@ def check(
     con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, settings: Settings = DEFAULT
 ) -> Check:
     """Judge a run. `only`: names of detectors; `settings`: limits and own detectors of npulens.toml."""
-    install(con)
+    every = chosen(detectors(settings), only)
+    ours = all(detector.detect.__module__.startswith(f"{OURS}.") for detector in every)
+    install(con, _ASKED if ours else None)
     run = Run(con)
     found: list[Finding] = []
     outcomes: list[Outcome] = []
-    for detector in chosen(detectors(settings), only):
+    for detector in every:
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)

@@ -6,13 +6,13 @@ the run with that change (analysis/replay/whatif.py). So every saving is measure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints
 
 Confidence = Literal["high", "medium", "low"]
 #: A number in a finding. The name's ending is its unit: _ns, _bytes, _share, _bytes_per_s, else a count.
@@ -62,25 +62,43 @@ class Change:
 
     def __or__(self, other: Change) -> Change:
         """Both fixes at once; where both shorten the same span, the greater counts."""
-        return Change(
-            _both(self.host, other.host),
-            *_greater(self.tasks, self.task_ns, other.tasks, other.task_ns),
-            *_greater(self.delays, self.delay_ns, other.delays, other.delay_ns),
-            np.union1d(self.syncs, other.syncs),
-            *_greater(self.peers, self.peer_ns, other.peers, other.peer_ns),
-            _both(self.cut, other.cut),
+        return together((self, other))
+
+
+def together(changes: Sequence[Change]) -> Change:
+    """All fixes at once; where several shorten the same span, the greatest counts."""
+    if len(changes) < 2:
+        return changes[0] if changes else Change()
+    return Change(
+        _all([one.host for one in changes]),
+        *_greatest([(one.tasks, one.task_ns) for one in changes]),
+        *_greatest([(one.delays, one.delay_ns) for one in changes]),
+        np.unique(np.concatenate([one.syncs for one in changes])),
+        *_greatest([(one.peers, one.peer_ns) for one in changes]),
+        _all([one.cut for one in changes]),
+    )
+
+
+def _all(every: Sequence[Mapping[int, Intervals]]) -> dict[int, Intervals]:
+    """Per rank the union of its windows."""
+    of: dict[int, list[Intervals]] = {}
+    for one in every:
+        for rank, windows in one.items():
+            of.setdefault(rank, []).append(windows)
+    return {
+        rank: Intervals.union_of(
+            np.concatenate([one.starts for one in mine]), np.concatenate([one.ends for one in mine])
         )
+        for rank, mine in of.items()
+    }
 
 
-def _both(one: Mapping[int, Intervals], other: Mapping[int, Intervals]) -> dict[int, Intervals]:
-    return {rank: one.get(rank, EMPTY) | other.get(rank, EMPTY) for rank in {**one, **other}}
-
-
-def _greater(ids: Ints, ns: Ints, more_ids: Ints, more_ns: Ints) -> tuple[Ints, Ints]:
-    every, where = np.unique(np.concatenate((ids, more_ids)), return_inverse=True)
-    most = np.zeros(len(every), np.int64)
-    np.maximum.at(most, where, np.concatenate((ns, more_ns)))
-    return every.astype(np.int64), most
+def _greatest(every: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Each span once, with the most that it is shortened by."""
+    spans, where = np.unique(np.concatenate([ids for ids, _ in every]), return_inverse=True)
+    most = np.zeros(len(spans), np.int64)
+    np.maximum.at(most, where, np.concatenate([ns for _, ns in every]))
+    return spans.astype(np.int64), most
 
 
 @dataclass(frozen=True)

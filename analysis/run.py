@@ -6,16 +6,21 @@ use and keeps it, so that twenty detectors do not repeat any work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
 
-from npulens.analysis.split import Activity, activity
+from npulens.analysis.intervals import bare
+from npulens.analysis.split import Activity, activities
 
 T = TypeVar("T")
+
+#: Ranks with so many events together are asked for at once: a statement for each takes longer than small ranks do.
+AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,11 @@ class Run:
         self.run_id: str = run_id
         self.world_size: int | None = world
         self.missing_ranks: tuple[int, ...] | None = None if missing is None else tuple(missing)
-        self.ranks: tuple[int, ...] = tuple(
-            rank for (rank,) in con.execute("SELECT rank FROM rank ORDER BY rank").fetchall()
-        )
+        sizes = dict(con.execute("SELECT rank, coalesce(events, 0) FROM rank ORDER BY rank").fetchall())
+        self.ranks: tuple[int, ...] = tuple(sizes)
+        self._beside = _blocks(sizes)
+        self._windows: dict[int, tuple[int, int] | None] = {}
+        self._asked: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
         rows = con.execute("SELECT rank, step, ts_ns, dur_ns, phase FROM step ORDER BY rank, ts_ns").fetchall()
         steps: dict[int, list[Step]] = {rank: [] for rank in self.ranks}
         for row in rows:
@@ -63,17 +70,41 @@ class Run:
         """What the rank's device did, as sets of time."""
         key = ("activity", rank)
         if key not in self._known:
-            self._known[key] = activity(self.con, rank)
+            first, last = self._beside[rank]
+            for one, found_of in activities(self.con, first, last).items():
+                self._known["activity", one] = found_of
         found: Activity = self._known[key]
         return found
 
     def columns(self, sql: str, parameters: Iterable[Any] = ()) -> dict[str, Any]:
         """A query's columns as numpy arrays; NULL becomes 0 or None, so ask for what is never NULL, or coalesce."""
         found = self.con.execute(sql, list(parameters)).fetchnumpy()
-        return {name: np.ma.getdata(values) for name, values in found.items()}
+        return {name: bare(values) for name, values in found.items()}
+
+    def of_rank(self, sql: str, rank: int, *more: str) -> dict[str, Any]:
+        """One rank's rows of a query with a column `rank`.
+
+        Its first two parameters are the first and the last rank wanted. Neighbours are asked for together, and held
+        until the last of them was asked for.
+        """
+        (first, last), asked = self._beside[rank], (sql, *more)
+        if asked not in self._asked or self._asked[asked][0] != first:
+            columns = self.columns(sql, [first, last, *more])
+            order = np.argsort(columns["rank"], kind="stable")
+            if (np.diff(columns["rank"]) < 0).any():
+                columns = {name: values[order] for name, values in columns.items()}
+            self._asked[asked] = first, columns
+        columns = self._asked[asked][1] if rank != last else self._asked.pop(asked)[1]
+        begin, end = np.searchsorted(columns["rank"], [rank, rank + 1])
+        return {name: values[begin:end] for name, values in columns.items() if name != "rank"}
 
     def window(self, rank: int) -> tuple[int, int] | None:
         """From the rank's first step to the end of its last; without steps, first to last edge of its device work."""
+        if rank not in self._windows:
+            self._windows[rank] = self._window(rank)
+        return self._windows[rank]
+
+    def _window(self, rank: int) -> tuple[int, int] | None:
         if self.steps[rank]:
             return self.steps[rank][0].ts_ns, self.steps[rank][-1].end_ns
         work = self.activity(rank).work()
@@ -84,12 +115,12 @@ class Run:
         """Whether the job marked steps at all."""
         return any(self.steps.values())
 
-    @property
+    @cached_property
     def step_count(self) -> int:
         """Steps of the rank that has most; a run without steps counts as one."""
         return max([1, *(len(steps) for steps in self.steps.values())])
 
-    @property
+    @cached_property
     def wall_ns(self) -> int:
         """The longest window of any rank: what a saving is taken from."""
         windows = [window for rank in self.ranks if (window := self.window(rank))]
@@ -99,3 +130,16 @@ class Run:
     def step_ns(self) -> int:
         """The mean step: a saving is told in ns of this."""
         return self.wall_ns // self.step_count
+
+
+def _blocks(sizes: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Per rank the first and the last of those that are asked for together."""
+    blocks: list[list[int]] = []
+    whole = 0
+    for rank, events in sizes.items():
+        if not blocks or whole + events > AT_ONCE:
+            blocks.append([])
+            whole = 0
+        blocks[-1].append(rank)
+        whole += events
+    return {rank: (block[0], block[-1]) for block in blocks for rank in block}

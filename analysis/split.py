@@ -12,19 +12,19 @@ not cover is `residual_ns`, a check that can fail. A kernel that communicates as
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from npulens.analysis.intervals import EMPTY, Intervals
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, bare
 from npulens.analysis.profiler_split import Profiler, Splits, profiler_split
 
 #: What counts as what (the kinds of span.kind that keep a device busy).
 COMPUTING = ("kernel", "memset")
 _MIXED = "kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id)"
-_COMMUNICATION = f"(kind = 'comm_op' OR {_MIXED})"
 
 
 @dataclass(frozen=True)
@@ -102,40 +102,73 @@ def _unseen(rank: int, step: int | None, sums: Profiler) -> Row:
     return Row(rank, step, None, None, None, None, None, None, None, None, None, None, None, None, sums)
 
 
+#: What a span of the device does, as bits; a kernel that communicates as well does two of them.
+_COMPUTES, _COMMUNICATES, _COPIES, _UNTOLD = 1, 2, 4, 8
+_WORK = f"""
+SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, (CASE WHEN kind IN {COMPUTING} THEN {_COMPUTES}
+    WHEN kind = 'comm_op' THEN {_COMMUNICATES} WHEN kind = 'memcpy' THEN {_COPIES} ELSE {_UNTOLD} END
+    + CASE WHEN {_MIXED} THEN {_COMMUNICATES} ELSE 0 END)::UTINYINT AS does
+FROM span WHERE rank BETWEEN ? AND ? AND kind IN ('kernel', 'memset', 'comm_op', 'memcpy', 'unknown')
+"""
+
+
 def activity(con: duckdb.DuckDBPyConnection, rank: int) -> Activity:
     """The sets of time of one rank."""
-    absent = {
-        name for (name,) in con.execute(
-            "SELECT table_name FROM coverage WHERE rank = ? AND status = 'absent'", [rank]
-        ).fetchall()
-    }  # fmt: skip
+    return activities(con, rank, rank)[rank]
 
-    def of(which: str, table: str) -> Intervals | None:
-        found = con.execute(
-            f"SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND {which}", [rank]
-        ).fetchnumpy()
-        if not len(found["ts_ns"]) and table in absent:
+
+def activities(con: duckdb.DuckDBPyConnection, first: int, last: int) -> dict[int, Activity]:
+    """The sets of time of the ranks from the first to the last."""
+    told = con.execute(
+        "SELECT rank, complete, absent FROM (SELECT rank FROM rank WHERE rank BETWEEN ? AND ?) "
+        "LEFT JOIN (SELECT rank, bool_or(idle_ns IS NOT NULL) AS complete FROM device_time WHERE step IS NULL "
+        "GROUP BY rank) USING (rank) LEFT JOIN (SELECT rank, list(table_name) AS absent FROM coverage "
+        "WHERE status = 'absent' GROUP BY rank) USING (rank) ORDER BY rank", [first, last],
+    ).fetchall()  # fmt: skip
+    rows = {name: bare(values) for name, values in con.execute(_WORK, [first, last]).fetchnumpy().items()}
+    order = np.argsort(rows["rank"], kind="stable")
+    rank, does = rows["rank"][order], rows["does"][order]
+    starts, ends = _ints(rows["ts_ns"][order]), _ints(rows["end_ns"][order])
+    found = {}
+    for one, complete, absent in told:
+        begin, end = np.searchsorted(rank, [one, one + 1])
+        work = _Work(starts[begin:end], ends[begin:end], does[begin:end], frozenset(absent or ()))
+        found[one] = _activity(work, bool(complete))
+    return found
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one rank's device did, span by span, and the tables that its capture lacks."""
+
+    starts: Ints
+    ends: Ints
+    does: NDArray[np.uint8]
+    absent: frozenset[str]
+
+    def of(self, which: NDArray[np.bool_], table: str) -> Intervals | None:
+        if table in self.absent and not which.any():
             return None
-        return Intervals.union_of(_ints(found["ts_ns"]), _ints(found["end_ns"]))
+        return Intervals.union_of(self.starts[which], self.ends[which])
 
-    computing = of(f"kind IN {COMPUTING}", "kernel")
+
+def _activity(work: _Work, complete: bool) -> Activity:
+    computes, communicates = (work.does & _COMPUTES) > 0, (work.does & _COMMUNICATES) > 0
+    computing = work.of(computes, "kernel")
     if computing is None:  # no device was recorded: an empty table of copies means nothing either
-        absent |= {"comm", "transfer"}
-    communication, copy = of(_COMMUNICATION, "comm"), of("kind = 'memcpy'", "transfer")
-    unknown = None if computing is None else of("kind = 'unknown'", "")
-    ((complete,),) = con.execute(
-        "SELECT coalesce(bool_or(idle_ns IS NOT NULL), false) FROM device_time WHERE rank = ? AND step IS NULL", [rank]
-    ).fetchall()
-    return Activity(computing, communication, copy, unknown, of(_MIXED, "") or EMPTY, bool(complete))
+        work = replace(work, absent=work.absent | {"comm", "transfer"})
+    communication, copy = work.of(communicates, "comm"), work.of((work.does & _COPIES) > 0, "transfer")
+    unknown = None if computing is None else work.of((work.does & _UNTOLD) > 0, "")
+    return Activity(
+        computing, communication, copy, unknown, work.of(computes & communicates, "") or EMPTY, complete
+    )  # fmt: skip
 
 
 def _ints(values: Any) -> Any:
-    return np.ma.getdata(values).astype(np.int64)
+    return bare(values).astype(np.int64)
 
 
-def rows(
-    rank: int, windows: list[tuple[int | None, int, int]], did: Activity
-) -> Iterator[Row]:
+def rows(rank: int, windows: list[tuple[int | None, int, int]], did: Activity) -> Iterator[Row]:
     """The split of any windows (step, begin, end) of one rank."""
     begins = np.array([window[1] for window in windows], np.int64)
     ends = np.array([window[2] for window in windows], np.int64)
@@ -157,8 +190,21 @@ def rows(
         parts = (comp, shown or 0, shown_copy, shown_unknown, gaps)  # untold, it is in the others
         residual = None if None in parts else end - begin - sum(part for part in parts if part is not None)
         yield Row(
-            rank, step, begin, end - begin, comp, comm, shown, over, copied, shown_copy, unknown, shown_unknown,
-            gaps, residual, None,
+            rank,
+            step,
+            begin,
+            end - begin,
+            comp,
+            comm,
+            shown,
+            over,
+            copied,
+            shown_copy,
+            unknown,
+            shown_unknown,
+            gaps,
+            residual,
+            None,
         )
 
 

@@ -8,11 +8,8 @@ recorded time. A graph that is recorded in a later step may be recorded again.
 
 from __future__ import annotations
 
-import numpy as np
-
 from npulens.analysis.finding import Change
 from npulens.analysis.idle.pieces import idle
-from npulens.analysis.intervals import Intervals
 from npulens.analysis.replay import whatif
 from npulens.analysis.run import Run
 
@@ -26,9 +23,9 @@ def steady_ns(run: Run) -> int:
     for rank in run.ranks:
         if not run.steps[rank]:
             continue
-        mine = np.flatnonzero(found.pick("first_use", rank) & (found.start < run.steps[rank][0].end_ns))
-        if len(mine):
-            lost[rank] = Intervals.union_of(found.start[mine], found.end[mine])
+        first = found.windows(rank, "first_use", run.steps[rank][0].end_ns)
+        if len(first.starts):
+            lost[rank] = first
     return run.wall_ns - whatif.saved_ns(run, Change(host=lost)) if lost else run.wall_ns
 
 

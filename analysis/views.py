@@ -8,7 +8,7 @@ only asking one does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -64,12 +64,34 @@ def views() -> tuple[View, ...]:
     return tuple(known[name] for name in order)
 
 
-def install(con: duckdb.DuckDBPyConnection) -> None:
-    """Make every view on a connection that has the run's tables; doing it again does nothing."""
+def install(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None) -> None:
+    """Make every view on a connection that has the run's tables; doing it again does nothing.
+
+    `only`: these, and what they are built on. Making one costs as much as asking a small table.
+    """
     there = {name for (name,) in con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
+    wanted = None if only is None else set(only)
+    for view in reversed(views()):
+        if wanted is not None and view.name in wanted:
+            wanted |= set(view.needs)
     for view in views():
-        if view.name not in there:
+        if view.name not in there and (wanted is None or view.name in wanted):
             con.execute(view.sql)
+
+
+#: What a check asks most, and a run with how many spans counts as small.
+_ASKED_MOST = ("span", "kernel", "comm", "link", "rank", "coverage", "step", "track")
+_SMALL = 100_000
+
+
+def hold_small(con: duckdb.DuckDBPyConnection) -> None:
+    """Copies the tables that are asked most into the connection's memory, if the run is small.
+
+    A statement over files opens each of them again, which takes longer than reading a small one.
+    """
+    ((spans,),) = con.execute("SELECT coalesce(sum(rows), 0) FROM coverage WHERE table_name = 'span'").fetchall()
+    for table in _ASKED_MOST if spans <= _SMALL else ():
+        con.execute(f"CREATE TEMP TABLE {table} AS FROM main.{table}")
 
 
 def statements() -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.limits import overridden
 from npulens.analysis.run import Run
 from npulens.analysis.settings import DEFAULT, FILE, Settings, read_settings
-from npulens.analysis.views import install
+from npulens.analysis.views import hold_small, install
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import verbatim
 from npulens.ingest.store import runs as stores
@@ -61,6 +61,7 @@ def judge(store: Path, run_id: str, only: Iterable[str] | None = None, use: Sett
     names = [detector.name for detector in ready(use, only)]
     con = stores.open_run(store, run_id)
     try:
+        hold_small(con)
         return check(con, None if only is None else names, use)
     finally:
         con.close()

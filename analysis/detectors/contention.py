@@ -114,20 +114,24 @@ def _beside(run: Run) -> Floats:
     every, found = run.get(kernels), run.get(packets)
     share = np.zeros(len(every))
     for rank in run.ranks:
-        rows, mine = found.rank == rank, np.flatnonzero(every.rank == rank)
+        rows, mine = found.rank == rank, every.on(rank)
         moving = Intervals.union_of(found.ts[rows], found.end[rows]) if rows.any() else None
         busy = moving or run.activity(rank).communication or EMPTY
-        share[mine] = busy.within(every.ts[mine], every.end[mine]) / np.maximum(every.dur[mine], 1)
+        begin, length = every.ts[mine], every.dur[mine]
+        share[mine] = busy.within(begin, begin + length) / np.maximum(length, 1)
     return share
 
 
 def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, count: float) -> _Compared:
     """Of each group those beside the other side against those alone."""
     less, usual, compared = np.zeros(len(values), np.int64), np.full(len(values), np.nan), np.zeros(len(values), bool)
-    order = np.argsort(group, kind="stable")
+    _, which = np.unique(group, return_inverse=True)
+    enough = np.minimum(np.bincount(which.ravel(), share <= _ALONE), np.bincount(which.ravel(), share >= _BESIDE))
+    mine = np.flatnonzero((enough[which.ravel()] >= count) & (group >= 0)) if len(group) else np.zeros(0, np.int64)
+    order = mine[np.argsort(group[mine], kind="stable")]
     bounds = np.flatnonzero(np.diff(group[order])) + 1
     for rows in np.split(order, bounds):
-        if not len(rows) or group[rows[0]] < 0:
+        if not len(rows):
             continue
         fast, slow = rows[share[rows] <= _ALONE], rows[share[rows] >= _BESIDE]
         if min(len(fast), len(slow)) < count:

@@ -85,7 +85,9 @@ def exposed(run: Run, found: dict[str, Any]) -> Ints:
     """What of each copy runs while the rank neither computes nor communicates."""
     shown = np.zeros(len(found["span_id"]), np.int64)
     for rank in run.ranks:
-        mine = found["rank"] == rank
+        mine = np.flatnonzero(found["rank"] == rank)
+        if not len(mine):
+            continue
         did = run.activity(rank)
         busy = (did.computing or EMPTY) | (did.communication or EMPTY)
         begins, length = found["ts_ns"][mine].astype(np.int64), found["dur_ns"][mine].astype(np.int64)

@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -39,7 +40,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.conversion import conversion
+from npulens.analysis.device.conversion import conversions
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
@@ -93,14 +94,19 @@ class Limits(limits.Limits):
     """Only the share of the step that every detector has."""
 
 
-def copies(kind: Kind) -> bool:
+def copies(kind: Kind, converted: str | None) -> bool:
     """Whether a kernel writes what it reads, in the same type."""
-    if kind.memset or conversion(kind) is not None:
+    if kind.memset or converted is not None:
         return False
-    if kind.op is None or _MOVES.search(kind.name):
-        return _MOVES.search(kind.op_type or kind.name) is not None
+    if kind.op is None or _moves(kind.name):
+        return _moves(kind.op_type or kind.name)
     types = re.findall(r'"([^"]+)"', kind.input_dtypes or "")[:2]
     return bool(_COPIES.match(kind.op)) and "copy" in kind.name.lower() and len(types) == 2 and types[0] == types[1]
+
+
+@lru_cache(maxsize=65536)
+def _moves(name: str) -> bool:
+    return _MOVES.search(name) is not None
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
@@ -122,7 +128,7 @@ def _found(run: Run) -> dict[str, Any]:
         "WHERE s.kind = 'memcpy' AND (t.direction = 'd2d' OR (t.direction IS NULL AND s.name ILIKE '%DtoD%'))"
     )
     every = run.get(kernels)
-    mine = every.of(copies(kind) for kind in every.kinds)
+    mine = every.of(map(copies, every.kinds, run.get(conversions)))
     both = zip(("span_id", "rank", "ts_ns", "dur_ns"), (every.span_id, every.rank, every.ts, every.dur), strict=True)
     columns = {name: np.concatenate((moved[name].astype(np.int64), values[mine])) for name, values in both}
     order = np.argsort(columns["span_id"], kind="stable")
@@ -143,16 +149,22 @@ def _exposed(run: Run, found: dict[str, Any]) -> Ints:
     """What of each copy runs while the rank does nothing else."""
     shown = np.zeros(len(found["span_id"]), np.int64)
     every = run.get(kernels)
-    others = run.columns("SELECT span_id, rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE kind = 'memcpy'")
+    others = run.columns(
+        "SELECT span_id, rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE kind = 'memcpy' ORDER BY rank, ts_ns"
+    )
+    apart = ~np.isin(others["span_id"], found["span_id"])
     for rank in run.ranks:
         mine = found["rank"] == rank
         if not mine.any():
             continue
-        kernel = (every.rank == rank) & ~np.isin(every.span_id, found["span_id"])
-        copy = (others["rank"] == rank) & ~np.isin(others["span_id"], found["span_id"])
+        own = every.on(rank)
+        kernel = ~np.isin(every.span_id[own], found["span_id"][mine])
+        of = slice(*np.searchsorted(others["rank"], [rank, rank + 1]).tolist())
+        begin, end = (others[name][of][apart[of]].astype(np.int64) for name in ("ts_ns", "end_ns"))
         busy = (
-            Intervals.union_of(every.ts[kernel], every.end[kernel]) | (run.activity(rank).communication or EMPTY)
-            | Intervals.union_of(others["ts_ns"][copy].astype(np.int64), others["end_ns"][copy].astype(np.int64))
+            Intervals.union_of(every.ts[own][kernel], (every.ts[own] + every.dur[own])[kernel])
+            | (run.activity(rank).communication or EMPTY)
+            | Intervals.union_of(begin, end)
         )
         begins = found["ts_ns"][mine]
         shown[mine] = found["dur_ns"][mine] - busy.within(begins, begins + found["dur_ns"][mine])

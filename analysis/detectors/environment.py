@@ -33,12 +33,16 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from npulens.analysis import limits as limits_
+from npulens.analysis.device.kernels import kernels
 from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import said, similar_ranks
 from npulens.analysis.idle.host_names import SYNC_OPS, special
-from npulens.analysis.idle.pieces import idle
+from npulens.analysis.idle.issue import RUNTIME
+from npulens.analysis.idle.launch_costs import kernel_calls
+from npulens.analysis.idle.pieces import CODE, idle
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
@@ -239,17 +243,39 @@ def _blocking(run: Run, ranks: list[_Rank], limits: Limits) -> Iterator[Candidat
             yield _candidate(run, text, setting, {rank: idle_of[rank] for rank in group}, change, numbers, "high")
 
 
+@dataclass(frozen=True)
+class _Launching:
+    """Calls that launch kernels, each once, by rank."""
+
+    rank: Ints
+    begin: Ints  # of the first of its kernels
+    end: Ints  # of the call
+    kernel_ns: Ints  # how long its longest kernel takes
+    waits: NDArray[np.bool_]  # it returns only when its kernels are done
+
+
+def _launching(run: Run) -> _Launching:
+    found, every = run.get(kernel_calls), run.get(kernels)
+    mine = found["vague"] == RUNTIME
+    row = found["row"][mine]
+    _, first, which = np.unique(found["source"][mine], return_index=True, return_inverse=True)
+    rank, end = (found[name][mine][first].astype(np.int64) for name in ("rank", "end_ns"))
+    which = which.ravel()
+    begin = np.full(len(first), np.iinfo(np.int64).max)
+    longest, done = np.zeros(len(first), np.int64), np.full(len(first), np.iinfo(np.int64).min)
+    np.minimum.at(begin, which, every.ts[row])
+    np.maximum.at(longest, which, every.dur[row])
+    np.maximum.at(done, which, every.ts[row] + every.dur[row])
+    order = np.argsort(rank, kind="stable")
+    return _Launching(rank[order], begin[order], end[order], longest[order], (end >= done)[order])
+
+
 def _waits(run: Run, rank: int, long_ns: float) -> _Waits:
     """How the rank's launches of kernels wait; a call that launches several counts once."""
-    found = run.columns(
-        "SELECT min(k.ts_ns) AS begin_ns, max(h.ts_ns + h.dur_ns) AS end_ns, "
-        "max(k.dur_ns) AS kernel_ns, max(h.ts_ns + h.dur_ns) >= max(k.ts_ns + k.dur_ns) AS waits FROM link l "
-        "JOIN span h ON h.span_id = l.src_span_id AND h.kind = 'runtime' "
-        "JOIN span k ON k.span_id = l.dst_span_id AND k.kind = 'kernel' WHERE l.rank = ? GROUP BY h.span_id",
-        [rank],
-    )
-    waits, long = found["waits"].astype(bool), found["kernel_ns"] >= long_ns
-    inside = Intervals.union_of(found["begin_ns"][waits], found["end_ns"][waits])
+    found = run.get(_launching)
+    own = slice(*np.searchsorted(found.rank, [rank, rank + 1]).tolist())
+    waits, long = found.waits[own], found.kernel_ns[own] >= long_ns
+    inside = Intervals.union_of(found.begin[own][waits], found.end[own][waits])
     share = float(waits[long].mean()) if long.any() else 0.0
     return _Waits(share, int(long.sum()), inside, _after_launches(run, rank))
 
@@ -259,9 +285,9 @@ def _after_launches(run: Run, rank: int) -> Ints:
     spans = run.get(special).get(rank)
     if spans is None:
         return np.zeros(0, np.int64)
-    reads = run.columns(
-        "SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND kind = 'cpu_op' "
-        "AND regexp_matches(name, ?)", [rank, SYNC_OPS],
+    reads = run.of_rank(
+        "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank BETWEEN ? AND ? AND kind = 'cpu_op' "
+        "AND regexp_matches(name, ?)", rank, SYNC_OPS,
     )  # fmt: skip
     mine = spans.of("sync_stall")
     begin = spans.starts[mine]
@@ -289,18 +315,19 @@ def _explained(run: Run, rule: Rule, ranks: list[_Rank]) -> Iterator[Candidate]:
 def _idle(run: Run, rank: int, causes: tuple[str, ...], dynamic: bool = False) -> Intervals:
     """When the rank's device idled for one of these causes."""
     pieces = run.get(idle)
-    mine = (pieces.rank == rank) & np.logical_or.reduce([pieces.pick(cause) for cause in causes])
+    own = pieces.on(rank)
+    mine = np.isin(pieces.cause[own], [CODE[cause] for cause in causes])
     if dynamic:
-        rows = run.columns("SELECT span_id FROM kernel WHERE rank = ? AND lower(op_state) = 'dynamic'", [rank])
-        mine = mine & np.isin(pieces.task, rows["span_id"])
-    return Intervals.union_of(pieces.start[mine], pieces.end[mine])
+        sql = "SELECT rank, span_id FROM kernel WHERE rank BETWEEN ? AND ? AND lower(op_state) = 'dynamic'"
+        mine = mine & np.isin(pieces.task[own], run.of_rank(sql, rank)["span_id"])
+    return Intervals.union_of(pieces.start[own][mine], pieces.end[own][mine])
 
 
 def _calls(run: Run, rank: int, names: str) -> Intervals:
     """When the rank's host was in calls of these names."""
-    rows = run.columns(
-        "SELECT ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank = ? AND kind = 'runtime' "
-        "AND regexp_matches(name, ?)", [rank, names],
+    rows = run.of_rank(
+        "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank BETWEEN ? AND ? AND kind = 'runtime' "
+        "AND regexp_matches(name, ?)", rank, names,
     )  # fmt: skip
     return Intervals.union_of(rows["ts_ns"], rows["end_ns"]) if len(rows["ts_ns"]) else EMPTY
 

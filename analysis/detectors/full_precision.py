@@ -37,6 +37,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import duckdb
 import numpy as np
@@ -156,7 +157,12 @@ def full(kind: Kind) -> bool:
     if kind.op is None and kind.core is not None:
         types = (kind.input_dtypes or "").strip('"').split(";")
         return _CUBE.search(kind.op_type or "") is not None and types[0] == "FLOAT" and not kind.on_aicpu
-    return _NAMED.search(kind.name) is not None
+    return _says_so(kind.name)
+
+
+@lru_cache(maxsize=65536)
+def _says_so(name: str) -> bool:
+    return _NAMED.search(name) is not None
 
 
 def double(kind: Kind) -> bool:
@@ -211,7 +217,8 @@ def _candidate(
     roof = np.array([(kind.bytes or 0) * faster.bytes_share * 1e9 / bandwidth if bandwidth else 0.0
                      for kind in every.kinds])[every.kind[rows]]  # fmt: skip
     spent, done = every.dur[rows], run.get(operators)
-    share = np.array([_of_roof(one, faster) or np.nan for one in done.every])[done.of[rows]]
+    met, which = np.unique(done.of[rows], return_inverse=True)
+    share = np.array([_of_roof(done.every[one], faster) or np.nan for one in met])[which.ravel()]
     left = np.where(np.isfinite(share), spent * share, np.maximum(spent / faster.times, roof))
     left = np.maximum(left, LEAST_NS).astype(np.int64)
     cut = np.maximum(spent - left, 0)

@@ -36,6 +36,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, prod
 
 import duckdb
@@ -49,7 +50,7 @@ from npulens.analysis.device.kernels import Floats, Kernels, Kind, evidence, ker
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.origin import origin
+from npulens.analysis.idle.origin import look_up, origin
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -57,6 +58,7 @@ NEEDS = ("kernels",)
 
 #: Kernels of communication use few multiprocessors on purpose.
 COMMUNICATION = re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.I)
+_SIDES = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,22 @@ TEXT = {
 
 def blocks(kind: Kind) -> int | None:
     """Into how many blocks a kernel was split; None where it does not run on such cores."""
-    if kind.memset or COMMUNICATION.search(kind.name):
+    if kind.memset or communicates(kind.name):
         return None
     if kind.block_num is not None:
         return kind.block_num if kind.core in (*CUBE, *VECTOR) and kind.block_num > 0 else None
-    sides = [int(side) for side in re.findall(r"\d+", kind.grid or "")]
+    sides = [int(side) for side in _SIDES.findall(kind.grid or "")]
     return prod(sides) if sides else None
+
+
+@lru_cache(maxsize=65536)
+def communicates(name: str) -> bool:
+    return COMMUNICATION.search(name) is not None
+
+
+def _counts(run: Run) -> tuple[int | None, ...]:
+    """Per kind its blocks."""
+    return tuple(blocks(kind) for kind in run.get(kernels).kinds)
 
 
 def used(count: int, cores: int, waves: bool) -> float:
@@ -109,8 +121,7 @@ def used(count: int, cores: int, waves: bool) -> float:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    counts = [blocks(kind) for kind in every.kinds]
-    if every.kinds and not any(counts):
+    if every.kinds and not any(run.get(_counts)):
         told = {"npu": "profiler_level=Level1", "cpu": None}
         collect_with = told.get(run.get(family), "torch.profiler on the device")
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
@@ -120,11 +131,25 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "how many cores this device has is not known", "该设备的核数未知", "an entry in device_facts.toml"
         )
     bad = (found.used <= limits.most_used) & (every.dur >= limits.least_ns)
-    for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[bad])}):
-        rows = np.flatnonzero(bad & every.of(kind.type == name for kind in every.kinds))
+    groups = []
+    for rows in by_type(every, np.flatnonzero(bad)):
         cut = np.rint(every.dur[rows] * (1 - found.used[rows])).astype(np.int64)
-        for ranks, those in by_rank(every.rank[rows], cut):
-            yield _candidate(run, every, said(ranks), rows[those], cut[those])
+        groups += [(said(ranks), rows[of], cut[of]) for ranks, of in by_rank(every.rank[rows], cut)]
+    look_up(run, [int(every.span_id[worst_of(every, rows, cut)]) for _, rows, cut in groups])
+    for ranks, rows, cut in groups:
+        yield _candidate(run, every, ranks, rows, cut)
+
+
+def by_type(every: Kernels, rows: Ints) -> Iterator[Ints]:
+    """The rows of each operator type, by its name."""
+    numbers: dict[str, int] = {}
+    of = np.array([numbers.setdefault(kind.type, len(numbers)) for kind in every.kinds], np.int64)
+    order = rows[np.argsort(of[every.kind[rows]], kind="stable")] if len(rows) else rows
+    sorted_ = of[every.kind[order]] if len(rows) else rows
+    for name in sorted(numbers):
+        begin, end = np.searchsorted(sorted_, [numbers[name], numbers[name] + 1])
+        if end > begin:
+            yield order[begin:end]
 
 
 @dataclass(frozen=True)
@@ -138,23 +163,31 @@ class Shares:
 def shares(run: Run) -> Shares:
     """How many cores each kernel uses."""
     every = run.get(kernels)
-    counts = [blocks(kind) for kind in every.kinds]
     found, known = np.ones(len(every)), False
+    of_device: dict[int, Floats] = {}  # ranks share theirs
     for rank in run.ranks:
         here = device(run, rank)
-        cores = [None if here is None else here.cores(kind.core) for kind in every.kinds]
-        known |= any(cores)
-        share = np.array([
-            used(count, most, kind.block_num is not None) if count and most else 1.0
-            for count, most, kind in zip(counts, cores, every.kinds, strict=True)
-        ])  # fmt: skip
-        mine = every.rank == rank
-        found[mine] = share[every.kind[mine]]
+        if here is None:
+            continue
+        if id(here) not in of_device:
+            cores = [here.cores(kind.core) for kind in every.kinds]
+            known |= any(cores)
+            of_device[id(here)] = np.array([
+                used(count, most, kind.block_num is not None) if count and most else 1.0
+                for count, most, kind in zip(run.get(_counts), cores, every.kinds, strict=True)
+            ])  # fmt: skip
+        mine = every.on(rank)
+        found[mine] = of_device[id(here)][every.kind[mine]]
     return Shares(found, known)
 
 
+def worst_of(every: Kernels, rows: Ints, cut: Ints) -> int:
+    """The first kernel of the kind that loses most."""
+    return int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
+
+
 def _candidate(run: Run, every: Kernels, ranks: str, rows: Ints, cut: Ints) -> Candidate:
-    worst = int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
+    worst = worst_of(every, rows, cut)
     kind, here = every.kinds[every.kind[worst]], device(run, int(every.rank[worst]))
     return Candidate(
         "idle_cores", "found",

@@ -42,12 +42,12 @@ from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import blame, said, similar_ranks
 from npulens.analysis.idle.host_spans import NONE
-from npulens.analysis.idle.issue import Tasks, tasks
-from npulens.analysis.idle.launch_costs import launch_costs
+from npulens.analysis.idle.issue import RUNTIME, Tasks, tasks
+from npulens.analysis.idle.launch_costs import kernel_calls, launch_costs
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.idle.pieces import Idle, idle
 from npulens.analysis.idle.small_operators import SmallOperators, small_operators
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, combined
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
@@ -55,12 +55,6 @@ from npulens.analysis.steady import steady_ns
 NEEDS = ("kernels", "launches")
 
 #: A call that launches several kernels launches a graph: its nodes cost no launch each.
-_GRAPHS = """
-    SELECT l.src_span_id AS span_id FROM link l JOIN span h ON h.span_id = l.src_span_id AND h.kind = 'runtime'
-    JOIN span k ON k.span_id = l.dst_span_id AND k.kind = 'kernel'
-    GROUP BY 1 HAVING count(DISTINCT l.dst_span_id) > 1
-"""
-
 TEXT = {
     "en": {
         "found": Words(
@@ -110,14 +104,13 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     yield from _called(run, small, limits)
     pieces, rhythm = run.get(idle), run.get(launch_costs)
     every = {rank: did for rank, did in run.get(tasks).items() if not np.isin(did.ids, small.on_cpu).any()}
-    graphs = np.asarray(run.columns(_GRAPHS)["span_id"]).astype(np.int64)
+    graphs = _graphs(run)
     short = {
         rank: rhythm.short_run(every[rank]) & ~np.isin(every[rank].source, graphs)
         for rank in pieces.ranks if rank in every
     }  # fmt: skip
     mine = _in_runs(pieces, every, short)
-    length = pieces.end - pieces.start
-    totals = {rank: ns for rank in short if (ns := int(length[mine & (pieces.rank == rank)].sum()))}
+    totals = {rank: ns for rank, ns in pieces.totals(mine).items() if rank in short and ns}
     least = limits.min_share * run.get(steady_ns)
     if max(totals.values(), default=0) < least <= _hidden(pieces, every, short):
         raise NotMeasured(
@@ -145,6 +138,16 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             "launch_overhead", "found", numbers, found.evidence, change, ceiling_ns=ceiling,
             measured_ns=found.measured_ns,
         )  # fmt: skip
+
+
+def _graphs(run: Run) -> Ints:
+    """Calls that launch several kernels."""
+    found = run.get(kernel_calls)
+    mine = found["vague"] == RUNTIME
+    source, task = found["source"][mine].astype(np.int64), found["task"][mine].astype(np.int64)
+    _, once = np.unique(combined(source, task), return_index=True)
+    called, count = np.unique(source[once], return_counts=True)
+    return called[count > 1]
 
 
 def _called(run: Run, small: SmallOperators, limits: Limits) -> Iterator[Candidate]:
@@ -180,15 +183,15 @@ def _called(run: Run, small: SmallOperators, limits: Limits) -> Iterator[Candida
 
 def _idle(pieces: Idle, rank: int) -> int:
     """A launch less gives back idle time and nothing else."""
-    mine = pieces.rank == rank
-    return int((pieces.end[mine] - pieces.start[mine]).sum())
+    own = pieces.on(rank)
+    return int((pieces.end[own] - pieces.start[own]).sum())
 
 
 def _hidden(pieces: Idle, every: dict[int, Tasks], short: dict[int, NDArray[np.bool_]]) -> int:
     """Of the rank that has most: time in which the profiler holds the device up before a kernel of a run."""
     mine = _in_runs(pieces, every, short, "profiler_overhead") & (pieces.host == NONE)
-    length = pieces.end - pieces.start
-    return max((int(length[mine & (pieces.rank == rank)].sum()) for rank in short), default=0)
+    totals = pieces.totals(mine)
+    return max((totals[rank] for rank in short), default=0)
 
 
 def _in_runs(

@@ -37,7 +37,7 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.conversion import CONVERSIONS, conversion, copied
+from npulens.analysis.device.conversion import CONVERSIONS, conversions, copied
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
 from npulens.analysis.device.tensors import spoken
@@ -88,9 +88,8 @@ ADVICE = {
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    converting = [conversion(kind) for kind in every.kinds]
     for name, _ in CONVERSIONS:
-        rows = np.flatnonzero(every.of(one == name for one in converting))
+        rows = np.flatnonzero(every.of(one == name for one in run.get(conversions)))
         for ranks, those in by_rank(every.rank[rows], every.dur[rows]):
             yield _candidate(run, every, name, said(ranks), rows[those])
 

@@ -235,25 +235,30 @@ def _pools(run: Run) -> dict[int, _Pool]:
         "FROM memory_sample WHERE coalesce(device, '') NOT ILIKE 'cpu%' AND reserved_bytes > 0 "
         "GROUP BY rank, component ORDER BY rank, max(reserved_bytes) DESC, component"
     ).fetchall()
+    told: dict[int, tuple[str, int, int]] = {}  # the largest pool that says what of it is allocated
+    for rank, component, peak, allocated, _ in rows:
+        if allocated:
+            told.setdefault(rank, (component, peak, allocated))
+    lows = _lows(run) if told else {}
     found: dict[int, _Pool] = {}
     for rank, _, peak, _, at_ns in rows:
-        if rank not in found:
-            told = next((row for row in rows if row[0] == rank and row[3]), None)
-            reserved, allocated = (0, 0) if told is None else told[2:4]
-            lows = () if told is None else _lows(run, rank, told[1])
-            found[rank] = _Pool(peak, allocated, reserved, at_ns, lows)
+        component, reserved, allocated = told.get(rank, (None, 0, 0))
+        found.setdefault(rank, _Pool(peak, allocated, reserved, at_ns, tuple(lows.get((rank, component), ()))))
     return found
 
 
-def _lows(run: Run, rank: int, component: str) -> tuple[int, ...]:
-    """The least that a pool has allocated in each step of its rank."""
+def _lows(run: Run) -> dict[tuple[int, str | None], list[int]]:
+    """The least that each pool has allocated in each step of its rank."""
     rows = run.con.execute(
-        "SELECT min(m.allocated_bytes) FROM step s JOIN memory_sample m ON m.rank = s.rank "
+        "SELECT s.rank, m.component, min(m.allocated_bytes) FROM step s JOIN memory_sample m ON m.rank = s.rank "
         "AND m.ts_ns >= s.ts_ns AND m.ts_ns < s.ts_ns + s.dur_ns "
-        "WHERE s.rank = ? AND m.component = ? AND m.allocated_bytes IS NOT NULL GROUP BY s.ts_ns ORDER BY s.ts_ns",
-        [rank, component],
+        "WHERE m.component IS NOT NULL AND m.allocated_bytes IS NOT NULL "
+        "GROUP BY s.rank, m.component, s.ts_ns ORDER BY s.rank, m.component, s.ts_ns"
     ).fetchall()
-    return tuple(low for (low,) in rows)
+    found: dict[tuple[int, str | None], list[int]] = {}
+    for rank, component, low in rows:
+        found.setdefault((rank, component), []).append(low)
+    return found
 
 
 def _setting(run: Run, rank: int) -> str:

@@ -43,13 +43,13 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.detectors.idle_cores import COMMUNICATION, shares
+from npulens.analysis.detectors.idle_cores import by_type, communicates, shares, worst_of
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import Bools, Floats, Kernels, evidence, kernels, of_a_step
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.origin import origins
+from npulens.analysis.idle.origin import look_up, origins
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
@@ -139,10 +139,13 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         _measured(every, found)
     for way, text in enumerate(_WAYS):
         here = slow[found.way[slow] == way]
-        for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[here])}):
-            rows = here[every.of(kind.type == name for kind in every.kinds)[here]]
-            for ranks, those in by_rank(every.rank[rows], found.cut[rows]):
-                yield _candidate(run, every, found, text, ranks, rows[those])
+        groups = [
+            (ranks, rows[those]) for rows in by_type(every, here)
+            for ranks, those in by_rank(every.rank[rows], found.cut[rows])
+        ]  # fmt: skip
+        look_up(run, [int(every.span_id[worst_of(every, rows, found.cut[rows])]) for _, rows in groups])
+        for ranks, rows in groups:
+            yield _candidate(run, every, found, text, ranks, rows)
 
 
 def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limits.most_busy) -> Stalled:
@@ -173,7 +176,10 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
 
 def most_of_a_rank(rank: Ints, ns: Ints) -> int:
     """The sum of the rank that has most."""
-    return max((int(ns[rank == one].sum()) for one in np.unique(rank)), default=0)
+    ranks, which = np.unique(rank, return_inverse=True)
+    total = np.zeros(len(ranks), np.int64)
+    np.add.at(total, which.ravel(), ns)
+    return int(total.max(initial=0))
 
 
 def bound(one: Operator) -> str | None:
@@ -188,24 +194,31 @@ def bound(one: Operator) -> str | None:
     return "compute" if sure else None
 
 
+_CORES = ("", "aic_", "aiv_")
+
+
 def busy_pipes(run: Run) -> Mapping[str, Floats]:
     """Per pipe and kernel: for which part of its time it was busy, of its two kinds of cores the busier."""
     every = run.get(kernels)
     order = np.argsort(every.span_id, kind="stable")
     found: dict[str, Floats] = {}
-    for pipe in PIPES:
-        told = run.columns(
-            "SELECT span_id, max(value) AS value FROM pmu WHERE metric IN (?, ?, ?) AND isfinite(value) "
-            "GROUP BY span_id", [f"{core}{pipe}_ratio" for core in ("", "aic_", "aiv_")],
-        )  # fmt: skip
-        spans = told["span_id"].astype(np.int64)
-        if not len(spans) or not len(every):
-            continue
-        at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
-        there = every.span_id[order][at] == spans
-        share = np.zeros(len(every))
-        share[order[at[there]]] = np.clip(told["value"].astype(np.float64)[there], 0.0, 1.0)
-        found[pipe] = share
+    metrics = [f"{core}{pipe}_ratio" for pipe in PIPES for core in _CORES]
+    told = run.columns(
+        "SELECT span_id, value, list_position($1::VARCHAR[], metric)::UTINYINT AS place FROM pmu "
+        "WHERE list_contains($1::VARCHAR[], metric) AND isfinite(value)", [metrics],
+    )  # fmt: skip
+    if not len(told["span_id"]) or not len(every):
+        return found
+    of_pipe = (told["place"].astype(np.int64) - 1) // len(_CORES)
+    spans, value = told["span_id"].astype(np.int64), np.clip(told["value"].astype(np.float64), 0.0, 1.0)
+    at = np.minimum(np.searchsorted(every.span_id[order], spans), len(order) - 1)
+    there = every.span_id[order][at] == spans
+    for number, pipe in enumerate(PIPES):
+        mine = of_pipe == number
+        if mine.any():
+            share = np.zeros(len(every))
+            np.maximum.at(share, order[at[mine & there]], value[mine & there])
+            found[pipe] = share
     return found
 
 
@@ -214,7 +227,7 @@ def _own(run: Run) -> Bools:
     every, done = run.get(kernels), run.get(operators)
     rows = run.columns("SELECT DISTINCT span_id FROM comm WHERE op_span_id = span_id OR op_span_id IS NULL")
     silent = ~np.isin(every.span_id, rows["span_id"].astype(np.int64))
-    computes = every.of(not kind.memset and not COMMUNICATION.search(kind.name) for kind in every.kinds)
+    computes = every.of(not kind.memset and not communicates(kind.name) for kind in every.kinds)
     moves = np.array([one.work.family in MOVING for one in done.every], np.bool_)
     return silent & computes & ~moves[done.of]
 
@@ -234,7 +247,7 @@ def _candidate(
     run: Run, every: Kernels, found: Stalled, text: str, ranks: tuple[int, ...], rows: Ints
 ) -> Candidate:  # fmt: skip
     cut, pipes = found.cut[rows], run.get(busy_pipes)
-    worst = int(rows[np.argmax(np.bincount(every.kind[rows], cut)[every.kind[rows]])])
+    worst = worst_of(every, rows, cut)
     alike = rows[every.kind[rows] == every.kind[worst]]
     weight = every.dur[alike]
     kind = every.kinds[every.kind[worst]]

@@ -30,6 +30,7 @@ import numpy as np
 
 from npulens.analysis import limits as limits_
 from npulens.analysis.finding import Candidate, Change, Value, Words
+from npulens.analysis.intervals import combined
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import shown as operators_shown
@@ -118,7 +119,7 @@ def _again(run: Run) -> Iterator[Candidate]:
         return
     length = operators.end - operators.ts
     plain = ~np.isin(np.arange(len(operators)), at)
-    _, alike = np.unique(np.stack((operators.team, operators.kind, operators.bytes)), axis=1, return_inverse=True)
+    _, alike = np.unique(combined(operators.team, operators.kind, operators.bytes), return_inverse=True)
     alike = alike.ravel()
     shortest = np.full(int(alike.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(shortest, alike[plain], length[plain])

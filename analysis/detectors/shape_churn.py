@@ -40,7 +40,7 @@ from npulens.analysis.device.kernels import Kernels, kernels, middle
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.pieces import Idle, idle
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import of_run
@@ -98,7 +98,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     shapes, pieces = _shapes(every, limits), run.get(idle)
     mine = _caused(every, shapes, pieces, limits)
     length = pieces.end - pieces.start
-    totals = {rank: int(length[mine & (pieces.rank == rank)].sum()) for rank in pieces.ranks}
+    totals = pieces.totals(mine)
     backends: Mapping[int, str | None] = dict(run.con.execute("SELECT rank, backend FROM rank").fetchall())
     for ranks in similar_ranks({rank: ns for rank, ns in totals.items() if ns}):
         at = np.flatnonzero(mine & np.isin(pieces.rank, ranks))
@@ -144,9 +144,7 @@ def _shapes(every: Kernels, limits: Limits) -> _Shapes:
     order = np.lexsort((every.ts, every.rank))
     order = order[shaped[order] & (every.step[order] >= 0)]
     first_form = _first(every.rank[order], form[order])
-    _, group, at = np.unique(
-        np.stack((every.rank[order], operator[order])), axis=1, return_index=True, return_inverse=True
-    )
+    _, group, at = np.unique(combined(every.rank[order], operator[order]), return_index=True, return_inverse=True)
     began = every.step[order][group][at.ravel()]  # the step in which the rank's operator ran first
     fresh = first_form & (every.step[order] > began)
     often = np.bincount(at.ravel(), weights=fresh)[at.ravel()] >= limits.new_shapes if len(order) else fresh
@@ -159,7 +157,7 @@ def _first(rank: Ints, form: Ints) -> NDArray[np.bool_]:
     """Which of the rows are the first of their rank and form; rows are in the order of time."""
     found = np.zeros(len(rank), np.bool_)
     if len(rank):
-        found[np.unique(np.stack((rank, form)), axis=1, return_index=True)[1]] = True
+        found[np.unique(combined(rank, form), return_index=True)[1]] = True
     return found
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.kernels import Bools, Floats
 from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import limit
 from npulens.analysis.ranks.packets import Packets, faster, medians, packets, shown
 from npulens.analysis.run import Run
@@ -78,7 +78,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     known = found.peer >= 0
     if found.bare_ns < limits.min_share * run.get(steady_ns) or not known.any():
         return
-    _, link = np.unique(np.stack((found.rank, found.peer, found.link)), axis=1, return_inverse=True)
+    _, link = np.unique(combined(found.rank, found.peer, found.link), return_inverse=True)
     link = link.ravel()
     usual, enough = _usual(found, link)
     if not enough.any():

@@ -46,7 +46,7 @@ from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.host_spans import NONE
-from npulens.analysis.idle.pieces import Idle, idle
+from npulens.analysis.idle.pieces import CODE, Idle, idle
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run, Step
 from npulens.analysis.split import rows as split_rows
@@ -164,13 +164,16 @@ def host_steps(run: Run, rank: int) -> tuple[Step, ...]:
     A device that works behind its host has work of the step before in every window. Only the last one also has its
     own to the end: it would seem the longest although nothing slowed it down.
     """
-    lengths = dict(
-        run.con.execute(
-            "SELECT step, coalesce(host_dur_ns, dur_ns) FROM step WHERE rank = ? ORDER BY ts_ns", [rank]
-        ).fetchall()
-    )
     *others, last = run.steps[rank]
-    return *others, replace(last, dur_ns=min(last.dur_ns, lengths[last.step]))
+    return *others, replace(last, dur_ns=min(last.dur_ns, run.get(_on_host)[rank, last.step]))
+
+
+def _on_host(run: Run) -> dict[tuple[int, int], int]:
+    """How long each rank's host was at each step."""
+    rows = run.con.execute(
+        "SELECT rank, step, coalesce(host_dur_ns, dur_ns) FROM step ORDER BY rank, ts_ns"
+    ).fetchall()  # fmt: skip
+    return {(rank, step): ns for rank, step, ns in rows}
 
 
 def extras(
@@ -180,10 +183,12 @@ def extras(
     every, steps = run.get(kernels), host_steps(run, rank)
     begins = np.array([step.ts_ns for step in steps], np.int64)
     last = steps[-1].end_ns
-    long = (found.end - found.start >= least_piece_ns) & (found.start < last)
-    long &= found.gap_start > steps[0].ts_ns  # before that the device was at work that was not captured
-    pieces = np.flatnonzero(found.pick("unknown", rank) & long)
-    mine = np.flatnonzero((every.rank == rank) & (slower > 0) & (every.ts < last))
+    own = found.on(rank)
+    long = (found.end[own] - found.start[own] >= least_piece_ns) & (found.start[own] < last)
+    long &= found.gap_start[own] > steps[0].ts_ns  # before that the device was at work that was not captured
+    pieces = own.start + np.flatnonzero((found.cause[own] == CODE["unknown"]) & long)
+    own = every.on(rank)
+    mine = own.start + np.flatnonzero((slower[own] > 0) & (every.ts[own] < last))
     at_piece = np.maximum(np.searchsorted(begins, found.start[pieces], side="right") - 1, 0)
     at_row = np.maximum(np.searchsorted(begins, every.ts[mine], side="right") - 1, 0)
     extra = np.bincount(at_piece, found.end[pieces] - found.start[pieces], len(steps)).astype(np.float64)

@@ -83,7 +83,10 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         return
     calls = np.unique(pieces.host[found.pieces])
     calls = calls[calls != NONE]
-    per_rank = max(_outermost(run, rank, pieces.host[pieces.pick("sync_stall", rank)]) for rank in found.ranks)
+    mine = pieces.pick("sync_stall")
+    per_rank = max(
+        _outermost(run, rank, pieces.host[of][mine[of]]) for rank in found.ranks for of in (pieces.on(rank),)
+    )  # fmt: skip
     numbers: dict[str, Value] = {**found.numbers, "calls": max(1, round(per_rank / run.step_count))}
     # Reads at the end of a step are normal. Of them only the idle time counts in which the host sat in the call.
     change, ceiling = (midway.change, None) if midway.calls else (Change(syncs=calls), found.measured_ns)

@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import prod, sqrt
 from typing import Any
 
@@ -46,13 +46,13 @@ from numpy.typing import NDArray
 from npulens.analysis import limits
 from npulens.analysis import rules as rule_file
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.conversion import conversion
+from npulens.analysis.device.conversion import conversions
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
-from npulens.analysis.idle.issue import GRAPH_LAUNCH
-from npulens.analysis.idle.launch_costs import launch_costs
+from npulens.analysis.idle.issue import QUEUED, RUNTIME
+from npulens.analysis.idle.launch_costs import kernel_calls, launch_costs
 from npulens.analysis.idle.origin import origins
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
@@ -93,30 +93,25 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
         raise NotMeasured("no kernel has shapes", "算子未记录形状", collect_with)
     for operator, prices in run.get(_priced).items():
-        if prices:
-            at = np.concatenate([every.rank[one.rows[:, 0]] for one in prices])
-            cut = np.concatenate([one.cut.sum(axis=1) for one in prices])
-            for ranks, _ in by_rank(at, cut):
-                mine = [(one, np.isin(every.rank[one.rows[:, 0]], ranks)) for one in prices]
-                yield _candidate(run, every, operator, ranks, [
-                    replace(one, rows=one.rows[here], cut=one.cut[here]) for one, here in mine if here.any()
-                ])  # fmt: skip
+        if len(prices):
+            at = every.rank[prices.rows[prices.begin]]
+            for ranks, _ in by_rank(at, prices.saved()):
+                yield _candidate(run, every, operator, ranks, prices.of(np.isin(at, ranks)))
 
 
 def fused(run: Run) -> Ints:
     """Per kernel: how much shorter it would be if every chain were one kernel."""
     cut = np.zeros(len(run.get(kernels)), np.int64)
     for prices in run.get(_priced).values():
-        for one in prices:
-            cut[one.rows] = one.cut
+        cut[prices.rows] = prices.cut
     return cut
 
 
-def _priced(run: Run) -> dict[str, list[Priced]]:
+def _priced(run: Run) -> dict[str, Priced]:
     """By the operator that would do it, what the chains would save."""
     every = run.get(kernels)
     groups: dict[str, list[Chain]] = {}
-    computes = every.of(conversion(kind) is None for kind in every.kinds)
+    computes = every.of(converted is None for converted in run.get(conversions))
     for chain in chains(every):
         if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
             continue  # what only converts around one kernel is layout_conversion's
@@ -124,36 +119,42 @@ def _priced(run: Run) -> dict[str, list[Priced]]:
     return {operator: priced(every, found) for operator, found in groups.items()}
 
 
-def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], prices: list[Priced]) -> Candidate:
-    worst = max(prices, key=lambda one: int(one.cut.sum()))
-    if worst.rule and run.get(family) != "npu":
-        operator = worst.rule.cuda
-    rows = np.concatenate([one.rows.ravel() for one in prices])
-    cut = np.concatenate([one.cut.ravel() for one in prices])
-    later = np.concatenate([one.rows[:, 1:].ravel() for one in prices])
-    gaps = np.clip(every.ts[later] - every.end[later - 1], 0, MOST_GAP_NS)
-    saved = np.concatenate([one.cut.sum(axis=1) for one in prices])
-    ends = np.concatenate([one.rows[:, [0, -1]] for one in prices])[np.argsort(-saved, kind="stable")[:20]]
+def _candidate(run: Run, every: Kernels, operator: str, ranks: tuple[int, ...], prices: Priced) -> Candidate:
+    saved = prices.saved()
+    spent_of = np.zeros(len(prices.costs), np.int64)
+    np.add.at(spent_of, prices.pattern, saved)
+    most = int(np.argmax(spent_of))
+    worst = int(np.flatnonzero(prices.pattern == most)[0])
+    rule = prices.rules[most]
+    if rule and run.get(family) != "npu":
+        operator = rule.cuda
+    rows, cut = prices.rows, prices.cut
+    later = np.delete(rows, prices.begin)
+    before = later - 1
+    gaps = np.clip(every.ts[later] - (every.ts[before] + every.dur[before]), 0, MOST_GAP_NS)
+    largest = np.argsort(-saved, kind="stable")[:20]
+    ends = zip(rows[prices.begin[largest]].tolist(), rows[prices.end[largest] - 1].tolist(), strict=True)
     per, spent = run.step_count * len(ranks), int(every.dur[rows].sum())
-    between = sum(len(one.rows) * (one.cost.moved - one.cost.outside) for one in prices)
+    between = int(np.array([cost.moved - cost.outside for cost in prices.costs], np.int64)[prices.pattern].sum())
+    first = rows[prices.begin[worst] : prices.end[worst]]
     return Candidate(
         "unfused", "found",
         {
-            "rule": worst.rule.name if worst.rule else None,
+            "rule": rule.name if rule else None,
             "ranks": said(ranks), "count": max(1, round(len(saved) / per)), "operator": operator,
             "between_bytes": between // per,
-            "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[worst.rows[0]]),
+            "kernels": " + ".join(every.kinds[kind].type for kind in every.kind[first]),
             "chain_ns": spent // per, "fused_ns": (spent - int(cut.sum())) // per,
-            **origins(run, int(every.span_id[worst.rows[0, 0]])),
+            **origins(run, int(every.span_id[first[0]])),
         },
         tuple(
-            Evidence(int(every.rank[first]), int(every.ts[first]), int(every.end[last] - every.ts[first]),
-                     int(every.span_id[first]), operator)
-            for first, last in ends
+            Evidence(int(every.rank[begin]), int(every.ts[begin]),
+                     int(every.ts[end] + every.dur[end] - every.ts[begin]), int(every.span_id[begin]), operator)
+            for begin, end in ends
         ),
         Change(host=_launches(run, every.span_id[later]), tasks=every.span_id[rows], task_ns=cut,
                delays=every.span_id[later], delay_ns=gaps),
-        "high" if worst.rule else "medium",
+        "high" if rule else "medium",
     )  # fmt: skip
 
 
@@ -169,12 +170,9 @@ def _launches(run: Run, tasks: Ints) -> dict[int, Intervals]:
 
 def _calls(run: Run) -> dict[str, Any]:
     """Every call that launches a kernel; one that launches a whole graph would stay."""
-    return run.columns(
-        "SELECT l.dst_span_id AS task, s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns FROM link l "
-        "JOIN span s ON s.span_id = l.src_span_id JOIN span k ON k.span_id = l.dst_span_id "
-        "WHERE s.kind IN ('runtime', 'enqueue', 'dequeue') AND k.kind = 'kernel' "
-        f"AND NOT regexp_matches(s.name, '{GRAPH_LAUNCH}')"
-    )
+    found = run.get(kernel_calls)
+    mine = np.isin(found["vague"], (RUNTIME, QUEUED)) & ~found["graph"].astype(np.bool_)
+    return {name: found[name][mine] for name in ("task", "rank", "ts_ns", "end_ns")}
 
 
 # Finds runs of neighbouring kernels that one kernel could do, and what each would then cost.
@@ -238,7 +236,12 @@ def _rule(rule: rule_file.Rule, entry: Mapping[str, Any]) -> Rule:
 
 def plain(kind: Kind) -> str:
     """An operator's type without how it is spelt: small letters, no underscores, no version."""
-    name = re.sub(r"v\d+$", "", kind.type.lower())
+    return _plain(kind.type)
+
+
+@lru_cache(maxsize=65536)
+def _plain(type_: str) -> str:
+    name = re.sub(r"v\d+$", "", type_.lower())
     letters = re.sub(r"[^a-z]", "", name)
     return "mm" if MATMUL.search(name) else "cast" if letters in ("copy", "tocopy", "to") else letters
 
@@ -294,6 +297,7 @@ class Links:
         self.read = [_counts(kind.inputs) for kind in every.kinds]
         self.wrote = [_counts(kind.outputs) for kind in every.kinds]
         self.product = [plain(kind) == "mm" for kind in every.kinds]
+        self.alone = [plain(kind) == "cast" or len(kind.inputs or ()) == 1 for kind in every.kinds]
         self._known: dict[bytes, list[tuple[int, int]]] = {}
         self._held: dict[bytes, bool] = {}
 
@@ -305,8 +309,9 @@ class Links:
         run = self.every.kind[begin:end]
         key = run.tobytes()
         if key not in self._held:
-            made, reading = self.wrote[run[0]], 0
-            for kind in run[1:]:
+            first, *others = run.tolist()
+            made, reading = self.wrote[first], 0
+            for kind in others:
                 reading += self.product[kind] or self._reads(kind, made)
                 made = made | self.wrote[kind]
             self._held[key] = 2 * reading >= len(run) - 1
@@ -318,9 +323,7 @@ class Links:
 
     def _follows(self, before: int, kind: int, made: set[int]) -> bool:
         """Twice the same copy or the same function of one tensor are two tensors side by side, as query and key are."""
-        one = self.every.kinds[kind]
-        aside = kind == before and (plain(one) == "cast" or len(one.inputs or ()) == 1)
-        return not aside and self._reads(kind, made)
+        return not (kind == before and self.alone[kind]) and self._reads(kind, made)
 
     def pieces(self, begin: int, end: int) -> list[tuple[int, int]]:
         """A run of kernels cut where the data does not flow on, where the stream ends, and into repeated parts."""
@@ -328,14 +331,15 @@ class Links:
         breaks = self.track[begin + 1 : end] != self.track[begin : end - 1]
         key = run.tobytes() + breaks.tobytes()
         if key not in self._known:
-            self._known[key] = self._cut(run, [*np.flatnonzero(breaks) + 1])
+            self._known[key] = self._cut(run, set((np.flatnonzero(breaks) + 1).tolist()))
         return [(begin + first, begin + last) for first, last in self._known[key]]
 
-    def _cut(self, run: Ints, breaks: list[int]) -> list[tuple[int, int]]:
+    def _cut(self, run: Ints, breaks: set[int]) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         first, made = 0, set[int]()
-        for at, kind in enumerate([*run, None]):
-            if kind is None or at in breaks or (at > first and not self._follows(run[at - 1], kind, made)):
+        kinds = run.tolist()
+        for at, kind in enumerate([*kinds, None]):
+            if kind is None or at in breaks or (at > first and not self._follows(kinds[at - 1], kind, made)):
                 found += _parts(run, first, at)
                 first, made = at, set()
             if kind is not None:
@@ -369,13 +373,12 @@ class Traffic:
     moved: int
     outside: int
     flop: float
-    known: Bools  # whose tensors are recorded
 
 
 def traffic(kinds: list[Kind], rule: Rule | None) -> Traffic | None:
     """None where the tensors of its last kernel or of most others are not recorded."""
-    known = np.array([kind.bytes is not None for kind in kinds])
-    if not known[-1] or 2 * known.sum() <= len(kinds):
+    known = [kind.bytes is not None for kind in kinds]
+    if not known[-1] or 2 * sum(known) <= len(kinds):
         return None
     outside = 0
     seen: set[int] = set()
@@ -389,9 +392,10 @@ def traffic(kinds: list[Kind], rule: Rule | None) -> Traffic | None:
         kept = rule.keeps if plain(kinds[0]) == "add" else 0
         outside += max((size for _, size in kinds[0].outputs or ()), default=0) * (kept + rule.external)
     moved = sum(kind.bytes or 0 for kind in kinds)
-    return Traffic(moved, min(outside, moved), sum(operations(kind) for kind in kinds), known)
+    return Traffic(moved, min(outside, moved), sum(operations(kind) for kind in kinds))
 
 
+@lru_cache(maxsize=65536)
 def values(shape: str) -> int:
     """How many values a tensor of the shape holds."""
     return prod(map(int, shape.split(","))) if shape else 1
@@ -420,44 +424,88 @@ def product_rate(every: Kernels) -> float:
 
 @dataclass(frozen=True)
 class Priced:
-    """Chains of one pattern: the rows of each (one chain a line), and how much shorter each kernel would be."""
+    """Chains of one operator, pattern by pattern: their rows, and how much shorter each kernel would be."""
 
-    rule: Rule | None
-    cost: Traffic
-    rows: Ints
+    rows: Ints  # of the kernels, chain by chain
     cut: Ints
+    begin: Ints  # per chain: where its rows begin and end
+    end: Ints
+    pattern: Ints  # per chain: its pattern
+    rules: tuple[Rule | None, ...]  # per pattern
+    costs: tuple[Traffic, ...]
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def saved(self) -> Ints:
+        """How much shorter each chain would be."""
+        return np.add.reduceat(self.cut, self.begin) if len(self) else self.cut
+
+    def of(self, chains: Bools) -> Priced:
+        """Some of the chains."""
+        size = self.end - self.begin
+        kept = np.repeat(chains, size)
+        end = np.cumsum(size[chains])
+        return replace(
+            self, rows=self.rows[kept], cut=self.cut[kept], begin=end - size[chains], end=end,
+            pattern=self.pattern[chains],
+        )  # fmt: skip
 
 
-def priced(every: Kernels, found: list[Chain]) -> list[Priced]:
+def priced(every: Kernels, found: list[Chain]) -> Priced:
     """What the chains would save, pattern by pattern; those whose tensors are not recorded are left out."""
     floor, rate = floor_ns(every), product_rate(every)
-    product = np.array([plain(kind) == "mm" for kind in every.kinds])
     patterns: dict[tuple[int, bytes], list[Chain]] = {}
     for chain in found:
         patterns.setdefault((id(chain.rule), every.kind[chain.begin : chain.end].tobytes()), []).append(chain)
-    prices = []
+    of_pattern: list[tuple[Rule | None, Traffic]] = []
+    begins, sizes, pattern = list[int](), list[int](), list[int]()
     for alike in patterns.values():
-        first = alike[0]
-        kinds = every.kind[first.begin : first.end]
-        cost = traffic([every.kinds[kind] for kind in kinds], first.rule)
+        rule, first, last = alike[0].rule, alike[0].begin, alike[0].end
+        cost = traffic([every.kinds[kind] for kind in every.kind[first:last].tolist()], rule)
         if cost is None:
             continue
-        rows = np.array([chain.begin for chain in alike], np.int64)[:, None] + np.arange(len(kinds))
-        spent = every.dur[rows]
-        left = np.minimum(spent.sum(axis=1), fused_ns(first.rule, spent, cost, floor, rate, product[kinds]))
-        # What remains is the first kernels' time: the last are gone first.
-        before = np.cumsum(spent, axis=1) - spent
-        prices.append(Priced(first.rule, cost, rows, spent - np.clip(left[:, None] - before, 0, spent)))
-    return prices
+        begins += [chain.begin for chain in alike]
+        sizes += [last - first] * len(alike)
+        pattern += [len(of_pattern)] * len(alike)
+        of_pattern.append((rule, cost))
+    size = np.array(sizes, np.int64)
+    end = np.cumsum(size)
+    begin = end - size
+    rows = np.repeat(np.array(begins, np.int64) - begin, size) + np.arange(int(size.sum()))
+    rules_, costs = tuple(rule for rule, _ in of_pattern), tuple(cost for _, cost in of_pattern)
+    whole = Priced(rows, np.zeros(len(rows), np.int64), begin, end, np.array(pattern, np.int64), rules_, costs)
+    if not len(rows):
+        return whole
+    spent = every.dur[rows]
+    left = np.minimum(np.add.reduceat(spent, begin), fused_ns(every, whole, spent, floor, rate))
+    # What remains is the first kernels' time: the last are gone first.
+    before = np.cumsum(spent) - spent
+    before -= np.repeat(before[begin], size)
+    return replace(whole, cut=spent - np.clip(np.repeat(left, size) - before, 0, spent))
 
 
-def fused_ns(rule: Rule | None, spent: Ints, cost: Traffic, floor: int, rate: float, product: Bools) -> Ints:
-    """What each chain (a line of what its kernels took) would take as one kernel."""
-    if rule is None or not rule.absorbed:
-        moving = np.maximum(0, spent[:, cost.known].sum(axis=1) - int(cost.known.sum()) * floor)
-        found: Ints = floor + (moving * (cost.outside / max(1, cost.moved))).astype(np.int64)
-    elif rate and cost.flop:
-        found = np.full(len(spent), int(cost.flop * (RECOMPUTED if rule.after else 1) / (ATTENTION * rate)) + floor)
-    else:
-        found = spent[:, product].sum(axis=1)
+def fused_ns(every: Kernels, chains_: Priced, spent: Ints, floor: int, rate: float) -> Ints:
+    """What each chain would take as one kernel; `spent` is what each of its kernels took."""
+    known = np.array([kind.bytes is not None for kind in every.kinds])[every.kind[chains_.rows]]
+    product = np.array([plain(kind) == "mm" for kind in every.kinds])[every.kind[chains_.rows]]
+    bound = np.maximum(0, _sum(spent * known, chains_) - _sum(known.astype(np.int64), chains_) * floor)
+    shares = np.array([cost.outside / max(1, cost.moved) for cost in chains_.costs])
+    found: Ints = floor + (bound * shares[chains_.pattern]).astype(np.int64)
+    absorbed = np.array([rule is not None and rule.absorbed for rule in chains_.rules])[chains_.pattern]
+    if absorbed.any():
+        both = zip(chains_.rules, chains_.costs, strict=True)
+        told = np.array([_by_arithmetic(rule, cost, floor, rate) for rule, cost in both])[chains_.pattern]
+        found = np.where(absorbed, np.where(told >= 0, told, _sum(spent * product, chains_)), found)
     return found
+
+
+def _sum(of_rows: Ints, chains_: Priced) -> Ints:
+    return np.asarray(np.add.reduceat(of_rows, chains_.begin))
+
+
+def _by_arithmetic(rule: Rule | None, cost: Traffic, floor: int, rate: float) -> int:
+    """What the arithmetic of attention takes; -1 where that is not known, or does not count."""
+    if rule is None or not rule.absorbed or not rate or not cost.flop:
+        return -1
+    return int(cost.flop * (RECOMPUTED if rule.after else 1) / (ATTENTION * rate)) + floor

@@ -165,13 +165,20 @@ def _measured(run: Run) -> dict[int, Measured]:
 
 def memory_bytes(run: Run, rank: int) -> int | None:
     """How much memory the rank's device has: as the capture's own device properties say, else as the facts do."""
-    ((told,),) = run.con.execute(
-        "SELECT try_cast(json_extract_string(settings, '$.totalGlobalMem') AS BIGINT) FROM rank WHERE rank = ?", [rank]
-    ).fetchall()
+    told = run.get(_own_memory).get(rank)
     if told:
         return int(told)
     found = device(run, rank)
     return None if found is None else found.memory_bytes
+
+
+def _own_memory(run: Run) -> dict[int, int | None]:
+    """What each rank's capture says of its device's memory."""
+    return dict(
+        run.con.execute(
+            "SELECT rank, try_cast(json_extract_string(settings, '$.totalGlobalMem') AS BIGINT) FROM rank"
+        ).fetchall()
+    )
 
 
 def known(name: str | None, backend: str | None, seen: Seen) -> Device | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from npulens.analysis.device.kernels import Kind
+from npulens.analysis.device.kernels import Kind, kernels
+from npulens.analysis.run import Run
 
 #: What operator types, kernel names and the framework's operators call conversions.
 CONVERSIONS = (
@@ -15,17 +17,28 @@ CONVERSIONS = (
 )  # fmt: skip
 
 
+def conversions(run: Run) -> tuple[str | None, ...]:
+    """What each kind of kernels converts."""
+    return tuple(conversion(kind) for kind in run.get(kernels).kinds)
+
+
 def conversion(kind: Kind) -> str | None:
     """What a kernel converts; None if it computes, or if it runs on the AI CPU and that is what costs."""
     if kind.memset or kind.on_aicpu:
         return None
     if kind.op is not None:  # Kineto: a copy kernel under a converting operator, or on a CPU the operator itself
         name = kind.op.removeprefix("aten::")
-        names = [kind.name, name] if "copy" in kind.name.lower() or kind.name == kind.op else [kind.name]
         if name == "copy_" and "copy" in kind.name.lower() and copied(kind) != (None, None):
             return "Cast" if len(set(copied(kind))) > 1 else None
-    else:
-        names = [kind.op_type or kind.name]
+        also = name if "copy" in kind.name.lower() or kind.name == kind.op else ""
+        return _named(kind.name, also)
+    return _named(kind.op_type or kind.name, "")
+
+
+@lru_cache(maxsize=65536)
+def _named(*told: str) -> str | None:
+    """What names say; an empty one says nothing."""
+    names = [name for name in told if name]
     return next((found for found, pattern in CONVERSIONS if any(pattern.search(name) for name in names)), None)
 
 

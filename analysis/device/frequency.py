@@ -40,7 +40,8 @@ def clocked(run: Run) -> Clocked:
     )  # fmt: skip
     for rank in run.ranks:
         here = device(run, rank)
-        mine = np.flatnonzero((every.rank == rank) & on_core & (every.dur > 0))
+        own = every.on(rank)
+        mine = own.start + np.flatnonzero(on_core[own] & (every.dur[own] > 0))
         if here is not None and here.clock_mhz and len(mine):
             share[mine] = np.minimum(1.0, mean_mhz(run, rank, every.ts[mine], every.end[mine]) / here.clock_mhz)
     low = share < RATED_SHARE
@@ -51,18 +52,19 @@ def clocked(run: Run) -> Clocked:
         stretch = np.where(compared, np.maximum(0, every.dur - normal), every.dur * (1 - share))
     cut = np.minimum(stretch, every.dur * (1 - share)).astype(np.int64)
     for rank in run.ranks:
-        mine = compared & (every.rank == rank)
-        if mine.any() and cut[mine].sum() < FELT_SHARE * (every.dur[mine] * (1 - share[mine])).sum():
-            mine = low & (every.rank == rank)
+        own = every.on(rank)
+        mine = own.start + np.flatnonzero(compared[own])
+        if len(mine) and cut[mine].sum() < FELT_SHARE * (every.dur[mine] * (1 - share[mine])).sum():
+            mine = own.start + np.flatnonzero(low[own])
             share[mine], cut[mine] = 1.0, 0
     return Clocked(share, cut, compared)
 
 
 def mean_mhz(run: Run, rank: int, begins: Ints, ends: Ints) -> Floats:
     """The clock of each window, averaged over time; infinite before the first sample."""
-    found = run.columns(
-        "SELECT ts_ns, max(value) AS value FROM sample WHERE rank = ? AND counter ILIKE '%core freq%' AND value > 0 "
-        "GROUP BY ts_ns ORDER BY ts_ns", [rank],
+    found = run.of_rank(
+        "SELECT rank, ts_ns, max(value) AS value FROM sample WHERE rank BETWEEN ? AND ? "
+        "AND counter ILIKE '%core freq%' AND value > 0 GROUP BY rank, ts_ns ORDER BY rank, ts_ns", rank,
     )  # fmt: skip
     at, mhz = found["ts_ns"].astype(np.int64), found["value"].astype(np.float64)
     if not len(at):

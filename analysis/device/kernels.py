@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from npulens.analysis.device.family import family
 from npulens.analysis.device.tensors import tensors
 from npulens.analysis.finding import Evidence, NotMeasured, Value
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
 
@@ -115,7 +115,7 @@ class Kind:
     block: str | None
     memset: bool
 
-    @property
+    @cached_property
     def type(self) -> str:
         """What people call it: its type, else the operator that launched it, else its name."""
         plain = self.name.replace("(anonymous namespace)::", "").removeprefix("void ")
@@ -142,7 +142,7 @@ class Kind:
             return ((f"{rest},1", size // max(1, int(last))),)
         return ((shape, size),)
 
-    @property
+    @cached_property
     def bytes(self) -> int | None:
         """What it reads and writes at least."""
         if not self.inputs or self.outputs is None:
@@ -172,6 +172,11 @@ class Kernels:
 
     def __len__(self) -> int:
         return len(self.span_id)
+
+    def on(self, rank: int) -> slice:
+        """Where a rank's kernels are."""
+        begin, end = np.searchsorted(self.rank, [rank, rank + 1])
+        return slice(int(begin), int(end))
 
     def of(self, wanted: Iterable[bool]) -> Bools:
         """The kernels whose kind is wanted; one answer per kind."""
@@ -214,7 +219,7 @@ def identity(run: Run) -> Ints:
     usable = ~known & (ordinal >= 0) & ~_serving(run)
     same = np.where(known, every.kind, -1)
     if usable.any():
-        _, named = np.unique(np.stack((every.kind[usable], ordinal[usable])), axis=1, return_inverse=True)
+        _, named = np.unique(combined(every.kind[usable], ordinal[usable]), return_inverse=True)
         same[usable] = len(every.kinds) + named.ravel()
     few = np.isin(every.rank, [rank for rank in run.ranks if len(run.steps[rank]) < ENOUGH])
     placed = every.of(kind.grid is not None and kind.block is not None for kind in every.kinds)
@@ -259,7 +264,7 @@ def ordinals(run: Run) -> Ints:
     number = np.arange(len(order)) - starts[group]
     size = np.diff(np.append(starts, len(order)))
     # The same count in every step of the rank that has the kind.
-    _, where = np.unique(np.stack((rank[starts], kind[starts])), axis=1, return_inverse=True)
+    _, where = np.unique(combined(rank[starts], kind[starts]), return_inverse=True)
     least, most = np.full(len(starts), np.iinfo(np.int64).max), np.zeros(len(starts), np.int64)
     np.minimum.at(least, where.ravel(), size)
     np.maximum.at(most, where.ravel(), size)

@@ -8,7 +8,7 @@ import numpy as np
 
 from npulens.analysis.device.frequency import clocked
 from npulens.analysis.device.kernels import SIGMA, Bools, Floats, identity, kernels, ordinals, step_slowdown, usual
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.run import Run
 
 #: See the limits of the detector slow_tail, which says where they come from.
@@ -52,7 +52,7 @@ def _placed(run: Run, out: Bools) -> Bools:
     every, place = run.get(kernels), run.get(ordinals)
     if not out.any():
         return out
-    _, group = np.unique(np.stack((every.rank, every.kind, place)), axis=1, return_inverse=True)
+    _, group = np.unique(combined(every.rank, every.kind, place), return_inverse=True)
     group = group.ravel()
     count = np.bincount(group)
     found: Bools = (place >= 0) & (count >= 3)[group] & (np.bincount(group, out) >= SAME_PLACE * count)[group]
@@ -64,9 +64,10 @@ def overlapping(run: Run) -> Bools:
     every = run.get(kernels)
     beside = np.zeros(len(every), np.bool_)
     for rank in run.ranks:
-        mine, busy = every.rank == rank, run.activity(rank).communication
-        if busy is not None and mine.any():
-            beside[mine] = 2 * busy.within(every.ts[mine], every.end[mine]) >= np.maximum(1, every.dur[mine])
+        mine, busy = every.on(rank), run.activity(rank).communication
+        if busy is not None and len(every.ts[mine]):
+            begin, length = every.ts[mine], every.dur[mine]
+            beside[mine] = 2 * busy.within(begin, begin + length) >= np.maximum(1, length)
     return beside
 
 

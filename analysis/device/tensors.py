@@ -19,10 +19,12 @@ SIZES = {
     "INT8": 1, "UINT8": 1, "BOOL": 1, "BYTE": 1, "CHAR": 1, "UNSIGNED CHAR": 1, "SIGNED CHAR": 1,
     "FLOAT8_E4M3FN": 1, "FLOAT8_E5M2": 1, "UINT1": 1,
 }  # fmt: skip
+_WHOLE = {int, bool}
 #: What Kineto lists among the inputs and is no tensor.
 NO_TENSOR = {"", "SCALAR", "SCALARLIST", "NONE", "GENERICLIST", "DEVICE"}
 
 
+@lru_cache(maxsize=4096)
 def dtype(name: str) -> str:
     """A type's name without what its printer puts around it: DT_BF16 and c10::BFloat16 are BF16 and BFLOAT16."""
     return re.sub(r"^(DT_|C10::|TORCH\.)", "", name.strip().upper())
@@ -83,18 +85,25 @@ def _of_text(shapes: str, dtypes: str) -> list[tuple[list[int], str]] | None:
     return None if any(min(one, default=0) < 0 for one, _ in pairs) else [p for p in pairs if p[0] or p[1].strip()]
 
 
+@lru_cache(maxsize=4096)
+def listed(text: str) -> object:
+    """What JSON says, a list as a tuple: types repeat where shapes do not."""
+    found = json.loads(text)
+    return tuple(found) if isinstance(found, list) else found
+
+
 def _of_json(shapes: str, dtypes: str) -> list[tuple[list[int], str]] | None:
     try:
-        dims, kinds = json.loads(shapes), json.loads(dtypes)
+        dims, kinds = json.loads(shapes), listed(dtypes)
     except ValueError:
         return None
-    if not isinstance(dims, list) or not isinstance(kinds, list) or len(dims) != len(kinds):
+    if not isinstance(dims, list) or not isinstance(kinds, tuple) or len(dims) != len(kinds):
         return None
     pairs: list[tuple[list[int], str]] = []
     for one, kind in zip(dims, kinds, strict=True):
         if not isinstance(one, list) or not isinstance(kind, str):
             return None
-        if not all(isinstance(side, int) and side >= 0 for side in one):
+        if not _WHOLE.issuperset(map(type, one)) or min(one, default=0) < 0:
             return None
         pairs.append((one, kind))
     return pairs

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change, Evidence, Value
-from npulens.analysis.idle.culprit import Code, codes, names, told
+from npulens.analysis.idle.culprit import Code, codes_on, names, told
 from npulens.analysis.idle.host_names import ANY_THREAD, special
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.pieces import CODE, Idle, idle
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, combined
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 from npulens.analysis.steady import of_run
@@ -91,17 +91,24 @@ def blame(run: Run, found: Idle, ranks: tuple[int, ...], which: NDArray[np.bool_
     mine = np.flatnonzero(which & np.isin(found.rank, ranks))
     length = found.end - found.start
     mine = mine[np.argsort(-length[mine], kind="stable")]
-    worst = max(int(length[mine[found.rank[mine] == rank]].sum()) for rank in ranks)
+    totals = found.totals(_marked(len(found.rank), mine))
+    worst = max(totals[rank] for rank in ranks)
     code, per_code, there = _where(run, found, mine[:_LOOKED_UP])
     shown = np.concatenate((mine[:_LOOKED_UP][there], mine[:_LOOKED_UP][~there]))[:_GAPS]
     once = happened_once(run, found, ranks, mine)
     numbers: dict[str, Value] = {
         "ranks": said(ranks), "idle_ns": worst if once else worst // run.step_count,
         "idle_share": worst / run.wall_ns if once else of_run(run, worst),
-        "gaps": np.unique(np.stack((found.rank[mine], found.gap_start[mine])), axis=1).shape[1], "code": code or "?",
+        "gaps": len(np.unique(combined(found.rank[mine], found.gap_start[mine]))), "code": code or "?",
         "code_share": per_code, **({"per": ONCE} if once else {}),
     }  # fmt: skip
     return Blame(ranks, mine, windows(found, ranks, mine), numbers, evidence(run, found, shown), worst)
+
+
+def _marked(count: int, at: Ints) -> NDArray[np.bool_]:
+    marks = np.zeros(count, np.bool_)
+    marks[at] = True
+    return marks
 
 
 def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -> bool:
@@ -117,7 +124,11 @@ def happened_once(run: Run, found: Idle, ranks: tuple[int, ...], pieces: Ints) -
 
 def windows(found: Idle, ranks: tuple[int, ...], pieces: Ints) -> dict[int, Intervals]:
     """When the device of each rank idled in these pieces."""
-    of = {rank: pieces[found.rank[pieces] == rank] for rank in ranks}
+    by_rank = pieces[np.argsort(found.rank[pieces], kind="stable")]
+    edges = np.searchsorted(found.rank[by_rank], np.array([*ranks, *(rank + 1 for rank in ranks)], np.int64))
+    of = {rank: by_rank[begin:end] for rank, begin, end in zip(
+        ranks, edges[: len(ranks)].tolist(), edges[len(ranks) :].tolist(), strict=True
+    )}  # fmt: skip
     return {rank: Intervals.union_of(found.start[own], found.end[own]) for rank, own in of.items() if len(own)}
 
 
@@ -137,10 +148,11 @@ def _where(run: Run, found: Idle, pieces: Ints) -> tuple[str, float, NDArray[np.
     known: list[Code] = []
     moment = moments(run, found, pieces)
     order: list[int] = []
-    for rank in np.unique(found.rank[pieces]):
-        mine = np.flatnonzero(found.rank[pieces] == rank)
+    places = {rank: np.flatnonzero(found.rank[pieces] == rank) for rank in np.unique(found.rank[pieces]).tolist()}
+    told_ = codes_on(run, {rank: moment[mine] for rank, mine in places.items()})
+    for rank, mine in places.items():
         order += mine.tolist()
-        known += codes(run, int(rank), moment[mine])
+        known += told_[rank]
     length = (found.end - found.start)[pieces][order]
     if not len(length) or not any(str(code) for code in known):
         return "", 0.0, np.zeros(len(pieces), np.bool_)
@@ -195,7 +207,8 @@ def evidence(run: Run, found: Idle, pieces: Ints) -> tuple[Evidence, ...]:
         host, task = int(found.host[piece]), int(found.task[piece])
         culprit = Evidence(rank, begin, end - begin, host if host in name else None, name.get(host, ""))
         gap = int(found.gap_start[piece])
-        last = found.end[(found.rank == rank) & (found.gap_start == gap)].max()
+        own = found.on(rank)
+        last = found.end[own][found.gap_start[own] == gap].max()
         for one in (culprit, Evidence(rank, gap, int(last) - gap, task if task in name else None, name.get(task, ""))):
             windows.setdefault((one.rank, one.ts_ns, one.dur_ns), one)
     return tuple(windows.values())

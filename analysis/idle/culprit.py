@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ SPANS = 0.9
 OWN, PACKAGE, FRAMEWORK, GENERATED = "own", "package", "framework", "generated"
 
 
+@lru_cache(maxsize=65536)
 def whose(frame: str) -> str:
     """Whose code a frame is of."""
     if _FRAME.match(frame) is None or _GENERATED.search(frame):
@@ -71,27 +73,40 @@ def told(frame: str | None, op: str | None) -> str:
 
 def codes(run: Run, rank: int, moments: Ints) -> list[Code]:
     """Per moment the code that the rank's host was at."""
-    if not len(moments):
-        return []
-    chains = _chains(run, rank, moments)
-    known = {span for chain in chains for span in chain}
-    names, length = _names(run, known), _lengths(run, known)
+    return codes_on(run, {rank: moments})[rank]
+
+
+def codes_on(run: Run, moments: Mapping[int, Ints]) -> dict[int, list[Code]]:
+    """The same of several ranks: what they ask of the tables is asked once for all of them."""
+    chains = {rank: _chains(run, rank, at) for rank, at in moments.items()}
+    known = {span for mine in chains.values() for chain in mine for span, _ in chain}
+    names = _names(run, known)
     operators = [span for span in known if names[span][0] == "cpu_op"]
     sql = "SELECT span_id, frames FROM stack WHERE list_contains(?, span_id)"
     stacks: dict[int, str] = dict(_fetch(run, sql, operators))
-    most = _most(run, rank, moments)
+    found = {rank: _codes(run, rank, at, chains[rank], names, stacks) for rank, at in moments.items()}
+    nameless = {rank: [place for place, code in enumerate(mine) if not str(code)] for rank, mine in found.items()}
+    between = _between(run, {rank: moments[rank][places] for rank, places in nameless.items() if places})
+    for rank, told_ in between.items():
+        for place, code in zip(nameless[rank], told_, strict=True):
+            found[rank][place] = code
+    return found
+
+
+def _codes(
+    run: Run, rank: int, moments: Ints, chains: list[list[tuple[int, int]]], names: Mapping[int, tuple[str, str]],
+    stacks: Mapping[int, str],
+) -> list[Code]:  # fmt: skip
+    """The code of each chain of open spans; empty where nothing says any."""
     wide = _Wide(run, rank)
-    found = [
+    return [
         code_of(
-            [(*names[span], stacks.get(span)) for span in chain
-             if names[span][0] != "python" or length[span] < SPANS * limit],
+            [(*names[span], stacks.get(span)) for span, ns in chain
+             if names[span][0] != "python" or ns < SPANS * limit],
             wide,
         )
-        for chain, limit in zip(chains, most, strict=True)
+        for chain, limit in zip(chains, _most(run, rank, moments), strict=True)
     ]  # fmt: skip
-    nameless = np.array([not str(code) for code in found], bool)
-    between = iter(_between(run, rank, moments[nameless]))
-    return [code if str(code) else next(between) for code in found]
 
 
 def _most(run: Run, rank: int, moments: Ints) -> list[float]:
@@ -108,42 +123,71 @@ class _Wide:
 
     def __init__(self, run: Run, rank: int) -> None:
         self.run, self.rank = run, rank
-        self.known: dict[str, bool] = {}
 
     def __call__(self, line: str) -> bool:
-        if line not in self.known:
-            file, _, rest = line.rpartition("(")
+        file, _, rest = line.rpartition("(")
+        every, with_it = self.run.get(_stacks)(f"{file}(", rest[rest.find(")") :]).get(self.rank, (0, 0))
+        return every >= ENOUGH and with_it >= SPANS * every
+
+
+class _Stacks:
+    """Per rank: how many operators have a call stack, and how many of these hold two texts; asked once for each."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.known: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+
+    def __call__(self, one: str, other: str) -> dict[int, tuple[int, int]]:
+        if (one, other) not in self.known:
             sql = """
-                SELECT count(*), count(*) FILTER (WHERE contains(frames, ?) AND contains(frames, ?))
-                FROM stack WHERE rank = ?
+                SELECT rank, count(*), count(*) FILTER (WHERE contains(frames, ?) AND contains(frames, ?))
+                FROM stack GROUP BY rank
             """
-            (every, with_it), = self.run.con.execute(
-                sql, [f"{file}(", rest[rest.find(")") :], self.rank]
-            ).fetchall()  # fmt: skip
-            self.known[line] = every >= ENOUGH and with_it >= SPANS * every
-        return self.known[line]
+            rows = self.run.con.execute(sql, [one, other]).fetchall()
+            self.known[one, other] = {rank: (every, with_it) for rank, every, with_it in rows}
+        return self.known[one, other]
+
+
+def _stacks(run: Run) -> _Stacks:
+    return _Stacks(run)
 
 
 #: Fewer stacks than this say nothing of a program.
 ENOUGH = 10
 
 
-def _between(run: Run, rank: int, moments: Ints) -> list[Code]:
+def _between(run: Run, moments: Mapping[int, Ints]) -> dict[int, list[Code]]:
     """Where nothing was open: the operators before and after."""
     there = run.get(hosts)
-    spans, threads = there.spans(rank), there.threads[rank]
-    near = [spans.neighbours(track, moments) for track in threads.tracks(threads.issuing)]
-    near = [(_telling(run, spans, before, -1), _telling(run, spans, after, 1)) for before, after in near]
+    near: dict[int, list[tuple[_Walk, _Walk]]] = {}
+    for rank, at in moments.items():
+        spans, threads = there.spans(rank), there.threads[rank]
+        near[rank] = []
+        for track in threads.tracks(threads.issuing):
+            before, after = spans.neighbours(track, at)
+            near[rank].append((_Walk(spans, before, -1), _Walk(spans, after, 1)))
+    _to_telling(run, [walk for pairs in near.values() for pair in pairs for walk in pair])
+    pairs = {rank: _nearest(there.spans(rank), len(at), near[rank]) for rank, at in moments.items()}
+    ids = [there.spans(rank).ids[at] for rank, mine in pairs.items() for pair in mine for at in pair if at != NONE]
+    known = names(run, np.array(ids, np.int64))
+    found = {}
+    for rank, mine in pairs.items():
+        own = there.spans(rank).ids
+        said = [" -> ".join("..." if at == NONE else known[int(own[at])] for at in pair) for pair in mine]
+        found[rank] = [Code(None, None if text == "... -> ..." else text) for text in said]
+    return found
+
+
+def _nearest(spans: HostSpans, count: int, near: list[tuple[_Walk, _Walk]]) -> list[tuple[int, int]]:
+    """Per moment the latest span before it and the earliest after it, of several threads."""
     pairs: list[tuple[int, int]] = []
-    for number in range(len(moments)):
-        before = [int(b[number]) for b, _ in near if b[number] != NONE]
-        after = [int(a[number]) for _, a in near if a[number] != NONE]
+    for number in range(count):
+        before = [int(b.at[number]) for b, _ in near if b.at[number] != NONE]
+        after = [int(a.at[number]) for _, a in near if a.at[number] != NONE]
         first = max(before, key=lambda at: int(spans.starts[at]), default=NONE)
         then = min(after, key=lambda at: int(spans.starts[at]), default=NONE)
         pairs.append((first, then))
-    known = names(run, spans.ids[np.array([at for pair in pairs for at in pair if at != NONE], np.int64)])
-    said = [" -> ".join("..." if at == NONE else known[int(spans.ids[at])] for at in pair) for pair in pairs]
-    return [Code(None, None if text == "... -> ..." else text) for text in said]
+    return pairs
 
 
 #: Steps to a neighbour that says something: handing over to a queue and the framework's frames do not.
@@ -154,48 +198,79 @@ def _dull(kind: str, name: str) -> bool:
     return kind in ("enqueue", "dequeue") or (kind == "python" and whose(name) in (FRAMEWORK, GENERATED))
 
 
-def _telling(run: Run, spans: HostSpans, at: Ints, way: int) -> Ints:
-    """For each place the nearest one in a direction whose span is more than a hand-over or a frame of the framework."""
-    at = at.copy()
-    left = np.flatnonzero(at != NONE)
-    for _ in range(_AWAY):
-        if not len(left):
-            return at
-        rows = _names(run, set(spans.ids[at[left]].tolist()))
-        dull = [_dull(*rows[int(span)]) for span in spans.ids[at[left]]]
-        left = left[np.array(dull, np.bool_)]
-        further = at[left] + way
+class _Walk:
+    """Places among host spans, on their way in one direction."""
+
+    def __init__(self, spans: HostSpans, at: Ints, way: int) -> None:
+        self.spans, self.at, self.way = spans, at.copy(), way
+        self.left = np.flatnonzero(at != NONE)
+
+    @property
+    def ids(self) -> list[int]:
+        found: list[int] = self.spans.ids[self.at[self.left]].tolist()
+        return found
+
+    def step(self, dull: list[bool]) -> None:
+        """One further where the span says nothing; NONE where the track ends."""
+        spans, left = self.spans, self.left[np.array(dull, np.bool_)]
+        further = self.at[left] + self.way
         inside = (further >= 0) & (further < len(spans.ids))
-        inside[inside] = spans.tracks[further[inside]] == spans.tracks[at[left][inside]]
-        at[left[inside]] = further[inside]
-        at[left[~inside]] = NONE
-        left = left[inside]
-    at[left] = NONE
-    return at
+        inside[inside] = spans.tracks[further[inside]] == spans.tracks[self.at[left][inside]]
+        self.at[left[inside]] = further[inside]
+        self.at[left[~inside]] = NONE
+        self.left = left[inside]
 
 
-def _chains(run: Run, rank: int, moments: Ints) -> list[list[int]]:
-    """Per moment the open spans of the issuing threads, innermost first, the thread that moved last first."""
+def _to_telling(run: Run, walks: list[_Walk]) -> None:
+    """Each place to the nearest one in its direction whose span is more than a hand-over or a frame of the framework.
+
+    Where none is near enough: NONE."""
+    for _ in range(_AWAY):
+        walks = [walk for walk in walks if len(walk.left)]
+        if not walks:
+            return
+        rows = _names(run, {span for walk in walks for span in walk.ids})
+        for walk in walks:
+            walk.step([_dull(*rows[span]) for span in walk.ids])
+    for walk in walks:
+        walk.at[walk.left] = NONE
+
+
+def _chains(run: Run, rank: int, moments: Ints) -> list[list[tuple[int, int]]]:
+    """Per moment the open spans of the issuing threads and how long they are.
+
+    Innermost first, of the thread that moved last first.
+    """
+    if not len(moments):
+        return []
     there = run.get(hosts)
     spans, threads = there.spans(rank), there.threads[rank]
     tracks = threads.tracks(threads.issuing) or sorted(threads.of_track)
     found = [spans.innermost(track, moments) for track in tracks]
-    chains: list[list[int]] = []
+    chains: list[list[tuple[int, int]]] = []
     for number in range(len(moments)):
         heads = [int(at[number]) for at in found if at[number] != NONE]
-        chain: list[int] = []
+        chain: list[tuple[int, int]] = []
         for head in sorted(heads, key=lambda at: -int(spans.starts[at])):
             at = head
             while at != NONE:
-                chain.append(int(spans.ids[at]))
+                chain.append((int(spans.ids[at]), int(spans.ends[at] - spans.starts[at])))
                 at = int(spans.parent[at])
         chains.append(chain)
     return chains
 
 
 def _names(run: Run, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
-    rows = _fetch(run, "SELECT span_id, kind, name FROM span WHERE list_contains(?, span_id)", sorted(ids))
-    return {span: (kind, name) for span, kind, name in rows}
+    """Kinds and names of spans; no span is looked up twice."""
+    wanted, known = set(ids), run.get(_looked_up)
+    sql = "SELECT span_id, kind, name FROM span WHERE list_contains(?, span_id)"
+    for span, kind, name in _fetch(run, sql, sorted(wanted - known.keys())):
+        known[span] = kind, name
+    return {span: known[span] for span in wanted if span in known}
+
+
+def _looked_up(run: Run) -> dict[int, tuple[str, str]]:
+    return {}
 
 
 def _fetch(run: Run, sql: str, ids: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -206,10 +281,6 @@ def names(run: Run, ids: Ints) -> dict[int, str]:
     """Names of spans."""
     found = _names(run, {int(span) for span in np.unique(ids) if span != NONE})
     return {span: name for span, (_, name) in found.items()}
-
-
-def _lengths(run: Run, ids: Iterable[int]) -> dict[int, int]:
-    return dict(_fetch(run, "SELECT span_id, dur_ns FROM span WHERE list_contains(?, span_id)", sorted(ids)))
 
 
 def _short(frame: str) -> str:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.finding import Change
+from npulens.analysis.finding import Change, together
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.idle.host_spans import NONE, HostSpans, hosts
-from npulens.analysis.idle.issue import Tasks, tasks
+from npulens.analysis.idle.issue import COLLECTIVE, COPY, KERNEL, MEMSET, Tasks, tasks
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.ranks.turns import turns
 from npulens.analysis.replay import whatif
@@ -61,7 +61,7 @@ class Reads:
 
 def reads(run: Run) -> Reads:
     """Every rank's reads in the middle of its steps."""
-    calls, ends, change = {}, {}, Change()
+    calls, ends, changes = {}, {}, [Change()]
     for rank, did in run.get(tasks).items():
         spans = run.get(special).get(rank)
         if spans is None or not did.linked.any():
@@ -72,8 +72,8 @@ def reads(run: Run) -> Reads:
         kept = mine[_midway(run, rank, did, spans.starts[mine], spans.ends[mine])]
         if len(kept):
             calls[rank], ends[rank] = spans.ids[kept], spans.ends[kept]
-            change |= _without_calls(run, rank, did, spans.ids[kept], spans.starts[kept], spans.ends[kept])
-    return Reads(calls, ends, change)
+            changes.append(_without_calls(run, rank, did, spans.ids[kept], spans.starts[kept], spans.ends[kept]))
+    return Reads(calls, ends, together(changes))
 
 
 def _without(run: Run) -> Ints | None:
@@ -83,7 +83,7 @@ def _without(run: Run) -> Ints | None:
 
 def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArray[np.bool_]:
     """Which calls are followed by launches of their step, are not its last read and do not wait for a long copy."""
-    kernels = np.flatnonzero(did.linked & np.isin(did.kinds, ("kernel", "memset", "comm_op")))
+    kernels = np.flatnonzero(did.linked & np.isin(did.kinds, (KERNEL, MEMSET, COLLECTIVE)))
     kernels = kernels[np.argsort(did.issued[kernels], kind="stable")]
     launches = did.issued[kernels]
     steps = np.array([(step.ts_ns, step.end_ns) for step in run.steps[rank]], np.int64).reshape(-1, 2)
@@ -100,7 +100,7 @@ def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArra
     final = np.zeros(len(steps), np.int64)
     np.maximum.at(final, step[inside], after[inside])
     good &= (after < final[step]) | (last[step] - after >= _FOLLOWS * (last - first)[step])
-    copies = np.sort(did.ends[(did.kinds == "memcpy") & (did.ends - did.starts > _LONG_COPY_NS)])
+    copies = np.sort(did.ends[(did.kinds == COPY) & (did.ends - did.starts > _LONG_COPY_NS)])
     near = np.searchsorted(copies, ends, "right") > np.searchsorted(copies, begins, "left")
     return np.asarray(good & ~np.isin(after, after[near]))
 
@@ -108,10 +108,10 @@ def _midway(run: Run, rank: int, did: Tasks, begins: Ints, ends: Ints) -> NDArra
 def _without_calls(run: Run, rank: int, did: Tasks, ids: Ints, begins: Ints, ends: Ints) -> Change:
     """Nothing waits, nothing is copied, and the operators around the calls are gone."""
     spans = run.get(hosts).spans(rank)
-    launches = np.sort(did.source_start[did.linked & np.isin(did.kinds, ("kernel", "memset", "comm_op"))])
-    starts, stops = _readers(run, spans, launches, ids, begins, ends)
+    launches = np.sort(did.source_start[did.linked & np.isin(did.kinds, (KERNEL, MEMSET, COLLECTIVE))])
+    starts, stops = _readers(spans, launches, ids, begins, ends)
     whole = Intervals.union_of(starts - _BESIDE_NS, stops)
-    copy = did.linked & (did.kinds == "memcpy") & (did.ends - did.starts <= _LONG_COPY_NS)
+    copy = did.linked & (did.kinds == COPY) & (did.ends - did.starts <= _LONG_COPY_NS)
     copy &= whole.within(did.source_start, did.source_start + 1) > 0
     beside = Intervals.union_of(
         np.concatenate((starts, did.source_start[copy])), np.concatenate((stops, did.source_end[copy]))
@@ -122,7 +122,7 @@ def _without_calls(run: Run, rank: int, did: Tasks, ids: Ints, begins: Ints, end
     )  # fmt: skip
 
 
-def _readers(run: Run, spans: HostSpans, launches: Ints, ids: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
+def _readers(spans: HostSpans, launches: Ints, ids: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """The outermost operator around each call that launches no kernel itself, or else the call."""
     starts, stops = begins.copy(), ends.copy()
     order = np.argsort(spans.ids, kind="stable")
@@ -131,14 +131,9 @@ def _readers(run: Run, spans: HostSpans, launches: Ints, ids: Ints, begins: Ints
     for level in range(_LEVELS):
         at = np.where(at == NONE, NONE, spans.parent[at])
         above[level] = at
-    asked = np.unique(spans.ids[above[above != NONE]])
-    rows = run.con.execute(
-        "SELECT span_id FROM span WHERE kind = 'cpu_op' AND span_id IN (SELECT unnest(?))", [asked.tolist()]
-    ).fetchall()
-    operators = np.array([row[0] for row in rows], np.int64)
     for at in above:
         mine = np.flatnonzero(at != NONE)
-        mine = mine[np.isin(spans.ids[at[mine]], operators)]
+        mine = mine[spans.operator[at[mine]]]
         begin, end = spans.starts[at[mine]], spans.ends[at[mine]]
         silent = np.searchsorted(launches, end, "left") == np.searchsorted(launches, begin, "left")
         starts[mine[silent]], stops[mine[silent]] = begin[silent], end[silent]

@@ -80,6 +80,7 @@ _FIRST_OPERATORS = """
 """
 _FIRST_TASKS = "SELECT arg_min(span_id, ts_ns) FROM span WHERE kind IN ('kernel', 'memset') GROUP BY rank, name"
 
+
 @dataclass(frozen=True)
 class FirstUse:
     """Stretches of one rank's host, by start; they may overlap."""
@@ -293,10 +294,11 @@ def _unseen(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
         window = run.window(rank)
         if run.steps[rank] or window is None:
             continue
-        rows = run.columns(
-            "SELECT ts_ns, ts_ns + dur_ns AS end_ns, CASE WHEN kind = 'cpu_op' THEN span_id ELSE -1 END AS span_id "
-            "FROM span WHERE rank = ? AND list_contains(?, kind) ORDER BY ts_ns, dur_ns DESC",
-            [rank, list(WORKING)],
+        rows = run.of_rank(
+            "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, "
+            "CASE WHEN kind = 'cpu_op' THEN span_id ELSE -1 END AS span_id FROM span "
+            f"WHERE rank BETWEEN ? AND ? AND kind IN {WORKING} ORDER BY rank, ts_ns, dur_ns DESC",
+            rank,
         )
         begins, ends, ids = (rows[name].astype(np.int64) for name in ("ts_ns", "end_ns", "span_id"))
         empty = Intervals.union_of(begins, ends).gaps(*window) - run.activity(rank).work()
@@ -331,15 +333,17 @@ _ASKS = r"(?i)launch|memcpy|memset|aclmdlRIExecute"
 GRAPH_CAPTURE_MOST = 0.5
 
 _GRAPH_CAPTURE_CALLS = f"""
-    WITH marked AS (
-        SELECT rank, span_id, track, name, ts_ns, dur_ns,
+    WITH named AS MATERIALIZED (
+        SELECT name,
             CASE WHEN regexp_matches(name, '{_BEGIN}') THEN 1 WHEN regexp_matches(name, '{_END}') THEN 2
                 WHEN regexp_matches(name, '{_INSTANTIATE}') THEN 3 WHEN regexp_matches(name, '{_READY}') THEN 4
                 WHEN regexp_matches(name, '{_ASKS}') THEN 5 ELSE 0 END AS what
-        FROM span WHERE kind = 'runtime'
+        FROM (SELECT DISTINCT name FROM span WHERE kind = 'runtime')
+    ), begun AS MATERIALIZED (
+        SELECT DISTINCT track FROM span WHERE kind = 'runtime' AND name IN (SELECT name FROM named WHERE what = 1)
     )
-    SELECT rank, span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, what FROM marked
-    WHERE track IN (SELECT track FROM marked WHERE what = 1) ORDER BY track, ts_ns, span_id
+    SELECT rank, span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, what FROM span JOIN named USING (name)
+    WHERE kind = 'runtime' AND track IN (FROM begun) ORDER BY track, ts_ns, span_id
 """
 _AROUND = """
     SELECT span_id, name, ts_ns, ts_ns + dur_ns, kind = 'cpu_op' FROM span

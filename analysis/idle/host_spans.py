@@ -41,12 +41,25 @@ class HostSpans:
     starts: Ints
     ends: Ints
     parent: NDArray[np.int32]
+    operator: NDArray[np.bool_]  # of the framework
 
     @cached_property
     def _slices(self) -> dict[int, slice]:
         tracks, first = np.unique(self.tracks, return_index=True)
         last = np.append(first, len(self.tracks))[1:]
         return {int(t): slice(int(a), int(b)) for t, a, b in zip(tracks, first, last, strict=True)}
+
+    def at(self, span_id: int) -> int:
+        """The index of a span, or NONE."""
+        if self._rising:
+            place = int(np.searchsorted(self.ids, span_id))
+            return place if place < len(self.ids) and self.ids[place] == span_id else NONE
+        found = np.flatnonzero(self.ids == span_id)
+        return int(found[0]) if len(found) else NONE
+
+    @cached_property
+    def _rising(self) -> bool:
+        return bool((np.diff(self.ids) > 0).all())
 
     def innermost(self, track: int, at: Ints) -> Ints:
         """Per moment the index of the innermost span of a track that holds it, or NONE."""
@@ -143,18 +156,23 @@ def _threads(run: Run) -> dict[int, Threads]:
     }
 
 
+_SPANS = f"""
+    SELECT rank, span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, coalesce(parent_id, -1) AS parent_id,
+        kind = 'cpu_op' AS operator FROM span
+    WHERE rank BETWEEN ? AND ? AND kind IN ({", ".join(repr(kind) for kind in HOST_KINDS)})
+"""
+
+
 def _fetch(run: Run, rank: int) -> HostSpans:
-    columns = run.columns(
-        "SELECT span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, coalesce(parent_id, -1) AS parent_id FROM span "
-        f"WHERE rank = ? AND kind IN ({', '.join(repr(kind) for kind in HOST_KINDS)})",
-        [rank],
-    )
+    columns = run.of_rank(_SPANS, rank)
     tracks, starts, ends = columns["track"], columns["ts_ns"], columns["end_ns"]
-    ids, parents = columns["span_id"], columns["parent_id"]
+    ids, parents, operator = columns["span_id"], columns["parent_id"], columns["operator"]
     if not _in_order(tracks, starts, ends):
         order = np.lexsort((-ends, starts, tracks))
-        tracks, starts, ends, ids, parents = (part[order] for part in (tracks, starts, ends, ids, parents))
-    return HostSpans(ids, tracks, starts, ends, _places(ids, parents))
+        tracks, starts, ends, ids, parents, operator = (
+            part[order] for part in (tracks, starts, ends, ids, parents, operator)
+        )
+    return HostSpans(ids, tracks, starts, ends, _places(ids, parents), operator.astype(np.bool_))
 
 
 def _in_order(tracks: Ints, starts: Ints, ends: Ints) -> bool:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
-#: Span kinds that are work of the device (analysis/split.py): what ends a gap.
+#: Span kinds that are work of the device (analysis/split.py): what ends a gap. A task holds its place in here.
 WORK = ("kernel", "memset", "comm_op", "memcpy", "unknown")
+KERNEL, MEMSET, COLLECTIVE, COPY, _ = range(len(WORK))
 #: From launch to start on an idle device where a rank shows too few to tell: the median of the real captures.
 USUAL_LATENCY_NS = 20_000
 #: So many launches to an idle device tell what is usual.
@@ -35,7 +36,7 @@ class Tasks:
     starts: Ints
     ends: Ints
     tracks: Ints
-    kinds: NDArray[np.str_]
+    kinds: NDArray[np.uint8]  # places in WORK
     linked: NDArray[np.bool_]  # a launch is known
     source: Ints  # host span of the launch
     source_start: Ints
@@ -47,18 +48,25 @@ class Tasks:
     node: NDArray[np.bool_]  # of a graph launched by one call, and not its first: nothing launches it
 
 
-_WORK = """
-    SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns, track, kind FROM span
-    WHERE kind IN ('kernel', 'memset', 'comm_op', 'memcpy', 'unknown') AND dur_ns > 0
+_WORK = f"""
+    SELECT rank, span_id, ts_ns, ts_ns + dur_ns AS end_ns, track,
+        (list_position({list(WORK)}, kind) - 1)::UTINYINT AS kind
+    FROM span WHERE kind IN {WORK} AND dur_ns > 0
     ORDER BY rank, ts_ns, end_ns, span_id
 """
 #: Calls that launch a whole graph, of CUDA, ROCm and CANN.
 GRAPH_LAUNCH = r"^(?:\w+@)?(?:(?:cuda|hip|cu)GraphLaunch\w*|aclmdl(?:RI)?Execute\w*|(?:rt)?ModelExecute\w*)$"
+#: Calls by how much they tell of a launch, the most telling first.
+RUNTIME, QUEUED, OPERATOR, OTHER = range(4)
 _LAUNCHES = f"""
-    SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track,
-        regexp_matches(h.name, '{GRAPH_LAUNCH}') AS graph,
-        CASE h.kind WHEN 'runtime' THEN 0 WHEN 'dequeue' THEN 1 WHEN 'enqueue' THEN 1 WHEN 'cpu_op' THEN 2 ELSE 3 END
-            AS vague
+    WITH graph AS MATERIALIZED (
+        SELECT name FROM (SELECT DISTINCT name FROM span WHERE kind NOT IN {WORK})
+        WHERE regexp_matches(name, '{GRAPH_LAUNCH}')
+    )
+    SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track, h.rank,
+        h.name IN (FROM graph) AS graph,
+        CASE h.kind WHEN 'runtime' THEN {RUNTIME} WHEN 'dequeue' THEN {QUEUED} WHEN 'enqueue' THEN {QUEUED}
+            WHEN 'cpu_op' THEN {OPERATOR} ELSE {OTHER} END::UTINYINT AS vague
     FROM link l JOIN span h ON h.span_id = l.src_span_id WHERE l.route NOT IN ('fwdbwd', 'task_queue')
 """
 _QUEUE = """
@@ -69,9 +77,14 @@ _QUEUE = """
 """
 
 
+def launches(run: Run) -> dict[str, Any]:
+    """Every call that launches a task, one row for each task, as columns."""
+    return run.columns(_LAUNCHES)
+
+
 def tasks(run: Run) -> dict[int, Tasks]:
     """rank -> its device work with launches."""
-    columns = _launched(run.columns(_WORK), run.columns(_LAUNCHES))
+    columns = _launched(run.columns(_WORK), run.get(launches))
     queue = run.columns(_QUEUE)
     thread = _threads(run)
     found: dict[int, Tasks] = {}
@@ -129,7 +142,7 @@ def _rank(rows: dict[str, NDArray[np.generic]], queue: dict[str, NDArray[np.gene
         issue_track[here] = queue["enqueue_track"].astype(np.int64)[at]
         queued[here] = True
     return Tasks(
-        ints("span_id"), ints("ts_ns"), ints("end_ns"), ints("track"), rows["kind"].astype(np.str_),
+        ints("span_id"), ints("ts_ns"), ints("end_ns"), ints("track"), rows["kind"].astype(np.uint8),
         linked, ints("source"), source_start, ints("source_end"), source_track,
         np.minimum(issued, source_start), issue_track, queued, rows["node"].astype(np.bool_),
     )  # fmt: skip

@@ -6,11 +6,13 @@ The fastest rank decides for all ranks. Otherwise a rank with a slow host would 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.issue import ENOUGH, USUAL_LATENCY_NS, Tasks, tasks
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.idle.issue import ENOUGH, KERNEL, MEMSET, USUAL_LATENCY_NS, Tasks, launches, tasks
 from npulens.analysis.idle.small_operators import SmallOperators, small_operators
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
@@ -51,7 +53,7 @@ class LaunchCosts:
         """
         key = id(did)
         if key not in self._runs:
-            short = (did.ends - did.starts < self.fast_ns) & np.isin(did.kinds, ("kernel", "memset"))
+            short = (did.ends - did.starts < self.fast_ns) & np.isin(did.kinds, (KERNEL, MEMSET))
             short &= did.linked & ~did.node & ~np.isin(did.ids, self.small.on_cpu)
             edges = np.flatnonzero(np.diff(np.concatenate(([0], short.view(np.int8), [0]))))
             first, last = edges[::2], edges[1::2]
@@ -60,6 +62,17 @@ class LaunchCosts:
                 inside[a + 1 : b] = b - a >= RUN
             self._runs[key] = inside
         return self._runs[key]
+
+
+def kernel_calls(run: Run) -> dict[str, Any]:
+    """The launches of kernels, as `launches` has them, and the row of each in `kernels`; what clears memory is none."""
+    found, every = run.get(launches), run.get(kernels)
+    order = np.argsort(every.span_id, kind="stable")
+    if not len(order):
+        return {name: values[:0] for name, values in (*found.items(), ("row", order))}
+    row = order[np.minimum(np.searchsorted(every.span_id, found["task"], sorter=order), len(order) - 1)]
+    mine = (every.span_id[row] == found["task"]) & every.of(not kind.memset for kind in every.kinds)[row]
+    return {name: values[mine] for name, values in (*found.items(), ("row", row))}
 
 
 def launch_costs(run: Run) -> LaunchCosts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from npulens.analysis.idle.culprit import GENERATED, OWN, whose
+from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.run import Run
 
 #: Deeper than any program nests its calls in a capture; a broken parent chain must end.
@@ -33,27 +35,91 @@ def origins(run: Run, span_id: int) -> dict[str, str]:
 
 
 def origin(run: Run, span_id: int) -> Origin:
-    """What launched a device task. For a handful of tasks: each is a few look-ups."""
-    wanted = [
-        source for (source,) in run.con.execute(
-            "SELECT src_span_id FROM link WHERE dst_span_id = ? AND route <> 'fwdbwd'", [span_id]
-        ).fetchall()
-    ]  # fmt: skip
+    """What launched a device task. For a handful of tasks: each is a few look-ups, unless `look_up` made them."""
+    look_up(run, [span_id])
+    known = run.get(_known)
+    wanted = known.sources[span_id]
     op: str | None = None
     outer: str | None = None
     for _ in range(DEEPEST):
         if not wanted:
             break
-        rows = run.con.execute(
-            "SELECT s.kind, s.name, s.parent_id, k.frames FROM span s LEFT JOIN stack k ON k.span_id = s.span_id "
-            "WHERE list_contains(?, s.span_id) ORDER BY s.ts_ns DESC", [wanted],
-        ).fetchall()  # fmt: skip
-        op = op or next((name for kind, name, _, _ in rows if kind == "cpu_op"), None)
-        frames = [frame.strip() for _, _, _, found in rows for frame in (found or "").split("\n") if frame.strip()]
-        frames += [name for kind, name, _, _ in rows if kind == "python"]
+        _call(run, wanted)
+        rows = [known.calls[span] for span in sorted(set(wanted)) if span in known.calls]
+        rows.sort(key=lambda one: -one.ts_ns)
+        op = op or next((one.name for one in rows if one.kind == "cpu_op"), None)
+        frames = [frame.strip() for one in rows for frame in (one.frames or "").split("\n") if frame.strip()]
+        frames += [one.name for one in rows if one.kind == "python"]
         mine = next((frame for frame in frames if whose(frame) == OWN), None)
         if mine is not None:
             return Origin(op, mine)
         outer = outer or next((frame for frame in frames if whose(frame) != GENERATED), None)
-        wanted = [parent for _, _, parent, _ in rows if parent is not None]
+        wanted = [one.parent_id for one in rows if one.parent_id is not None]
     return Origin(op, outer)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A span of the host, with its call stack where it has one."""
+
+    ts_ns: int
+    kind: str
+    name: str
+    parent_id: int | None
+    frames: str | None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was looked up: the calls that launched tasks, and spans of the host."""
+
+    sources: dict[int, list[int]] = field(default_factory=dict)
+    calls: dict[int, _Span] = field(default_factory=dict)
+
+
+def _known(run: Run) -> _Known:
+    return _Known()
+
+
+def look_up(run: Run, tasks: Iterable[int]) -> None:
+    """Asks the tables for the origins of several tasks at once."""
+    known = run.get(_known)
+    missing = sorted({task for task in tasks if task not in known.sources})
+    if not missing:
+        return
+    rows = run.con.execute(
+        "SELECT dst_span_id, src_span_id, rank FROM link WHERE list_contains(?, dst_span_id) AND route <> 'fwdbwd'",
+        [missing],
+    ).fetchall()
+    for task in missing:
+        known.sources[task] = []
+    for task, source, _ in rows:
+        known.sources[task].append(source)
+    _call(run, [span for _, source, rank in rows for span in _around(run, rank, source)])
+
+
+def _call(run: Run, spans: list[int]) -> None:
+    """Looks some spans up by their ids."""
+    known = run.get(_known).calls
+    spans = sorted({span for span in spans if span not in known})
+    if not spans:
+        return
+    sql = (
+        "SELECT s.span_id, s.ts_ns, s.kind, s.name, s.parent_id, k.frames FROM span s "
+        "LEFT JOIN (SELECT span_id, frames FROM stack WHERE list_contains($1, span_id)) k ON k.span_id = s.span_id "
+        "WHERE list_contains($1, s.span_id)"
+    )
+    for row in run.con.execute(sql, [spans]).fetchall():
+        known[row[0]] = _Span(*row[1:])
+
+
+def _around(run: Run, rank: int, span_id: int) -> list[int]:
+    """A span of the host and those around it, from it outwards."""
+    spans = run.get(hosts).spans(rank) if rank in run.ranks else None
+    found = [span_id]
+    at = spans.at(span_id) if spans is not None else NONE
+    while spans is not None and at != NONE and len(found) < DEEPEST:
+        at = int(spans.parent[at])
+        if at != NONE:
+            found.append(int(spans.ids[at]))
+    return found

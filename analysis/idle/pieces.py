@@ -34,7 +34,7 @@ from npulens.analysis.idle.device_reads import Reads, reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
 from npulens.analysis.idle.host_spans import NONE, Hosts, hosts
-from npulens.analysis.idle.issue import ENOUGH, Tasks, tasks
+from npulens.analysis.idle.issue import COPY, ENOUGH, KERNEL, MEMSET, Tasks, tasks
 from npulens.analysis.idle.launch_costs import LaunchCosts, launch_costs
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
@@ -115,6 +115,7 @@ def between(begins: Ints, ends: Ints) -> Intervals:
 #: Every cause a piece can have; a piece holds its place in here.
 CODES: tuple[str, ...] = (*CAUSES, *GAP_ONLY)
 CODE = {cause: number for number, cause in enumerate(CODES)}
+_LAST = np.iinfo(np.int64).max
 #: Up to so many usual latencies a launch is slow rather than held up by something unseen.
 LATENCIES = 3
 
@@ -133,24 +134,37 @@ class Idle:
     queued: NDArray[np.bool_]  # the queue's thread had it by then: enqueued, not yet launched
     ranks: tuple[int, ...]  # the ranks whose idle time could be measured
 
+    def on(self, rank: int) -> slice:
+        """Where a rank's pieces are."""
+        begin, end = np.searchsorted(self.rank, [rank, rank + 1])
+        return slice(int(begin), int(end))
+
     def pick(self, cause: str, rank: int | None = None) -> NDArray[np.bool_]:
         """Which pieces have a cause (on a rank)."""
         mine = np.asarray(self.cause == CODE[cause])
         return mine if rank is None else np.asarray(mine & (self.rank == rank))
 
-    def windows(self, rank: int, cause: str) -> Intervals:
-        """When a rank idled because of something."""
-        mine = self.pick(cause, rank)
-        return Intervals.union_of(self.start[mine], self.end[mine])
+    def windows(self, rank: int, cause: str, until: int = _LAST) -> Intervals:
+        """When a rank idled because of something, in pieces that began before a moment."""
+        own = self.on(rank)
+        mine = (self.cause[own] == CODE[cause]) & (self.start[own] < until)
+        return Intervals.union_of(self.start[own][mine], self.end[own][mine])
 
     def total(self, cause: str, rank: int | None = None) -> int:
         """Idle ns because of something, of one rank or of all."""
         mine = self.pick(cause, rank)
         return int((self.end[mine] - self.start[mine]).sum())
 
+    def totals(self, pieces: NDArray[np.bool_]) -> dict[int, int]:
+        """Idle ns of some pieces by rank; 0 where a rank has none."""
+        at = np.flatnonzero(pieces)
+        edges = np.searchsorted(self.rank[at], np.array([*self.ranks, _LAST], np.int64))  # pieces lie by rank
+        until = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.end[at] - self.start[at])))[edges]
+        return dict(zip(self.ranks, np.diff(until).tolist(), strict=True))
+
     def by_rank(self, cause: str) -> dict[int, int]:
         """Idle ns because of something, rank by rank; ranks without are left out."""
-        return {rank: ns for rank in self.ranks if (ns := self.total(cause, rank))}
+        return {rank: ns for rank, ns in self.totals(self.pick(cause)).items() if ns}
 
 
 @dataclass
@@ -240,7 +254,7 @@ class _Rank:
         gaps = self.gaps
         if not self.held_ns or not len(gaps.starts):
             return EMPTY
-        after_kernel = np.isin(gaps.starts, self.did.ends[np.isin(self.did.kinds, ("kernel", "memset"))])
+        after_kernel = np.isin(gaps.starts, self.did.ends[np.isin(self.did.kinds, (KERNEL, MEMSET))])
         queued = gaps.linked & (gaps.launched == gaps.starts)
         length = np.where(queued, self.held_ns * 3 // 2, self.held_ns) * (after_kernel & (gaps.task != NONE))
         return between(gaps.starts, np.minimum(gaps.ends, gaps.starts + length))
@@ -251,8 +265,11 @@ class _Rank:
             part = left & self.once.times
             found.add(part, "first_use", _culprits((self.once.starts, self.once.ends, self.once.ids), part))
             left = left - part
+        inside = EMPTY
         for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
             spans = self._layer(cause, tracks)
+            if not len(spans[0]):
+                continue
             layer = Intervals.union_of(spans[0], spans[1])
             part = left & layer
             if cause == "sync_stall":
@@ -268,9 +285,10 @@ class _Rank:
         known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & bool(tracks and self.did.linked.any())
         rest = Intervals(left.starts[known], left.ends[known])
         found.add(Intervals(left.starts[~known], left.ends[~known]), "unknown", np.full(int((~known).sum()), NONE))
-        short = rest & self._in_runs()
+        runs = self._in_runs()
+        short = rest & runs
         found.add(short, "launch_overhead", self._sources(short))
-        late = rest - self._in_runs()
+        late = rest - runs
         found.add(late, "host_late", self._busiest(late, tracks))
 
     def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
@@ -299,9 +317,9 @@ class _Rank:
         what the call itself does.
         """
         gaps = self.gaps
-        kinds = np.append(self.did.kinds, "")[gaps.task]
+        copies = np.append(self.did.kinds == COPY, False)[gaps.task]
         at = np.searchsorted(layer.starts, gaps.ends, side="left") - 1
-        inside = (at >= 0) & ~gaps.linked & (gaps.task != NONE) & (kinds != "memcpy")
+        inside = (at >= 0) & ~gaps.linked & (gaps.task != NONE) & ~copies
         inside[inside] = layer.ends[at[inside]] > gaps.ends[inside]
         return between(np.maximum(gaps.starts[inside], layer.starts[at[inside]]), gaps.ends[inside])
 

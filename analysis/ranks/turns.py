@@ -9,10 +9,12 @@ turn.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from npulens.analysis.idle.issue import Tasks
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.run import Run
 
 #: Kernels before a read that tell its kind.
@@ -57,19 +59,23 @@ def _is_turn(name: Ints, at: Ints) -> bool:
         return False
     place = np.searchsorted(at, np.arange(len(name)), side="right")
     inside = recurring & (place > 0) & (place < len(at))
-    pairs = np.unique(np.stack((place[inside], name[inside])), axis=1)
-    different = np.bincount(pairs[0], minlength=len(at))[1 : len(at)]
+    _, first = np.unique(combined(place[inside], name[inside]), return_index=True)
+    different = np.bincount(place[inside][first], minlength=len(at))[1 : len(at)]
     return bool(every) and float(np.median(different)) >= _WHOLE * every
 
 
 def _names(run: Run, ids: Ints) -> Ints:
     """A number for the name of each kernel; collectives are numbered in their names, which says nothing."""
-    rows = run.columns(
+    rows = run.get(_numbered)
+    found: Ints = rows["name"][np.searchsorted(rows["span_id"], ids)].astype(np.int64)
+    return found
+
+
+def _numbered(run: Run) -> dict[str, Any]:
+    return run.columns(
         """
         SELECT span_id, dense_rank() OVER (
             ORDER BY CASE kind WHEN 'comm_op' THEN regexp_replace(name, '[0-9]+', '', 'g') ELSE name END) AS name
         FROM span WHERE kind IN ('kernel', 'memset', 'comm_op') ORDER BY span_id
         """
     )
-    found: Ints = rows["name"][np.searchsorted(rows["span_id"], ids)].astype(np.int64)
-    return found

@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.intervals import Intervals, Ints, combined
 from npulens.analysis.ranks.clock import Clock, clock
 from npulens.analysis.ranks.collectives import MEETING, POINT_TO_POINT, Collectives, collectives
 from npulens.analysis.ranks.comm_tasks import TRANSFER, CommTasks, comm_tasks
@@ -384,7 +384,7 @@ def needed_ns(operators: Collectives, lasted: Ints) -> Ints:
     if not count:
         return np.zeros(0, np.int64)
     _, sort = np.unique(operators.team * (int(operators.kind.max()) + 1) + operators.kind, return_inverse=True)
-    _, same = np.unique(np.stack((sort, operators.bytes)), axis=1, return_inverse=True)
+    _, same = np.unique(combined(sort.ravel().astype(np.int64), operators.bytes), return_inverse=True)
     alike, any_size = np.full(count, _FAR), np.full(count, _FAR)
     np.minimum.at(alike, same, lasted)
     np.minimum.at(any_size, sort, lasted)

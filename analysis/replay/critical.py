@@ -7,6 +7,7 @@ it then (`held_by`). It also says how much of it stands still whatever one chang
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,25 +129,37 @@ def _what(kind: int) -> str:
 
 def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
     """Backwards from the end of the longest window, along the edges that decided."""
-    settled, rows = found.settled, []
+    settled, none = found.settled, np.zeros(0, np.int64)
     has = np.flatnonzero(found.begin >= 0)
-    if len(has):
-        index = has[np.argmax(time[found.end[has]] - time[found.begin[has]])]
-        begin, node = int(time[found.begin[index]]), int(found.end[index])
-        deciding = _deciding(found, time, lag, rest)
-        while (at := int(time[node])) > begin:
-            edge = int(deciding[node])
-            if edge < 0:
-                rows.append((node, -1, begin, at, _REST))
-                break
-            reached, source = at - int(rest[node]), int(settled.source[edge])
-            if reached < at:
-                rows.append((node, source, max(begin, reached), at, _REST))
-            low = max(begin, int(time[source]))
-            if low < reached:
-                rows.append((node, source, low, reached, int(settled.kind[edge])))
-            node = source
-    return _Path(*np.array(rows, np.int64).reshape(-1, 5).T)
+    if not len(has):
+        return _Path(none, none, none, none, none)
+    index = has[np.argmax(time[found.end[has]] - time[found.begin[has]])]
+    begin = int(time[found.begin[index]])
+    deciding = _deciding(found, time, lag, rest)
+    sources = np.where(deciding >= 0, settled.source[np.maximum(deciding, 0)], -1) if len(lag) else deciding
+    node = _back(sources, time, int(found.end[index]), begin)
+    edge, source, at = deciding[node], sources[node], time[node]
+    known = edge >= 0
+    reached = np.where(known, np.maximum(at - rest[node], begin), begin)
+    # Of each node what nothing explains, then what its edge does.
+    low = np.where(known, np.maximum(begin, time[source]), reached)
+    kind = np.where(known, settled.kind[np.maximum(edge, 0)] if len(lag) else _REST, _REST)
+    pieces = np.stack((
+        np.repeat(node, 2), np.repeat(source, 2), np.stack((reached, low), 1).ravel(),
+        np.stack((at, np.where(known, at - rest[node], begin)), 1).ravel(),
+        np.stack((np.full(len(node), _REST), kind), 1).ravel(),
+    ))  # fmt: skip
+    return _Path(*pieces[:, pieces[2] < pieces[3]])
+
+
+def _back(sources: Ints, time: Ints, node: int, begin: int) -> Ints:
+    """A node, what it waited for, and so on until a moment or until one waited for nothing."""
+    came, when = np.ascontiguousarray(sources).data, np.ascontiguousarray(time).data
+    found = array("q")
+    while node >= 0 and when[node] > begin:
+        found.append(node)
+        node = came[node]
+    return np.array(found, np.int64)
 
 
 def _deciding(found: Graph, time: Ints, lag: Ints, rest: Ints) -> Ints:

@@ -82,10 +82,14 @@ def _marks(run: Run, rank: int) -> Ints:
     window = run.window(rank)
     if window is None or not run.steps[rank]:
         return np.zeros(0, np.int64)
-    ((length,),) = run.con.execute(
-        "SELECT arg_max(coalesce(host_dur_ns, dur_ns), ts_ns) FROM step WHERE rank = ?", [rank]
-    ).fetchall()
-    return np.array([window[0], min(run.steps[rank][-1].ts_ns + length, window[1])], np.int64)
+    through = run.steps[rank][-1].ts_ns + run.get(_last_on_host)[rank]
+    return np.array([window[0], min(through, window[1])], np.int64)
+
+
+def _last_on_host(run: Run) -> dict[int, int]:
+    """How long each rank's host was at its last step."""
+    sql = "SELECT rank, arg_max(coalesce(host_dur_ns, dur_ns), ts_ns) FROM step GROUP BY rank"
+    return dict(run.con.execute(sql).fetchall())
 
 
 def _window(draft: Draft, run: Run, index: int, rows: Rows, host: Host, device: Device) -> tuple[int, int]:

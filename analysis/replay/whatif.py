@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,29 +109,53 @@ def replay(run: Run, change: Change) -> Replay | None:
 
 def _replays(found: Graph, edit: Edit, whole: bool) -> Iterator[Replay]:
     """The run with the change: with peers as they were, and keeping their distance if the whole job changes."""
-    settled = found.settled
-    mirrors, chained = (np.flatnonzero(settled.kind == kind) for kind in (MIRROR, PEER))
-    for dropped in (mirrors, chained) if whole and len(mirrors) else (mirrors,):
+    settled, peers = found.settled, edit.run.get(_of_peers)
+    for dropped in (peers.mirrors, peers.chained) if whole and peers.any else (peers.mirrors,):
         lag = edit.lag.copy()
-        # A peer that came without a collective before has nothing but its distance.
-        lag[dropped[edit.in_edges(edit.target(dropped)) > 1]] = edit.NEVER
+        lag[dropped] = edit.NEVER
         time = solve(settled.first, settled.source, lag, edit.rest)
         yield Replay(time, lag, edit.rest, found.wall_ns(time))
 
 
+@dataclass(frozen=True)
+class _Peers:
+    """Edges that peers which were not captured hang on, but for those that have nothing else."""
+
+    mirrors: Ints  # their distance to the captured ranks
+    chained: Ints  # to the collective before
+    any: bool  # whether there is any distance to the captured ranks
+
+
+def _of_peers(run: Run) -> _Peers:
+    """A peer that came without a collective before has nothing but its distance."""
+    settled = run.get(graph).settled
+    of_kind = [np.flatnonzero(settled.kind == kind) for kind in (MIRROR, PEER)]
+    count = np.diff(settled.first)
+    mirrors, chained = (
+        edges[count[np.searchsorted(settled.first, edges, "right") - 1] > 1] for edges in of_kind
+    )  # fmt: skip
+    return _Peers(mirrors, chained, bool(len(of_kind[0])))
+
+
 def _removable(run: Run, change: Change) -> int:
     """The most that a change can give back: idle time, exposed communication and copies, and the work it shortens."""
-    most, shortened = 0, run.get(_lengths).shortened(change)
+    shortened, most = run.get(_lengths).shortened(change), run.get(_not_computing)
+    for rank, cut in change.cut.items():
+        shortened[rank] = shortened.get(rank, 0) + cut.total()
+    more = (most[rank] + ns for rank, ns in shortened.items() if rank in most)
+    return max(0, *most.values(), *more)
+
+
+def _not_computing(run: Run) -> dict[int, int]:
+    """How long each rank's device did not compute, of those that have a window."""
+    found = {}
     for rank in run.ranks:
         window = run.window(rank)
-        if window is None:
-            continue
-        computing = run.activity(rank).surely_computing
-        begin, end = (np.array([moment], np.int64) for moment in window)
-        bare = window[1] - window[0] - int(computing.within(begin, end)[0])
-        cut = change.cut[rank].total() if rank in change.cut else 0
-        most = max(most, bare + cut + shortened.get(rank, 0))
-    return most
+        if window is not None:
+            begin, end = (np.array([moment], np.int64) for moment in window)
+            computing = run.activity(rank).surely_computing
+            found[rank] = window[1] - window[0] - int(computing.within(begin, end)[0])
+    return found
 
 
 @dataclass(frozen=True)
@@ -164,14 +189,41 @@ def _lengths(run: Run) -> _Lengths:
 # A change as edits of a graph's lags and rests.
 _EDGES = """
 WITH queue AS (
-    SELECT DISTINCT coalesce(t.tid, 'track ' || t.track) AS tid FROM span s JOIN track t USING (track)
-    WHERE s.rank = $rank AND s.kind = 'dequeue'
+    SELECT DISTINCT s.rank, coalesce(t.tid, 'track ' || t.track) AS tid FROM span s JOIN track t USING (track)
+    WHERE s.kind = 'dequeue'
 )
-SELECT s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", coalesce(t.tid, 'track ' || t.track) IN (FROM queue) AS queued
+SELECT s.rank, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end",
+    (s.rank, coalesce(t.tid, 'track ' || t.track)) IN (SELECT (rank, tid) FROM queue) AS queued
 FROM span s JOIN track t USING (track)
-WHERE s.rank = $rank AND t.kind = 'host_thread' AND s.dur_ns > 0
-    AND (s.ts_ns IN (SELECT unnest($starts)) OR s.ts_ns + s.dur_ns IN (SELECT unnest($ends)))
+WHERE s.rank BETWEEN ? AND ? AND s.rank IN (SELECT rank FROM queue) AND t.kind = 'host_thread' AND s.dur_ns > 0
 """
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Edges of one rank's host spans, sorted: of the thread of its queue, and of the others."""
+
+    begins: dict[bool, Ints]
+    ends: dict[bool, Ints]
+
+
+class _Threads:
+    """The edges of every rank that was asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._known: dict[int, _Edges] = {}
+
+    def edges(self, rank: int) -> _Edges:
+        if rank not in self._known:
+            rows = self._run.of_rank(_EDGES, rank)
+            queued = rows["queued"].astype(np.bool_)
+            begins, ends = (
+                {mine: np.sort(rows[name][queued == mine].astype(np.int64), kind="stable") for mine in (True, False)}
+                for name in ("ts", "end")
+            )
+            self._known[rank] = _Edges(begins, ends)
+        return self._known[rank]
 
 
 def of_script(run: Run, rank: int, windows: Intervals, queue: Intervals, backlog: Intervals) -> Intervals:
@@ -189,14 +241,19 @@ def of_script(run: Run, rank: int, windows: Intervals, queue: Intervals, backlog
 
 def _votes(run: Run, rank: int, starts: Ints, ends: Ints) -> Ints:
     """How many edges of spans say that each window is the queue's, less those that say it is not."""
-    rows = run.con.execute(_EDGES, {"rank": rank, "starts": starts.tolist(), "ends": ends.tolist()}).fetchnumpy()
-    ts, end = (np.ma.getdata(rows[name]).astype(np.int64) for name in ("ts", "end"))
-    vote = np.where(np.ma.getdata(rows["queued"]).astype(np.bool_), 1, -1)
+    edges = run.get(_Threads).edges(rank)
     votes = np.zeros(len(starts), np.int64)
-    for edges, moments in ((ts, starts), (end, ends)):
-        for says in (1, -1):
-            votes += says * np.isin(moments, edges[vote == says])
+    for known, moments in ((edges.begins, starts), (edges.ends, ends)):
+        for mine, says in ((True, 1), (False, -1)):
+            votes += says * _among(moments, known[mine])
     return votes
+
+
+def _among(moments: Ints, known: Ints) -> NDArray[np.bool_]:
+    """Which moments are among some, which are sorted."""
+    if not len(known):
+        return np.zeros(len(moments), np.bool_)
+    return np.asarray(known[np.minimum(np.searchsorted(known, moments), len(known) - 1)] == moments)
 
 
 #: What a call costs that has nothing to wait for: what the fastest ones take.
@@ -228,10 +285,6 @@ class Edit:
         """The nodes that edges lead to."""
         return np.searchsorted(self.graph.settled.first, edges, "right") - 1
 
-    def in_edges(self, nodes: Ints) -> Ints:
-        """How many edges lead to each node."""
-        return np.diff(self.graph.settled.first)[nodes]
-
     def edges_to(self, nodes: Ints) -> tuple[Ints, Ints]:
         """The edges that lead to some nodes, and which of the nodes each leads to."""
         first = self.graph.settled.first
@@ -257,12 +310,11 @@ class Edit:
         if window is None:
             return False
         windows = windows & Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
-        edges, begin, end = self.run.get(host_edges)[rank]
+        edges, nodes, begin, end = self.run.get(host_edges)[rank]
         if not len(windows.starts) or not len(edges):
             return False
         near = (end > windows.starts[0]) & (begin < windows.ends[-1])
-        edges, begin, end = edges[near], begin[near], end[near]
-        nodes = self.target(edges)
+        edges, nodes, begin, end = edges[near], nodes[near], begin[near], end[near]
         rest, lag = self.graph.settled.rest[nodes], self.graph.settled.lag[edges]
         script = of_script(self.run, rank, windows, self.graph.queued[rank], self.graph.backlog[rank])
         spent = np.where(
@@ -284,16 +336,19 @@ class Edit:
             return False
         settled, index = self.graph.settled, self.graph.ranks.index(rank)
         lost = Intervals(lost.starts + self.graph.offsets[index], lost.ends + self.graph.offsets[index])
-        began = np.full(len(settled.time), int(min(lost.starts[0], settled.time[0])))
-        after = settled.time - lost.within(began, settled.time)
-        reached = settled.time - settled.rest
+        nodes = self.run.get(_nodes_by_rank)[index]
+        time = settled.time[nodes]
+        began = np.full(len(nodes), int(min(lost.starts[0], settled.time[0])))
+        after = time - lost.within(began, time)
+        reached = time - settled.rest[nodes]
         before = reached - lost.within(np.minimum(began, reached), reached)
-        mine = settled.rank == index
-        target = np.repeat(np.arange(len(mine)), np.diff(settled.first))
-        edges = np.flatnonzero(mine[target] & mine[settled.source])
-        self.lag[edges] = np.minimum(self.lag[edges], before[target[edges]] - after[settled.source[edges]])
-        has = np.flatnonzero(mine & (np.diff(settled.first) > 0))
-        self.rest[has] = np.minimum(self.rest[has], (after - before)[has])
+        edges, target = self.edges_to(nodes)
+        inside = settled.rank[settled.source[edges]] == index
+        edges, target = edges[inside], target[inside]
+        source = np.searchsorted(nodes, settled.source[edges])
+        self.lag[edges] = np.minimum(self.lag[edges], before[target] - after[source])
+        has = settled.first[nodes + 1] > settled.first[nodes]
+        self.rest[nodes[has]] = np.minimum(self.rest[nodes[has]], (after - before)[has])
         self.changed = True
         return True
 
@@ -404,8 +459,19 @@ class Edit:
         self.lag[own] -= ns[order][np.searchsorted(sources[order], self.graph.settled.source[own])]
 
 
-def host_edges(run: Run) -> dict[int, tuple[Ints, Ints, Ints]]:
-    """Per rank the edges that host time is spent on, with their begin and end on the rank's own clock."""
+def _nodes_by_rank(run: Run) -> list[Ints]:
+    """Per place of a rank its nodes, in the order of time."""
+    found = run.get(graph)
+    order = np.argsort(found.settled.rank, kind="stable")
+    bounds = np.searchsorted(found.settled.rank[order], np.arange(len(found.ranks) + 1))
+    return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
+
+
+def host_edges(run: Run) -> dict[int, tuple[Ints, NDArray[np.int32], Ints, Ints]]:
+    """Per rank the edges that host time is spent on, and the nodes they lead to.
+
+    Then their begin and end on the rank's own clock.
+    """
     found = run.get(graph)
     settled = found.settled
     kind = settled.kind
@@ -419,5 +485,6 @@ def host_edges(run: Run) -> dict[int, tuple[Ints, Ints, Ints]]:
     for number, rank in enumerate(found.ranks):
         mine = edges[bounds[number] : bounds[number + 1]]
         shift = found.offsets[number]
-        rows[rank] = (mine, settled.time[settled.source[mine]] - shift, settled.time[target[mine]] - shift)
+        to = target[mine].astype(np.int32)
+        rows[rank] = (mine, to, settled.time[settled.source[mine]] - shift, settled.time[to] - shift)
     return rows

@@ -47,7 +47,10 @@ def results(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
     told = run.con.execute(f"SELECT span_id, shape FROM ({_RESULTS}) WHERE shape NOT IN ('[]', 'null')").fetchall()
     texts = sorted({shape for _, shape in told})
     place = {shape: at for at, shape in enumerate(texts)}
-    known = {span_id: place[shape] for span_id, shape in told}
-    spans, where = np.unique(host, return_inverse=True)
-    numbers = np.array([known.get(int(span_id), -1) for span_id in spans], np.int64)
-    return numbers[where.ravel()], {at: f"[{shape}]" for at, shape in enumerate(texts)}
+    known = {span_id: place[shape] for span_id, shape in told}  # of several the last one counts
+    spans = np.array(sorted(known), np.int64)
+    numbers = np.array([known[span] for span in spans.tolist()], np.int64)
+    if not len(spans):
+        return np.full(len(host), -1, np.int64), {}
+    at = np.minimum(np.searchsorted(spans, host), len(spans) - 1)
+    return np.where(spans[at] == host, numbers[at], -1), {at: f"[{shape}]" for at, shape in enumerate(texts)}

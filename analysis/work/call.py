@@ -12,9 +12,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import prod
 
-from npulens.analysis.device.tensors import NO_TENSOR, SIZES, dtype
+from npulens.analysis.device.tensors import NO_TENSOR, SIZES, dtype, listed
 
 #: Why something is not modelled; what people read about each is in the words of `npulens roofline`.
 REASONS = (
@@ -58,11 +59,11 @@ class Tensor:
     type: str  # as dtype() leaves it: BFLOAT16
     format: str = ""
 
-    @property
+    @cached_property
     def values(self) -> int:
         return prod(self.shape)
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Of one value."""
         if self.type in _BITS:
@@ -73,7 +74,7 @@ class Tensor:
             raise Unmodelled("no_types")
         return 8 * SIZES[self.type]
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return (self.values * self.bits + 7) // 8
 
@@ -229,10 +230,10 @@ def _of_text(shapes: str, dtypes: str, formats: str) -> tuple[Argument, ...]:
 
 def _of_json(shapes: str, dtypes: str, kernel: str) -> tuple[Argument, ...]:
     try:
-        sides, types = json.loads(shapes), json.loads(dtypes)
+        sides, types = json.loads(shapes), listed(dtypes)
     except (ValueError, RecursionError):
         raise Unmodelled("odd_shapes") from None
-    if not isinstance(sides, list) or not isinstance(types, list) or len(sides) != len(types):
+    if not isinstance(sides, list) or not isinstance(types, tuple) or len(sides) != len(types):
         raise Unmodelled("odd_shapes")
     found: list[Argument] = []
     for one, kind in zip(sides, types, strict=True):
@@ -250,11 +251,12 @@ def _of_json(shapes: str, dtypes: str, kernel: str) -> tuple[Argument, ...]:
 
 
 def _whole(sides: object) -> tuple[int, ...]:
-    if not isinstance(sides, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in sides):
+    if not isinstance(sides, list) or not {int}.issuperset(map(type, sides)):  # a bool is none
         raise Unmodelled("odd_shapes")
     return tuple(sides)
 
 
+@lru_cache(maxsize=65536)
 def _tensor(shape: tuple[int, ...], kind: str, form: str) -> Tensor:
     if min(shape, default=0) < 0 or prod(shape) >= _MOST:
         raise Unmodelled("odd_shapes")

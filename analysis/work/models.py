@@ -7,8 +7,6 @@ None, with the reason; a model never guesses.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npulens.analysis.work import products, values
 from npulens.analysis.work.call import Call, Unmodelled
 from npulens.analysis.work.families import Work, spec_of
@@ -29,7 +27,7 @@ def work(call: Call) -> Work:
     if spec.model in UNKNOWN:
         return Work(spec.family, None, None, None, reason=UNKNOWN[spec.model])
     try:
-        return MODELS[spec.model](replace(call, names=spec.args), spec)
+        return MODELS[spec.model](Call(call.name, call.inputs, call.values, call.outputs, spec.args), spec)
     except Unmodelled as refused:
         return Work(spec.family, None, None, None, reason=refused.reason)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -115,7 +116,7 @@ class Operator:
             return None
         return max(0, round(self.ns - self.calls * self.roof_ns / GOOD))
 
-    @property
+    @cached_property
     def _told(self) -> float | None:
         roof = self.roof_ns
         return roof / self.each_ns if roof is not None and self.ns > 0 else None
@@ -157,13 +158,14 @@ def operators(run: Run) -> Operators:
     ns, most = _sums(every.dur, number, count), _most(every, number, count)
     hf32 = set(run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].tolist())
     pipes, counted = _counters(run, every, number, count)
+    of_device = {name: roofs(by_name.get(name), backend) for name in names}
     found = []
     for at, row in enumerate(first.tolist()):
         kind, span_id = every.kinds[int(every.kind[most[at]])], int(every.span_id[most[at]])
         said = texts.get(int(given[row])) if launched[row] else None
         name = names[int(device_code[row])]
         gives = sides.get(int(result[row])) if launched[row] else None
-        peaks = None if kind.on_aicpu else roofs(by_name.get(name), backend)  # nobody says what that one can do
+        peaks = None if kind.on_aicpu else of_device[name]  # nobody says what that one can do
         todo = work_of(kind, said, backend, gives)
         used = precision(todo, kind.name, backend, span_id in hf32)
         found.append(Operator(

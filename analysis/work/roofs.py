@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from npulens.analysis.device.abilities import Device, Measured
 from npulens.analysis.work.families import Work
@@ -50,7 +51,7 @@ class Least:
     memory: float | None
     matrix_known: bool
 
-    @property
+    @cached_property
     def ns(self) -> float | None:
         """By the lowest roof of those that are known."""
         known = [one for one in (self.matrix, self.vector, self.memory) if one is not None]

@@ -29,6 +29,7 @@ COLUMNS = (
     Column("bandwidth(GB/s)", "f"),
     Column("duration estimated(us)", "n"),
     Column("Python parent id", "i"),
+    Column("grid", "t"),
 )
 NUMERIC = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 KNOWN = ("ph", "ts", "dur", "name", "cat", "pid", "tid", "id", "args", "bp", "s")
@@ -67,7 +68,15 @@ def rows(scan: Scan, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, An
         for column in columns:
             at, values = batch.args[column.key]
             for row, value in zip(at.tolist(), values.tolist(), strict=True):
+                if column.type == "t":
+                    value = batch.texts[column.key][value].as_py()
                 batch_events[row][column.key] = texts[value] if column.type == "s" else value
+        for column in columns:
+            if column.type == "t":  # each text once, none that no event has, in the order met
+                batch.texts[column.key].validate(full=True)
+                places = batch.args[column.key][1].tolist()
+                assert list(dict.fromkeys(places)) == list(range(len(batch.texts[column.key])))
+                assert len(set(batch.texts[column.key].to_pylist())) == len(batch.texts[column.key])
         for row, rest in zip(batch.rest_rows.tolist(), batch.rest_text.to_pylist(), strict=True):
             batch_events[row]["rest"] = rest
         events += batch_events
@@ -90,7 +99,7 @@ def nanoseconds(number: str, places: int = 3) -> Decimal:
 
 def expected_column(value: Any, kind: str) -> Any:
     """What a column must hold for a value of args, None if the value does not belong there."""
-    if kind == "s":
+    if kind in ("s", "t"):
         return json.dumps(value) if isinstance(value, bool) else value if isinstance(value, str) else None
     if not isinstance(value, str) or not NUMERIC.fullmatch(value := value.strip(" \t\r\n")):
         return None
@@ -132,7 +141,7 @@ def assert_same(got: list[dict[str, Any]], events: list[dict[str, Any]], columns
         if "rest" in row:
             row = {**row, "rest": loads(row["rest"])}
         for column in columns:  # a list or an object in a text column is its text as written
-            if column.type == "s" and isinstance(event.get("args"), dict):
+            if column.type in ("s", "t") and isinstance(event.get("args"), dict):
                 value = event["args"].get(column.key)
                 if isinstance(value, list | dict) and column.key in row:
                     assert loads(row.pop(column.key)) == value
@@ -285,6 +294,64 @@ def test_rounding(written: str, ns: int, tmp_path: Path, scanner: str) -> None:
     path.write_text(f'[{{"ts":{written},"dur":"{written}"}}]')
     (batch,) = scan(path, ())
     assert (batch.ts.tolist(), batch.dur.tolist()) == ([ns], [ns])
+
+
+LONG = "a key longer than what is remembered of keys, by far"
+KEYS = ["stream", "grid", "a", "b", "ts", "args", "name", "pid", 'q"uote', "tab\t", "é", "é" * 15, LONG, LONG + "!", ""]
+
+
+def written(key: str, draw: random.Random) -> str:
+    """A key as JSON, some of its characters escaped that need not be."""
+    plain = json.dumps(key, ensure_ascii=draw.random() < 0.5)
+    return "".join(f"\\u{ord(char):04x}" if char.isalpha() and char.isascii() and draw.random() < 0.2 else char
+                   for char in plain) if "\\" not in plain else plain  # fmt: skip
+
+
+@pytest.mark.parametrize("others", [0, 700])
+def test_a_key_is_one_however_it_is_written(others: int, tmp_path: Path, scanner: str) -> None:
+    """The last of equal keys counts, in any spelling and order, also after more keys than are remembered."""
+    draw = random.Random(others)
+    many = [f'"key {number}":{number}' for number in range(others)]
+    texts = ['{"ph":"X","args":{' + ",".join(many) + "}}"]
+    for number in range(400):
+        extra = [f"{written(draw.choice(KEYS[2:4] + KEYS[8:]), draw)}: {number}" for _ in range(draw.randrange(4))]
+        args = [f"{written(draw.choice(KEYS), draw)} :[{number}, {at}]" for at in range(draw.randrange(6))]
+        members = ['"ph":"X"', *extra, f"{written('args', draw)}:{{{','.join(args)}}}"]
+        draw.shuffle(members)
+        texts.append("{" + " , ".join(members) + "}")
+    path = tmp_path / "keys.json"
+    path.write_text("[" + ",\n".join(texts) + "]", encoding="utf-8")
+    for chunk in (300, 1 << 20):
+        assert_same(rows(scan(path, COLUMNS, chunk_size=chunk)), [loads(text) for text in texts])
+
+
+INNER = ["", "1,2", "[1,2],[ ]", " 1 ,\n 2 ", "[[],[[ ] ]]", "-1,0.5,1e3,-0,0", '"a",null,{"b":[1]},[2]', "1,", ",1"]
+INNER += ["01", "1.", "1 2", "-", "[1]2", "1e", "+1", "1,,2", "nul", "[1,]", '"a" "b"', "[0][1]", "1:2", "00", "1a"]
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_lists_are_read_strictly(inner: str, tmp_path: Path, scanner: str) -> None:
+    """A list in args is kept as written if json.loads reads it; if not, the event is lost alone."""
+    good = '{"ph":"X","args":{"grid":[1,1],"x":[[1],[]]}}'
+    path = tmp_path / "lists.json"
+    for key in ("grid", "x"):
+        bad = f'{{"ph":"X","args":{{"{key}":[[4,5],[{inner}]]}}}}'
+        path.write_text(f"[{good},{bad},{good}]")
+        try:
+            middle = [loads(bad)]
+        except ValueError:
+            middle = []
+        reading = scan(path, COLUMNS)
+        assert_same(rows(reading), [loads(good), *middle, loads(good)])
+        assert (reading.truncated, reading.bad.total()) == (None, 1 - len(middle))
+
+
+def test_lists_may_be_64_deep(tmp_path: Path, scanner: str) -> None:
+    path = tmp_path / "deep.json"
+    for depth in (62, 63):
+        path.write_text('[{"ph":"X","args":{"grid":' + "[" * depth + "7" + "]" * depth + "}}]")
+        reading = scan(path, COLUMNS)
+        assert (len(rows(reading)), dict(reading.bad)) == ((1, {}) if depth == 62 else (0, {"too deep": 1}))
 
 
 def test_doubles_are_the_nearest(tmp_path: Path, scanner: str) -> None:

@@ -34,7 +34,7 @@ __all__ = ["NULL", "Batch", "Column", "Scan", "lost_by", "scan"]
 
 _CHUNK = 8 << 20
 _TABLE = 64 << 20  # bytes of distinct texts remembered
-_VALUES = {"i": np.int64, "n": np.int64, "f": np.float64, "s": np.int32}
+_VALUES = {"i": np.int64, "n": np.int64, "f": np.float64, "s": np.int32, "t": np.int32}
 
 
 def scan(path: Path, columns: Sequence[Column], *, flow_names: bool = True, chunk_size: int = _CHUNK) -> Scan:
@@ -148,7 +148,12 @@ class Scan:
         self.bad.update(bad)
         args = {
             column.key: (_array(rows, np.int32), _array(values, _VALUES[column.type]))
-            for column, (rows, values) in zip(self._columns, parts.args, strict=True)
+            for column, (rows, values, _, _) in zip(self._columns, parts.args, strict=True)
+        }
+        texts = {
+            column.key: _texts(offsets, text)
+            for column, (_, _, offsets, text) in zip(self._columns, parts.args, strict=True)
+            if column.type == "t"
         }
         return Batch(
             n=parts.n,
@@ -163,6 +168,7 @@ class Scan:
             tid=_array(parts.tid, np.int32),
             id=_array(parts.id, np.int64),
             args=args,
+            texts=texts,
             rest_rows=_array(parts.rest_rows, np.int32),
             rest_text=_texts(parts.rest_offsets, parts.rest_bytes),
             new_strings=(parts.first_code, _texts(parts.string_offsets, parts.string_bytes)),

@@ -15,12 +15,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__SSE2__) || defined(_M_X64)
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define WIDE 1
+#define WIDER 1 /* and twice as wide where the processor can */
+#elif defined(__SSE2__) || defined(_M_X64)
 #include <emmintrin.h>
+#define WIDE 1
+#elif defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__)
+#include <arm_neon.h>
 #define WIDE 1
 #endif
 
 enum { PAD = 64, MAX_DEPTH = 64, MAX_EVENT = 4 << 20 };
+enum { KEY_BYTES = 32, MOST_KEYS = 512 };       /* of a key that is remembered, with its quotes; how many are */
+enum { NO_KEY, FIRST_KEY, FIRST_ARGUMENT, KEYS }; /* what stands before the first key of an event, of its args */
 enum { MORE, END, DAMAGED };          /* what feed met */
 enum { OPEN, COMMA, ELEMENT };        /* what the next element comes after */
 enum { ESCAPED = 1, HALF_PAIR = 2 };  /* a string has escapes; one of them is half a surrogate pair */
@@ -44,24 +53,49 @@ typedef const uint8_t *Text;
 
 typedef struct { uint8_t *at; size_t size, room; } Bytes;
 
-/* A value as written. kind: its first character, '0' for every number, 0 if there is none. */
-typedef struct { Text at; uint32_t size; uint8_t kind, flags; } Value;
+/* A value as written. kind: its first character, '0' for every number, 0 if there is none.
+ * simple: a number of at most 18 digits without an exponent, which are `digits`, `places` of them behind the point. */
+typedef struct { Text at; uint64_t digits; uint32_t size; uint8_t kind, flags, simple, places; } Value;
 
 /* A member of args, or of the event itself if it is none of the known keys (extra). */
-typedef struct { Text key; uint32_t size, hash; Value value; uint8_t extra, escaped, done; } Member;
+typedef struct { Text key; uint32_t size, hash; int32_t known; Value value; uint8_t extra, escaped, done; } Member;
+
+/* A key met before. Events of one kind name theirs in one order: what followed a key the last times is tried first.
+ * The list of keys only grows, so one that is not in it never was. */
+typedef struct {
+    uint64_t quoted[KEY_BYTES / 8], last_bits; /* as written, and which bits of the last word are of it */
+    uint32_t words, size, hash;
+    int32_t next[2];
+    int32_t column, core;
+    uint32_t round[2], member[2]; /* where it stands in this event: in args, or as an extra member */
+} Key;
 
 typedef struct { uint32_t round, index; } MemberSlot; /* filled if round is the table's */
 
 typedef struct { uint32_t hash, offset, size; int32_t code; } Known; /* empty if code < 0 */
 
-typedef struct { Bytes key; uint32_t hash; char kind; int64_t member; Bytes rows, values; } Column;
+typedef struct { uint32_t hash; int32_t place; } Word; /* empty if place < 0 */
+
+/* words: the distinct texts of the batch, if the column is of texts */
+typedef struct {
+    Bytes key, rows, values, text, text_offsets;
+    Word *words;
+    size_t word_mask, n_words;
+    uint32_t hash;
+    int32_t member;
+    char kind;
+} Column;
 
 typedef struct {
     PyObject_HEAD
     /* settings */
     Column *columns;
     int32_t *column_table; /* open addressing by hash; -1 is empty */
-    size_t n_columns, column_mask;
+    size_t n_columns, column_mask, present_words;
+    uint64_t *present; /* columns that the event has, a bit each */
+    Key *known_keys;
+    int32_t *key_table; /* as column_table */
+    int32_t n_keys;
     int flow_names;
     uint64_t seed;
     size_t table_limit;
@@ -119,6 +153,20 @@ static void append(Scanner *s, Bytes *b, const void *what, size_t size)
     b->size += size;
 }
 
+static inline void append4(Scanner *s, Bytes *b, int32_t what)
+{
+    if (b->size + 20 > b->room && !reserve(s, b, 4)) return;
+    memcpy(b->at + b->size, &what, 4);
+    b->size += 4;
+}
+
+static inline void append8(Scanner *s, Bytes *b, const void *what)
+{
+    if (b->size + 24 > b->room && !reserve(s, b, 8)) return;
+    memcpy(b->at + b->size, what, 8);
+    b->size += 8;
+}
+
 static int reserve_row(Scanner *s)
 {
     if (s->rows < s->room_rows) return 1;
@@ -139,7 +187,12 @@ static int reserve_row(Scanner *s)
 
 static inline int is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 static inline int is_digit(uint8_t c) { return (uint8_t)(c - '0') < 10; }
-static inline Text blank(Text p) { while (*p <= ' ' && is_blank(*p)) p++; return p; }
+static inline Text blank(Text p)
+{
+    p += *p == ' ';
+    while (*p <= ' ' && is_blank(*p)) p++;
+    return p;
+}
 
 /* Characters that may not follow a number or a word. */
 static inline int is_glued(uint8_t c)
@@ -228,6 +281,28 @@ static Text number_end(Text p, int *power)
         do p++; while (is_digit(*p));
     }
     return is_glued(*p) ? NULL : p;
+}
+
+/* Past the number at p if it is a simple one, which then is in `value`; else NULL. */
+static inline Text simple_end(Text p, Value *value)
+{
+    p += *p == '-';
+    Text first = p, point;
+    uint64_t digits = 0;
+    while (is_digit(*p)) digits = digits * 10 + (uint64_t)(*p++ - '0');
+    if (p == first || (*first == '0' && p > first + 1)) return NULL;
+    value->places = 0;
+    if (*p == '.') {
+        point = ++p;
+        while (is_digit(*p)) digits = digits * 10 + (uint64_t)(*p++ - '0');
+        if (p == point || p - point > 18) return NULL;
+        value->places = (uint8_t)(p - point);
+        first++; /* the point is no digit */
+    }
+    if (p - first > 18 || is_glued(*p)) return NULL;
+    value->digits = digits;
+    value->simple = 1;
+    return p;
 }
 
 static const uint64_t POW10[20] = {
@@ -408,11 +483,47 @@ static int32_t code(Scanner *s, Text p, size_t size)
     Known fresh = {hash, (uint32_t)s->texts.size, (uint32_t)size, (int32_t)s->next_code++};
     s->known[at] = fresh;
     append(s, &s->texts, p, size);
-    int32_t offset = (int32_t)(s->texts.size - s->first_text);
-    append(s, &s->text_offsets, &offset, 4);
+    append4(s, &s->text_offsets, (int32_t)(s->texts.size - s->first_text));
     s->held += size + 48;
     if (++s->n_known * 2 > s->known_mask) grow_known(s);
     return fresh.code;
+}
+
+static int grow_words(Scanner *s, Column *c)
+{
+    size_t room = c->words ? (c->word_mask + 1) * 2 : 256;
+    Word *words = malloc(room * sizeof *words);
+    if (!words) { s->no_memory = 1; return 0; }
+    memset(words, 0xFF, room * sizeof *words);
+    for (size_t i = 0; c->words && i <= c->word_mask; i++) {
+        if (c->words[i].place < 0) continue;
+        size_t at = c->words[i].hash & (room - 1);
+        while (words[at].place >= 0) at = (at + 1) & (room - 1);
+        words[at] = c->words[i];
+    }
+    free(c->words);
+    c->words = words;
+    c->word_mask = room - 1;
+    return 1;
+}
+
+/* The place of a text among those of the column in this batch. */
+static int32_t place_of(Scanner *s, Column *c, Text p, size_t size)
+{
+    uint32_t hash = hashed(s, p, size);
+    size_t at = hash & c->word_mask;
+    for (; c->words[at].place >= 0; at = (at + 1) & c->word_mask) {
+        int32_t span[2];
+        if (c->words[at].hash != hash) continue;
+        memcpy(span, c->text_offsets.at + 4 * (size_t)c->words[at].place, sizeof span);
+        if ((size_t)(span[1] - span[0]) == size && !memcmp(c->text.at + span[0], p, size)) return c->words[at].place;
+    }
+    Word fresh = {hash, (int32_t)c->n_words};
+    c->words[at] = fresh;
+    append(s, &c->text, p, size);
+    append4(s, &c->text_offsets, (int32_t)c->text.size);
+    if (++c->n_words * 2 > c->word_mask) grow_words(s, c);
+    return fresh.place;
 }
 
 /* ---- values, strictly ---- */
@@ -430,20 +541,68 @@ static inline int lowest_bit(unsigned mask)
 #endif
 }
 
+#ifdef WIDE
+/* Where in the 16 bytes at p a string ends or needs a closer look, 16 if nowhere. */
+static inline int special_in(Text p)
+{
+#ifdef __ARM_NEON
+    int8x16_t v = vreinterpretq_s8_u8(vld1q_u8(p));
+    uint8x16_t special = vorrq_u8(vceqq_s8(v, vdupq_n_s8('"')), vceqq_s8(v, vdupq_n_s8('\\')));
+    special = vorrq_u8(special, vcltq_s8(v, vdupq_n_s8(0x20))); /* signed: also every byte of 0x80 and above */
+    uint64_t found = vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(special), 4)), 0);
+    return found ? __builtin_ctzll(found) >> 2 : 16;
+#else
+    __m128i v = _mm_loadu_si128((const __m128i *)p);
+    __m128i special = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+    __m128i low = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20)); /* signed: also every byte of 0x80 and above */
+    return lowest_bit((unsigned)_mm_movemask_epi8(_mm_or_si128(special, low)) | 1u << 16);
+#endif
+}
+#endif
+
+static inline int lowest_bit64(uint64_t mask)
+{
+    return (uint32_t)mask ? lowest_bit((uint32_t)mask) : 32 + lowest_bit((uint32_t)(mask >> 32));
+}
+
+/* Past the bytes at p that are plain within a string. */
+static Text plain_end(Text p)
+{
+#ifdef WIDE
+    for (int at;; p += 16)
+        if ((at = special_in(p)) < 16) return p + at;
+#else
+    while (*p != '"' && *p != '\\' && (uint8_t)(*p - 0x20) < 0x60) p++;
+    return p;
+#endif
+}
+
+#ifdef WIDER
+__attribute__((target("avx2"))) static Text plain_end_avx2(Text p)
+{
+    for (;; p += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p), quote = _mm256_set1_epi8('"');
+        __m256i special = _mm256_or_si256(_mm256_cmpeq_epi8(v, quote), _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\')));
+        __m256i low = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), v);
+        unsigned found = (unsigned)_mm256_movemask_epi8(_mm256_or_si256(special, low));
+        if (found) return p + lowest_bit(found);
+    }
+}
+#endif
+
+/* Which of them, chosen when the module is loaded: most strings are short, so it is asked behind the first 16 bytes. */
+static Text (*long_plain_end)(Text) = plain_end;
+
 /* Past the string whose opening quote is at p; sets ESCAPED and HALF_PAIR in *flags. NULL with the reason if it is bad. */
 static Text string_end(Scanner *s, Text p, uint8_t *flags)
 {
     if (*p++ != '"') return lost(s, SYNTAX);
     for (;;) {
 #ifdef WIDE
-        __m128i v = _mm_loadu_si128((const __m128i *)p);
-        __m128i special = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
-        __m128i low = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20)); /* signed: also every byte of 0x80 and above */
-        unsigned found = (unsigned)_mm_movemask_epi8(_mm_or_si128(special, low));
-        if (!found) { p += 16; continue; }
-        p += lowest_bit(found);
+        int at = special_in(p);
+        p = at < 16 ? p + at : long_plain_end(p + 16);
 #else
-        while (*p != '"' && *p != '\\' && (uint8_t)(*p - 0x20) < 0x60) p++;
+        p = plain_end(p);
 #endif
         if (*p == '"') return p + 1;
         if (*p == '\\') {
@@ -466,27 +625,55 @@ static Text string_end(Scanner *s, Text p, uint8_t *flags)
 
 static Text value_end(Scanner *s, Text p, int depth, int any_size, Value *value);
 
-static Text container_end(Scanner *s, Text p, int depth, uint8_t *flags)
+static Text object_end(Scanner *s, Text p, int depth, uint8_t *flags)
 {
     if (depth > MAX_DEPTH) return lost(s, TOO_DEEP);
-    int is_object = *p == '{';
-    uint8_t close = is_object ? '}' : ']';
     p = blank(p + 1);
-    if (*p == close) return p + 1;
+    if (*p == '}') return p + 1;
     for (;;) {
         Value inner;
-        if (is_object) {
-            if (!(p = string_end(s, p, flags))) return NULL;
-            p = blank(p);
-            if (*p != ':') return lost(s, SYNTAX);
-            p = blank(p + 1);
-        }
+        if (!(p = string_end(s, p, flags))) return NULL;
+        p = blank(p);
+        if (*p != ':') return lost(s, SYNTAX);
+        p = blank(p + 1);
         if (!(p = value_end(s, p, depth, 0, &inner))) return NULL;
         *flags |= inner.flags;
         p = blank(p);
-        if (*p == close) return p + 1;
+        if (*p == '}') return p + 1;
         if (*p != ',') return lost(s, SYNTAX);
         p = blank(p + 1);
+    }
+}
+
+/* Past the list at p and the lists in it: shapes and strides are most of many files. */
+static Text list_end(Scanner *s, Text p, int depth, uint8_t *flags)
+{
+    int outer = depth - 1;
+    for (;; depth++) {
+        if (depth > MAX_DEPTH) return lost(s, TOO_DEEP);
+        p = blank(p + 1);
+        if (*p == ']') goto closed;
+        for (;;) {
+            if (*p == '[') break;
+            Text digit = p;
+            while (is_digit(*digit)) digit++;
+            if (digit > p && (*digit == ',' || *digit == ']') && (*p != '0' || digit == p + 1) && digit - p < 300)
+                p = digit;
+            else {
+                Value inner;
+                if (!(p = value_end(s, p, depth, 0, &inner))) return NULL;
+                *flags |= inner.flags;
+                p = blank(p);
+            }
+            while (*p == ']') {
+        closed:
+                p++;
+                if (--depth == outer) return p;
+                p = blank(p);
+            }
+            if (*p != ',') return lost(s, SYNTAX);
+            p = blank(p + 1);
+        }
     }
 }
 
@@ -503,14 +690,17 @@ static Text value_end(Scanner *s, Text p, int depth, int any_size, Value *value)
 {
     Text start = p;
     uint8_t first = *p;
-    value->flags = 0;
+    value->flags = value->simple = 0;
     if (first == '"') p = string_end(s, p, &value->flags);
-    else if (first == '{' || first == '[') p = container_end(s, p, depth + 1, &value->flags);
+    else if (first == '[') p = list_end(s, p, depth + 1, &value->flags);
+    else if (first == '{') p = object_end(s, p, depth + 1, &value->flags);
     else if (is_digit(first) || first == '-') {
         int power;
-        if (!(p = number_end(p, &power))) return lost(s, BAD_NUMBER);
-        if ((power || p - start > 300) && !any_size && overflows(start, p)) return lost(s, OVERFLOWS);
         first = '0';
+        if (!(p = simple_end(p, value))) {
+            if (!(p = number_end(start, &power))) return lost(s, BAD_NUMBER);
+            if ((power || p - start > 300) && !any_size && overflows(start, p)) return lost(s, OVERFLOWS);
+        }
     } else p = word_end(s, p);
     if (!p) return NULL;
     value->at = start;
@@ -600,6 +790,25 @@ static int number_of(Scanner *s, Value v, Text *start, Text *end)
     return p < *end && number_end(p, &power) == *end;
 }
 
+/* The same where it is a simple one, be it within quotes. */
+static int simple_of(Value v, Value *number)
+{
+    if (v.simple) { *number = v; return 1; }
+    if (v.kind != '"' || (v.flags & ESCAPED)) return 0;
+    number->simple = 0;
+    number->at = v.at + 1;
+    return simple_end(number->at, number) == v.at + v.size - 1;
+}
+
+/* A simple number times 10**places, if that is whole and fits. */
+static int simple_scaled(Value v, int places, int64_t *out)
+{
+    if (v.places > places || v.digits > INT64_MAX / POW10[places - v.places]) return 0;
+    int64_t value = (int64_t)(v.digits * POW10[places - v.places]);
+    *out = *v.at == '-' ? -value : value;
+    return 1;
+}
+
 static int core_key(Text key, size_t size)
 {
 #define IS(word) (!memcmp(key, word, sizeof word - 1))
@@ -626,7 +835,16 @@ static MemberSlot *slot_of(Scanner *s, const Member *m)
     return &s->slots[at];
 }
 
-/* Empty the table of members and file those there are again. */
+/* Forget what the members of the last event were. */
+static void new_round(Scanner *s)
+{
+    if (++s->round) return;
+    memset(s->slots, 0, (s->slot_mask + 1) * sizeof *s->slots); /* once in 4 billion events */
+    for (int32_t i = 0; i < s->n_keys; i++) s->known_keys[i].round[0] = s->known_keys[i].round[1] = 0;
+    s->round = 1;
+}
+
+/* Empty the table of members and file those there are again, with more room if it has less. */
 static int refile(Scanner *s, size_t room)
 {
     if (room > s->slot_mask + 1 || !s->slots) {
@@ -635,14 +853,16 @@ static int refile(Scanner *s, size_t room)
         free(s->slots);
         s->slots = slots;
         s->slot_mask = room - 1;
-        s->round = 0;
     }
-    if (++s->round == 0) { /* once in 4 billion events */
-        memset(s->slots, 0, (s->slot_mask + 1) * sizeof *s->slots);
-        s->round = 1;
-    }
+    new_round(s);
     for (size_t i = 0; i < s->n_members; i++) {
-        MemberSlot *slot = slot_of(s, &s->members[i]);
+        const Member *m = &s->members[i];
+        if (m->known) {
+            s->known_keys[m->known].round[m->extra] = s->round;
+            s->known_keys[m->known].member[m->extra] = (uint32_t)i;
+            continue;
+        }
+        MemberSlot *slot = slot_of(s, m);
         slot->round = s->round;
         slot->index = (uint32_t)i;
     }
@@ -663,28 +883,46 @@ static int64_t push_member(Scanner *s, const Member *m)
     return (int64_t)s->n_members++;
 }
 
-static Column *column_of(const Scanner *s, const Member *m)
+/* The column of a key of args, -1 if it has none. */
+static int32_t column_of(const Scanner *s, const Member *m)
 {
+    if (m->known) return s->known_keys[m->known].column;
     for (size_t at = m->hash & s->column_mask; s->column_table[at] >= 0; at = (at + 1) & s->column_mask) {
-        Column *c = &s->columns[s->column_table[at]];
-        if (c->hash == m->hash && c->key.size == m->size && !memcmp(c->key.at, m->key, m->size)) return c;
+        const Column *c = &s->columns[s->column_table[at]];
+        if (c->hash == m->hash && c->key.size == m->size && !memcmp(c->key.at, m->key, m->size))
+            return s->column_table[at];
     }
-    return NULL;
+    return -1;
 }
+
+static inline int is_present(const Scanner *s, int32_t column) { return s->present[column >> 6] >> (column & 63) & 1; }
 
 /* Keep a member; the last of each key wins, in the place of the first. */
 static void keep_member(Scanner *s, const Member *m)
 {
-    Column *c = m->extra ? NULL : column_of(s, m);
-    if (c) {
-        if (c->member < 0) c->member = push_member(s, m);
-        else s->members[c->member].value = m->value;
+    int32_t column = m->extra ? -1 : column_of(s, m);
+    int64_t index;
+    if (column >= 0) {
+        Column *c = &s->columns[column];
+        if (is_present(s, column)) s->members[c->member].value = m->value;
+        else if ((index = push_member(s, m)) >= 0) {
+            c->member = (int32_t)index;
+            s->present[column >> 6] |= (uint64_t)1 << (column & 63);
+        }
+        return;
+    }
+    if (m->known) {
+        Key *k = &s->known_keys[m->known];
+        if (k->round[m->extra] == s->round) s->members[k->member[m->extra]].value = m->value;
+        else if ((index = push_member(s, m)) >= 0) {
+            k->round[m->extra] = s->round;
+            k->member[m->extra] = (uint32_t)index;
+        }
         return;
     }
     MemberSlot *slot = slot_of(s, m);
     if (slot->round == s->round) { s->members[slot->index].value = m->value; return; }
-    int64_t index = push_member(s, m);
-    if (index < 0) return;
+    if ((index = push_member(s, m)) < 0) return;
     slot->round = s->round;
     slot->index = (uint32_t)index;
     if (s->n_members * 2 > s->slot_mask) refile(s, (s->slot_mask + 1) * 2);
@@ -700,14 +938,69 @@ static void forget_args(Scanner *s)
         s->members[kept++] = s->members[i];
     }
     s->n_members = kept;
-    for (size_t i = 0; i < s->n_columns; i++) s->columns[i].member = -1;
+    memset(s->present, 0, s->present_words * sizeof *s->present);
     refile(s, 0);
 }
 
-/* Past the key at p and its colon; the key goes into m, decoded. */
-static Text read_key(Scanner *s, Text p, Member *m)
+/* Whether the key stands at p, within its quotes. */
+static inline int stands_at(const Key *k, Text p)
+{
+    uint32_t i = 0;
+    for (; i + 1 < k->words; i++)
+        if (load64(p + 8 * i) != k->quoted[i]) return 0;
+    return ((load64(p + 8 * i) ^ k->quoted[i]) & k->last_bits) == 0;
+}
+
+/* The number of a key that was met before, or that is remembered now; NO_KEY if it is too long or they are too many. */
+static int32_t known_key(Scanner *s, const Member *m)
+{
+    size_t at = m->hash & (2 * MOST_KEYS - 1);
+    uint8_t quoted[KEY_BYTES] = {'"'};
+    if (m->size > KEY_BYTES - 2) return NO_KEY;
+    memcpy(quoted + 1, m->key, m->size);
+    quoted[m->size + 1] = '"';
+    for (; s->key_table[at]; at = (at + 1) & (2 * MOST_KEYS - 1)) {
+        const Key *k = &s->known_keys[s->key_table[at]];
+        if (k->size == m->size && !memcmp(k->quoted, quoted, sizeof quoted)) return s->key_table[at];
+    }
+    if (s->n_keys == MOST_KEYS) return NO_KEY;
+    if (m->escaped)
+        for (uint32_t i = 0; i < m->size; i++)
+            if (m->key[i] < 0x20 || m->key[i] == '"' || m->key[i] == '\\') return NO_KEY; /* never stands as it is */
+    Key *k = &s->known_keys[s->n_keys];
+    Member asked = *m;
+    asked.known = NO_KEY;
+    memset(k, 0, sizeof *k);
+    memcpy(k->quoted, quoted, sizeof quoted);
+    k->size = m->size;
+    k->hash = m->hash;
+    k->words = (m->size + 2 + 7) / 8;
+    memset(quoted, 0, sizeof quoted);
+    memset(quoted, 0xFF, m->size + 2 - 8 * (size_t)(k->words - 1));
+    memcpy(&k->last_bits, quoted, 8);
+    k->column = column_of(s, &asked);
+    k->core = core_key(m->key, m->size);
+    return s->key_table[at] = s->n_keys++;
+}
+
+/* Past the key at p and its colon; the key goes into m, decoded. *before: the key before it, then this one. */
+static Text read_key(Scanner *s, Text p, Member *m, int32_t *before)
 {
     uint8_t flags = 0;
+    Key *last = &s->known_keys[*before];
+    for (int i = 0; i < 2; i++) {
+        int32_t guess = last->next[i];
+        const Key *k = &s->known_keys[guess];
+        if (!guess || !stands_at(k, p)) continue;
+        if (i) { last->next[1] = last->next[0]; last->next[0] = guess; }
+        m->key = p + 1;
+        m->size = k->size;
+        m->hash = k->hash;
+        m->escaped = 0;
+        m->known = *before = guess;
+        p = blank(p + k->size + 2);
+        return *p == ':' ? blank(p + 1) : lost(s, SYNTAX);
+    }
     Text end = string_end(s, p, &flags);
     if (!end) return NULL;
     m->escaped = flags & ESCAPED;
@@ -720,6 +1013,10 @@ static Text read_key(Scanner *s, Text p, Member *m)
         m->key = out;
         s->keys.size += m->size;
     }
+    m->hash = hashed(s, m->key, m->size);
+    m->known = known_key(s, m);
+    if (m->known) { last->next[1] = last->next[0]; last->next[0] = m->known; }
+    *before = m->known;
     p = blank(end);
     return *p == ':' ? blank(p + 1) : lost(s, SYNTAX);
 }
@@ -727,11 +1024,11 @@ static Text read_key(Scanner *s, Text p, Member *m)
 static Text read_args(Scanner *s, Text p)
 {
     Member m = {0};
+    int32_t before = FIRST_ARGUMENT;
     p = blank(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
-        if (!(p = read_key(s, p, &m)) || !(p = value_end(s, p, 2, 0, &m.value))) return NULL;
-        m.hash = hashed(s, m.key, m.size);
+        if (!(p = read_key(s, p, &m, &before)) || !(p = value_end(s, p, 2, 0, &m.value))) return NULL;
         keep_member(s, &m);
         p = blank(p);
         if (*p == '}') return p + 1;
@@ -750,10 +1047,8 @@ static Text read_args_value(Scanner *s, Text p, Member *m)
     } else if (!(p = value_end(s, p, 1, 0, &m->value))) return NULL;
     m->extra = 1;
     m->done = m->value.kind == '{' || (m->value.kind == 'n');
-    if (s->args_member < 0) {
-        m->hash = hashed(s, m->key, m->size);
-        s->args_member = push_member(s, m);
-    } else {
+    if (s->args_member < 0) s->args_member = push_member(s, m);
+    else {
         s->members[s->args_member].value = m->value;
         s->members[s->args_member].done = m->done;
     }
@@ -764,25 +1059,25 @@ static Text read_args_value(Scanner *s, Text p, Member *m)
 static Text read_event(Scanner *s, Text p)
 {
     Text start = p;
+    int32_t before = FIRST_KEY;
     memset(s->core, 0, sizeof s->core);
-    for (size_t i = 0; i < s->n_columns; i++) s->columns[i].member = -1;
+    memset(s->present, 0, s->present_words * sizeof *s->present);
     s->n_members = s->keys.size = 0;
     s->args_member = -1;
     s->reason = NONE;
-    refile(s, 0);
+    new_round(s);
     p = blank(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
         Member m = {0};
         if (p - start > MAX_EVENT) return lost(s, TOO_LARGE);
-        if (!(p = read_key(s, p, &m))) return NULL;
-        int key = core_key(m.key, m.size);
+        if (!(p = read_key(s, p, &m, &before))) return NULL;
+        int key = m.known ? s->known_keys[m.known].core : core_key(m.key, m.size);
         if (key == ARGS) p = read_args_value(s, p, &m);
         else p = value_end(s, p, 1, key == PID || key == TID || key == ID, key < CORE ? &s->core[key] : &m.value);
         if (!p) return NULL;
         if (key == EXTRA) {
             m.extra = 1;
-            m.hash = hashed(s, m.key, m.size);
             keep_member(s, &m);
         }
         p = blank(p);
@@ -807,8 +1102,10 @@ static int phase(Scanner *s)
 static int read_stamp(Scanner *s, int key, int64_t *out)
 {
     Text start, end;
+    Value number;
     *out = INT64_MIN;
     if (is_null(s->core[key])) return NONE;
+    if (simple_of(s->core[key], &number) && simple_scaled(number, 3, out)) return NONE;
     if (!number_of(s, s->core[key], &start, &end)) return WRONG_TYPE + key;
     return scaled(decimal(start, end), 3, 0, out) ? NONE : OUT_OF_RANGE + key - TS;
 }
@@ -828,6 +1125,7 @@ static int64_t id_code(Scanner *s)
     size_t size, i = 0;
     uint64_t number = 0;
     if (is_null(s->core[ID])) return -1;
+    if (s->core[ID].simple && !s->core[ID].places && *s->core[ID].at != '-') return -2 - (int64_t)s->core[ID].digits;
     Text p = text_of(s, s->core[ID], &size);
     if (size && size <= 19 && (*p != '0' || size == 1))
         for (; i < size && is_digit(p[i]); i++) number = number * 10 + (uint64_t)(p[i] - '0');
@@ -855,22 +1153,31 @@ static int to_double(Scanner *s, Text start, Text end, double *out)
 static int promote(Scanner *s, Column *c, Value v)
 {
     Text start, end;
-    union { int64_t i; double f; int32_t s; } out;
-    size_t size = 8;
+    Value number;
+    union { int64_t i; double f; } out;
     if (is_null(v)) return 0;
-    if (c->kind == 's') {
+    if (c->kind == 's' || c->kind == 't') {
+        size_t size;
         Text p = text_of(s, v, &size);
-        out.s = code(s, p, size);
-        size = 4;
-    } else {
+        append4(s, &c->values, c->kind == 's' ? code(s, p, size) : place_of(s, c, p, size));
+        append4(s, &c->rows, (int32_t)s->rows);
+        return 1;
+    }
+    int places = c->kind == 'n' ? 3 : 0;
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD == 0
+    if (c->kind == 'f' && v.simple && v.digits <= 1ull << 53) {
+        out.f = (double)v.digits / (double)POW10[v.places];
+        if (*v.at == '-') out.f = -out.f;
+    } else
+#endif
+    if (c->kind == 'f' || !simple_of(v, &number) || !simple_scaled(number, places, &out.i)) {
         if (!number_of(s, v, &start, &end)) return 0;
         if (c->kind == 'f' ? !to_double(s, start, end, &out.f)
-                           : !scaled(decimal(start, end), c->kind == 'n' ? 3 : 0, c->kind == 'i', &out.i))
+                           : !scaled(decimal(start, end), places, c->kind == 'i', &out.i))
             return 0;
     }
-    int32_t row = (int32_t)s->rows;
-    append(s, &c->rows, &row, 4);
-    append(s, &c->values, &out, size);
+    append8(s, &c->values, &out);
+    append4(s, &c->rows, (int32_t)s->rows);
     return 1;
 }
 
@@ -902,8 +1209,12 @@ static uint8_t *put_key(uint8_t *out, const Member *m)
 static Member *argument(Scanner *s, Member m)
 {
     m.extra = 0;
-    Column *c = column_of(s, &m);
-    if (c) return c->member < 0 ? NULL : &s->members[c->member];
+    int32_t column = column_of(s, &m);
+    if (column >= 0) return is_present(s, column) ? &s->members[s->columns[column].member] : NULL;
+    if (m.known) {
+        const Key *k = &s->known_keys[m.known];
+        return k->round[0] == s->round ? &s->members[k->member[0]] : NULL;
+    }
     MemberSlot *slot = slot_of(s, &m);
     return slot->round == s->round ? &s->members[slot->index] : NULL;
 }
@@ -931,9 +1242,8 @@ static void write_rest(Scanner *s, size_t event_size)
     if (out == start) return;
     *out++ = '}';
     s->rest.size += (size_t)(out - start);
-    int32_t row = (int32_t)s->rows, offset = (int32_t)s->rest.size;
-    append(s, &s->rest_rows, &row, 4);
-    append(s, &s->rest_offsets, &offset, 4);
+    append4(s, &s->rest_rows, (int32_t)s->rows);
+    append4(s, &s->rest_offsets, (int32_t)s->rest.size);
 }
 
 /* Turn the event taken apart into a row. The reason if it cannot be one. */
@@ -956,10 +1266,11 @@ static int keep_event(Scanner *s, size_t event_size)
         s->labels[key - NAME][s->rows] = label_code(s, key, strip);
     }
     s->id[s->rows] = id_code(s);
-    for (size_t i = 0; i < s->n_columns; i++) {
-        Column *c = &s->columns[i];
-        if (c->member >= 0 && promote(s, c, s->members[c->member].value)) s->members[c->member].done = 1;
-    }
+    for (size_t word = 0; word < s->present_words; word++)
+        for (uint64_t left = s->present[word]; left; left &= left - 1) {
+            Column *c = &s->columns[word * 64 + (size_t)lowest_bit64(left)];
+            if (promote(s, c, s->members[c->member].value)) s->members[c->member].done = 1;
+        }
     write_rest(s, event_size);
     s->rows++;
     return NONE;
@@ -1071,10 +1382,16 @@ static void start_batch(Scanner *s)
     s->first_text = s->texts.size;
     s->elements = s->rows = s->rest_rows.size = s->rest.size = 0;
     s->text_offsets.size = s->rest_offsets.size = 0;
-    int32_t zero = 0;
-    append(s, &s->text_offsets, &zero, 4);
-    append(s, &s->rest_offsets, &zero, 4);
-    for (size_t i = 0; i < s->n_columns; i++) s->columns[i].rows.size = s->columns[i].values.size = 0;
+    append4(s, &s->text_offsets, 0);
+    append4(s, &s->rest_offsets, 0);
+    for (size_t i = 0; i < s->n_columns; i++) {
+        Column *c = &s->columns[i];
+        c->rows.size = c->values.size = c->text.size = c->text_offsets.size = 0;
+        if (c->kind != 't') continue;
+        append4(s, &c->text_offsets, 0);
+        if (c->n_words) memset(c->words, 0xFF, (c->word_mask + 1) * sizeof *c->words);
+        c->n_words = 0;
+    }
     memset(s->bad, 0, sizeof s->bad);
 }
 
@@ -1088,9 +1405,11 @@ static PyObject *columns_of(Scanner *s)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < s->n_columns; i++) {
         Column *c = &s->columns[i];
-        PyObject *pair = Py_BuildValue("(NN)", buffer(c->rows.at, c->rows.size), buffer(c->values.at, c->values.size));
-        if (!pair || PyList_Append(list, pair) < 0) Py_CLEAR(list);
-        Py_XDECREF(pair);
+        PyObject *parts = Py_BuildValue(
+            "(NNNN)", buffer(c->rows.at, c->rows.size), buffer(c->values.at, c->values.size),
+            buffer(c->text_offsets.at, c->text_offsets.size), buffer(c->text.at, c->text.size));
+        if (!parts || PyList_Append(list, parts) < 0) Py_CLEAR(list);
+        Py_XDECREF(parts);
     }
     return list;
 }
@@ -1162,7 +1481,15 @@ static int set_columns(Scanner *s, PyObject *columns)
     while (room < (size_t)n * 4) room *= 2;
     s->columns = calloc((size_t)n + 1, sizeof *s->columns);
     s->column_table = malloc(room * sizeof *s->column_table);
-    if (!s->columns || !s->column_table) { PyErr_NoMemory(); return -1; }
+    s->present_words = ((size_t)n + 63) / 64;
+    s->present = calloc(s->present_words + 1, sizeof *s->present);
+    s->known_keys = calloc(MOST_KEYS, sizeof *s->known_keys);
+    s->key_table = calloc(2 * MOST_KEYS, sizeof *s->key_table);
+    s->n_keys = KEYS;
+    if (!s->columns || !s->column_table || !s->present || !s->known_keys || !s->key_table) {
+        PyErr_NoMemory();
+        return -1;
+    }
     s->column_mask = room - 1;
     for (size_t i = 0; i < room; i++) s->column_table[i] = -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -1177,6 +1504,7 @@ static int set_columns(Scanner *s, PyObject *columns)
         Column *c = &s->columns[s->n_columns];
         append(s, &c->key, key, (size_t)size);
         c->kind = *kind;
+        if (c->kind == 't') grow_words(s, c);
         Py_DECREF(column);
         if (s->no_memory) { PyErr_NoMemory(); return -1; }
         c->hash = hashed(s, c->key.at, c->key.size);
@@ -1218,9 +1546,12 @@ static void Scanner_dealloc(PyObject *self)
         free(s->columns[i].key.at);
         free(s->columns[i].rows.at);
         free(s->columns[i].values.at);
+        free(s->columns[i].text.at);
+        free(s->columns[i].text_offsets.at);
+        free(s->columns[i].words);
     }
     void *owned[] = {
-        s->columns, s->column_table, s->members, s->slots, s->keys.at, s->scratch.at, s->known, s->texts.at,
+        s->columns, s->column_table, s->present, s->known_keys, s->key_table, s->members, s->slots, s->keys.at, s->scratch.at, s->known, s->texts.at,
         s->text_offsets.at, s->ph, s->ts, s->dur, s->id, s->rest_rows.at, s->rest_offsets.at, s->rest.at,
     };
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
@@ -1253,6 +1584,10 @@ static PyType_Spec type_spec = {"ingest.events._scan.Scanner", sizeof(Scanner), 
 
 static int exec_module(PyObject *module)
 {
+#ifdef WIDER
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && !getenv("NPULENS_NARROW")) long_plain_end = plain_end_avx2;
+#endif
     PyObject *type = PyType_FromModuleAndSpec(module, &type_spec, NULL);
     int failed = !type || PyModule_AddType(module, (PyTypeObject *)type) < 0;
     Py_XDECREF(type);

@@ -32,9 +32,10 @@ MORE, END, DAMAGED = 0, 1, 2
 class Column(NamedTuple):
     """A key of ``args`` wanted as a column.
 
-    type 'i': exact int64; 'f': float64; 's': string code (any value but null, numbers and lists as written). 'n':
-    decimal microseconds as exact int64 ns. Numbers may be written as strings. A value that does not fit its type (and
-    null) is not promoted: it stays in ``rest``.
+    type 'i': exact int64; 'f': float64; 's': string code (any value but null, numbers and lists as written). 't': the
+    same texts where they hardly repeat, each told by its place in ``Batch.texts``. 'n': decimal microseconds as exact
+    int64 ns. Numbers may be written as strings. A value that does not fit its type (and null) is not promoted: it
+    stays in ``rest``.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Batch:
     tid: NDArray[np.int32]
     id: NDArray[np.int64]  # -2 - n for a whole number n below 2^63 - 1, else as those before
     args: dict[str, tuple[NDArray[np.int32], NDArray[np.int64] | NDArray[np.float64] | NDArray[np.int32]]]
+    texts: dict[str, pa.Array]  # of each column of type 't' the distinct texts of this piece
     rest_rows: NDArray[np.int32]  # events with something no column holds
     rest_text: pa.Array  # that, as one JSON object each, values verbatim
     new_strings: tuple[int, pa.Array]  # (first code, texts); several codes may mean the same text
@@ -79,7 +81,7 @@ class Parts(NamedTuple):
     pid: Buffer
     tid: Buffer
     id: Buffer
-    args: list[tuple[Buffer, Buffer]]
+    args: list[tuple[Buffer, Buffer, Buffer, Buffer]]  # rows, values; offsets and bytes of texts, if it is of texts
     rest_rows: Buffer
     rest_offsets: Buffer
     rest_bytes: Buffer

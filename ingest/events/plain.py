@@ -23,7 +23,7 @@ _SIMPLE = re.compile(r"(0|[1-8][0-9]{0,15})(?:\.([0-9]{1,3}))?")
 _LABELS = ("name", "cat", "pid", "tid")
 _KNOWN = frozenset(("ph", "ts", "dur", *_LABELS, "id", "bp", "s"))
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
-_TYPECODE = {"i": "q", "n": "q", "f": "d", "s": "i"}
+_TYPECODE = {"i": "q", "n": "q", "f": "d", "s": "i", "t": "i"}
 _OPEN, _COMMA, _ELEMENT = range(3)  # what the next element comes after
 
 Fields = dict[str, bytes]
@@ -59,6 +59,10 @@ class _Codes:
         self.offsets.append(len(self.bytes))
         return code
 
+    def texts(self) -> tuple[array[int], bytearray]:
+        """Those that are new in this batch."""
+        return self.offsets, self.bytes
+
 
 class Scanner:
     """See ``model.Scanner``."""
@@ -82,6 +86,7 @@ class Scanner:
         self._args: list[tuple[array[int], array[Any]]] = [
             (array("i"), array(_TYPECODE[column.type])) for column in self._columns
         ]
+        self._words = [_Codes(0) for _ in self._columns]  # of each column the texts of this batch
         self._rest_rows, self._rest_offsets, self._rest_bytes = array("i"), array("i", [0]), bytearray()
 
     def feed(self, data: bytearray, start: int, end: int) -> tuple[int, int, int, Parts]:
@@ -99,7 +104,7 @@ class Scanner:
             pid=self._labels["pid"],
             tid=self._labels["tid"],
             id=self._ids,
-            args=list(self._args),
+            args=[(*pair, *words.texts()) for pair, words in zip(self._args, self._words, strict=True)],
             rest_rows=self._rest_rows,
             rest_offsets=self._rest_offsets,
             rest_bytes=self._rest_bytes,
@@ -172,12 +177,13 @@ class Scanner:
         for key, label in labels.items():
             self._labels[key].append(-1 if label is None else self._codes.code(label))
         self._ids.append(-1 if id_ is None else self._id(id_))
-        for (key, kind), (rows, values) in zip(self._columns, self._args, strict=True):
+        for (key, kind), (rows, values), words in zip(self._columns, self._args, self._words, strict=True):
             value = _converted(args[key], kind) if key in args else None
             if value is not None:
                 del args[key]
                 rows.append(row)
-                values.append(self._codes.code(value) if isinstance(value, str) else value)
+                codes = words if kind == "t" else self._codes
+                values.append(codes.code(value) if isinstance(value, str) else value)
         rest = {key: raw for key, raw in fields.items() if key not in _KNOWN} | args
         if rest:
             members = (json.dumps(key, ensure_ascii=False).encode() + b":" + bytes(raw) for key, raw in rest.items())
@@ -262,7 +268,7 @@ def _converted(raw: bytes, kind: str) -> int | float | str | None:
     """A value as its column wants it, or None if it does not fit."""
     if raw == b"null":
         return None
-    if kind == "s":
+    if kind in ("s", "t"):
         return text(raw) if raw[0] == 0x22 else raw.decode()
     number = _number_text(raw)
     if number is None:

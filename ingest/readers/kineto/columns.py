@@ -17,8 +17,8 @@ SPAN_ARGS: Args = {
     "external_id": (("External id", "external id"), "i"),
 }
 HOST_ARGS: Args = {
-    "shapes": (("Input Dims", "Input dims"), "s"),
-    "dtypes": (("Input type",), "s"),
+    "shapes": (("Input Dims", "Input dims"), "t"),
+    "dtypes": (("Input type",), "t"),
     "sequence": (("Sequence number",), "i"),
     "fwd_thread": (("Fwd thread id",), "i"),
     "frames": (("Call stack",), "s"),
@@ -26,8 +26,10 @@ HOST_ARGS: Args = {
 DEVICE_ARGS: Args = {
     "stream": (npu.STREAM, "i"),
     "device_id": (npu.DEVICE_ID, "i"),
-    "grid": (("grid",), "s"),
-    "block": (("block",), "s"),
+    "grid": (("grid",), "t"),
+    "block": (("block",), "t"),
+    "grid_said": (("grid",), "t"),
+    "block_said": (("block",), "t"),
     "registers": (("registers per thread",), "i"),
     "shared_bytes": (("shared memory",), "i"),
     "occupancy": (("est. achieved occupancy %",), "f"),
@@ -47,8 +49,10 @@ META_ARGS: Args = {"text": (("name",), "s"), "label": (("labels",), "s"), "sort"
 _GROUPS = (SPAN_ARGS, HOST_ARGS, DEVICE_ARGS, MEMORY_ARGS, META_ARGS)
 
 #: What to ask the scanner for.
-COLUMNS = tuple(Column(key, kind) for group in _GROUPS for keys, kind in group.values() for key in keys)
+COLUMNS = tuple(dict.fromkeys(Column(key, kind) for of in _GROUPS for keys, kind in of.values() for key in keys))
 TYPES = {column.key: column.type for column in COLUMNS}
+#: Columns of texts as they were written. In the others a list is written the same however the file was indented.
+AS_WRITTEN = ("grid_said", "block_said")
 
 #: Categories of spans on the host and on the device, as 2021 and later versions write them.
 HOST_CATEGORIES = (
@@ -63,7 +67,7 @@ DEVICE_CATEGORIES = (
     *npu.DEVICE,
 )  # fmt: skip
 
-_PARQUET = {"i": pa.int64(), "f": pa.float64(), "s": pa.int32()}
+_PARQUET = {"i": pa.int64(), "f": pa.float64(), "s": pa.int32(), "t": pa.string()}
 _CODE, _NS = pa.int32(), pa.int64()
 _EVENT = {"row": _NS, "ts": _NS}
 _PLACED = {"shape": pa.int64(), "lane": _CODE}
@@ -76,9 +80,13 @@ TABLE_ARGS: Mapping[str, Args] = {
 }  # fmt: skip
 
 
+#: Columns of other tables that not every row has.
+_MAY_LACK = ("value", "code", "said")
+
+
 def _schema(table: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
     """Columns that every row has, then those of arguments. Saying which is which makes Parquet a third cheaper."""
-    fields = [pa.field(name, kind, name == "value" or name == "code") for name, kind in columns.items()]
+    fields = [pa.field(name, kind, name in _MAY_LACK) for name, kind in columns.items()]
     return pa.schema(
         [*fields, *(pa.field(name, _PARQUET[kind]) for name, (_, kind) in TABLE_ARGS.get(table, {}).items())]
     )
@@ -87,7 +95,7 @@ def _schema(table: str, columns: Mapping[str, pa.DataType]) -> pa.Schema:
 _TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
     "strings_raw": {"code": _CODE, "text": pa.string()},
     "span_raw": {**_EVENT, "dur": _NS, **_PLACED},
-    "host_raw": {"row": _NS, "shape": pa.int64()},
+    "host_raw": {**_EVENT, "shape": pa.int64()},
     "device_raw": {**_EVENT, **_PLACED},
     "memory_raw": _EVENT,
     "meta_raw": {"row": _NS, "name": _CODE, "pid": _CODE, "tid": _CODE},
@@ -97,7 +105,14 @@ _TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
     "count_rest_raw": {**_EVENT, "name": _CODE, "rest": pa.string()},
     "host_rest_raw": _REST,
     "device_rest_raw": _REST,
-    "stray_raw": {"row": _NS, "device": pa.bool_(), "key": pa.string(), "value": pa.string(), "code": _CODE},
+    "stray_raw": {
+        "row": _NS,
+        "device": pa.bool_(),
+        "key": pa.string(),
+        "value": pa.string(),
+        "code": _CODE,
+        "said": pa.string(),
+    },
 }
 
 #: The raw tables. ``shape`` is name, category, side and whether a collective is named, in one number; ``lane`` is

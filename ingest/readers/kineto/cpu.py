@@ -61,12 +61,12 @@ _FOREIGN_MEMORY = "SELECT count(*) FROM memory_raw WHERE device_type <> 0"
 _FLOP_A_NS = 400_000
 _TOO_FAST = f"""
 WITH product AS (
-    SELECT e.dur, try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(d.text, '$[1]')
-            ELSE json_extract(d.text, '$[0]') END AS DOUBLE[]) AS a,
-        try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(d.text, '$[2]')
-            ELSE json_extract(d.text, '$[1]') END AS DOUBLE[]) AS b
-    FROM host_raw h JOIN host_name n USING (shape) JOIN span_raw e ON e.row = h.row JOIN strings d ON d.code = h.shapes
-    WHERE n.name IN ('aten::mm', 'aten::bmm', 'aten::addmm') AND json_valid(d.text)
+    SELECT e.dur, try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(h.shapes, '$[1]')
+            ELSE json_extract(h.shapes, '$[0]') END AS DOUBLE[]) AS a,
+        try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(h.shapes, '$[2]')
+            ELSE json_extract(h.shapes, '$[1]') END AS DOUBLE[]) AS b
+    FROM host_raw h JOIN host_name n USING (shape) JOIN span_raw e ON e.row = h.row
+    WHERE n.name IN ('aten::mm', 'aten::bmm', 'aten::addmm') AND json_valid(h.shapes)
 )
 SELECT count(*) FROM product WHERE len(a) >= 2 AND len(b) = len(a)
     AND 2 * list_product(a) * b[len(b)] > {_FLOP_A_NS} * greatest(dur, 1)
@@ -112,10 +112,10 @@ WITH told AS (
     SELECT c.row AS src, r.row AS dst, c.shape AS call, word, r.ts - c.ts AS late
     FROM counted c JOIN counted r USING (word, nth, n) WHERE NOT c.ran AND r.ran
 )
-SELECT src, dst, call, 'order' AS route FROM pair QUALIFY min(late) OVER (PARTITION BY word) >= 0
+SELECT src, dst, call, 'order' AS route, late FROM pair QUALIFY min(late) OVER (PARTITION BY word) >= 0
 """
 _OF_OPERATOR = "SELECT row, source AS op FROM task JOIN cpu_task USING (row) WHERE kind = 'kernel'"
-_ITSELF = """SELECT c.source AS src, c.row AS dst, c.called AS call, 'itself' AS route
+_ITSELF = """SELECT c.source AS src, c.row AS dst, c.called AS call, 'itself' AS route, 0::BIGINT AS late
     FROM task JOIN cpu_task c USING (row) WHERE kind = 'kernel'"""
 #: Their lanes hold spans now.
 _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t.first_row, r.first_row) AS first_row)
@@ -126,10 +126,8 @@ _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t
 #: in. A send and a receive are called with their peer. A job with one group has no other to mean.
 _SAID = """
 WITH tensor AS (
-    SELECT t.row, unnest(json_extract(d.text, '$[*]')) AS dims, lower(json_extract_string(y.text, '$[0]')) AS dtype
-    FROM cpu_task t JOIN host_raw h ON h.row = t.source
-        JOIN strings d ON d.code = h.shapes JOIN strings y ON y.code = h.dtypes
-    WHERE json_valid(d.text) AND json_valid(y.text)
+    SELECT t.row, unnest(json_extract(h.shapes, '$[*]')) AS dims, lower(json_extract_string(h.dtypes, '$[0]')) AS dtype
+    FROM cpu_task t JOIN host_raw h ON h.row = t.source WHERE json_valid(h.shapes) AND json_valid(h.dtypes)
 ), said AS (
     SELECT row, any_value(replace(dtype, 'c10::', '')) AS dtype,
         try_cast(sum(list_product(try_cast(dims AS BIGINT[]))) AS BIGINT) AS elements FROM tensor GROUP BY row

@@ -20,12 +20,12 @@ WHERE s.kind IN {LAUNCHED} AND s.cat <> 'cuda_profiler_range'
 
 #: A correlation of 0 is what tools write when they do not know it.
 _CORRELATED = """
-SELECT h.row AS src, t.row AS dst, h.shape AS call, 'correlation' AS route
+SELECT h.row AS src, t.row AS dst, h.shape AS call, 'correlation' AS route, t.ts - h.ts AS late
 FROM task t JOIN host_raw h USING (correlation)
 WHERE t.correlation <> 0
 """
-_EARLIEST = """SELECT arg_min(src, ts) AS src, dst, arg_min(call, ts) AS call, any_value(route) AS route
-FROM linked_1 JOIN ev ON ev.row = linked_1.src GROUP BY dst"""
+_EARLIEST = """SELECT arg_max(src, late) AS src, dst, arg_max(call, late) AS call, any_value(route) AS route,
+    max(late) AS late FROM linked_1 GROUP BY dst"""
 
 #: Ids that are no numbers have a code, or several: the first of those of one text.
 _SAME_ID = """
@@ -42,13 +42,15 @@ JOIN lane l ON l.lane = f.lane + CASE WHEN f.ph = 115 THEN 0 ELSE {far} END
 
 _ARROWS = """
 WITH s AS (
-    SELECT f.id, arg_min(e.row, e.dur) AS row, arg_min(e.shape, e.dur) AS call FROM launch f
+    SELECT f.id, arg_min(e.row, e.dur) AS row, arg_min(e.shape, e.dur) AS call, arg_min(e.ts, e.dur) AS ts
+    FROM launch f
     JOIN ev e ON e.ts = f.ts JOIN lane l ON l.lane = e.lane AND l.track = f.track WHERE f.ph = 115 GROUP BY f.id
 ), f AS (
-    SELECT f.id, u.row FROM launch f JOIN unlinked u ON u.ts = f.ts
+    SELECT f.id, u.row, u.ts FROM launch f JOIN unlinked u ON u.ts = f.ts
     JOIN lane l ON l.lane = u.lane AND l.track = f.track WHERE f.ph = 102
 )
-SELECT min(s.row) AS src, f.row AS dst, arg_min(s.call, s.row) AS call, 'ac2g' AS route
+SELECT min(s.row) AS src, f.row AS dst, arg_min(s.call, s.row) AS call, 'ac2g' AS route,
+    any_value(f.ts) - arg_min(s.ts, s.row) AS late
 FROM s JOIN f USING (id) GROUP BY f.row
 """
 
@@ -67,8 +69,9 @@ SELECT row, op FROM told WHERE op IS NOT NULL AND node IS NOT TRUE AND (SELECT 2
 """
 
 _BY_OPERATOR = """
-SELECT o.op AS src, u.row AS dst, NULL::BIGINT AS call, 'external_id' AS route
-FROM unlinked u JOIN of_operator o ON o.row = u.row ANTI JOIN linked_2 ON linked_2.dst = u.row
+SELECT o.op AS src, u.row AS dst, NULL::BIGINT AS call, 'external_id' AS route, u.ts - h.ts AS late
+FROM unlinked u JOIN of_operator o ON o.row = u.row JOIN host_raw h ON h.row = o.op
+ANTI JOIN linked_2 ON linked_2.dst = u.row
 """
 
 #: An autograd flow leaves the forward operator and ends at the backward one, each known by thread and start.
@@ -79,12 +82,14 @@ WITH ends AS (
     JOIN lane l ON l.lane = e.lane AND l.track = f.track JOIN sort s ON s.shape = e.shape AND s.kind = 'cpu_op'
     LEFT JOIN host_raw h ON h.row = e.row
 ), chosen AS (
-    SELECT ph, id, row FROM ends QUALIFY row_number() OVER (
+    SELECT ph, id, row, ts FROM ends QUALIFY row_number() OVER (
         PARTITION BY ph, id, ts, track ORDER BY sequence IS NULL, CASE ph WHEN 115 THEN dur ELSE -dur END, row) = 1
 )
-SELECT DISTINCT s.row AS src, f.row AS dst
+SELECT DISTINCT s.row AS src, f.row AS dst, f.ts - s.ts AS late
 FROM chosen s JOIN chosen f ON f.id = s.id AND s.ph = 115 AND f.ph = 102 WHERE s.row <> f.row
 """
+
+_LINK = "SELECT src AS src_span_id, dst AS dst_span_id, late AS latency_ns"
 
 
 def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
@@ -109,7 +114,7 @@ def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
         draft.keep("linked_3", _BY_OPERATOR)
         made += ["linked_2", "linked_3"]
     con.execute("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
-    draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, route FROM linked")
+    draft.provide("link", f"{_LINK}, route FROM linked")
     draft.expect("link", tasks)
     lost = tasks - count(draft, "SELECT count(*) FROM linked")
     if lost:
@@ -117,7 +122,7 @@ def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
     if flows:
         draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
         draft.keep("answers", _ANSWERS)
-        draft.provide("link", "SELECT src AS src_span_id, dst AS dst_span_id, 'fwdbwd' AS route FROM answers")
+        draft.provide("link", f"{_LINK}, 'fwdbwd' AS route FROM answers")
         draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))
     return missing
 

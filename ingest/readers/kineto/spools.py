@@ -20,6 +20,7 @@ from npulens.ingest.events import NULL, Batch, lost_by
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import merged
 from npulens.ingest.readers.kineto.columns import (  # fmt: skip
+    AS_WRITTEN,
     DEVICE_ARGS,
     DEVICE_CATEGORIES,
     HOST_ARGS,
@@ -173,9 +174,7 @@ class _Parting:
         counts = np.bincount(batch.ph[sort == 0], minlength=1)
         for code in np.flatnonzero(counts):
             lost[
-                Message("event_kind_unknown_here_ph", {"code": chr(code)})
-                if code
-                else Message("event_without_ph")
+                Message("event_kind_unknown_here_ph", {"code": chr(code)}) if code else Message("event_without_ph")
             ] += int(counts[code])
         for reason, mask in (
             (Message("no_time_stamp"), (sort > 0) & (sort < _META) & (batch.ts == NULL)),
@@ -214,7 +213,10 @@ class _Parting:
             place = np.full(self._batch.n, -1, np.int32)
             place[picked] = np.arange(len(picked), dtype=np.int32)
             made = {
-                name: self._column(keys, kind, place, len(picked)) for name, (keys, kind) in TABLE_ARGS[table].items()
+                name: self._texts(keys, place, len(picked), as_written=name in AS_WRITTEN)
+                if kind == "t"
+                else self._column(keys, kind, place, len(picked))
+                for name, (keys, kind) in TABLE_ARGS[table].items()
             }
             self._to.write(table, {**plain, **made})
         else:
@@ -231,13 +233,28 @@ class _Parting:
             values[at[kept]], missing[at[kept]] = found[kept], False
         return pa.nulls(length, pa.from_numpy_dtype(dtype)) if missing.all() else pa.array(values, mask=missing)
 
+    def _texts(self, keys: Sequence[str], place: NDArray[np.int32], length: int, *, as_written: bool) -> pa.Array:
+        """The same of texts; unless they are wanted as written, a list is written the same however it was."""
+        present = [key for key in reversed(keys) if len(self._batch.args[key][0])]
+        if not present:
+            return pa.nulls(length, pa.string())
+        index, first = np.full(length, -1, np.int32), 0
+        for key in present:
+            rows, found = self._batch.args[key]
+            at = place[rows]
+            kept = at >= 0
+            index[at[kept]] = found[kept] + first
+            first += len(self._batch.texts[key])
+        texts = pa.concat_arrays([self._batch.texts[key] for key in present])
+        return (texts if as_written else listed(texts)).take(pa.array(index, mask=index < 0))
+
     def _counters(self, count: Mask) -> None:
         """Promoted numbers of counter events; the others come from their rest."""
         if not count.any():
             return
         for key, (rows, values) in self._batch.args.items():
             mine = rows[count[rows]]
-            if len(mine) and TYPES[key] != "s":
+            if len(mine) and TYPES[key] in ("i", "f"):
                 found = values[count[rows]].astype(np.float64)
                 names = pa.array([key] * len(mine))
                 plain = {name: self._columns[name][mine] for name in ("row", "ts", "name")}
@@ -248,21 +265,27 @@ class _Parting:
         homeless = spans & ~home
         if not homeless.any():
             return
-        for keys, kind in group.values():
-            for key in keys:
-                rows, values = self._batch.args[key]
-                lost = homeless[rows]
-                if not lost.any():
-                    continue
-                picked, found = rows[lost], values[lost]
-                text = pa.nulls(len(picked), pa.string()) if kind == "s" else pc.cast(pa.array(found), pa.string())
-                code = pa.array(found) if kind == "s" else pa.nulls(len(picked), pa.int32())
-                plain = {
-                    "row": self._columns["row"][picked],
-                    "device": device[picked],
-                    "key": pa.array([key] * len(picked)),
-                }
-                self._to.write("stray_raw", {**plain, "value": text, "code": code})
+        for key in {key: None for name, (keys, _) in group.items() if name not in AS_WRITTEN for key in keys}:
+            kind = TYPES[key]
+            rows, values = self._batch.args[key]
+            lost = homeless[rows]
+            if not lost.any():
+                continue
+            picked, found = rows[lost], values[lost]
+            nothing = pa.nulls(len(picked), pa.string())
+            said: dict[str, Any] = {"value": nothing, "code": pa.nulls(len(picked), pa.int32()), "said": nothing}
+            if kind == "s":
+                said["code"] = found
+            elif kind == "t":
+                said["said"] = self._batch.texts[key].take(pa.array(found))
+            else:
+                said["value"] = pc.cast(pa.array(found), pa.string())
+            plain = {
+                "row": self._columns["row"][picked],
+                "device": device[picked],
+                "key": pa.array([key] * len(picked)),
+            }
+            self._to.write("stray_raw", {**plain, **said})
 
     def _rest(self, table: str, wanted: Mask) -> None:
         rows, texts = self._batch.rest_rows, self._batch.rest_text
@@ -273,6 +296,14 @@ class _Parting:
             rows, texts = rows[kept], texts.filter(pa.array(kept))
         plain = {name: self._columns[name][rows] for name in ("row", "ts", "name") if name in SCHEMAS[table].names}
         self._to.write(table, {**plain, "rest": texts})
+
+
+def listed(texts: pa.Array) -> pa.Array:
+    """Lists of shapes, dtypes and launch geometry, written the same however the file was indented."""
+    lists = pc.if_else(pc.starts_with(texts, "["), texts, pa.scalar(None, pa.string()))
+    if pc.any(pc.match_substring(lists, "\n")).as_py():
+        lists = pc.replace_substring_regex(lists, r"\s*\n\s*", "")
+    return pc.replace_substring(lists, ", ", ",")
 
 
 def _is_in(texts: pa.Array, wanted: Sequence[str]) -> NDArray[np.bool_]:

@@ -26,14 +26,13 @@ ELEMENT_BYTES = " ".join(
 #: The said name where there is one, else the kernel's.
 COLLECTIVE = f"CASE {comm_facts.WORDS} ELSE said END"
 
-#: Lists of shapes, dtypes and launch geometry, written the same however the file was indented.
-LISTS = r"""(SELECT code, replace(regexp_replace(text, '\s*\n\s*', '', 'g'), ', ', ',') AS text
-    FROM strings WHERE text[1] = '[')"""
+#: A list on a call, written as `spools.listed` does those of operators and kernels.
+_LISTED = r"CASE WHEN s.said[1] = '[' THEN replace(regexp_replace(s.said, '\s*\n\s*', '', 'g'), ', ', ',') END"
 
 _ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
 
-#: Spans whose arguments are put together at once.
-_STRETCH = 300_000
+#: Spans whose arguments are put together at once, and given back at once.
+_STRETCH, _FEW = 300_000, 100_000
 
 
 def _arg(key: str) -> str:
@@ -43,32 +42,30 @@ def _arg(key: str) -> str:
 def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str) -> None:
     """Say how each contract table is made."""
     draft.provide("span", shape.spans(shift_ns))
-    draft.provide("host_op", _host_op(seen), apart=True)
+    draft.provide("host_op", _host_op(seen))
     if "Call stack" in seen:
         frames = "SELECT h.row AS span_id, replace(s.text, ';', chr(10)) AS frames"
         draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames", apart=True)
     draft.provide("kernel", _kernel(draft, backend), apart=True)
     draft.provide("transfer", _transfer(), apart=True)
     draft.provide("comm", _comm(), apart=True)
-    draft.provide("arg", _arguments(draft, unlinked), apart=True)
+    given_back, args = _arguments(draft, unlinked)
+    draft.provide("arg", args, apart=given_back > _FEW)
 
 
 def _host_op(seen: Collection[str]) -> str:
-    """Texts are joined only where there are any: a trace without shapes is the common case."""
     plain = "SELECT h.row AS span_id, h.sequence, h.fwd_thread, h.external_id, h.correlation"
     if not {"Input Dims", "Input dims", "Input type"} & set(seen):
         return f"{plain} FROM host_raw h"
-    return f"""{plain}, d.text AS input_shapes, t.text AS input_dtypes
-        FROM host_raw h LEFT JOIN {LISTS} d ON d.code = h.shapes LEFT JOIN {LISTS} t ON t.code = h.dtypes"""
+    return f"{plain}, h.shapes AS input_shapes, h.dtypes AS input_dtypes FROM host_raw h"
 
 
 def _kernel(draft: Draft, backend: str) -> str:
     """ROCm before 6.3 wrote the launch geometry on the call, not on the kernel."""
     said = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
-    geometry = f"""SELECT l.dst, max(g.text) AS grid, max(b.text) AS block,
-            max(try_cast(s.value AS BIGINT)) AS shared_bytes
-        FROM linked l JOIN stray_raw s ON s.row = l.src LEFT JOIN {LISTS} g ON g.code = s.code AND s.key = 'grid'
-        LEFT JOIN {LISTS} b ON b.code = s.code AND s.key = 'block'
+    geometry = f"""SELECT l.dst, max({_LISTED}) FILTER (s.key = 'grid') AS grid,
+            max({_LISTED}) FILTER (s.key = 'block') AS block, max(try_cast(s.value AS BIGINT)) AS shared_bytes
+        FROM linked l JOIN stray_raw s ON s.row = l.src
         WHERE s.key IN ('grid', 'block', 'shared memory') AND s.row IN ({said}) GROUP BY l.dst"""
     lent = count(draft, f"SELECT count(*) FROM ({said})") > 0
     nothing = "CROSS JOIN (SELECT NULL AS grid, NULL AS block, NULL AS shared_bytes) q"
@@ -78,11 +75,10 @@ def _kernel(draft: Draft, backend: str) -> str:
         told = npu.told(npu.TASK_TYPE)
         task = f", {told} AS task_type, {npu.core(told)} AS core"
         rest = "LEFT JOIN device_rest_raw r ON r.row = t.row"
-    return f"""SELECT t.row AS span_id, o.op AS op_span_id, t.stream, coalesce(g.text, q.grid) AS grid,
-        coalesce(b.text, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
+    return f"""SELECT t.row AS span_id, o.op AS op_span_id, t.stream, coalesce(t.grid, q.grid) AS grid,
+        coalesce(t.block, q.block) AS block, t.registers, coalesce(t.shared_bytes, q.shared_bytes) AS shared_bytes,
         t.occupancy AS occupancy_percent{task}
-        FROM task t LEFT JOIN {LISTS} g ON g.code = t.grid LEFT JOIN {LISTS} b ON b.code = t.block
-        LEFT JOIN of_operator o ON o.row = t.row {join} {rest}
+        FROM task t LEFT JOIN of_operator o ON o.row = t.row {join} {rest}
         WHERE t.kind IN ('kernel', 'memset')"""
 
 
@@ -93,17 +89,21 @@ def _transfer() -> str:
             coalesce({_arg("direction")}, {_arg("kind")}, '') AS told
         FROM task t LEFT JOIN linked l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1
             LEFT JOIN device_rest_raw r ON r.row = t.row WHERE t.kind = 'memcpy'
-    ), w AS (SELECT *, upper(text || ' ' || told) AS words FROM m)
-    SELECT row AS span_id, CASE
+    ), w AS (
+        SELECT *, upper(text || ' ' || told) AS words FROM m
+    ), way AS (SELECT words, CASE
             WHEN words SIMILAR TO '.*(HTOD|HOSTTODEVICE|HOST_TO_DEVICE).*' THEN 'h2d'
             WHEN words SIMILAR TO '.*(DTOH|DEVICETOHOST|DEVICE_TO_HOST).*' THEN 'd2h'
             WHEN words SIMILAR TO '.*(DTOD|DEVICETODEVICE|DEVICE_TO_DEVICE).*' THEN 'd2d'
             WHEN words SIMILAR TO '.*(HTOH|HOSTTOHOST|HOST_TO_HOST).*' THEN 'h2h'
-            WHEN words SIMILAR TO '.*(PTOP|PEERTOPEER|PEER_TO_PEER).*' THEN 'p2p' END AS direction,
-        coalesce(bytes, size) AS bytes, CASE WHEN isfinite(bandwidth) THEN bandwidth * 1e9 END AS bandwidth_bytes_per_s,
+            WHEN words SIMILAR TO '.*(PTOP|PEERTOPEER|PEER_TO_PEER).*' THEN 'p2p' END AS direction
+        FROM (SELECT DISTINCT words FROM w)
+    )
+    SELECT row AS span_id, direction, coalesce(bytes, size) AS bytes,
+        CASE WHEN isfinite(bandwidth) THEN bandwidth * 1e9 END AS bandwidth_bytes_per_s,
         CASE WHEN words LIKE '%PAGEABLE%' THEN true
             WHEN call LIKE '%Memcpy%' THEN call NOT LIKE '%Async%' END AS blocking
-    FROM w"""
+    FROM w LEFT JOIN way USING (words)"""
 
 
 def _comm() -> str:
@@ -138,40 +138,41 @@ def _comm() -> str:
 
 
 #: What device spans had taken into columns of a table that their kind has no row in.
-_GEOMETRY = """concat_ws(', ', '"grid": ' || g.text, '"block": ' || b.text, '"registers per thread": ' || t.registers,
+_GEOMETRY = """concat_ws(', ', '"grid": ' || t.grid_said, '"block": ' || t.block_said,
+    '"registers per thread": ' || t.registers,
     '"shared memory": ' || t.shared_bytes, '"est. achieved occupancy %": ' || t.occupancy)"""
 _MOVED = """concat_ws(', ', '"bytes": ' || t.bytes, '"memory bandwidth (GB/s)": ' || t.bandwidth)"""
 _NO_ROW = f"""SELECT t.row, concat_ws(', ', CASE WHEN t.kind <> 'memset' THEN nullif({_GEOMETRY}, '') END,
         nullif({_MOVED}, ''), '"Collective name": ' || to_json(c.text)::VARCHAR) AS more
-    FROM task t LEFT JOIN strings g ON g.code = t.grid LEFT JOIN strings b ON b.code = t.block
-    LEFT JOIN strings c ON c.code = t.collective WHERE t.kind NOT IN ('kernel', 'memcpy')"""
+    FROM task t LEFT JOIN strings c ON c.code = t.collective WHERE t.kind NOT IN ('kernel', 'memcpy')"""
 _IDS = (
     """SELECT d.row, concat_ws(', ', '"correlation": ' || d.correlation, '"External id": ' || d.external_id) AS more"""
 )
 _NO_TASK = f"""{_IDS} FROM device_raw d JOIN sort s USING (shape)
     WHERE s.kind = 'device_annotation' OR s.cat = 'cuda_profiler_range'"""
-_STRAYED = """SELECT x.row, string_agg(to_json(x.key)::VARCHAR || ': ' || coalesce(x.value, CASE
-        WHEN s.text[1] IN ('[', '{{') THEN s.text ELSE to_json(s.text)::VARCHAR END), ', ' ORDER BY x.key) AS more
-    FROM stray_raw x LEFT JOIN strings s ON s.code = x.code WHERE {side} GROUP BY x.row"""
+_STRAYED = """SELECT row, string_agg(to_json(key)::VARCHAR || ': ' || coalesce(value, CASE
+        WHEN text[1] IN ('[', '{{') THEN text ELSE to_json(text)::VARCHAR END), ', ' ORDER BY key) AS more
+    FROM (SELECT x.row, x.key, x.value, coalesce(x.said, s.text) AS text
+        FROM stray_raw x LEFT JOIN strings s ON s.code = x.code WHERE {side}) GROUP BY row"""
 
 
-def _arguments(draft: Draft, unlinked: int) -> str:
-    """The rest of every span, and what a column for another kind took away from it."""
+def _arguments(draft: Draft, unlinked: int) -> tuple[int, str]:
+    """The rest of every span, and what a column for another kind took away from it: of how many, and how."""
     took = [_NO_ROW, _NO_TASK, _STRAYED.format(side="x.device"), *([f"{_IDS} FROM unlinked d"] if unlinked else [])]
     rows = count(draft, "SELECT count(*) FROM span_raw")
     every = " UNION ALL ".join(f"({part})" for part in took)
-    draft.keep(
+    device = draft.keep(
         "taken_device",
         f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' AND {{part}} GROUP BY row",
         stretches(draft.con, "span_raw", "row", rows, _STRETCH),
     )
-    draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
+    of_host = draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
     host = "SELECT row AS span_id, rest AS args FROM host_rest_raw"
-    if count(draft, "SELECT count(*) FROM taken_host"):
+    if of_host:
         host = _given_back("host")
     if count(draft, "SELECT count(*) FROM edge_raw"):
         host = f"FROM ({host}) ANTI JOIN unpaired ON unpaired.row = span_id"
-    return f"({host}) UNION ALL ({_given_back('device')})"
+    return device + of_host, f"({host}) UNION ALL ({_given_back('device')})"
 
 
 def _given_back(side: str) -> str:

@@ -9,7 +9,7 @@ communication.
 from __future__ import annotations
 
 from npulens.ingest.readers.kineto.raw import count
-from npulens.ingest.readers.kineto.tables import COLLECTIVE, ELEMENT_BYTES, LISTS
+from npulens.ingest.readers.kineto.tables import COLLECTIVE, ELEMENT_BYTES
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
 
@@ -77,11 +77,10 @@ WITH o AS (
     SELECT track, place, any_value(team) AS team, any_value(dtype) AS dtype, any_value(elements) AS elements
     FROM o GROUP BY track, place HAVING count(*) = 1
 ), tensor AS (
-    SELECT c.track, c.place, unnest(json_extract(d.text, '$[*]')) AS dims,
-        unnest(json_extract_string(t.text, '$[*]')) AS dtype
+    SELECT c.track, c.place, unnest(json_extract(h.shapes, '$[*]')) AS dims,
+        unnest(json_extract_string(h.dtypes, '$[*]')) AS dtype
     FROM called c JOIN host_raw h ON h.row = c.row
-        JOIN {LISTS} d ON d.code = h.shapes JOIN {LISTS} t ON t.code = h.dtypes
-    WHERE c.opens AND json_valid(d.text) AND json_valid(t.text)
+    WHERE c.opens AND json_valid(h.shapes) AND json_valid(h.dtypes)
 ), typed AS (
     SELECT track, place, replace(lower(dtype), 'c10::', '') AS dtype,
         try_cast(list_product(try_cast(dims AS BIGINT[])) AS BIGINT) AS elements FROM tensor

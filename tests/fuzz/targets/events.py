@@ -17,7 +17,7 @@ from tests.fuzz import change
 
 COLUMNS = (
     Column("n", "i"), Column("t", "s"), Column("f", "f"), Column("us", "n"), Column("stream", "i"),
-    Column("Task Type", "s"),
+    Column("Task Type", "s"), Column("d", "t"),
 )  # fmt: skip
 CHUNKS = (1, 2, 3, 7, 64, 1000, 1 << 20)
 #: Counted beside the elements, not instead of one.
@@ -29,6 +29,8 @@ _EVENT = '{"ph":"X","cat":"c","name":"aten::mm","pid":1,"tid":2,"ts":"1736408883
 def seeds() -> list[bytes]:
     args = (
         "", '"n":1', '"n":"-12 ","x":[1,{"y":null}]', '"t":"a","t":[1, 2]', '"f":1e10,"us":"1.0005"', '"stream":7.0',
+        '"d":[1, 2],"d":[[3],[]],"x":[[1 ,-2],[0]]',
+        r'"\u0064":"[1]","a key that is longer than what is kept":0,"a":1,"\u0061":2',
         r'"Task Type":"\u00e9\ud83d\ude00\n","k\"":true', '"f":1.7976931348623157e308,"n":9223372036854775807',
     )  # fmt: skip
     all_ = ",\n".join(_EVENT % each for each in args)
@@ -84,6 +86,9 @@ def _buffers(batch: events.Batch) -> Iterator[object]:
         yield getattr(batch, name).tobytes()
     for key in sorted(batch.args):
         yield from (key, batch.args[key][0].tobytes(), batch.args[key][1].tobytes())
+    for key in sorted(batch.texts):
+        batch.texts[key].validate(full=True)
+        yield from (key, batch.texts[key].to_pylist())
     yield batch.rest_text.to_pylist()
     yield batch.new_strings[1].to_pylist()
 

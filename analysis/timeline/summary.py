@@ -141,21 +141,27 @@ def _added(
     length, first, beyond = 1 << bits, *whole
     chosen = " OR ".join(f"(level = {n} AND portion BETWEEN {a} AND {b - 1})" for n, a, b in _levels(first, beyond))
     sums = f"SELECT {_SUMS} FROM total WHERE ({chosen}) AND {on_tracks}"
+    parts = [sums, _long(con, how, begin, end, tracks)]
     # Short spans before the first portion, with the children that lie within it, and after the last.
-    early = overlapping(how, begin, (first + 1) * length, 0, on_tracks, _SPAN)
-    before = f"SELECT * FROM ({early}) WHERE dur_ns < {length}"
-    after = (
-        f"SELECT {_SPAN} FROM span WHERE class <= {bits // 2} AND ts_ns >= {beyond * length} AND ts_ns < {end} "
-        f"AND dur_ns < {length} AND {on_tracks}"
-    )
-    below = _clipped(f"{before} UNION ALL {after}", begin, end)
-    edges = _clipped(f"SELECT * FROM ({before}) WHERE ts_ns < {first * length} UNION ALL {after}", begin, end)
-    long = _long(con, how, begin, end, tracks)
-    parts = " UNION ALL ".join(f"({part})" for part in (sums, _nested(edges, below), long))
+    edges, below = [], []
+    if begin > 0:
+        early = overlapping(how, begin, (first + 1) * length, 0, on_tracks, _SPAN)
+        below.append(f"SELECT * FROM ({early}) WHERE dur_ns < {length}")
+        edges.append(f"{below[0]} AND ts_ns < {first * length}")
+    if beyond * length < end:
+        after = (
+            f"SELECT {_SPAN} FROM span WHERE class <= {bits // 2} AND ts_ns >= {beyond * length} AND ts_ns < {end} "
+            f"AND dur_ns < {length} AND {on_tracks}"
+        )
+        below.append(after)
+        edges.append(after)
+    if edges:
+        inside, within = (_clipped(" UNION ALL ".join(some), begin, end) for some in (edges, below))
+        parts.append(_nested(inside, within))
     return (
         "SELECT track, name, kind, sum(spans)::BIGINT AS count, sum(total_ns)::BIGINT AS total_ns, "
         "sum(self_ns)::BIGINT AS self_ns, min(least_ns) AS least_ns, max(most_ns) AS most_ns "
-        f"FROM ({parts}) GROUP BY track, name, kind"
+        f"FROM ({' UNION ALL '.join(f'({part})' for part in parts)}) GROUP BY track, name, kind"
     )
 
 

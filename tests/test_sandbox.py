@@ -105,3 +105,52 @@ def test_many_children_side_by_side_each_answer_once() -> None:
     assert sorted(message.task for message in done) == list(range(len(tasks)))
     for message in done:
         assert (message.result is not None) == (tasks[message.task] is answers)
+
+
+def test_small_tasks_share_a_child_until_one_fails() -> None:
+    """One that fails after others is done again by itself; its neighbours are done once, and by others after it."""
+    tasks = [answers, answers, refuses, answers, dies, answers, answers]
+    found = list(sandbox.run([(task, LIMITS) for task in tasks], at_once=1, batches=[range(7)]))
+    done = [message for message in found if message.result or message.error]
+    assert [message.task for message in done] == list(range(7))
+    kinds = [message.error.kind if message.error else message.result and message.result["pid"] for message in done]
+    assert kinds[2] == "bad" and kinds[4] == "crashed"
+    assert kinds[0] == kinds[1] != kinds[3] != kinds[5] == kinds[6]
+
+
+def test_no_task_fails_for_what_those_before_it_left() -> None:
+    """Descriptors that are not closed, memory that is not given back: in a child of its own it goes well."""
+    left: list[bytearray] = []
+
+    def leaves(progress: Progress) -> dict[str, Any]:
+        left.append(bytearray(3 * sandbox.GIB // 2))
+        os.close(0)
+        return {"size": len(left)}
+
+    def needs(progress: Progress) -> dict[str, Any]:
+        os.fstat(0)
+        return {"size": len(bytearray(3 * sandbox.GIB // 2))}
+
+    found = list(sandbox.run([(leaves, LIMITS), (needs, LIMITS)], at_once=1, batches=[[0, 1]]))
+    assert [message.result for message in found] == [{"size": 1}, {"size": 3 * sandbox.GIB // 2}]
+
+
+def test_limits_hold_for_each_task_by_itself() -> None:
+    """Processor time and the deadline begin anew; so does what a task may have in memory."""
+
+    def works(progress: Progress) -> dict[str, Any]:
+        begun = time.process_time()
+        while time.process_time() < begun + 0.7:
+            pass
+        return {"size": len(bytearray(sandbox.GIB))}
+
+    def naps(progress: Progress) -> dict[str, Any]:
+        time.sleep(0.6)
+        return {}
+
+    limits = sandbox.Limits(2 * sandbox.GIB, MIB, 2, 60.0)
+    found = list(sandbox.run([(works, limits)] * 4, at_once=1, batches=[range(4)]))
+    assert [message.result for message in found] == [{"size": sandbox.GIB}] * 4
+    short = sandbox.Limits(2 * sandbox.GIB, MIB, 2, 2.0)
+    late = list(sandbox.run([(task, short) for task in (naps, naps, naps, naps, sleeps)], 1, batches=[range(5)]))
+    assert [message.error and message.error.kind for message in late] == [None, None, None, None, "too_slow"]

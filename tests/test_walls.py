@@ -76,7 +76,7 @@ CATCHES_ALL: dict[str, str] = {
     "collectors/steps/stepping.py::Stepping._guarded": "the same, in the middle of the job",
     "collectors/steps/stepping.py::Stepping._end": "the same, at its end",
     "collectors/lab/engines.py::capture": "code of the job and three compilers raise what they like; it is the reason",
-    "ingest/loading/sandbox.py::_be_child": "a defect of a reader becomes a refusal that says where it is",
+    "ingest/loading/sandbox.py::_done": "a defect of a reader becomes a refusal that says where it is",
     "tests/fuzz/drive.py::main.one": "whatever leaves a target is kept, and the fuzzing goes on",
     "tests/fuzz/__main__.py::replay": "whatever leaves a target is printed, and the next input is run",
     "tests/corpus/rival_traceinsight.py::main": "whatever another program raises counts as its failure",

@@ -1,11 +1,11 @@
-"""Ranks to parts: every rank in a child of its own, as many side by side as there are processors."""
+"""Ranks to parts: in children, as many side by side as there are processors. Small ranks share one."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.quota import UsageWatch
 from npulens.ingest.messages import Message
 from npulens.ingest.readers import readers
-from npulens.ingest.tables.draft import AMPLE_MEMORY, MEMORY_LIMIT, Draft
+from npulens.ingest.tables.draft import AMPLE_MEMORY, MEMORY_LIMIT, Desk, Draft
 from npulens.ingest.tables.fill import fill
 from npulens.ingest.tables.finish import Part, finish
 
@@ -34,6 +34,10 @@ _LITTLE = {"kineto": "60MB", "torch_npu_text": "90MB"}
 _LARGE = 200
 #: How many times its size a packed trace is taken for. Simulated ones are 12 times, no real one of 86 is 35 times.
 _PACKED, _GZIP = 15, b"\x1f\x8b"
+#: Bytes of a small rank: what is made of it fits into memory. A child reads so many of them one after the other.
+_SMALL, _TOGETHER = 4_000_000, 32
+#: Formats whose ranks share a DuckDB: their readers make nothing in it but by the draft.
+_SHARING = {"torch_npu_db", "torch_npu_text"}
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,15 @@ def parse(
     """What can be read of every rank, and why the others cannot."""
     total = sum(source.size for source in sources)
     at_once = max(1, min(os.cpu_count() or 1, len(sources)))
+    desks = Desks(scratch, packed=len(sources) > 1)
     tasks = [
-        (_task(source, scratch / f"part{i}"), sandbox.Limits.for_input(source.size)) for i, source in enumerate(sources)
+        (_task(source, scratch / f"part{i}", desks), sandbox.Limits.for_input(source.size))
+        for i, source in enumerate(sources)
     ]
     parsed: dict[int, Parsed] = {}
     failed: list[tuple[RankSource, IngestError]] = []
     done = rows = 0
-    for message in sandbox.run(tasks, at_once, watch.look):
+    for message in sandbox.run(tasks, at_once, watch.look, _batches(sources, at_once)):
         source = sources[message.task]
         if message.error is not None:
             error = message.error
@@ -83,26 +89,62 @@ def parse(
     return [parsed[i] for i in sorted(parsed)], failed
 
 
-def _task(source: RankSource, scratch: Path) -> sandbox.Task:
+def _batches(sources: Sequence[RankSource], at_once: int) -> list[list[int]]:
+    """Which ranks a child may read one after the other: small ones, of the same formats."""
+    small: dict[tuple[str, ...], list[int]] = {}
+    batches = []
+    for number, source in enumerate(sources):
+        if _unpacked(source) <= _SMALL:
+            small.setdefault(tuple(claim.format for claim in source.claims), []).append(number)
+        else:
+            batches.append([number])
+    for numbers in small.values():
+        many = min(_TOGETHER, -(-len(numbers) // at_once))
+        batches += [numbers[at : at + many] for at in range(0, len(numbers), many)]
+    return batches
+
+
+class Desks:
+    """What the ranks that a child reads one after the other share: for each format an open DuckDB.
+
+    ``packed``: their tables will be put to those of other ranks.
+    """
+
+    def __init__(self, scratch: Path, *, packed: bool = False) -> None:
+        self._scratch, self._desks, self.packed = scratch, dict[tuple[str, str], Desk](), packed
+
+    def of(self, form: str, memory: str) -> Desk:
+        """The one of a format."""
+        if (form, memory) not in self._desks:
+            home = self._scratch / f"desk{os.getpid()}" / f"{form}_{memory}"
+            self._desks[form, memory] = Desk(home, memory_limit=memory, quick=True, files=False)
+        return self._desks[form, memory]
+
+
+def _task(source: RankSource, scratch: Path, desks: Desks) -> sandbox.Task:
     def read(progress: Progress) -> dict[str, Any]:
         begun = time.monotonic()
-        part = put_together(source, scratch, progress)
+        part = put_together(source, scratch, progress, desks)
         return part.as_dict() | {"seconds": time.monotonic() - begun}
 
     return read
 
 
-def put_together(source: RankSource, scratch: Path, progress: Progress) -> Part:
+def put_together(source: RankSource, scratch: Path, progress: Progress, desks: Desks | None = None) -> Part:
     """The tables of a rank, within as little memory as it takes."""
-    *less, most = _memory(source)
-    tries = (_tried(source, scratch / memory, memory, progress) for memory in less)
-    return next(filter(None, tries), None) or _made(source, scratch / most, most, progress)
+    unpacked = _unpacked(source)
+    *less, most = _memory(source, unpacked)
+    desks = desks or Desks(scratch)
+    if unpacked <= _SMALL:
+        return _made(source, scratch / most, most, progress, desks, small=True)
+    tries = (_tried(source, scratch / memory, memory, progress, desks) for memory in less)
+    return next(filter(None, tries), None) or _made(source, scratch / most, most, progress, desks)
 
 
-def _tried(source: RankSource, scratch: Path, memory: str, progress: Progress) -> Part | None:
+def _tried(source: RankSource, scratch: Path, memory: str, progress: Progress, desks: Desks) -> Part | None:
     """None if it takes more memory: not every operator of DuckDB can spill all it holds."""
     try:
-        return _made(source, scratch, memory, progress)
+        return _made(source, scratch, memory, progress, desks)
     except (IngestError, duckdb.Error) as error:
         if not _short_of_memory(error):
             raise
@@ -110,13 +152,18 @@ def _tried(source: RankSource, scratch: Path, memory: str, progress: Progress) -
     return None
 
 
-def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) -> Part:
+def _made(
+    source: RankSource, scratch: Path, memory: str, progress: Progress, desks: Desks, *, small: bool = False
+) -> Part:
     """The tables of a rank, of those of its formats that can be read."""
     drafts: list[Draft] = []
     failures: list[IngestError] = []
     with ExitStack() as opened:
         for claim in source.claims:
-            draft = Draft(scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress)
+            draft = Draft(
+                scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress,
+                desk=desks.of(claim.format, memory) if small and claim.format in _SHARING else None, small=small,
+            )  # fmt: skip
             opened.callback(draft.close)
             try:
                 readers()[claim.format].read(claim, draft)
@@ -132,18 +179,23 @@ def _made(source: RankSource, scratch: Path, memory: str, progress: Progress) ->
             draft.partial(None, Message("one_its_formats_could_not", {"reason": failure.said()}))
         for lost in source.damage:
             draft.partial(None, lost)
-        return finish(draft, scratch / "tables")
+        return finish(draft, scratch / "tables", packed=desks.packed)
 
 
-def _memory(source: RankSource) -> list[str]:
+def _memory(source: RankSource, unpacked: int) -> list[str]:
     """What DuckDB may use for a rank: at first, where that was too little, and at most."""
-    packed = {file: _PACKED if peek.head(file).startswith(_GZIP) else 1 for file in source.files}
-    tenth = sum(file.stat().st_size * times for file, times in packed.items()) // 10**7
+    tenth = unpacked // 10**7
     first = [_LITTLE[claim.format] for claim in source.claims if claim.format in _LITTLE]
     thrifty = len(first) == len(source.claims) == 1
     share = 3 * tenth // 10 if thrifty else tenth
     usual = f"{share}MB" if share > _LARGE else MEMORY_LIMIT
     return [*first[:thrifty], usual, AMPLE_MEMORY if tenth < 500 else f"{2 * tenth}MB"]
+
+
+def _unpacked(source: RankSource) -> int:
+    """Bytes of a rank, of packed files those that they may come to."""
+    packed = {file: _PACKED if peek.head(file).startswith(_GZIP) else 1 for file in source.files}
+    return sum(file.stat().st_size * times for file, times in packed.items())
 
 
 def _short_of_memory(error: BaseException | None) -> bool:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from npulens.ingest.loading.capture import HIGHEST_RANK
 from npulens.ingest.messages import Message, dumped, joined, stored
 from npulens.ingest.tables import schema
-from npulens.ingest.tables.concatenate import arrow, concatenate
+from npulens.ingest.tables.concatenate import arrow, concatenate, is_packed
 from npulens.ingest.tables.finish import Part
 
 
@@ -57,7 +57,7 @@ def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, st
     origin = min((source.origin_ns for source in sources if source.origin_ns is not None), default=0)
     staged.mkdir(parents=True)
     tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage")]
-    if len(sources) == 1 and sources[0].movable:
+    if len(sources) == 1 and sources[0].movable and not is_packed(sources[0].directory):
         for name in tables:
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:

@@ -10,18 +10,19 @@ Pieces of a union belong, whole, to the step in which they start, as the profile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from npulens.ingest.messages import Message, joined
+from npulens.ingest.tables.held import Bools, among, bools, ints
 from npulens.ingest.tables.in_order import Spans, in_order
-
-Ints = NDArray[np.int64]
+from npulens.ingest.tables.steps import Ints
 
 #: A sum that is off by more than this share of the file's, and by more than this time, is said.
 OFF_SHARE, OFF_NS = 0.01, 10_000
@@ -48,6 +49,27 @@ _RULES: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     },
     OPERATORS: {"operators": ("kind = 'comm_op'", False)},
 }  # fmt: skip
+
+#: The same rules where the tables are held in memory.
+_HELD: Mapping[tuple[str, str], Callable[[Mapping[str, pa.Table]], Bools]] = {
+    (COMPUTING, "kernels"): lambda tables: among(tables["span"]["kind"], "kernel", "memset"),
+    (COMPUTING, "kernels-AI CPU"): lambda tables: (
+        among(tables["span"]["kind"], "kernel", "memset")
+        & ~_of(tables, "kernel", among(tables["kernel"]["core"], "AI_CPU"))
+    ),
+    (COMMUNICATION, "operators"): lambda tables: among(tables["span"]["kind"], "comm_op"),
+    (COMMUNICATION, "tasks"): lambda tables: (
+        among(tables["span"]["kind"], "comm_task") & _of(tables, "comm", ~bools(tables["comm"]["by_stream"]))
+    ),
+    (KERNELS, "kernels"): lambda tables: among(tables["span"]["kind"], "kernel", "memset"),
+    (KERNELS, "kernels+operators"): lambda tables: among(tables["span"]["kind"], "kernel", "memset", "comm_op"),
+    (OPERATORS, "operators"): lambda tables: among(tables["span"]["kind"], "comm_op"),
+}
+
+
+def _of(tables: Mapping[str, pa.Table], table: str, rows: Bools) -> Bools:
+    """Which spans have one of these rows of a table."""
+    return np.isin(ints(tables["span"]["span_id"]), ints(tables[table]["span_id"])[rows])
 
 
 @dataclass(frozen=True)
@@ -84,6 +106,39 @@ def check(
     ``sources``: where the tables lie. ``steps``: number and begin of each, in order of time, on the device where the
     profiler says so. ``kept`` holds the rows of a SELECT that is asked several times, and says where.
     """
+
+    def batches(quantity: str, rule: str) -> Iterator[tuple[Ints, Ints]]:
+        where, _ = _RULES[quantity][rule]
+        return _batches(con, kept(
+            f"SELECT 0 AS track, ts_ns, ts_ns + dur_ns AS end_ns FROM {sources['span']} WHERE rank = {rank} "
+            f"AND {where.format(**sources)}"
+        ))  # fmt: skip
+
+    return _compared(told, steps, batches)
+
+
+def check_held(
+    told: Iterable[FileSum], steps: Sequence[tuple[int, int]], tables: Mapping[str, pa.Table]
+) -> list[Check]:
+    """The same of a rank whose tables are held in memory."""
+
+    def batches(quantity: str, rule: str) -> Iterator[tuple[Ints, Ints]]:
+        spans = tables["span"].filter(pa.array(_HELD[quantity, rule](tables)))
+        starts, ends = ints(spans["ts_ns"]), ints(spans["ts_ns"]) + ints(spans["dur_ns"])
+        order = np.lexsort((ends, starts))
+        if len(order):
+            yield starts[order], ends[order]
+
+    return _compared(told, steps, batches)
+
+
+def _compared(
+    told: Iterable[FileSum], steps: Sequence[tuple[int, int]],
+    batches: Callable[[str, str], Iterator[tuple[Ints, Ints]]],
+) -> list[Check]:  # fmt: skip
+    def summed(quantity: str, rule: str) -> _Sums:
+        return _sum(_pieces(batches(quantity, rule), once=_RULES[quantity][rule][1]), steps)
+
     known = {number for number, _ in steps}
     wanted: dict[str, list[FileSum]] = {}
     for one in told:
@@ -93,14 +148,14 @@ def check(
     for quantity, sums in wanted.items():
         rules = _RULES[quantity]
         own, *others = rules
-        by_rule = {own: _sum(con, sources, rank, rules[own], steps, kept)}
+        by_rule = {own: summed(quantity, own)}
         if not by_rule[own].any:
             continue  # nothing of the kind was read: coverage says so
         for one in sums:
             rule = own if _near(by_rule[own].of(one.step), one.ns) else None
             for other in others if rule is None else ():
                 if other not in by_rule:
-                    by_rule[other] = _sum(con, sources, rank, rules[other], steps, kept)
+                    by_rule[other] = summed(quantity, other)
                 if rule is None and by_rule[other].any and _near(by_rule[other].of(one.step), one.ns):
                     rule = other
             found.append(Check(one, by_rule[own].of(one.step), rule, own))
@@ -128,6 +183,37 @@ def of_tables(con: duckdb.DuckDBPyConnection, sources: Mapping[str, str]) -> lis
         "AND upper(coalesce(category, '')) NOT IN ('HCCL', 'COMMUNICATION')"
     ).fetchall()[0][0]
     return said + ([] if total is None else [FileSum("op_statistic.csv", "summary", KERNELS, None, total)])
+
+
+def of_held(tables: Mapping[str, pa.Table]) -> list[FileSum]:
+    """The same of tables that are held in memory."""
+    said: list[FileSum] = []
+    rows = [
+        row for row in tables["profiler_step"].to_pylist()
+        if row["source"] is not None and not row["source"].lower().startswith("cluster")
+    ]  # fmt: skip
+    many = Counter(row["source"] for row in rows)
+    for row in rows:
+        for quantity, ns in ((COMPUTING, row["computing_ns"]), (COMMUNICATION, row["communication_ns"])):
+            if ns is not None and (row["step"] is not None or many[row["source"]] == 1):
+                said.append(FileSum(row["source"], "profiler_step", quantity, row["step"], ns))
+    spans = tables["span"]
+    for name in ("Communication", "Computing"):
+        lane = among(spans["kind"], "profiler_split") & among(spans["name"], name)
+        ns = _whole(spans["dur_ns"].filter(pa.array(lane)))
+        if ns is not None:
+            said.append(FileSum("Overlap Analysis", "span", name.lower(), None, ns))
+    summary = tables["summary"]
+    talks = among(pc.utf8_upper(summary["category"]), "HCCL", "COMMUNICATION")
+    total = _whole(summary["total_ns"].filter(pa.array(among(summary["source"], "op_statistic") & ~talks)))
+    return said + ([] if total is None else [FileSum("op_statistic.csv", "summary", KERNELS, None, total)])
+
+
+def _whole(column: pa.ChunkedArray) -> int | None:
+    """The sum of what is there, if 64 bits hold it."""
+    values = [value for value in column.to_pylist() if value is not None]
+    total = sum(values)
+    return total if values and -(2**63) <= total < 2**63 else None
 
 
 def sentences(checks: Iterable[Check]) -> Iterator[tuple[str, bool, Message]]:
@@ -197,18 +283,10 @@ class _Sums:
         return self.whole if step is None else self.steps.get(step, 0)
 
 
-def _sum(
-    con: duckdb.DuckDBPyConnection, sources: Mapping[str, str], rank: int, rule: tuple[str, bool],
-    steps: Sequence[tuple[int, int]], kept: Callable[[str], str],
-) -> _Sums:  # fmt: skip
-    where, once = rule
-    table = kept(
-        f"SELECT 0 AS track, ts_ns, ts_ns + dur_ns AS end_ns FROM {sources['span']} WHERE rank = {rank} "
-        f"AND {where.format(**sources)}"
-    )
+def _sum(pieces: Iterable[tuple[Ints, Ints]], steps: Sequence[tuple[int, int]]) -> _Sums:
     begins = np.array([begin for _, begin in steps], np.int64)
     whole, of_steps, some = 0, np.zeros(len(steps), np.int64), False
-    for starts, ends in _pieces(con, table, once):
+    for starts, ends in pieces:
         some = True
         lengths = ends - starts
         whole += (int((lengths >> 32).sum()) << 32) + int((lengths & 0xFFFFFFFF).sum())  # beyond 64 bits, too
@@ -218,11 +296,16 @@ def _sum(
     return _Sums(whole, {number: int(ns) for (number, _), ns in zip(steps, of_steps, strict=True)}, some)
 
 
-def _pieces(con: duckdb.DuckDBPyConnection, table: str, once: bool) -> Iterator[tuple[Ints, Ints]]:
-    """The spans in batches, merged where overlaps count once; the last piece of a batch waits for the next."""
-    begin, end = 0, _NOTHING
+def _batches(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[tuple[Ints, Ints]]:
     for batch in in_order(con, Spans(table, then="end_ns"), _BATCH):
         starts, ends = (np.asarray(batch.column(name).to_numpy(False)) for name in ("ts_ns", "end_ns"))
+        yield starts, ends
+
+
+def _pieces(batches: Iterable[tuple[Ints, Ints]], *, once: bool) -> Iterator[tuple[Ints, Ints]]:
+    """The spans in batches, merged where overlaps count once; the last piece of a batch waits for the next."""
+    begin, end = 0, _NOTHING
+    for starts, ends in batches:
         if not once:
             yield starts, ends
             continue

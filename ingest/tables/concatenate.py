@@ -6,7 +6,9 @@ What a row group holds stays together, so that the statistics of a file still sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +25,8 @@ _TYPES = {
 }  # fmt: skip
 #: Text that hardly ever repeats: a dictionary of it would be a copy.
 _UNLIKE = ("args",)
+#: The file of a part that holds all its tables.
+_PACKED = "tables.arrow"
 
 
 @cache
@@ -34,32 +38,100 @@ def arrow(table: str) -> pa.Schema:
 
 def concatenate(table: str, parts: Sequence[tuple[Path, int]], out: Path) -> None:
     """Write one table of every part (its directory, and by how much its origin comes after the run's)."""
-    shape = arrow(table)
-    whole = [field.name for field in shape if pa.types.is_integer(field.type)]
-    text = [field.name for field in shape if pa.types.is_string(field.type) and field.name not in _UNLIKE]
-    with pq.ParquetWriter(
-        out, shape, compression="lz4", use_dictionary=text, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-        write_statistics=[field.name for field in shape if field.name not in text],
-    ) as writer:  # fmt: skip
+    write(table, _pieces(table, parts), out)
+
+
+def write(table: str, pieces: Iterable[pa.Table], out: Path) -> int:
+    """Write a table as it comes, in row groups that read well; the number of its rows."""
+    rows = written = 0
+    with _writer(arrow(table), out) as writer:
         held: list[pa.Table] = []
-        for piece in _pieces(table, parts):
+        for piece in pieces:
             held.append(piece)
-            if sum(each.num_rows for each in held) >= ROW_GROUP:
+            rows += piece.num_rows
+            if rows - written >= ROW_GROUP:
                 writer.write_table(pa.concat_tables(held))
-                held = []
+                held, written = [], rows
         if held:
             writer.write_table(pa.concat_tables(held))
+    return rows
+
+
+def write_all(tables: Mapping[str, pa.Table], out: Path) -> None:
+    """Write contract tables that are there at once, one file each."""
+    for name, table in tables.items():
+        if len(table):
+            write(name, [table], out / f"{name}.parquet")
+        else:
+            (out / f"{name}.parquet").write_bytes(_empty(name))
+
+
+@cache
+def _empty(table: str) -> bytes:
+    """The file of a table without rows."""
+    sink = pa.BufferOutputStream()
+    _writer(arrow(table), sink).close()
+    return bytes(sink.getvalue())
+
+
+def pack(tables: Mapping[str, pa.Table], out: Path) -> None:
+    """Write contract tables that are there at once and will be put to others, all into one file.
+
+    Behind the tables comes where each begins, and the length of that. What has no rows is left out.
+    """
+    begins: dict[str, int] = {}
+    with pa.OSFile(str(out / _PACKED), "wb") as file:
+        for name, table in tables.items():
+            if len(table):
+                begins[name] = file.tell()
+                with pa.ipc.new_stream(file, table.schema) as stream:
+                    stream.write_table(table)
+        told = json.dumps(begins).encode()
+        file.write(told + len(told).to_bytes(8, "little"))
+
+
+def is_packed(directory: Path) -> bool:
+    """Whether the tables of a part lie in one file."""
+    return (directory / _PACKED).exists()
+
+
+def _unpacked(directory: Path, table: str) -> Iterator[pa.Table]:
+    with (directory / _PACKED).open("rb") as file:
+        end = file.seek(-8, os.SEEK_END)
+        length = int.from_bytes(file.read(8), "little")
+        file.seek(end - length)
+        begin = json.loads(file.read(length)).get(table)
+        if begin is not None:
+            file.seek(begin)
+            yield pa.ipc.open_stream(file).read_all()
+
+
+def shifted(table: pa.Table, by: int) -> pa.Table:
+    """A table with its stamps moved."""
+    for at, name in enumerate(table.column_names):
+        if by and (name == "ts_ns" or name.endswith("_ts_ns")):
+            table = table.set_column(at, table.schema.field(at), pc.add_checked(table.column(at), by))
+    return table
+
+
+def _writer(shape: pa.Schema, out: Path | pa.NativeFile) -> pq.ParquetWriter:
+    whole = [field.name for field in shape if pa.types.is_integer(field.type)]
+    text = [field.name for field in shape if pa.types.is_string(field.type) and field.name not in _UNLIKE]
+    return pq.ParquetWriter(
+        out, shape, compression="lz4", use_dictionary=text, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        write_statistics=[field.name for field in shape if field.name not in text],
+    )  # fmt: skip
 
 
 def _pieces(table: str, parts: Sequence[tuple[Path, int]]) -> Iterator[pa.Table]:
     shape = arrow(table)
-    moved = [name for name in shape.names if name == "ts_ns" or name.endswith("_ts_ns")]
     for directory, shift in parts:
-        with pq.ParquetFile(directory / f"{table}.parquet") as file:
-            for group in range(file.num_row_groups):
-                columns = file.read_row_group(group, columns=shape.names, use_threads=False)
-                for name in moved if shift else ():
-                    at = columns.column_names.index(name)
-                    columns = columns.set_column(at, name, pc.add(columns.column(at), shift))
-                if columns.num_rows:
-                    yield pa.Table.from_arrays(columns.select(shape.names).columns, schema=shape)
+        for rows in (_unpacked if is_packed(directory) else _row_groups)(directory, table):
+            if rows.num_rows:
+                yield pa.Table.from_arrays(shifted(rows, shift).select(shape.names).columns, schema=shape)
+
+
+def _row_groups(directory: Path, table: str) -> Iterator[pa.Table]:
+    with pq.ParquetFile(directory / f"{table}.parquet") as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, columns=arrow(table).names, use_threads=False)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from npulens.ingest.tables.held import Work
 from npulens.ingest.tables.in_order import Spans, in_order
 from npulens.ingest.tables.steps import Ints, Steps
 
@@ -37,6 +38,7 @@ _NEEDS = {
     "idle_ns": "cwy", "only_waiting_ns": "cm", "kernels": "c", "collectives": "m", "copies": "y",
 }  # fmt: skip
 _BATCH = 16_384
+Kinds = NDArray[np.int8]
 
 # The names of a task's part are those of the view comm_task (analysis/sql); a test holds them together.
 _MOMENTS = """
@@ -97,9 +99,25 @@ def device_time(
     spans, but none was told.
     """
     asked = {**sources, "rank": rank}
-    started: pa.Table = con.sql(_STARTED.format(**asked)).to_arrow_table()
+    return _windows(
+        con.sql(_STARTED.format(**asked)).to_arrow_table(),
+        lambda: bool(con.execute(_TASKS.format(**asked)).fetchall()[0][0]),
+        lambda: _batches(con, kept(_MOMENTS.format(**asked))),
+        rank, steps, absent, untold=untold,
+    )  # fmt: skip
+
+
+def of_work(work: Work, rank: int, steps: Steps, absent: Collection[str], *, untold: bool = False) -> pa.Table:
+    """The same of a rank whose work is held in memory."""
+    return _windows(work.started(), work.has_tasks, work.moments, rank, steps, absent, untold=untold)
+
+
+def _windows(
+    started: pa.Table, has_tasks: Callable[[], bool], moments: Callable[[], Iterable[tuple[Ints, Ints, Kinds]]],
+    rank: int, steps: Steps, absent: Collection[str], *, untold: bool,
+) -> pa.Table:  # fmt: skip
     whole = started.filter(pc.field("whole")).to_pylist()[0]
-    tasks = bool(whole["collectives"]) and con.execute(_TASKS.format(**asked)).fetchall()[0][0]
+    tasks = bool(whole["collectives"]) and has_tasks()
     known = _known((whole["kernels"], whole["collectives"], whole["copies"]), absent)
     if untold:
         known -= {"m"}
@@ -118,7 +136,7 @@ def device_time(
     if whole["work_ts_ns"] is None and not len(steps.number):  # there is no window to sum over
         unknown |= {"ts_ns", "dur_ns", *_SUMS, "work_ts_ns"}
     else:
-        sums = _sums(bounds, _batches(con, kept(_MOMENTS.format(**asked))))
+        sums = _sums(bounds, moments())
         columns |= {"ts_ns": pa.array(bounds[:, 0]), "dur_ns": pa.array(bounds[:, 1] - bounds[:, 0])}
         columns |= {name: pa.array(sums[:, number]) for number, name in enumerate(_SUMS)}
     return pa.table({**columns, **dict.fromkeys(unknown, pa.nulls(len(bounds), pa.int64()))})
@@ -159,12 +177,12 @@ def _known(counts: Iterable[int], absent: Collection[str]) -> set[str]:
     return {name for name, yes in told.items() if yes}
 
 
-def _batches(con: duckdb.DuckDBPyConnection, moments: str) -> Iterator[tuple[Ints, Ints, NDArray[np.int8]]]:
+def _batches(con: duckdb.DuckDBPyConnection, moments: str) -> Iterator[tuple[Ints, Ints, Kinds]]:
     for batch in in_order(con, Spans(moments, then="end_ns"), _BATCH):
         yield tuple(np.asarray(batch.column(i).to_numpy(False)) for i in range(3))  # type: ignore[misc]
 
 
-def _sums(bounds: Ints, batches: Iterable[tuple[Ints, Ints, NDArray[np.int8]]]) -> Ints:
+def _sums(bounds: Ints, batches: Iterable[tuple[Ints, Ints, Kinds]]) -> Ints:
     """Per window, given by its begin and end, the length of each state."""
     sweep = _Sweep(np.unique(bounds))
     for starts, ends, what in batches:
@@ -184,7 +202,7 @@ class _Sweep:
         self._from = int(edges[0])  # up to here everything is summed
         self._open = np.full(6, self._from, np.int64)  # what runs beyond that ends here
 
-    def add(self, starts: Ints, ends: Ints, what: NDArray[np.int8]) -> None:
+    def add(self, starts: Ints, ends: Ints, what: Kinds) -> None:
         """Spans that begin no earlier than any added before."""
         starts, ends, what = self._with_open(np.maximum(starts, self._from), np.maximum(ends, self._from), what)
         # Whatever comes later begins at the last of these or after it: up to there everything is known.
@@ -198,7 +216,7 @@ class _Sweep:
         until = max(int(self.edges[-1]), int(self._open.max())) + 1
         self._go(until, *self._with_open(none, none, none.astype(np.int8)))
 
-    def _with_open(self, starts: Ints, ends: Ints, what: NDArray[np.int8]) -> tuple[Ints, Ints, NDArray[np.int8]]:
+    def _with_open(self, starts: Ints, ends: Ints, what: Kinds) -> tuple[Ints, Ints, Kinds]:
         """Before the others, what still runs: of each kind the end that lies farthest stands for all."""
         runs = np.flatnonzero(self._open > self._from)
         begun = np.full(len(runs), self._from, np.int64)
@@ -207,7 +225,7 @@ class _Sweep:
             np.concatenate((runs.astype(np.int8), what)),
         )  # fmt: skip
 
-    def _go(self, until: int, starts: Ints, ends: Ints, what: NDArray[np.int8]) -> None:
+    def _go(self, until: int, starts: Ints, ends: Ints, what: Kinds) -> None:
         """Sum from where we are to a moment."""
         first, last = np.searchsorted(self.edges, [self._from, until])
         edges = self.edges[first:last]

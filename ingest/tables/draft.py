@@ -8,6 +8,7 @@ use, does the joining and the sorting.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ ROW_GROUP = 40_960
 HELD_BYTES = 2 << 20
 #: Bytes of a spool that make a file.
 FILE_BYTES = 256 << 20
+#: Rows that a small rank has at most.
+_FEW = 400_000
 #: Arrow types of raw tables as SQL knows them.
 _EMPTY = {
     pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.uint8(): "UTINYINT", pa.float64(): "DOUBLE", pa.string(): "VARCHAR",
@@ -73,6 +76,7 @@ class Spool:
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         self.rows += rows.num_rows
+        self._draft.spooled += rows.num_rows
         self._held.append(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes >= HELD_BYTES:
@@ -96,11 +100,13 @@ class Spool:
         self._writer, self._file_bytes = None, 0
 
     def close(self) -> None:
-        if self.rows or not set(self._schema.types) <= _EMPTY.keys():
+        if self.rows and not self._paths and self._draft.hold(self._name, self._held):
+            self._held = []
+        elif self.rows or not set(self._schema.types) <= _EMPTY.keys():
             self._held.append(self._schema.empty_table())
             self._flush()
             self._end_file()
-            self._draft.show(self._name, self._paths)
+            self._draft.show(self._name, self._paths, str(self._schema))
         else:
             nothing = ", ".join(f"NULL::{_EMPTY[field.type]} AS {quoted(field.name)}" for field in self._schema)
             self._draft.show(self._name, f"(SELECT {nothing} WHERE false)")
@@ -114,8 +120,126 @@ class Spool:
         self.close()
 
 
+#: Numbers in a SELECT: they say which rank it is or what its texts are coded by, and change no column.
+_NUMBERS = re.compile(r"\b\d{1,9}\b(?:, -?\d{1,9}\b)*")
+#: Optimizers of DuckDB without which a plan would not only be slower but of another order.
+_NEEDED = {"filter_pushdown", "unused_columns", "cte_inlining", "deliminator", "unnest_rewriter", "in_clause"}
+_MADE = re.compile(r"\s*CREATE (?:OR REPLACE )?((?:TEMP )?(VIEW|TABLE|MACRO)) (?:\"((?:[^\"]|\"\")+)\"|(\w+))")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A view, a table or a macro as it was made: its kind, its name, and all that its columns depend on."""
+
+    kind: str
+    name: str
+    text: str
+
+    @property
+    def place(self) -> tuple[bool, str]:
+        """Where it lies: a macro may have the name of a view."""
+        return self.kind.endswith("MACRO"), self.name
+
+
+class Desk:
+    """An open DuckDB that the ranks of one format share one after the other, and what is made in it.
+
+    Ranks of a job make the same views and macros in the same order. Planning one costs a millisecond, whatever the size
+    of its rows. So what the rank before has made stays, as long as a rank makes the same from the first statement on.
+    Where it makes something else, everything after that goes. What is made twice under one name is made again.
+    """
+
+    def __init__(
+        self, directory: Path, threads: int = 1, memory_limit: str = MEMORY_LIMIT, *, quick: bool = False,
+        files: bool = True,
+    ) -> None:  # fmt: skip
+        """``quick``: for few rows, where the best plan costs more than it saves. ``files``: what is kept is one."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.dir, self.con = directory, connect(directory, threads, memory_limit)
+        if quick:
+            every = {name for (name,) in self.con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+            self.con.execute(f"SET disabled_optimizers = {literal(','.join(sorted(every - _NEEDED)))}")
+        if not files:
+            self.con.execute("SET python_enable_replacements = true")
+        self.files = files
+        self._made: list[_Made] = []
+        self._there: dict[tuple[bool, str], str] = {}  # the kind of what is there
+        self._at = 0  # so many of them are this rank's
+        self._twice: frozenset[tuple[bool, str]] = frozenset()
+        self._columns: dict[tuple[int, str], set[str]] = {}
+
+    def begin(self) -> None:
+        """Another rank comes."""
+        self._forget(self._at)
+        places = Counter(made.place for made in self._made)
+        self._twice = frozenset(place for place, times in places.items() if times > 1)
+        self._at = 0
+
+    def make(self, statement: str, because: str = "") -> int:
+        """Run a CREATE statement, if need be; the rows of a table. ``because``: what else its columns depend on."""
+        found = _MADE.match(statement)
+        if found is None:
+            raise ValueError(f"makes nothing: {statement[:60]}")
+        text = _NUMBERS.sub("0", statement) if found[2] == "TABLE" else statement
+        made = _Made(found[1], found[3] or found[4], text + because)
+        if self._is_there(made):
+            self._at += 1
+            return 0
+        counted = self.con.execute(f"CREATE OR REPLACE {found[1]} {statement[found.end(1) :]}").fetchall()
+        self._keep(made)
+        return int(counted[0][0]) if counted else 0
+
+    def take(self, name: str, rows: pa.Table) -> None:
+        """Make Arrow rows a table."""
+        rows_that_are_taken = rows  # noqa: F841 - DuckDB finds a variable of this frame by its name
+        made = _Made("TABLE", name, str(rows.schema))
+        self._is_there(made)
+        self.con.execute(f"CREATE OR REPLACE TABLE {quoted(name)} AS FROM rows_that_are_taken")
+        self._keep(made)
+
+    def _is_there(self, made: _Made) -> bool:
+        """Whether what is made next is there already; else there is room for it. A table always has other rows."""
+        same = self._at < len(self._made) and self._made[self._at] == made
+        if same and not made.kind.endswith("TABLE") and made.place not in self._twice:
+            return True
+        if not same:
+            self._forget(self._at)
+        if self._there.get(made.place, made.kind) != made.kind:
+            self._drop(made.place)
+        return False
+
+    def _keep(self, made: _Made) -> None:
+        """Note what was made."""
+        self._made[self._at :] = [made, *self._made[self._at + 1 :]]
+        self._there[made.place] = made.kind
+        self._at += 1
+
+    def columns(self, select: str) -> set[str]:
+        """Names of the columns that a SELECT gives."""
+        key = (self._at, select)
+        if key not in self._columns:
+            self._columns[key] = columns(self.con, select)
+        return self._columns[key]
+
+    def _forget(self, at: int) -> None:
+        """Drop what was made from a place on, the last first."""
+        kept = {made.place for made in self._made[:at]}
+        for place in reversed(dict.fromkeys(made.place for made in self._made[at:])):
+            if place not in kept and place in self._there:
+                self._drop(place)
+        del self._made[at:]
+        self._columns = {key: found for key, found in self._columns.items() if key[0] <= at}
+        self._twice &= kept
+
+    def _drop(self, place: tuple[bool, str]) -> None:
+        self.con.execute(f"DROP {self._there.pop(place).removeprefix('TEMP ')} {quoted(place[1])}")
+
+
 class Draft:
-    """The tables of one rank while a reader fills them."""
+    """The tables of one rank while a reader fills them.
+
+    ``desk``: the one that it shares with the ranks before it, of the same format. ``small``: its files are.
+    """
 
     def __init__(
         self,
@@ -125,10 +249,14 @@ class Draft:
         threads: int = 1,
         memory_limit: str = MEMORY_LIMIT,
         progress: Callable[[int], None] | None = None,
+        desk: Desk | None = None,
+        small: bool = False,
     ) -> None:
-        self.dir, self.rank = directory, rank
-        directory.mkdir(parents=True, exist_ok=True)
-        self.con = connect(directory, threads, memory_limit)
+        self._own = desk is None
+        self._desk = Desk(directory, threads, memory_limit, quick=small) if desk is None else desk
+        self._desk.begin()
+        self.dir, self.rank, self.spooled, self._small = self._desk.dir, rank, 0, small
+        self.con = self._desk.con
         self.raw: dict[str, str] = {}
         self.selects: dict[str, list[str]] = {}
         self.apart: set[str] = set()
@@ -150,17 +278,49 @@ class Draft:
         with self.spool(name, made.schema) as spool:
             spool.write(made)
 
-    def show(self, name: str, rows: Sequence[Path] | str) -> None:
-        """Make Parquet files of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view."""
+    def show(self, name: str, rows: Sequence[Path] | str, because: str = "") -> None:
+        """Make Parquet files of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view.
+
+        ``because``: what the columns of the files depend on.
+        """
         files = rows if isinstance(rows, str) else ", ".join(literal(str(path)) for path in rows)
         self.raw[name] = files if isinstance(rows, str) else f"read_parquet([{files}])"
-        self.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS FROM {self.raw[name]}")
+        self.make(f"CREATE VIEW {quoted(name)} AS FROM {self.raw[name]}", because)
+
+    def make(self, statement: str, because: str = "") -> None:
+        """Run a CREATE statement; what is there under its name is replaced."""
+        self._desk.make(statement, because)
+
+    @property
+    def small(self) -> bool:
+        """Whether what it comes to fits into memory, and is finished there."""
+        return self._small and self.spooled <= _FEW
+
+    def columns(self, select: str) -> set[str]:
+        """Names of the columns that a SELECT gives."""
+        return self._desk.columns(select)
+
+    def hold(self, name: str, rows: Sequence[pa.Table]) -> bool:
+        """Make a few rows visible as a view without a file between; whether this draft does that."""
+        if not self._desk.files:
+            self._desk.take(f"spooled_{name}", pa.concat_tables(rows))
+            self.raw[name] = quoted(f"spooled_{name}")
+            self.make(f"CREATE VIEW {quoted(name)} AS FROM {self.raw[name]}")
+        return not self._desk.files
+
+    def view(self, name: str, select: str) -> None:
+        """Make a SELECT over finished tables a view; of a few rows it is a table, for it is asked for often."""
+        self.make(f"CREATE {'VIEW' if self._desk.files else 'TABLE'} {quoted(name)} AS {select}")
 
     def keep(self, name: str, select: str, parts: Iterable[str] = ("true",)) -> int:
-        """Make a SELECT a view, computed once and held on disk; the number of its rows.
+        """Make a SELECT a view, computed once and held on disk; the number of its rows. Of a few rows it is a table.
 
         What is too much at once is computed in ``parts``: conditions, each of which {part} of the SELECT stands for.
         """
+        if not self._desk.files and not re.search(rf"\b{re.escape(name)}\b", select):
+            self.raw[name] = quoted(name)
+            pieces = (f"({select.replace('{part}', part)})" for part in parts)
+            return self._desk.make(f"CREATE TABLE {self.raw[name]} AS {' UNION ALL '.join(pieces)}")
         paths, rows = [], 0
         for number, part in enumerate(parts):
             paths.append(self.dir / f"{name}.{number}.spool.parquet")
@@ -168,7 +328,7 @@ class Draft:
                 f"COPY ({select.replace('{part}', part)}) TO {literal(str(paths[-1]))} ({SPOOL_SHAPE})"
             ).fetchall()
             rows += int(written[0][0])
-        self.show(name, paths)
+        self.show(name, paths, _NUMBERS.sub("0", select))
         return rows
 
     def provide(self, table: str, select: str, *, apart: bool = False) -> None:
@@ -215,7 +375,9 @@ class Draft:
             self._progress(done_bytes)
 
     def close(self) -> None:
-        """Forget the raw tables."""
+        """Forget the raw tables; those of a shared desk are written over by the next rank."""
+        if not self._own:
+            return
         self.con.close()
         for path in self.dir.glob("*.spool.parquet"):
             path.unlink()

@@ -7,25 +7,26 @@ work in each step is summed.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from npulens.ingest.messages import Message, joined
 from npulens.ingest.tables import checks, schema
-from npulens.ingest.tables.concatenate import arrow, concatenate
-from npulens.ingest.tables.device_time import device_time, untold
-from npulens.ingest.tables.draft import Draft, columns, copy, give_back, union
+from npulens.ingest.tables.concatenate import arrow, pack, shifted, write, write_all
+from npulens.ingest.tables.device_time import device_time, of_work, untold
+from npulens.ingest.tables.draft import Draft, copy, give_back, union
+from npulens.ingest.tables.held import Work, in_track_order, worked
 from npulens.ingest.tables.in_order import Spans, in_order, stretches
 from npulens.ingest.tables.nest import Nest
 from npulens.ingest.tables.sqltext import literal
-from npulens.ingest.tables.steps import Steps, tile
+from npulens.ingest.tables.steps import WORK, Steps, tile
 
 #: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
@@ -44,10 +45,15 @@ _ORDER = {
     "track": "track",
     "step": "ts_ns",
 }
+#: Tables that are made of a draft's SELECTs and nothing else.
+_OTHERS = tuple(name for name in schema.tables() if name not in (*_OF_RUN, *_DERIVED, "span", "step"))
 #: Tables whose every row is of a span.
 _OF_SPANS = [
     name for name, table in schema.tables().items() if any(c.name == "span_id" and c.required for c in table.columns)
 ]
+_ENDS = ("src_rank", "dst_rank")
+#: What readers find of a span.
+_FOUND = ("span_id", "track", "kind", "name", "ts_ns", "dur_ns")
 _BATCH = 20_480
 #: Spans whose rows in one of the other tables are joined and sorted at once.
 _STRETCH = 300_000
@@ -86,21 +92,23 @@ class _Writing:
     end_ns: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=lambda: ["true"])  # conditions on the ids of spans: a stretch each
-    columns: dict[str, set[str]] = field(default_factory=dict)  # those that a table's SELECTs give, where known
+    held: dict[str, pa.Table] | None = None  # of a small rank: its spans as they were found, and its tables
+    work: Work | None = None  # what its device did
     steps: Steps = field(default_factory=Steps.none)  # from the rank's origin
 
 
-def finish(draft: Draft, out: Path) -> Part:
-    """Write the contract tables of a draft to ``out``."""
+def finish(draft: Draft, out: Path, *, packed: bool = False) -> Part:
+    """Write the contract tables of a draft to ``out``. ``packed``: those of a small rank into one file."""
     out.mkdir(parents=True, exist_ok=True)
-    work = _Writing(draft, out)
+    work = _Writing(draft, out, held={} if draft.small else None)
     _materialise(work)
+    if work.held is not None:
+        _hold(work, work.held)
     _bounds(work)
     _write_steps(work)
     _write_spans(work)
-    for table in schema.tables():
-        if table not in (*_OF_RUN, *_DERIVED, "span", "step"):
-            _write_table(work, table)
+    for table in _OTHERS:
+        _write_table(work, table)
     draft.fact("peers", _peers(work))
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
@@ -110,6 +118,8 @@ def finish(draft: Draft, out: Path) -> Part:
     warnings = _write_checked(work)
     coverage = [_coverage(work, table) for table in schema.tables() if table not in (*_OF_RUN, *_DERIVED)]
     _write_device_time(work, {row["table"] for row in coverage if row["status"] == "absent"}, hidden)
+    if work.held is not None:
+        (pack if packed else write_all)(work.held, out)
     return Part(
         draft.rank, str(out), work.origin_ns, work.end_ns, work.rows, coverage, dict(draft.facts),
         list(dict.fromkeys(draft.broken)), len(work.steps.number), warnings=warnings,
@@ -117,51 +127,97 @@ def finish(draft: Draft, out: Path) -> Part:
 
 
 def _materialise(work: _Writing) -> None:
-    """Spans are asked for several times: make them once, in a file, where they take no memory from what is asked."""
+    """Spans are asked for several times: make them once, in a file, where they take no memory from what is asked.
+
+    Those of a small rank are asked for again only where its links come without their latency.
+    """
     draft, selects = work.draft, work.draft.selects
-    if "span" in selects:
-        draft.keep(
-            "draft_span",
-            "SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
-            "coalesce(name, '') AS name, ts_ns::BIGINT AS ts_ns, dur_ns::BIGINT AS dur_ns "
-            f"FROM ({union(selects['span'])})",
-        )
-    else:
-        draft.con.execute(
+    if "span" not in selects:
+        draft.make(
             "CREATE TEMP TABLE draft_span"
             "(span_id BIGINT, track BIGINT, kind VARCHAR, name VARCHAR, ts_ns BIGINT, dur_ns BIGINT)"
         )
+        return
+    made = (
+        "SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
+        "coalesce(name, '') AS name, ts_ns::BIGINT AS ts_ns, dur_ns::BIGINT AS dur_ns "
+        f"FROM ({union(selects['span'])})"
+    )
+    if work.held is None or ("link" in selects and "latency_ns" not in draft.columns(union(selects["link"]))):
+        draft.keep("draft_span", made)
+        made = "FROM draft_span"
+    if work.held is not None:
+        work.held["span"] = _fetched(draft, "span", made)
+
+
+def _hold(work: _Writing, held: dict[str, pa.Table]) -> None:
+    """The other tables of a small rank in memory, with times as they were found."""
+    if "span" not in held:
+        held["span"] = pa.schema([field for field in arrow("span") if field.name in _FOUND]).empty_table()
+    for table in _OTHERS:
+        if selects := work.draft.selects.get(table):
+            held[table] = _fetched(work.draft, table, _made(work, table, union(selects))).cast(arrow(table))
+        else:
+            held[table] = arrow(table).empty_table()
+
+
+def _fetched(draft: Draft, table: str, select: str) -> pa.Table:
+    """The rows of a SELECT; a table on the way spares planning it twice."""
+    draft.con.execute(f"CREATE OR REPLACE TEMP TABLE held_{table} AS {select}")
+    return draft.con.table(f"held_{table}").to_arrow_table()
 
 
 def _bounds(work: _Writing) -> None:
     """The earliest and latest stamp of any kind."""
-    con, edges = work.draft.con, []
-    for table, selects in work.draft.selects.items():
-        names = schema.tables()[table].names()
-        select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
-        if "ts_ns" not in names:
+    draft, edges = work.draft, list[tuple[Any, Any]]()
+    for table, selects in draft.selects.items():
+        if "ts_ns" not in schema.tables()[table].names():
             continue
-        work.columns[table] = columns(con, select)
-        length = "coalesce(dur_ns, 0)" if "dur_ns" in work.columns[table] else "0"
-        edges.append(con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
-    found = [edge for edge in edges if edge[0] is not None]
-    if found:
-        work.origin_ns, work.end_ns = min(edge[0] for edge in found), max(edge[1] for edge in found)
+        if work.held is not None and table in work.held:
+            edges.append(_edges(work.held[table]))
+            continue
+        select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
+        length = "coalesce(dur_ns, 0)" if "dur_ns" in draft.columns(select) else "0"
+        edges.append(draft.con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
+    begins, ends = ([edge[side] for edge in edges if edge[side] is not None] for side in (0, 1))
+    if begins:
+        work.origin_ns, work.end_ns = min(begins), max(ends)
+
+
+def _edges(table: pa.Table) -> tuple[int | None, int | None]:
+    """The earliest and the latest stamp of a table."""
+    ends = table["ts_ns"]
+    if "dur_ns" in table.column_names:
+        ends = pc.add_checked(ends, pc.fill_null(table["dur_ns"], 0))
+    return pc.min(table["ts_ns"]).as_py(), pc.max(ends).as_py()
 
 
 def _write_steps(work: _Writing) -> None:
     draft, selects = work.draft, work.draft.selects.get("step")
     if not selects:
         return _write_whole(work, "step", arrow("step").empty_table())
-    table, work.steps = tile(draft.con, union(selects), draft.rank, work.origin_ns)
+
+    def last(since_ns: int) -> int | None:
+        if work.held is not None:
+            return worked(work.held["span"], since_ns)
+        query = f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?"
+        found: int | None = draft.con.execute(query, [since_ns]).fetchall()[0][0]
+        return found
+
+    select = union(selects)
+    table, work.steps = tile(draft.con, select, draft.columns(select), draft.rank, work.origin_ns, last)
     _write_whole(work, "step", table)
 
 
 def _write_whole(work: _Writing, name: str, table: pa.Table) -> None:
     """A table that is there at once."""
     shape = arrow(name)
-    pq.write_table(table.select(shape.names).cast(shape), work.out / f"{name}.parquet", compression="zstd")
+    table = table.select(shape.names).cast(shape)
     work.rows[name] = len(table)
+    if work.held is not None:
+        work.held[name] = table
+    else:
+        pq.write_table(table, work.out / f"{name}.parquet", compression="zstd")
 
 
 def _sources(work: _Writing) -> dict[str, str]:
@@ -173,11 +229,9 @@ def _untold(work: _Writing) -> bool:
     """Whether the device's work is all there and none of it was told to be communication, which may have run."""
     draft, world = work.draft, work.draft.facts.get("world_size")
     ranks = world if isinstance(world, int) else 1
-    if (
-        "comm" not in draft.selects
-        or draft.covers["comm"].absent
-        or not untold(draft.con, _sources(work), draft.rank, ranks)
-    ):
+    if "comm" not in draft.selects or draft.covers["comm"].absent:
+        return False
+    if not (work.work.untold(ranks) if work.work else untold(draft.con, _sources(work), draft.rank, ranks)):
         return False
     if ranks > 1:
         draft.absent("comm", Message("job_has_ranks_and_none", {"ranks": ranks}))
@@ -189,6 +243,9 @@ def _untold(work: _Writing) -> bool:
 def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
     """Sums over what has been written."""
     draft = work.draft
+    if work.work is not None:
+        sums = of_work(work.work, draft.rank, work.steps, absent, untold=untold)
+        return _write_whole(work, "device_time", sums)
 
     def kept(select: str) -> str:
         draft.keep("moment", select)
@@ -202,6 +259,12 @@ def _write_device_time(work: _Writing, absent: set[str], untold: bool) -> None:
 def _write_checked(work: _Writing) -> list[Message]:
     """Compare what the profiler summed with what was written; what disagrees, in sentences."""
     draft = work.draft
+    if work.held is not None:
+        steps = work.held["step"]
+        begins = pc.coalesce(steps["device_ts_ns"], steps["ts_ns"]).to_pylist()
+        order = sorted(zip(begins, steps["step"].to_pylist(), strict=True))
+        told = [*checks.of_held(work.held), *draft.said]
+        return _say_checked(work, checks.check_held(told, [(step, begin) for begin, step in order], work.held))
     tables = ("span", "comm", "kernel", "profiler_step", "summary")
     sources = {name: f"read_parquet({literal(str(work.out / f'{name}.parquet'))})" for name in tables}
 
@@ -214,7 +277,11 @@ def _write_checked(work: _Writing) -> list[Message]:
         f"SELECT step, coalesce(device_ts_ns, ts_ns) FROM read_parquet({literal(str(work.out / 'step.parquet'))}) "
         "ORDER BY 2, 1"
     ).fetchall()
-    found = checks.check(draft.con, sources, draft.rank, told, begins, kept)
+    return _say_checked(work, checks.check(draft.con, sources, draft.rank, told, begins, kept))
+
+
+def _say_checked(work: _Writing, found: list[checks.Check]) -> list[Message]:
+    draft = work.draft
     _write_whole(work, "checked", checks.rows(found, draft.rank, arrow("checked")))
     warnings = list(checks.sentences(found))
     for table, unexplained, text in warnings:
@@ -224,44 +291,72 @@ def _write_checked(work: _Writing) -> list[Message]:
 
 def _write_spans(work: _Writing) -> None:
     """Sort, nest and write; one batch in memory at a time."""
-    shape = arrow("span")
-    rank, nest, rows = work.draft.rank, Nest(), 0
-    numeric = [f.name for f in shape if f.type != pa.string()]
-    with pq.ParquetWriter(
-        work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
-        column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
-    ) as writer:  # fmt: skip
-        for batch in in_order(work.draft.con, Spans("draft_span", where="dur_ns >= 0"), _BATCH):
-            numbers = [batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")]
-            span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in numbers)
-            depth, parent = nest.place(track, ts, dur, span_id)
-            since = ts - work.origin_ns
-            step, outside = work.steps.of(since)
-            offset = rank << SPAN_BITS
-            arrays = [
-                pa.array(span_id + offset), pa.array(np.full(len(ts), rank, np.int32)),
-                pa.array(track + (rank << TRACK_BITS)), batch.column("kind"), batch.column("name"),
-                pa.array(since), pa.array(dur), pa.array(step, mask=outside),
-                pa.array(parent + offset, mask=parent < 0), pa.array(depth),
-            ]  # fmt: skip
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=shape))
-            rows += len(ts)
-    work.rows["span"] = rows
-    work.parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), _STRETCH))
-    if len(work.parts) > 1:
-        give_back()
+    shape, nest, rows = arrow("span"), Nest(), 0
+    if work.held is not None:
+        spans = in_track_order(work.held["span"]).combine_chunks().to_batches()
+        _write_whole(work, "span", pa.Table.from_batches([_placed(work, batch, nest) for batch in spans], shape))
+        work.work = Work(work.held["span"], work.held["comm"])
+    else:
+        numeric = [f.name for f in shape if f.type != pa.string()]
+        with pq.ParquetWriter(
+            work.out / "span.parquet", shape, compression="lz4", use_dictionary=["kind", "name"],
+            column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
+        ) as writer:  # fmt: skip
+            for batch in in_order(work.draft.con, Spans("draft_span", where="dur_ns >= 0"), _BATCH):
+                writer.write_batch(_placed(work, batch, nest))
+                rows += batch.num_rows
+        work.rows["span"] = rows
+        work.parts = list(stretches(work.draft.con, "draft_span", "span_id", max(1, rows), _STRETCH))
+        if len(work.parts) > 1:
+            give_back()
     if nest.crowded:
         work.draft.note("span", Message("spans_share_last_lane_crowded", {"n": nest.crowded}))
 
 
+def _placed(work: _Writing, batch: pa.RecordBatch, nest: Nest) -> pa.RecordBatch:
+    """Spans as they are stored: with their lane, their parent and their step."""
+    rank = work.draft.rank
+    numbers = [batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")]
+    span_id, track, ts, dur = (np.ascontiguousarray(column.to_numpy(False)) for column in numbers)
+    depth, parent = nest.place(track, ts, dur, span_id)
+    since = ts - work.origin_ns
+    step, outside = work.steps.of(since)
+    offset = rank << SPAN_BITS
+    arrays = [
+        pa.array(span_id + offset), pa.array(np.full(len(ts), rank, np.int32)),
+        pa.array(track + (rank << TRACK_BITS)), batch.column("kind"), batch.column("name"),
+        pa.array(since), pa.array(dur), pa.array(step, mask=outside),
+        pa.array(parent + offset, mask=parent < 0), pa.array(depth),
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow("span"))
+
+
 def _write_table(work: _Writing, table: str) -> None:
-    """One of the other tables, written by DuckDB."""
-    con, rank = work.draft.con, work.draft.rank
+    """One of the other tables, written by DuckDB unless it is held."""
     selects = work.draft.selects.get(table)
+    if work.held is not None:
+        return _write_whole(work, table, shifted(work.held[table], -work.origin_ns))
     if not selects:
         return _write_whole(work, table, arrow(table).empty_table())
     source = union(selects)
-    have = work.columns.get(table) or columns(con, source)
+    apart = table in work.draft.apart
+    if len(work.parts) > 1 and not apart and table in _OF_SPANS and table not in _ORDER:
+        work.draft.keep(f"made_{table}", source)  # joined at once, then sorted a stretch at a time
+        source, apart = f"FROM made_{table}", True
+
+    out = work.out / f"{table}.parquet"
+    if apart and len(work.parts) > 1:
+        work.rows[table] = write(table, _stretches(work, table, source), out)
+        give_back()
+    else:
+        rows = work.draft.con.execute(copy(_made(work, table, source), out)).fetchall()
+        work.rows[table] = int(rows[0][0])
+
+
+def _made(work: _Writing, table: str, source: str) -> str:
+    """A contract table as one SELECT over what a reader provided for it."""
+    rank = work.draft.rank
+    have = work.draft.columns(union(work.draft.selects[table]))
     made = []
     for column in schema.tables()[table].columns:
         name = column.name
@@ -273,7 +368,7 @@ def _write_table(work: _Writing, table: str) -> None:
             value = f"{name} + {rank << SPAN_BITS}"
         elif name == "track":
             value = f"{name} + {rank << TRACK_BITS}"
-        elif name == "ts_ns" or name.endswith("_ts_ns"):
+        elif (name == "ts_ns" or name.endswith("_ts_ns")) and work.held is None:
             value = f"{name} - {work.origin_ns}"
         else:
             value = name
@@ -281,37 +376,22 @@ def _write_table(work: _Writing, table: str) -> None:
     if table == "link" and "latency_ns" not in have:
         source, made[-1] = _with_latency(source), "CAST(latency_ns AS BIGINT) AS latency_ns"
     order = _ORDER.get(table, "span_id" if "span_id" in have else "")
-    apart = table in work.draft.apart
-    if order == "span_id" and not apart and table in _OF_SPANS and len(work.parts) > 1:
-        work.draft.keep(f"made_{table}", source)  # joined at once, then sorted a stretch at a time
-        source, apart = f"FROM made_{table}", True
-    select, then = f"SELECT {', '.join(made)}", f"ORDER BY {order}" if order else ""
-
-    def write(part: str, home: Path) -> int:
-        rows = copy(f"{select} FROM (FROM ({source}) WHERE {part}) {then}", home / f"{table}.parquet")
-        return int(con.execute(rows).fetchall()[0][0])
-
-    work.rows[table] = _write_apart(work, table, write) if apart else write("true", work.out)
+    return f"SELECT {', '.join(made)} FROM ({source})" + (f" ORDER BY {order}" if order else "")
 
 
-def _write_apart(work: _Writing, table: str, write: Callable[[str, Path], int]) -> int:
-    """A table a stretch of spans after the other, put one behind the other; the number of rows."""
-    parts = work.parts
-    if len(parts) == 1:
-        return write("true", work.out)
-    rows, homes = 0, [work.draft.dir / f"{table}_{number}" for number in range(len(parts))]
-    for home, part in zip(homes, parts, strict=True):
-        home.mkdir()
-        rows += write(part, home)
-    concatenate(table, [(home, 0) for home in homes], work.out / f"{table}.parquet")
-    for home in homes:
-        shutil.rmtree(home)
-    give_back()
-    return rows
+def _stretches(work: _Writing, table: str, source: str) -> Iterator[pa.Table]:
+    """The rows of a table, a stretch of spans after the other."""
+    for part in work.parts:
+        select = _made(work, table, f"FROM ({source}) WHERE {part}")
+        for batch in work.draft.con.sql(select).to_arrow_reader(_BATCH):
+            yield pa.Table.from_batches([batch]).cast(arrow(table))
 
 
 def _peers(work: _Writing) -> int | None:
     """How many ranks there must be, for this one to have communicated with the highest it names."""
+    if work.held is not None:
+        told = [pc.max(work.held[table][end]).as_py() for table in ("comm", "comm_link") for end in _ENDS]
+        return max((rank for rank in told if rank is not None), default=None)
     highest = [
         work.draft.con.execute(
             f"SELECT max(greatest(src_rank, dst_rank)) FROM read_parquet({literal(str(work.out / f'{table}.parquet'))})"
@@ -324,6 +404,10 @@ def _peers(work: _Writing) -> int | None:
 
 def _step_numbers(work: _Writing) -> list[int] | None:
     """The first and the last number of its steps, by its marks or as the profiler's split has them."""
+    if work.held is not None:
+        numbers = [n for table in ("step", "profiler_step") for n in work.held[table]["step"].to_pylist()]
+        known = [number for number in numbers if number is not None]
+        return [min(known), max(known)] if known else None
     files = ", ".join(literal(str(work.out / f"{table}.parquet")) for table in ("step", "profiler_step"))
     query = f"SELECT min(step), max(step) FROM read_parquet([{files}], union_by_name = true)"
     first, last = work.draft.con.execute(query).fetchall()[0]

@@ -5,6 +5,7 @@ Held as arrays: a long capture has tens of thousands of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import duckdb
@@ -14,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from npulens.ingest.tables import schema
-from npulens.ingest.tables.draft import columns
 
 Ints = NDArray[np.int64]
 
@@ -44,14 +44,17 @@ class Steps:
         return self.number[inside], (index < 0) | (ts >= self.end_ns[inside])
 
 
-def tile(con: duckdb.DuckDBPyConnection, select: str, rank: int, origin_ns: int) -> tuple[pa.Table, Steps]:
+def tile(
+    con: duckdb.DuckDBPyConnection, select: str, have: Collection[str], rank: int, origin_ns: int,
+    worked: Callable[[int], int | None],
+) -> tuple[pa.Table, Steps]:  # fmt: skip
     """The table of steps from what a reader found of them, and the same as arrays, both from the rank's origin.
 
-    The spans must lie in ``draft_span``.
+    ``have``: the columns of what was found. ``worked``: when the device's work that starts from a stamp on ends.
     """
-    table = _marks(con, select)
+    table = _marks(con, select, have)
     ts = np.asarray(table["ts_ns"].to_numpy())
-    last = [_last_end(con, row["ts_ns"], row["host_dur_ns"]) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
+    last = [_last_end(row["ts_ns"], row["host_dur_ns"], worked) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
     lasts = np.concatenate((ts[1:], np.array(last, np.int64))) - ts
     host = np.asarray(pc.coalesce(table["host_dur_ns"], pa.array(lasts)).to_numpy())
     begin = ts - origin_ns
@@ -62,9 +65,8 @@ def tile(con: duckdb.DuckDBPyConnection, select: str, rank: int, origin_ns: int)
     return pa.table(made), Steps(np.asarray(table["step"].to_numpy()), begin, begin + lasts, begin + host)
 
 
-def _marks(con: duckdb.DuckDBPyConnection, select: str) -> pa.Table:
+def _marks(con: duckdb.DuckDBPyConnection, select: str, have: Collection[str]) -> pa.Table:
     """Each step once, in order of time."""
-    have = columns(con, select)
     wanted = [column for column in schema.tables()["step"].columns if column.name not in ("rank", "dur_ns")]
     typed = [f"{column.name if column.name in have else 'NULL'}::{column.type} AS {column.name}" for column in wanted]
     return con.sql(
@@ -73,10 +75,7 @@ def _marks(con: duckdb.DuckDBPyConnection, select: str) -> pa.Table:
     ).to_arrow_table()
 
 
-def _last_end(con: duckdb.DuckDBPyConnection, ts_ns: int, host_dur_ns: int | None) -> int:
+def _last_end(ts_ns: int, host_dur_ns: int | None, worked: Callable[[int], int | None]) -> int:
     """The later of the last step's host end and the end of the last device span that starts in it."""
     host_end = ts_ns + (host_dur_ns or 0)
-    device_end = con.execute(
-        f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?", [ts_ns]
-    ).fetchall()[0][0]
-    return max(host_end, device_end or host_end)
+    return max(host_end, worked(ts_ns) or host_end)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -35,20 +34,21 @@ _NOTHING = ("", "N/A")
 
 _UNITS = {"B": 1, "Byte": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
-_MACROS = """
-CREATE OR REPLACE MACRO said(cell) AS nullif(trim(cell, E' \\t\\r\\n'), '');
-CREATE OR REPLACE MACRO exact(cell) AS try_cast(cell AS DECIMAL(38, 15));
-CREATE OR REPLACE MACRO scaled(cell, factor) AS
-    try_cast(round_even(TRY(exact(cell) * CAST(factor AS DECIMAL(15, 0))), 0) AS BIGINT);
-CREATE OR REPLACE MACRO whole(cell) AS nullif(try_cast(cell AS BIGINT), 4294967295);
-CREATE OR REPLACE MACRO finite(number) AS CASE WHEN isfinite(number) THEN number END;
-CREATE OR REPLACE MACRO approx(cell) AS finite(try_cast(cell AS DOUBLE));
-"""
+_MACROS = (
+    "CREATE MACRO said(cell) AS nullif(trim(cell, E' \\t\\r\\n'), '')",
+    "CREATE MACRO exact(cell) AS try_cast(cell AS DECIMAL(38, 15))",
+    "CREATE MACRO scaled(cell, factor) AS "
+    "try_cast(round_even(TRY(exact(cell) * CAST(factor AS DECIMAL(15, 0))), 0) AS BIGINT)",
+    "CREATE MACRO whole(cell) AS nullif(try_cast(cell AS BIGINT), 4294967295)",
+    "CREATE MACRO finite(number) AS CASE WHEN isfinite(number) THEN number END",
+    "CREATE MACRO approx(cell) AS finite(try_cast(cell AS DOUBLE))",
+)
 
 
-def macros(con: duckdb.DuckDBPyConnection) -> None:
-    """Teach a connection to read cells: said (text or NULL), scaled (exact whole number), whole, approx."""
-    con.execute(_MACROS)
+def macros(draft: Draft) -> None:
+    """Teach a draft to read cells: said (text or NULL), scaled (exact whole number), whole, approx."""
+    for macro in _MACROS:
+        draft.make(macro)
 
 
 @dataclass

@@ -186,7 +186,7 @@ def _match_kernels(draft: Draft) -> None:
             UNION ALL SELECT h.row, k.row FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.ts = k.ts)
         WHERE hw NOT IN (SELECT hw FROM met) GROUP BY hw""",
     )
-    draft.con.execute("CREATE VIEW matched AS FROM met UNION ALL FROM near")
+    draft.make("CREATE VIEW matched AS FROM met UNION ALL FROM near")
 
 
 def _operators(draft: Draft) -> None:
@@ -216,8 +216,8 @@ def _operators(draft: Draft) -> None:
             WHERE start_ns BETWEEN 0 AND {LATEST} AND elapsed_ns BETWEEN 0 AND {LATEST})
         WHERE NOT EXISTS (FROM op_lane) AND NOT EXISTS (FROM kd) AND NOT EXISTS (FROM hw)""",
     )
-    draft.con.execute("CREATE VIEW op_apart AS FROM op_csv UNION ALL FROM op_json")
-    draft.con.execute("CREATE VIEW op AS FROM op_lane UNION ALL FROM op_apart")
+    draft.make("CREATE VIEW op_apart AS FROM op_csv UNION ALL FROM op_json")
+    draft.view("op", "FROM op_lane UNION ALL FROM op_apart")
 
 
 def _helpers(draft: Draft) -> None:
@@ -296,9 +296,12 @@ def _sort(draft: Draft) -> None:
         f"""SELECT x.row, x.stream, {text} AS name, {known.fused(text)} AS fused
         FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x LEFT JOIN kd k ON k.row = x.kd WHERE {talks}""",
     )
-    draft.con.execute("""CREATE VIEW dev AS SELECT x.* EXCLUDE (kind),
+    draft.view(
+        "dev",
+        """SELECT x.* EXCLUDE (kind),
             CASE WHEN x.row IN (SELECT row FROM talking WHERE NOT fused) THEN 'comm_op' ELSE x.kind END AS kind
-        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x""")
+        FROM (FROM dev_trace UNION ALL BY NAME FROM dev_csv) x""",
+    )
 
 
 def _say(draft: Draft) -> None:

@@ -73,7 +73,7 @@ def _name(path: Path) -> str | None:
 
 
 def _read(root: Path, found: Mapping[str, Path], binary: Path | None, draft: Draft) -> None:
-    cells.macros(draft.con)
+    cells.macros(draft)
     basic = read_csv(found[_BASIC], draft, "basic") if _BASIC in found else None
     if basic is None:
         raise IngestError("empty", Message("no_opbasicinfo_csv_which_names"), str(root))

@@ -266,8 +266,8 @@ def _match(draft: Draft) -> None:
             AND (o.group_name = g.name OR g.name IS NULL)
         ORDER BY t.row, abs(times(t.start_timestamp, {_US}) - o.ts_ns), o.row""",
     )
-    draft.con.execute(
-        "CREATE VIEW db_comm_time AS SELECT * FROM db_analysed WHERE analysis IN "
+    draft.view(
+        "db_comm_time", "SELECT * FROM db_analysed WHERE analysis IN "
         "(SELECT min(analysis) FROM db_analysed GROUP BY row)"
     )
     unmatched = (

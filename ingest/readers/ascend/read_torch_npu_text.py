@@ -34,12 +34,12 @@ def settle(draft: Draft, files: int, device: int | None) -> None:
     if files < 2 and device is None:
         return
     lanes = " UNION ".join(f"SELECT lane FROM {name}" for name in _WITH_LANE)
-    draft.con.execute(f"""
+    draft.make(f"""
         CREATE TEMP TABLE same_lane AS SELECT lane, first FROM (
             SELECT lane, min(lane) OVER (PARTITION BY p.text, t.text) AS first FROM ({lanes})
             LEFT JOIN str p ON p.code = lane >> 32 LEFT JOIN str t ON t.code = lane & 4294967295)
         WHERE lane <> first""")
-    draft.con.execute(f"""
+    draft.make(f"""
         CREATE TEMP TABLE foreign_pid AS
         WITH labelled AS (
             SELECT p.text AS pid, l.text AS label FROM meta m JOIN str p ON p.code = m.pid
@@ -48,13 +48,13 @@ def settle(draft: Draft, files: int, device: int | None) -> None:
             SELECT pid FROM labelled WHERE regexp_full_match(label, 'NPU \\d+') AND label <> 'NPU {device}'
             AND pid NOT IN (SELECT pid FROM labelled WHERE label = 'NPU {device}'))""")
     for name in _WITH_LANE:
-        draft.con.execute(f"""
+        draft.make(f"""
             CREATE OR REPLACE VIEW {name} AS SELECT r.* REPLACE (coalesce(s.first, r.lane) AS lane)
             FROM {draft.raw[name]} r LEFT JOIN same_lane s ON s.lane = r.lane
             WHERE (r.lane >> 32) NOT IN (SELECT code FROM foreign_pid)""")
     for name in _WITH_PID:
         ours = "pid NOT IN (SELECT code FROM foreign_pid)"
-        draft.con.execute(f"CREATE OR REPLACE VIEW {name} AS FROM {draft.raw[name]} WHERE {ours}")
+        draft.make(f"CREATE OR REPLACE VIEW {name} AS FROM {draft.raw[name]} WHERE {ours}")
 
 
 def say_shared(draft: Draft, device: int, beside: Sequence[int], root: Path) -> None:
@@ -103,7 +103,7 @@ def _read(claim: Claim, draft: Draft) -> None:
     known = rankdir.groups_of(claim.root)
     groups = {number: name for number, (name, _) in known.items()}
     groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
-    cells.macros(draft.con)
+    cells.macros(draft)
     done = read_trace(chosen.trace, draft)
     settle(draft, len(chosen.trace), one)
     give_back()
@@ -121,7 +121,7 @@ def _read(claim: Claim, draft: Draft) -> None:
     csv_tables.provide(chosen.tables, draft, one)
     host.provide(draft)
     _samples(draft)
-    draft.con.execute("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
+    draft.make("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
     if metrics:
         draft.provide("pmu", pmu(metrics, "kernel_span"))
     _said(draft)
@@ -237,7 +237,7 @@ def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None)
     ours = "true" if device is None else f"coalesce(device, {device}) = {device}"
     broken = count(draft, f"SELECT count(*) FROM kd_all WHERE {ours} AND ({whole}) IS NOT TRUE")
     draft.drop("kernel", Message("row_without_name_start_or"), broken)
-    draft.con.execute(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
+    draft.make(f"CREATE VIEW kd AS FROM kd_all WHERE {ours} AND {whole}")
     return metrics
 
 
@@ -351,7 +351,7 @@ def _absent(claim: Claim, draft: Draft) -> None:
     has_trace = any(_TRACE.match(path.name) for path in claim.files)
     no_trace = None if has_trace else Message("there_is_no_trace_view")
     framework = (Message("msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None)
-    for table, rows, reason, setting in (
+    recorded = (
         ("kernel", "dev WHERE kind IN ('kernel', 'memset')", Message("no_device_tasks_were_recorded"), _DEVICE),
         ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
          framework or no_trace or Message("no_operators_were_recorded"), _DEVICE),
@@ -361,8 +361,11 @@ def _absent(claim: Claim, draft: Draft) -> None:
         ("sample", "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
          no_trace or Message("no_counters_were_recorded"), _DEVICE),
         ("clock", "rankdir_clock", Message("profiler_info_says_nothing_about"), None),
-    ):  # fmt: skip
-        if not draft.con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchall():
+    )  # fmt: skip
+    asked = ", ".join(f"EXISTS (FROM {rows})" for _, rows, _, _ in recorded)
+    found = draft.con.execute(f"SELECT {asked}").fetchall()[0]
+    for (table, _, reason, setting), there in zip(recorded, found, strict=True):
+        if not there:
             draft.absent(table, reason, setting)
     if no_trace:
         draft.absent("transfer", Message("and_no_other_file_names", {"reason": no_trace}), None)

@@ -62,7 +62,7 @@ def read(claim: Claim, draft: Draft) -> None:
 
 
 def _read(found: dict[str, Path], draft: Draft) -> None:
-    cells.macros(draft.con)
+    cells.macros(draft)
     draft.fact("backend", "npu")
     draft.fact("clock", "monotonic")
     timeline.read_calls(found.get("calls"), draft)

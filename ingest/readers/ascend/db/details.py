@@ -184,9 +184,12 @@ def _host(draft: Draft) -> None:
 
 def _swapped(draft: Draft) -> bool:
     """Whether shapes and types stand in each other's columns, as torch_npu wrote them in January 2025."""
-    first = "(SELECT {0} FROM raw_PYTORCH_API LIMIT 100000)"
-    named = f"SELECT count(*) FILTER (regexp_matches({{0}}, '[a-z][a-z]')) FROM {first}"
-    swapped = count(draft, named.format("inputShapes")) > count(draft, named.format("inputDtypes"))
+    named = "count(*) FILTER (regexp_matches({}, '[a-z][a-z]'))"
+    shapes, types = draft.con.execute(
+        f"SELECT {named.format('inputShapes')}, {named.format('inputDtypes')} "
+        "FROM (SELECT inputShapes, inputDtypes FROM raw_PYTORCH_API LIMIT 100000)"
+    ).fetchall()[0]
+    swapped: bool = shapes > types
     if swapped:
         draft.note("host_op", Message("shapes_and_types_inputs_written"))
     return swapped

@@ -104,20 +104,17 @@ def describe(draft: Draft, root: Path, told: Mapping[str, object], device: int |
     environment = told.get("ENV_VARIABLES")
     if isinstance(environment, dict):
         draft.fact("environment", msgspec.json.encode(environment).decode())
-    devices = con.execute(
-        "SELECT deviceId FROM raw_RANK_DEVICE_MAP WHERE deviceId BETWEEN 0 AND 2147483647 UNION "
-        "SELECT deviceId FROM raw_TASK WHERE deviceId BETWEEN 0 AND 2147483647"
-    ).fetchall()
-    if len(devices) == 1:
-        draft.fact("device_id", devices[0][0])
-    for key, query in (
+    asked = (
+        ("device_id", "SELECT min(deviceId) FROM (SELECT deviceId FROM raw_RANK_DEVICE_MAP UNION ALL SELECT deviceId "
+         "FROM raw_TASK) WHERE deviceId BETWEEN 0 AND 2147483647 HAVING count(DISTINCT deviceId) = 1"),
         ("device_name", "SELECT min(name) FROM raw_NPU_INFO WHERE id >= 0 HAVING count(DISTINCT name) = 1"),
         ("host", "SELECT min(coalesce(nullif(hostName, ''), hostUid)) FROM raw_HOST_INFO"),
         ("pid", "SELECT min(globalPid) FROM raw_TASK WHERE globalPid > 0 HAVING count(DISTINCT globalPid) = 1"),
         ("pid", "SELECT min(x >> 32) FROM db_api WHERE x > 0 HAVING count(DISTINCT x >> 32) = 1"),
-    ):
-        row = con.execute(query).fetchone()
-        draft.fact(key, row[0] if row else None)
+    )  # fmt: skip
+    found = con.execute(f"SELECT {', '.join(f'({query})' for _, query in asked)}").fetchall()[0]
+    for (key, _), value in zip(asked, found, strict=True):
+        draft.fact(key, value)
     _say_groups(draft, root, groups(told))
 
 

@@ -30,10 +30,11 @@ _NESTED = pa.schema([("span_id", pa.int64()), ("parent", pa.int64())])
 
 def provide(draft: Draft) -> None:
     """Provide ``link``; the views of db_spans must be there."""
-    draft.con.execute(
-        """CREATE VIEW db_device AS SELECT span_id, kind, connectionId, ts_ns FROM db_task
+    draft.view(
+        "db_device",
+        """SELECT span_id, kind, connectionId, ts_ns FROM db_task
         WHERE kind IN ('kernel', 'memcpy', 'comm_op', 'wait', 'device_other') AND end_ns >= ts_ns
-        UNION ALL SELECT span_id, kind, connectionId, ts_ns FROM db_comm_op WHERE end_ns >= ts_ns"""
+        UNION ALL SELECT span_id, kind, connectionId, ts_ns FROM db_comm_op WHERE end_ns >= ts_ns""",
     )
     _connections(draft)
     _copies(draft)

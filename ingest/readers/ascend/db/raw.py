@@ -145,7 +145,7 @@ def keep_device(draft: Draft, tables: Mapping[str, Raw], device: int) -> None:
         if name == "COMMUNICATION_OP":  # older versions do not say: its tasks do
             ours += " AND (deviceId IS NOT NULL OR connectionId IN (SELECT connectionId FROM raw_TASK))"
         rows = draft.raw[f"raw_{name}"]
-        draft.con.execute(f"CREATE OR REPLACE VIEW raw_{name} AS FROM {rows} WHERE {ours}")
+        draft.make(f"CREATE OR REPLACE VIEW raw_{name} AS FROM {rows} WHERE {ours}")
 
 
 def unique(draft: Draft, table: str, key: str) -> str:
@@ -166,4 +166,4 @@ def macros(draft: Draft) -> None:
         "CREATE TEMP MACRO small(x) AS CASE WHEN x BETWEEN 0 AND 2147483647 THEN x END",
         "CREATE TEMP MACRO times(x, factor) AS TRY_CAST(round(x * factor) AS BIGINT)",
     ):
-        draft.con.execute(statement)
+        draft.make(statement)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.db import tasks
 from npulens.ingest.readers.ascend.db.tasks import CANN, COMM_OP, GC, MSTX, OSRT, PLANE, PYTORCH, SPLIT, TASK, span_id
-from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import STEP_MARK
 
@@ -38,12 +37,12 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
     views = ("db_api", "db_cann", "db_task", "db_comm_op", "db_other")
     columns = "span_id, source, x, y, kind, name, ts_ns, end_ns - ts_ns AS dur_ns"
     everything = " UNION ALL ".join(f"SELECT {columns} FROM {view}" for view in views)
-    draft.con.execute(f"CREATE VIEW db_span AS SELECT * FROM ({everything}) WHERE kind <> 'container'")
-    for reason, lost in (
-        (Message("rows_without_start_and_end"), "IS NULL"),
-        (Message("rows_that_end_before_they"), "< 0"),
-    ):
-        draft.drop("span", reason, count(draft, f"SELECT count(*) FROM db_span WHERE dur_ns {lost}"))
+    draft.view("db_span", f"SELECT * FROM ({everything}) WHERE kind <> 'container'")
+    without, backwards = draft.con.execute(
+        "SELECT count(*) FILTER (dur_ns IS NULL), count(*) FILTER (dur_ns < 0) FROM db_span"
+    ).fetchall()[0]
+    draft.drop("span", Message("rows_without_start_and_end"), without)
+    draft.drop("span", Message("rows_that_end_before_they"), backwards)
     _tracks(draft)
     draft.provide(
         "span",
@@ -53,29 +52,33 @@ def make(draft: Draft, rows: Mapping[str, int]) -> None:
 
 
 def _host(draft: Draft) -> None:
-    draft.con.execute(
-        f"""CREATE VIEW db_api AS SELECT row, {span_id(PYTORCH)} AS span_id, {PYTORCH} AS source,
+    draft.view(
+        "db_api",
+        f"""SELECT row, {span_id(PYTORCH)} AS span_id, {PYTORCH} AS source,
         coalesce(globalTid, -1) AS x, -1 AS y, coalesce(name, '') AS name, stamp(startNs) AS ts_ns,
         stamp(endNs) AS end_ns, CASE type WHEN 'trace' THEN 'python' WHEN 'mstx' THEN 'annotation'
             WHEN 'queue' THEN CASE WHEN name LIKE 'Enqueue%' THEN 'enqueue' WHEN name LIKE 'Dequeue%' THEN 'dequeue'
                 ELSE 'host_other' END
             ELSE CASE WHEN regexp_matches(name, '{STEP_MARK}') THEN 'step_mark' ELSE 'cpu_op' END END AS kind,
-        connectionId, sequenceNumber, fwdThreadId, callchainId, inputShapes, inputDtypes FROM raw_PYTORCH_API"""
+        connectionId, sequenceNumber, fwdThreadId, callchainId, inputShapes, inputDtypes FROM raw_PYTORCH_API""",
     )
-    draft.con.execute(
-        f"""CREATE VIEW db_cann AS SELECT row, {span_id(CANN)} AS span_id, {CANN} AS source,
+    draft.view(
+        "db_cann",
+        f"""SELECT row, {span_id(CANN)} AS span_id, {CANN} AS source,
         coalesce(globalTid, -1) AS x, -1 AS y, {_LEVELS} || '@' || coalesce(name, '') AS name,
         stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns, 'runtime' AS kind,
-        number(connectionId) AS connectionId FROM raw_CANN_API"""
+        number(connectionId) AS connectionId FROM raw_CANN_API""",
     )
 
 
 def _comm_ops(draft: Draft) -> None:
-    draft.con.execute(
-        f"""CREATE VIEW db_comm_op AS SELECT row, {span_id(COMM_OP)} AS span_id, 'comm_op' AS kind, {COMM_OP} AS source,
+    draft.view(
+        "db_comm_op",
+        f"""SELECT row, {span_id(COMM_OP)} AS span_id, 'comm_op' AS kind, {COMM_OP} AS source,
         coalesce(groupId, -1) AS x, -1 AS y, coalesce(opName, '') AS name, stamp(startNs) AS ts_ns,
-        stamp(endNs) AS end_ns, number(connectionId) AS connectionId, opId, told(groupName) AS group_name, count, relay,
-        retry, told(opType) AS op_type, told(algType) AS algorithm, told(dataType) AS dtype FROM raw_COMMUNICATION_OP"""
+        stamp(endNs) AS end_ns, number(connectionId) AS connectionId, opId, told(groupName) AS group_name, count,
+        relay, retry, told(opType) AS op_type, told(algType) AS algorithm, told(dataType) AS dtype
+        FROM raw_COMMUNICATION_OP""",
     )
 
 
@@ -96,10 +99,11 @@ def _other(draft: Draft, *, profiler_split: bool) -> None:
             f"SELECT row, {SPLIT}, deviceId, type, 'profiler_split', {_LANES.format('type')}, startNs, endNs, NULL "
             "FROM raw_OVERLAP_ANALYSIS"
         )
-    draft.con.execute(
-        f"""CREATE VIEW db_other AS SELECT row, {span_id("source")} AS span_id, source, coalesce(x, -1) AS x,
+    draft.view(
+        "db_other",
+        f"""SELECT row, {span_id("source")} AS span_id, source, coalesce(x, -1) AS x,
         coalesce(y, -1) AS y, kind, coalesce(name, '') AS name, stamp(startNs) AS ts_ns, stamp(endNs) AS end_ns,
-        number(link) AS connectionId FROM ({" UNION ALL ".join(parts)})"""
+        number(link) AS connectionId FROM ({" UNION ALL ".join(parts)})""",
     )
 
 

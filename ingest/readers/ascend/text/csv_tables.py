@@ -36,7 +36,7 @@ def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | No
         f"SELECT * REPLACE (row + {at * _ROWS} AS row) FROM {quoted(file.name)}{_of(file, device)}"
         for at, file in enumerate(files)
     )
-    draft.con.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL BY NAME '.join(selects)}")
+    draft.make(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL BY NAME '.join(selects)}")
     whole = Csv(files[0].path, name, columns, sum(file.rows for file in files), sum(file.padded for file in files))
     return replace(whole, damage=joined(damage) if damage else None)
 
@@ -175,8 +175,9 @@ _TIMED = ("memory_sample", "memory_event")
 
 def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | None = None) -> None:
     """Read what there is of these files and provide their tables. ``paths``: name of the file -> its slices."""
-    draft.con.execute("CREATE VIEW detail AS SELECT 0 AS span_id, '' AS frames, '' AS shapes WHERE false")
-    draft.con.execute(f"CREATE VIEW iteration AS {_NO_ITERATION}")
+    draft.make("CREATE VIEW detail AS SELECT 0 AS span_id, '' AS frames, '' AS shapes WHERE false")
+    draft.make(f"CREATE VIEW iteration AS {_NO_ITERATION}")
+    mine = strangers.window(draft) if any(_FILES[name][0] in _TIMED for name in paths) else None
     for name, slices in paths.items():
         table, select, wanted = _FILES[name]
         file = read_slices(slices, draft, name.removesuffix(".csv"), device)
@@ -186,14 +187,14 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
         _tell(file, table, draft)
         view = f"{file.name}_rows"
         draft.keep(view, select(file))
-        if table in _TIMED and strangers.table(draft, view, table, name):
+        if table in _TIMED and strangers.table(draft, mine, view, table, name):
             continue
         lost = count(draft, f"SELECT count(*) FROM {view} WHERE ({wanted}) IS NOT TRUE")
         draft.drop(table, Message("rows_that_lack_what_names", {"file": name}), lost)
         if table == "l2_cache":
             _match_l2(draft)
         elif table == "step":
-            draft.con.execute(f"CREATE OR REPLACE VIEW iteration AS SELECT * FROM {view} WHERE {wanted}")
+            draft.make(f"CREATE OR REPLACE VIEW iteration AS SELECT * FROM {view} WHERE {wanted}")
         else:
             draft.provide(table, f"SELECT * FROM {view} WHERE {wanted}")
         if name == "operator_details.csv":

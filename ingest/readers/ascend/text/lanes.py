@@ -73,7 +73,7 @@ def name_lanes(draft: Draft, groups: Mapping[str, str]) -> list[dict[str, Any]]:
     ``groups``: every hash of a communication group that is known, and the group's name.
     """
     con = draft.con
-    con.execute(_NAMES)
+    draft.make(_NAMES)
     processes = _processes(con.execute("SELECT pid, what, text, number FROM named ORDER BY ALL").fetchall())
     threads = _threads(con, "thread_name", "text")
     sorts = _threads(con, "thread_sort_index", "number")

@@ -54,10 +54,10 @@ def provide(draft: Draft, *, several: bool = False) -> None:
 
 def _ends(draft: Draft, *, several: bool) -> None:
     """The view flow_end: flow events, on lanes that have spans, with one number for each route and id."""
-    draft.con.execute(f"""
+    draft.make(f"""
         CREATE TEMP TABLE route AS SELECT code, name, dense_rank() OVER (ORDER BY name) AS route FROM (
             SELECT code, {_ROUTES} AS name FROM str WHERE code IN (SELECT DISTINCT route FROM flow))""")
-    draft.con.execute("""
+    draft.make("""
         CREATE TEMP TABLE moved AS
         SELECT bare.lane, min(l.lane) AS home FROM (
             SELECT lane, t.text AS tid FROM (SELECT DISTINCT lane FROM flow) JOIN str t ON t.code = lane & 4294967295
@@ -69,7 +69,7 @@ def _ends(draft: Draft, *, several: bool) -> None:
         same = "min(code) OVER (PARTITION BY text) AS first"
         draft.keep("same_id", f"SELECT code, {same} FROM str WHERE code IN (SELECT id FROM flow)")
         known = "(SELECT flow.* REPLACE (coalesce(first, id) AS id) FROM flow LEFT JOIN same_id ON code = id)"
-    draft.con.execute(f"""
+    draft.make(f"""
         CREATE VIEW flow_end AS SELECT f.row, coalesce(m.home, f.lane) AS lane, f.ts, r.route, f.id, f.starts
         FROM {known} f JOIN route r ON r.code = f.route LEFT JOIN moved m ON m.lane = f.lane""")
 
@@ -101,7 +101,7 @@ def _around(draft: Draft, *, inexact: bool) -> None:
     The ends lie among the spans as spans without length, a nanosecond early: at the end of a span counts as within.
     """
     if not inexact:
-        draft.con.execute("CREATE VIEW around AS FROM exact WHERE false")
+        draft.make("CREATE VIEW around AS FROM exact WHERE false")
         return
     draft.keep("inexact", "FROM flow_end WHERE row NOT IN (SELECT row FROM exact)")
     draft.keep(
@@ -117,7 +117,7 @@ def _around(draft: Draft, *, inexact: bool) -> None:
             _, parent = nest.place(lane, ts, dur, row)
             found = asked & (parent >= 0)
             spool.write(pa.Table.from_arrays([pa.array(row[found]), pa.array(parent[found])], schema=_WITHIN))
-    draft.con.execute("CREATE VIEW around AS SELECT i.* EXCLUDE (lane), span FROM inexact i JOIN within USING (row)")
+    draft.make("CREATE VIEW around AS SELECT i.* EXCLUDE (lane), span FROM inexact i JOIN within USING (row)")
 
 
 def _pair(draft: Draft) -> None:

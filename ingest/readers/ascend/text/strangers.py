@@ -24,14 +24,18 @@ def kernels(draft: Draft, paths: list[Path]) -> None:
     if mine is None or theirs is None or not _apart(mine, theirs):
         return
     lost = count(draft, "SELECT count(*) FROM kd")
-    draft.con.execute("CREATE OR REPLACE VIEW kd AS FROM kd_all WHERE false")
+    draft.make("CREATE OR REPLACE VIEW kd AS FROM kd_all WHERE false")
     _say(draft, "kernel", paths[0].name, lost)
 
 
-def table(draft: Draft, view: str, into: str, name: str) -> bool:
+def window(draft: Draft) -> _Window | None:
+    """The time of the trace and its kernels."""
+    return _window(draft, "(SELECT ts, dur FROM x UNION ALL SELECT ts, dur FROM kd)", "ts", "ts + dur")
+
+
+def table(draft: Draft, mine: _Window | None, view: str, into: str, name: str) -> bool:
     """Whether a table with the column ts_ns is of another time than the trace and its kernels; said if so."""
     theirs = _window(draft, view, "ts_ns", "ts_ns")
-    mine = _window(draft, "(SELECT ts, dur FROM x UNION ALL SELECT ts, dur FROM kd)", "ts", "ts + dur")
     if mine is None or theirs is None or not _apart(mine, theirs):
         return False
     _say(draft, into, name, count(draft, f"SELECT count(*) FROM {view}"))

@@ -135,10 +135,10 @@ def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
     for spool in spools.values():
         spool.close()
     shapes = (f"SELECT *, '{name[2:]}' AS shape FROM {name}" for name in ("x_host", "x_hardware", "x_comm"))
-    draft.con.execute("CREATE VIEW x AS " + " UNION ALL BY NAME ".join(shapes))
+    draft.make("CREATE VIEW x AS " + " UNION ALL BY NAME ".join(shapes))
     codes = pa.array(np.flatnonzero(done.named[: done.codes]).astype(np.int32))
     draft.table("word_code", pa.Table.from_arrays([codes], names=["code"]))
-    draft.con.execute("CREATE TEMP TABLE word AS SELECT code, text FROM str SEMI JOIN word_code USING (code)")
+    draft.make("CREATE TEMP TABLE word AS SELECT code, text FROM str SEMI JOIN word_code USING (code)")
     return done
 
 

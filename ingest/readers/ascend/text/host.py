@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npulens.ingest.messages import Message
-from npulens.ingest.readers.ascend.stage import count, frames, one_line
+from npulens.ingest.readers.ascend.stage import count, frames
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, STEP_MARK, engine_steps
 
@@ -55,11 +55,10 @@ def _operators(draft: Draft) -> None:
     anything = ("x.sequence", "x.correlation", "x.connection", "x.dims", "x.dtypes", "x.external", "o.shapes")
     draft.provide(
         "host_op",
-        f"""SELECT x.row AS span_id, coalesce(d.text, o.shapes) AS input_shapes, t.text AS input_dtypes, x.sequence,
+        f"""SELECT x.row AS span_id, coalesce(x.dims, o.shapes) AS input_shapes, x.dtypes AS input_dtypes, x.sequence,
             x.fwd_thread, x.external AS external_id,
             coalesce(x.correlation, nullif(x.connection, 4294967295)) AS correlation
-        FROM x_host x LEFT JOIN ({_once(one_line("text"), "dims")}) d ON d.code = x.dims
-        LEFT JOIN ({_once(one_line("text"), "dtypes")}) t ON t.code = x.dtypes LEFT JOIN detail o ON o.span_id = x.row
+        FROM x_host x LEFT JOIN detail o ON o.span_id = x.row
         WHERE {" OR ".join(f"{column} IS NOT NULL" for column in anything)}""",
     )
     once = _once(frames("text"), "stack")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from npulens.ingest.errors import IngestError
@@ -25,8 +26,8 @@ from npulens.ingest.tables.draft import Draft, Spool
 HOST = {
     "Sequence number": ("i", "sequence"),
     "Fwd thread id": ("i", "fwd_thread"),
-    "Input Dims": ("s", "dims"),
-    "Input type": ("s", "dtypes"),
+    "Input Dims": ("t", "dims"),
+    "Input type": ("t", "dtypes"),
     "Call stack": ("s", "stack"),
     "correlation_id": ("i", "correlation"),
     "External id": ("i", "external"),
@@ -123,7 +124,7 @@ class Pass:
 def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
     """Read the slices of one trace into the views x, flow, counter, meta, rest and str.
 
-    The table word has the texts that spans and metadata name things by; stacks and shapes are in str alone.
+    The table word has the texts that spans and metadata name things by; stacks are in str alone.
     """
     done = Pass()
     spools = {name: draft.spool(name, schema) for name, schema in _SCHEMAS.items()}
@@ -215,7 +216,7 @@ class _Split:
     def _write_counters(self) -> None:
         if not self.counts.any():
             return
-        accelerator = self._dense("acc_id", "i", np.arange(self.batch.n))
+        accelerator = self._dense("acc_id", "i", np.arange(self.batch.n, dtype=np.int32), self.batch.n)
         for series in SERIES:
             rows, values = self.batch.args.get(series, (np.empty(0, np.int32), np.empty(0)))
             kept = self.counts[rows] & np.isfinite(values)
@@ -262,7 +263,9 @@ class _Split:
         """Write the events at ``at``: these columns, then the arguments of the table's family."""
         if len(at):
             family = _FAMILIES.get(name, {})
-            arguments = [self._dense(key, kind, at) for key, (kind, _) in family.items()]
+            place = np.full(self.batch.n, -1, np.int32)
+            place[at] = np.arange(len(at), dtype=np.int32)
+            arguments = [self._dense(key, kind, place, len(at)) for key, (kind, _) in family.items()]
             for argument, (kind, _) in zip(arguments, family.values(), strict=True):
                 if kind == "s" and family is not HOST:
                     self._note(argument.drop_null().to_numpy())
@@ -277,19 +280,23 @@ class _Split:
             arrays = [pa.array(column) for column in columns]
             self.spools[name].write(pa.Table.from_arrays(arrays, schema=_SCHEMAS[name]))
 
-    def _dense(self, key: str, kind: str, at: NDArray[Any]) -> pa.Array:
-        """One argument of the events at ``at``, NULL where an event has none."""
+    def _dense(self, key: str, kind: str, place: NDArray[np.int32], length: int) -> pa.Array:
+        """One argument of the events that have a place, NULL where an event has none."""
         rows, values = self.batch.args.get(key, _NO_ARGUMENT)
-        if not len(rows):
-            return pa.nulls(len(at), _ARROW[kind])
+        to = place[rows]
+        ours = to >= 0
+        if not ours.any():
+            return pa.nulls(length, _ARROW[kind])
         coded: NDArray[Any] = self._coded(values) if kind == "s" else values
-        if len(rows) == len(at) and np.array_equal(rows, at):
-            return pa.array(coded)
-        place = np.minimum(np.searchsorted(at, rows), len(at) - 1)
-        ours = at[place] == rows
-        full, missing = np.zeros(len(at), coded.dtype), np.ones(len(at), bool)
-        full[place[ours]], missing[place[ours]] = coded[ours], False
-        return pa.array(full, mask=missing)
+        full, missing = np.zeros(length, coded.dtype), np.ones(length, bool)
+        full[to[ours]], missing[to[ours]] = coded[ours], False
+        dense = pa.array(full, mask=missing)
+        return one_line(self.batch.texts[key]).take(dense) if kind == "t" else dense
+
+
+def one_line(texts: pa.Array) -> pa.Array:
+    """Shapes without the line breaks that the profiler puts behind each semicolon."""
+    return pc.replace_substring(pc.replace_substring(texts, "\r", ""), "\n", "")
 
 
 _NO_ARGUMENT: tuple[NDArray[np.int32], NDArray[Any]] = (np.empty(0, np.int32), np.empty(0))

@@ -179,14 +179,35 @@ def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_lik
     assert found.claimed
 
 
-def test_what_calls_alone_are_short_of_is_shared_out_in_proportion_and_makes_it_less_certain() -> None:
-    costs = {CONV.key: 800.0, NORM.key: 200.0}
-    seen = theory._Seen(1.0, [CONV, NORM], costs, 1600.0, 100.0, 100.0)  # 1,500 within the run, 1,000 alone
-    assert seen.scale == pytest.approx(1.5)
+def seen(whole_ns: float) -> theory._Seen:
+    return theory._Seen(1.0, [CONV, NORM], {CONV.key: 800.0, NORM.key: 200.0}, whole_ns, 100.0, 100.0)
+
+
+def without_norm(one: theory._Seen) -> theory.Guess:
     way = theory.Way(lambda call: None, lambda call: 0.0, lambda call: 0.0)
-    found = theory._guess([seen], [[CONV]], [[way]])[0]
-    assert found.mid == pytest.approx((1600 - 1.5 * 200) / 1600)
-    assert found.mid - found.low == pytest.approx(theory.WIDTH * 300 * (0.25 + theory.STRAY) / 1600)
+    return theory._guess([one], [[CONV]], [[way]])[0]
+
+
+def test_what_calls_alone_are_short_of_is_shared_out_among_them_and_makes_it_less_certain() -> None:
+    one = seen(1600.0)  # 1,500 within the run, 1,000 alone: either call takes 250 more
+    assert (one.scale, one.start_ns) == (1.0, 250.0)
+    found = without_norm(one)
+    assert found.mid == pytest.approx((1600 - 200 - 250) / 1600)
+    assert found.mid - found.low == pytest.approx(theory.WIDTH * (450 * theory.STRAY + 250 / 2) / 1600)
+
+
+def test_where_calls_alone_take_longer_they_take_less_in_proportion() -> None:
+    one = seen(900.0)  # 800 within the run
+    assert (one.scale, one.start_ns) == (pytest.approx(0.8), 0.0)
+    found = without_norm(one)
+    assert found.mid == pytest.approx((900 - 0.8 * 200) / 900)
+    assert found.mid - found.low == pytest.approx(theory.WIDTH * 160 * (0.1 + theory.STRAY) / 900)
+
+
+def test_a_view_starts_nothing() -> None:
+    view = calls.Call("transpose", calls.VIEW, "transpose", 0, 0, 0, (), False, lambda: lambda: None)
+    one = theory._Seen(1.0, [CONV, view], {CONV.key: 800.0, view.key: 10.0}, 1000.0, 90.0, 90.0)
+    assert one.start_ns == pytest.approx(100.0)
 
 
 def test_the_same_calls_take_the_same_and_nothing_is_claimed() -> None:

@@ -139,10 +139,20 @@ class _Seen:
     strays: Mapping[str, float] = field(default_factory=dict)  # how far apart the shots of a call were, as a share
 
     @property
+    def within_ns(self) -> float:
+        """What the calls take within the run."""
+        return self.whole_ns - min(self.hollow_ns, MOST_HOLLOW * self.whole_ns)
+
+    @property
     def scale(self) -> float:
-        """How many times as much calls take within the run as alone."""
-        alone = sum(self.costs[call.key] for call in self.calls)
-        return max(0.5, (self.whole_ns - min(self.hollow_ns, MOST_HOLLOW * self.whole_ns)) / alone)
+        """How many times as much calls take within the run as alone, where it is less."""
+        return min(1.0, max(0.5, self.within_ns / sum(self.costs[call.key] for call in self.calls)))
+
+    @property
+    def start_ns(self) -> float:
+        """What each call that computes takes more within the run: code and numbers are not in the caches."""
+        computing = sum(call.kind != calls.VIEW for call in self.calls)
+        return max(0.0, self.within_ns - sum(self.costs[call.key] for call in self.calls)) / max(1, computing)
 
 
 @dataclass
@@ -267,19 +277,20 @@ def _guess(
     errors: dict[str, float] = {}
     for place, (one, its) in enumerate(zip(seen, after)):
         gone, new = _changed(one.calls, its)
-        scale = one.scale
-        going = scale * sum(one.costs[call.key] for call in gone)
+        scale, start = one.scale, one.start_ns
+        going = sum(scale * one.costs[call.key] + start * (call.kind != calls.VIEW) for call in gone)
         corrected = [_Corrected(one, way[place]) for way in ways]
         coming = 0.0
         for call in new:
             ns, error = _first_price(corrected, call)
-            coming += scale * ns
+            coming += scale * ns + start * (call.kind != calls.VIEW)
             errors[call.kind] = max(error, errors.get(call.kind, 0.0))
             wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * scale * ns * error
         steps = one.hollow_after_ns - one.hollow_ns
         before_ns += one.share * one.whole_ns
         after_ns += one.share * (one.whole_ns - going + coming + steps)
-        unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + abs(steps) / 4
+        fewer = abs(sum(call.kind != calls.VIEW for call in gone) - sum(call.kind != calls.VIEW for call in new))
+        unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + start * fewer / 2 + abs(steps) / 4
         wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
     reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
     mid = max(after_ns / before_ns, 0.01)

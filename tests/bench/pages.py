@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npulens.app import run_open
-from npulens.ingest.store import kept, runs
+from npulens.ingest.store import kept
+from tests.bench import large
 from tests.bench.captures import ROOT
-from tests.bench.roofs import made
 
 PROGRAM = [sys.executable, "-m", "tests.bench.programs.page"]
 #: Seconds that a page may take for one of them.
@@ -70,19 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=2, help="calls; the first one is told on its own")
     parser.add_argument("--only", default="", help="those whose name holds this")
-    parser.add_argument("--replicate", type=int, default=160, help="160 make ten million spans")
     parser.add_argument("--fresh", action="store_true", help="what is kept of the run is made anew")
     parser.add_argument("--plain", action="store_true", help="nothing that is kept is used")
-    parser.add_argument("--store", type=Path, help="a store that is there already")
-    parser.add_argument("--run", default="", help="its run")
+    large.options(parser)
     options = parser.parse_args()
-    if options.store is None:
-        store, run = made(options.replicate)
-    else:
-        store, run = options.store, runs.resolve(options.store, options.run).run_id
-    con = runs.open_run(store, run)
-    ((spans,),) = con.execute("SELECT count(*) FROM span").fetchall()
-    con.close()
+    store, run, spans = large.chosen(options)
     print(f"# Measurements of pages, {spans:,} spans\n")
     if not options.plain:
         keeping(store, run, options.fresh)

@@ -10,20 +10,14 @@ table of operators, the waterfall and the whole page stand in Chromium.
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from npulens.ingest.store import runs
-from tests.bench.captures import CACHE, ROOT
+from tests.bench import large
 from tests.bench.shots import _browser, _served, _wait
 
-TOOL = [sys.executable, "-m", "npulens.app.cli"]
-LABEL = "roofs"
 #: What is waited for, in this order.
 PARTS = {
     "roofs": ".scatterlayer .points path", "table": "[data-testid=stDataFrame] canvas",
@@ -31,22 +25,6 @@ PARTS = {
 }  # fmt: skip
 #: After the findings stand, this is computed behind the page. How long that takes is not what is asked here.
 BEHIND_MS = 15_000
-
-
-def made(replicate: int) -> tuple[Path, str]:
-    """A store with a job of 8 ranks whose 5 steps are there so many times, and its run."""
-    store, capture = CACHE / f"store-{LABEL}-{replicate}", CACHE / f"{LABEL}-{replicate}"
-    if not store.exists():
-        part = store.with_name(f"part-{store.name}")
-        for place in (part, capture):
-            shutil.rmtree(place, ignore_errors=True)
-        job = ["aicpu,late_rank", "--ranks", "8", "--steps", "5", "--replicate", str(replicate)]
-        subprocess.run([*TOOL, "simulate", *job, "-o", str(capture)], cwd=ROOT, check=True, stdout=sys.stderr)
-        load = ["load", str(capture / "capture"), "--store", str(part), "--label", LABEL]
-        subprocess.run([*TOOL, *load], cwd=ROOT, check=True, stdout=sys.stderr)
-        shutil.rmtree(capture)
-        part.rename(store)
-    return store, runs.resolve(store, LABEL).run_id
 
 
 def clicked(browser: Any, store: Path, run: str, start: str) -> list[float]:
@@ -77,17 +55,9 @@ def clicked(browser: Any, store: Path, run: str, start: str) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--replicate", type=int, default=160, help="160 make ten million spans")
-    parser.add_argument("--store", type=Path, help="a store that is there already")
-    parser.add_argument("--run", help="its run")
+    large.options(parser)
     options = parser.parse_args()
-    if options.store is None:
-        store, run = made(options.replicate)
-    else:
-        store, run = options.store, runs.resolve(options.store, options.run).run_id
-    con = runs.open_run(store, run)
-    ((spans,),) = con.execute("SELECT count(*) FROM span").fetchall()
-    con.close()
+    store, run, spans = large.chosen(options)
     for start, means in (("Counters", "nothing of it computed before"), ("", "a while after the findings of Overview")):
         with _browser() as browser:
             seen = [clicked(browser, store, run, start) for _ in range(options.times)]

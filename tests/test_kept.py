@@ -18,7 +18,7 @@ from npulens.analysis.kept import KEPT, LAUNCHED, PACE
 from npulens.analysis.look import launch as look
 from npulens.analysis.run import Run
 from npulens.app import run_open
-from npulens.ingest.store import kept, runs
+from npulens.ingest.store import kept, lod, runs
 
 Con = duckdb.DuckDBPyConnection
 ROOT = Path(__file__).resolve().parent.parent
@@ -145,12 +145,28 @@ def test_what_is_kept_is_made_once_and_swept(stored: tuple[Path, str], tmp_path:
     assert not old.exists() and not gone.exists() and made["launch_pace"].is_file()
 
 
-def test_a_damaged_file_is_passed_over(stored: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_damaged_file_is_passed_over_and_made_anew(stored: tuple[Path, str], tmp_path: Path) -> None:
     store, run_id = tmp_path / "store", stored[1]
     shutil.copytree(stored[0], store)
-    run_open.keep(store, run_id, least=0)["launched"].write_bytes(b"PAR1 is not enough")
+    damaged = run_open.keep(store, run_id, least=0)["launched"]
+    whole = damaged.read_bytes()
+    damaged.write_bytes(b"PAR1 is not enough")
     con = run_open.opened(store, run_id)
     assert look.headline(con).tasks > 0
     con.close()
+    assert not damaged.exists()
+    run_open.keep(store, run_id, least=0)
+    assert damaged.stat().st_size == len(whole)
     (store / run_id / "manifest.json").unlink()
     assert run_open.keep(store, run_id, least=0) == {}
+
+
+def test_of_a_run_that_is_deleted_for_good_nothing_is_left(stored: tuple[Path, str], tmp_path: Path) -> None:
+    store, run_id = tmp_path / "store", stored[1]
+    shutil.copytree(stored[0], store)
+    run_open.keep(store, run_id, least=0)
+    lod.open_lod(store, run_id).close()
+    runs.discard(store, run_id)
+    assert runs.empty(store, 3600.0) == [] and list(store.rglob(f"{run_id}.*"))  # it can be had back
+    assert runs.empty(store, -1.0) == [run_id]
+    assert not list(store.rglob(f"*{run_id}*"))

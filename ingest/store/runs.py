@@ -27,7 +27,7 @@ from typing import Any
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, dumped, loaded
-from npulens.ingest.store import notes
+from npulens.ingest.store import kept, lod, notes
 from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
 from npulens.ingest.store.notes import set_label
 from npulens.ingest.store.place import default_dir
@@ -353,7 +353,19 @@ def empty(store: Path, after_s: float) -> list[str]:
             if time.time() - entry.stat().st_mtime > after_s:
                 _remove(entry)
                 gone.append(entry.name)
+                if not (store / entry.name).exists():
+                    _forget(store, entry.name)
     return gone
+
+
+def _forget(store: Path, run_id: str) -> None:
+    """Remove what was computed of a run."""
+    for folder in (lod.FOLDER, kept.FOLDER):
+        for entry in (lod.home(store) / folder).glob(f"{run_id}.*"):
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -72,6 +72,16 @@ def test_two_calls_are_the_same_only_with_the_same_shapes_strides_types_and_argu
     assert heard(lambda y: torch.softmax(y, 1), torch.rand(4, 4))[0].key == made[1].key
 
 
+def test_the_calls_that_are_timed_are_those_that_are_heard(tmp_path: Path) -> None:
+    module, batch = wrong.models()["convolutions"]
+    found = wrong.captured(module, batch, tmp_path)
+    clock = calls.Clock(open_backend("cpu"))
+    for model, given in ((found.program, found.batches[0]), (lambda batches: (module(*batches),), batch)):
+        stamps = calls.timed(model, given, clock)
+        assert len(stamps) == len(calls.heard(model, given)) > 8
+        assert all(first <= last <= then for (first, last), (then, _) in zip(stamps, stamps[1:], strict=False))
+
+
 def test_graphs_and_modules_are_heard_alike(tmp_path: Path) -> None:
     module, batch = wrong.models()["convolutions"]
     found = wrong.captured(module, batch, tmp_path)
@@ -161,12 +171,16 @@ CONV, NORM = of_class("conv2d", "convolution", 1000), of_class("batch_norm", "no
 BIASED = of_class("conv2d", "convolution", 1000, "conv2d with a bias")
 
 
+def seen(whole_ns: float, alone: dict[str, float], hollow_after_ns: float = 100.0) -> theory._Seen:
+    """100 ns without its calls, 800 for a convolution and 200 for a norm within the run."""
+    within = {CONV.key: 800.0, NORM.key: 200.0}
+    return theory._Seen(1.0, [CONV, NORM], within, alone, whole_ns, 100.0, hollow_after_ns)
+
+
 def guess(after: list[calls.Call], price: float | None, hollow_ns: float = 100.0) -> theory.Guess:
-    """The original takes 1,100 ns: 100 without its calls, 800 for a convolution and 200 for a norm, as alone."""
-    costs = {CONV.key: 800.0, NORM.key: 200.0}
-    seen = theory._Seen(1.0, [CONV, NORM], costs, 1100.0, 100.0, hollow_ns)
+    """Every price is the same, and the way is known to be off by a fifth."""
     way = theory.Way(lambda call: price, lambda call: 0.2, lambda call: theory.LEAST_STRAY)
-    return theory._guess([seen], [after], [[way]])[0]
+    return theory._guess([seen(1100.0, {}, hollow_ns)], [after], [way])[0]
 
 
 def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_like() -> None:
@@ -179,35 +193,54 @@ def test_what_goes_is_worth_what_it_takes_and_what_comes_is_corrected_by_its_lik
     assert found.claimed
 
 
-def seen(whole_ns: float) -> theory._Seen:
-    return theory._Seen(1.0, [CONV, NORM], {CONV.key: 800.0, NORM.key: 200.0}, whole_ns, 100.0, 100.0)
+def test_what_is_made_alone_takes_as_much_more_within_the_run_as_its_like() -> None:
+    """The original's convolution takes 800 within and 500 alone. The new one takes 600 alone: 900."""
+    one = seen(1100.0, {CONV.key: 500.0, NORM.key: 150.0, BIASED.key: 600.0})
+    found = theory._guess([one], [[BIASED, NORM]], [theory._alone(one)])[0]
+    assert found.mid == pytest.approx((1100 - 800 + 900) / 1100)
+    more = 300 * theory.UNSURE  # how far off what it takes more may be
+    reach = theory.WIDTH * math.hypot(more + 900 * theory.STRAY, 100 * theory.STRAY) / 1100
+    assert found.high - found.mid == pytest.approx(reach)
 
 
-def without_norm(one: theory._Seen) -> theory.Guess:
-    way = theory.Way(lambda call: None, lambda call: 0.0, lambda call: 0.0)
-    return theory._guess([one], [[CONV]], [[way]])[0]
+def test_what_is_made_alone_and_has_no_like_takes_as_much_more_as_calls_do_here() -> None:
+    """300 more for the convolution, 50 for the norm: 175, give or take 125."""
+    soft = of_class("softmax", "softmax", 400)
+    one = seen(1100.0, {CONV.key: 500.0, NORM.key: 150.0, soft.key: 225.0})
+    found = theory._guess([one], [[CONV, NORM, soft]], [theory._alone(one)])[0]
+    assert found.mid == pytest.approx((1100 + 400) / 1100)
+    assert found.high - found.mid >= theory.WIDTH * 125 / 1100 * 0.999
 
 
-def test_what_calls_alone_are_short_of_is_shared_out_among_them_and_makes_it_less_certain() -> None:
-    one = seen(1600.0)  # 1,500 within the run, 1,000 alone: either call takes 250 more
-    assert (one.scale, one.start_ns) == (1.0, 250.0)
-    found = without_norm(one)
+def test_a_call_of_several_kernels_takes_more_for_each_of_them() -> None:
+    """The norm of the original takes 50 more for one kernel: another one of four kernels takes 200 more."""
+    whole = calls.Call("rms_norm", "norm", "rms_norm", 4, 0, 400, (), False, lambda: lambda: None)
+    one = seen(1100.0, {CONV.key: 500.0, NORM.key: 150.0, whole.key: 100.0})
+    found = theory._guess([one], [[CONV, whole]], [theory._alone(one)])[0]
+    assert found.mid == pytest.approx((1100 - 200 + 300) / 1100)
+
+
+def test_another_call_of_a_kind_that_is_there_already_takes_what_that_takes() -> None:
+    one = seen(1100.0, {CONV.key: 500.0, NORM.key: 150.0})
+    found = theory._guess([one], [[CONV, CONV, NORM]], [theory._alone(one)])[0]
+    assert found.mid == pytest.approx((1100 + 800) / 1100)
+
+
+def test_what_python_takes_from_call_to_call_goes_with_the_call() -> None:
+    one = seen(1600.0, {})  # 500 are neither calls nor weights that are found: 250 a call
+    assert (one.left_ns, one.between_ns) == (500.0, 250.0)
+    found = theory._guess([one], [[CONV]], [theory.Way(lambda _: None, lambda _: 0.0, lambda _: 0.0)])[0]
     assert found.mid == pytest.approx((1600 - 200 - 250) / 1600)
-    assert found.mid - found.low == pytest.approx(theory.WIDTH * (450 * theory.STRAY + 250 / 2) / 1600)
+    assert found.mid - found.low == pytest.approx(theory.WIDTH * (200 * theory.STRAY + 250 / 2) / 1600)
 
 
-def test_where_calls_alone_take_longer_they_take_less_in_proportion() -> None:
-    one = seen(900.0)  # 800 within the run
-    assert (one.scale, one.start_ns) == (pytest.approx(0.8), 0.0)
-    found = without_norm(one)
-    assert found.mid == pytest.approx((900 - 0.8 * 200) / 900)
-    assert found.mid - found.low == pytest.approx(theory.WIDTH * 160 * (0.1 + theory.STRAY) / 900)
-
-
-def test_a_view_starts_nothing() -> None:
-    view = calls.Call("transpose", calls.VIEW, "transpose", 0, 0, 0, (), False, lambda: lambda: None)
-    one = theory._Seen(1.0, [CONV, view], {CONV.key: 800.0, view.key: 10.0}, 1000.0, 90.0, 90.0)
-    assert one.start_ns == pytest.approx(100.0)
+def test_a_shot_is_a_multiple_of_the_run_beside_it() -> None:
+    """The machine is twice as fast in the second half; the call is a tenth of the run all the while."""
+    runs = [1000.0, 1000.0, 500.0, 500.0]
+    middle, off = theory._middle([100.0, 100.0, 50.0, 50.0], runs)
+    assert (middle, off) == (pytest.approx(0.1), pytest.approx(0.0))
+    # 0.08, 0.10, 0.11 and 0.12 of a run: the middle half is 0.01 wide, and four shots halve that.
+    assert theory._middle([80.0, 100.0, 55.0, 60.0], runs) == (pytest.approx(0.11), pytest.approx(0.01 / 0.11 / 2))
 
 
 def test_the_same_calls_take_the_same_and_nothing_is_claimed() -> None:
@@ -216,15 +249,13 @@ def test_the_same_calls_take_the_same_and_nothing_is_claimed() -> None:
 
 
 def test_what_is_unlike_anything_in_the_original_is_uncertain() -> None:
+    """The class says 400 of what takes 800 and 200: by its share of time too low, and the norm too high."""
     soft = of_class("softmax", "softmax", 400)
-    found = guess([CONV, soft], 180.0)
-    assert found.mid == pytest.approx((1100 - 200 + 180) / 1100)
-    assert found.high - found.mid >= theory.WIDTH * 180 * 0.2 / 1100 and not found.claimed
-
-
-def test_a_call_without_a_price_is_no_prediction() -> None:
-    with pytest.raises(theory.NotPredicted, match="theory_unpriced"):
-        guess([CONV, of_class("softmax", "softmax", 400)], None)
+    found = guess([CONV, soft], 400.0)
+    usual = 0.8 * math.log(2) + 0.2 * math.log(0.5)
+    apart = 0.8 * (math.log(2) - usual) + 0.2 * (usual - math.log(0.5))
+    assert found.mid == pytest.approx((1100 - 200 + 400 * math.exp(usual)) / 1100)
+    assert found.high - found.mid >= theory.WIDTH * 400 * math.exp(usual) * apart / 1100 and not found.claimed
 
 
 @pytest.mark.parametrize(
@@ -249,7 +280,7 @@ def test_folding_takes_the_launches_of_batchnorm_away_and_no_operation(tmp_path:
     assert said["before"]["flops"] == said["after"]["flops"] > 0
     assert (said["gone"], said["new"]) == (8, 4)
     assert said["guess"]["low"] <= said["guess"]["mid"] <= said["guess"]["high"]
-    assert said["by_class"] is not None and said["alone"] is not None and said["clock"] == "cpu"
+    assert said["by_class"] is not None and said["clock"] == "cpu"
     json.dumps(said)
     assert theory.predicted(made, "compile", model)["why"] == {"name": "theory_compiled", "values": {}}
 
@@ -277,7 +308,7 @@ def line(mid: float, ratio: float, claimed: bool = True) -> dict[str, Any]:
     told = {"low": mid - 0.01, "mid": mid, "high": mid + 0.01, "claimed": claimed}
     return {
         "format": 1, "subject": "0" * 16, "module": "Net", "rewrite": "fold", "verdict": "faster", "machine": "m",
-        "torch": "2", "predicted": told, "claimed": claimed, "by_class": told, "alone": None, "ratio": ratio,
+        "torch": "2", "predicted": told, "claimed": claimed, "by_class": told, "ratio": ratio,
         "low": ratio, "high": ratio,
     }  # fmt: skip
 

@@ -25,9 +25,10 @@ from npulens.collectors.harness.cpu_time import has_cpu_time, on_one_thread
 
 #: Class -> the operators of it; a name that is nowhere here is of class "other".
 CLASSES: dict[str, tuple[str, ...]] = {
-    "matmul": ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum", "rmatmul", "chain_matmul"),
-    "convolution": ("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
-                    "conv_transpose3d"),
+    "matmul": ("linear", "linear_pointwise", "matmul", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum",
+               "rmatmul", "chain_matmul"),
+    "convolution": ("conv1d", "conv2d", "conv3d", "convolution", "convolution_pointwise", "conv_transpose1d",
+                    "conv_transpose2d", "conv_transpose3d"),
     "norm": ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm", "native_layer_norm",
              "native_batch_norm", "native_group_norm", "fused_rms_norm"),
     "softmax": ("softmax", "log_softmax"),
@@ -120,7 +121,36 @@ class Clock:
         return float(sorted(taken)[len(taken) // 2])
 
 
-class _Hearing(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
+def timed(model: Callable[..., Any], batch: Sequence[Any], clock: Clock) -> list[tuple[Any, Any]]:
+    """The stamps around each call of one run: the calls that ``heard`` gives, with the run's own numbers and caches."""
+    mode = _Timing(clock)
+    with torch.no_grad(), mode:
+        model(tuple(batch))
+    return mode.stamps
+
+
+class _Timing(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
+    """Stamps what ``_Hearing`` writes down."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._stamp = clock.stamp
+        self.stamps: list[tuple[Any, Any]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _leads_further(args, kwargs):
+            with self:
+                return func(*args, **kwargs)
+        first = self._stamp()
+        found = func(*args, **kwargs)
+        last = self._stamp()
+        if _computes(found):
+            self.stamps.append((first, last))
+        return found
+
+
+class _Hearing(TorchFunctionMode):  # type: ignore[misc]
     """Writes down what each call is."""
 
     def __init__(self) -> None:

@@ -20,8 +20,8 @@ from npulens.collectors.lab.subject import PROGRAM
 from npulens.collectors.telemetry.processor import Processor
 
 FORMAT = 1
-#: What is claimed, and what it would be by classes alone, or with every new call made alone.
-WAYS = ("predicted", "by_class", "alone")
+#: What is claimed, and what it would be by classes.
+WAYS = ("predicted", "by_class")
 #: A prediction is near where it is off by no more than this.
 NEAR = 0.25
 
@@ -58,8 +58,7 @@ def entry(subject: str, about: Mapping[str, Any], trial: Mapping[str, Any]) -> d
     return {
         "format": FORMAT, "at": about["made_at"], "subject": subject, "module": about["module"],
         "rewrite": trial["rewrite"], "verdict": trial["verdict"], "clock": clock or speed["clock"],
-        "predicted": guess, "claimed": said["claimed"], "by_class": said.get("by_class"),
-        "alone": said.get("alone"), "why": said["why"],
+        "predicted": guess, "claimed": said["claimed"], "by_class": said.get("by_class"), "why": said["why"],
         "ratio": ratio, "low": low, "high": high,
         "device": about["device"], "machine": Processor().name(),
         "torch": about["environment"].get("versions", {}).get("torch"),

@@ -1,17 +1,19 @@
 """What a rewrite should take, said before it is timed: the calls that go and those that come, each with its price.
 
-Every call of the original is made alone, with numbers of its own. So is the program without its calls: what Python
-takes to find the weights. All of it is timed in turns with whole runs, because a machine is faster in one second than
-in the next. What all of it together is short of a whole run is shared out in proportion to the calls.
+Calls of the original are timed within its own runs, and once more alone, with numbers of their own. So is the program
+without its calls: what Python takes to find the weights. All of it is timed in turns, because a machine is faster in
+one second than in the next.
 
-A call that only the rewrite has is priced by its class, corrected by how the class prices the nearest calls of the
-original. Where no class has a price for it, it is made alone as well. The error grows with how unlike the nearest ones
-a call is, and with what the calls alone are short of. A gain no larger than the error is not claimed.
+A call that only the rewrite has is made alone as well. How much more the nearest calls of the original take within the
+run than alone corrects its price: within a run, weights and numbers are not in the caches. The error grows with how
+unlike the nearest ones a call is. A gain no larger than the error is not claimed. What classes of operators would say
+is told beside it.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,18 +26,28 @@ from npulens.collectors.lab.calibration import Calibration
 from npulens.collectors.lab.calls import Call, Clock
 from npulens.collectors.lab.subject import Subject
 
-#: Shots of each step, in turns; a short one is made so often that a shot takes this long.
-ROUNDS, SHOT_NS = 13, 400_000
+#: Shots of each step, in turns: at least and at most so many, as many as these seconds allow.
+LEAST_ROUNDS, MOST_ROUNDS, SECONDS = 13, 60, 2.0
+#: A short step is made so often that a shot takes this long.
+SHOT_NS = 400_000
+#: Runs in a row whose calls are stamped.
+MOST_PASSES = 20
+#: What is made less often than this is made once before: within a run, what comes in was written a moment ago.
+FEW = 4
 #: Bytes that calls read and write which are timed in turns.
 ROOM = 1 << 30
 #: So many nearest calls of the original correct a price.
 NEAREST = 3
 #: Errors are told as an interval of so many times their size.
 WIDTH = 2.0
+#: What kernels take more within a run than alone is known to this share.
+UNSURE = 0.25
 #: A call that is unlike the nearest one is no nearer than this; neither is one alone, measured another time.
 STRAY = 0.03
 #: The same for a call that is like the nearest one in everything that its class counts.
 LEAST_STRAY = 0.005
+#: Python takes no more from one call to the next.
+BETWEEN_NS = 2_000
 #: A program without its calls never takes more than this share of a run.
 MOST_HOLLOW = 0.7
 #: A gain below this share is none.
@@ -52,6 +64,7 @@ class Way:
     price: Callable[[Call], float | None]  # in ns; None where it has no price
     error: Callable[[Call], float]  # how far off it is known to be, as a share
     stray: Callable[[Call], float]  # two prices of the same call are no nearer than this
+    adds: bool = False  # what a call takes more is the same for each kernel of its like, not a share of its price
 
 
 class NotPredicted(Exception):
@@ -103,16 +116,14 @@ class Predicted:
     new: int  # calls that only the rewrite has
     ns: float  # of the original
     errors: Mapping[str, float]  # of prices, by class
-    by_class: Guess | None = None  # the same with classes' prices alone
-    alone: Guess | None = None  # and with every new call made alone
+    by_class: Guess | None = None  # the same with the prices of classes
     unpriced: tuple[str, ...] = ()  # calls that no class has a price for
     class_errors: Mapping[str, float] = field(default_factory=dict)  # of the calibration, by class
 
     def as_dict(self) -> dict[str, Any]:
         told = {**vars(self), "guess": vars(self.guess), "before": vars(self.before), "after": vars(self.after)}
-        for name in ("by_class", "alone"):
-            one = told[name]
-            told[name] = None if one is None else {**vars(one), "claimed": one.claimed}
+        if self.by_class is not None:
+            told["by_class"] = {**vars(self.by_class), "claimed": self.by_class.claimed}
         return {**told, "claimed": self.guess.claimed, "why": None if self.guess.claimed else {
             "name": TOO_SMALL, "values": {}}}  # fmt: skip
 
@@ -128,31 +139,26 @@ class _Heard:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the original takes on one batch, and what each call takes alone, those of the rewrite among them."""
+    """What the original takes on one batch, and what each call takes, those of the rewrite among them; by key."""
 
     share: float
     calls: Sequence[Call]
-    costs: Mapping[str, float]  # by key
+    within: Mapping[str, float]  # of the original, within its runs
+    alone: Mapping[str, float]
     whole_ns: float
     hollow_ns: float  # of it what is left without the calls
     hollow_after_ns: float  # the same of the rewrite
     strays: Mapping[str, float] = field(default_factory=dict)  # how far apart the shots of a call were, as a share
 
     @property
-    def within_ns(self) -> float:
-        """What the calls take within the run."""
-        return self.whole_ns - min(self.hollow_ns, MOST_HOLLOW * self.whole_ns)
+    def left_ns(self) -> float:
+        """What neither the calls nor finding the weights explains."""
+        return self.whole_ns - self.hollow_ns - sum(self.within[call.key] for call in self.calls)
 
     @property
-    def scale(self) -> float:
-        """How many times as much calls take within the run as alone, where it is less."""
-        return min(1.0, max(0.5, self.within_ns / sum(self.costs[call.key] for call in self.calls)))
-
-    @property
-    def start_ns(self) -> float:
-        """What each call that computes takes more within the run: code and numbers are not in the caches."""
-        computing = sum(call.kind != calls.VIEW for call in self.calls)
-        return max(0.0, self.within_ns - sum(self.costs[call.key] for call in self.calls)) / max(1, computing)
+    def between_ns(self) -> float:
+        """What Python takes from one call to the next."""
+        return max(0.0, self.left_ns) / len(self.calls)
 
 
 @dataclass
@@ -162,10 +168,11 @@ class Theory:
     subject: Subject
     backend: Backend
     classes: Calibration | None = None
-    rounds: int = ROUNDS
+    rounds: int | None = None  # as many as the time allows
 
     def __post_init__(self) -> None:
         self._clock = Clock(self.backend)
+        self._program = graph.copied(self.subject.program)  # as it is measured: a copy, like the rewrite
         self._original: list[_Heard] | None = None
 
     def predicted(self, model: Callable[..., Any]) -> Predicted:
@@ -180,16 +187,14 @@ class Theory:
             self.classes = calibration.of(self.backend, self.alone)
         seen = [self._look(one, its, model) for one, its in zip(heard, after)]
         by_classes = [Way(self.classes, self.classes.error, lambda _: LEAST_STRAY)] * len(seen)
-        measured = [_alone(one) for one in seen]
-        guess, errors = _guess(seen, after, [by_classes, measured])
+        guess, errors = _guess(seen, after, [_alone(one) for one in seen])
         new = [call for one, its in zip(seen, after) for call in _changed(one.calls, its)[1]]
         unpriced = sorted({call.name for call in new if self.classes(call) is None})
-        by_class = None if unpriced else _guess(seen, after, [by_classes])[0]
-        alone = _guess(seen, after, [measured])[0]
+        by_class = None if unpriced else _guess(seen, after, by_classes)[0]
         gone, come = _changed(seen[0].calls, after[0])
         return Predicted(
             guess, self._clock.name, Work.of(seen[0].calls), Work.of(after[0]), len(gone), len(come),
-            sum(one.share * one.whole_ns for one in seen), errors, by_class, alone, tuple(unpriced),
+            sum(one.share * one.whole_ns for one in seen), errors, by_class, tuple(unpriced),
             self.classes.errors,
         )  # fmt: skip
 
@@ -202,48 +207,71 @@ class Theory:
                 first, count = kinds.get(shapes, (batch, 0))
                 kinds[shapes] = (first, count + 1)
             self._original = [
-                _Heard(count / len(mix), batch, calls.heard(self.subject.program, batch))
+                _Heard(count / len(mix), batch, calls.heard(self._program, batch))
                 for batch, count in kinds.values()
             ]
         return self._original
 
     def _look(self, one: _Heard, after: Sequence[Call], model: Any) -> _Seen:
         """All of it in turns. Calls whose tensors do not fit beside each other are timed in groups, each with a run."""
-        program = self.subject.program
+        program = self._program
         whole = measuring.step(program, one.batch, False, None)
         fixed = measuring.step(tuple, one.batch, False, None)
         before, then = (_hollows(each, one.batch) for each in (program, model))
         found = list({call.key: call for call in (*one.calls, *after)}.values())
-        costs: dict[str, float] = {}
+        alone: dict[str, float] = {}
         strays: dict[str, float] = {}
+        within: list[float] = []
         whole_ns, hollows = 0.0, [0.0, 0.0]
         for group in _groups(found):
-            others = [] if costs else [fixed, *before, *then]
-            levels, spreads = self._levels([whole, *others, *(call.again() for call in group)])
-            if not costs:
-                whole_ns, empty = levels[0], levels[1]
+            others = [] if alone else [fixed, *before, *then]
+            runs = partial(calls.timed, program, one.batch, self._clock) if not alone else None
+            shots, inner = self._shots([whole, *others, *(call.again() for call in group)], runs)
+            whole_ns = whole_ns or _low(shots[0])
+            of_runs = [_middle(each, shots[0]) for each in shots]  # a machine is faster in one second than in the next
+            levels = [whole_ns * each for each, _ in of_runs]
+            if not alone:
                 own, its = levels[2 : 2 + len(before)], levels[2 + len(before) : 2 + len(before) + len(then)]
-                hollows = [empty + sum(own), empty + sum(its)]
-            drift = whole_ns / levels[0]
+                hollows = [levels[1] + sum(own), levels[1] + sum(its)]
+                within = [whole_ns * _middle(each, shots[0])[0] for each in inner]
             first = 1 + len(others)
-            for call, level, spread in zip(group, levels[first:], spreads[first:]):
-                costs[call.key], strays[call.key] = level * drift, spread
-        return _Seen(one.share, one.calls, costs, whole_ns, hollows[0], hollows[1], strays)
+            for call, level, (_, spread) in zip(group, levels[first:], of_runs[first:]):
+                alone[call.key], strays[call.key] = level, spread
+        if len(within) != len(one.calls):
+            raise NotPredicted("theory_not_the_same")
+        by_key: dict[str, list[float]] = {}
+        for call, ns in zip(one.calls, within):
+            by_key.setdefault(call.key, []).append(ns)
+        # Python takes a little from call to call. All else by which the run is not the sum of its calls, each shares.
+        run = whole_ns - min(hollows[0], MOST_HOLLOW * whole_ns)
+        between = min(BETWEEN_NS * len(within), max(0.0, run - sum(within)))
+        share = min(2.0, max(0.5, (run - between) / sum(within)))
+        mean = {key: share * sum(each) / len(each) for key, each in by_key.items()}
+        return _Seen(one.share, one.calls, mean, alone, whole_ns, hollows[0], hollows[1], strays)
 
-    def _levels(self, steps: Sequence[Callable[[], Any]]) -> tuple[list[float], list[float]]:
-        """What each step takes in ns, and how far apart its shots were. What disturbs only makes it longer."""
+    def _shots(
+        self, steps: Sequence[Callable[[], Any]], runs: Callable[[], list[tuple[Any, Any]]] | None = None
+    ) -> tuple[list[list[float]], list[list[float]]]:
+        """What each shot of each step took in ns, in turns, and each call within the first step."""
         import torch
 
         taken: list[list[float]] = [[] for _ in steps]
+        inner: list[list[float]] = []
         with torch.no_grad(), self._clock.threads():
             times = [self._times(step) for step in steps]
-            for _ in range(self.rounds):
+            begun, made = time.perf_counter(), 0
+            while made < (self.rounds or LEAST_ROUNDS) or (
+                self.rounds is None and made < MOST_ROUNDS and time.perf_counter() - begun < SECONDS
+            ):
+                made += 1
                 stamps = [self._shot(step, count) for step, count in zip(steps, times)]
                 for shots, ns, count in zip(taken, self._clock.read(stamps), times):
                     shots.append(ns / count)
-        ordered = [sorted(shots) for shots in taken]
-        low = [shots[len(shots) // 4] for shots in ordered]
-        return low, [shots[-1 - len(shots) // 4] / max(1e-3, least) - 1 for shots, least in zip(ordered, low)]
+                if runs is not None:
+                    # As often in a row as the first step, whose calls they are; the first time is not counted.
+                    passes = [self._clock.read(runs()) for _ in range(1 + min(times[0], MOST_PASSES))][1:]
+                    inner.append([sum(each) / len(passes) for each in zip(*passes)])
+        return taken, [list(each) for each in zip(*inner)]
 
     def _times(self, step: Callable[[], Any]) -> int:
         """How often a step is made in a row to take as long as a shot should."""
@@ -252,6 +280,8 @@ class Theory:
         return max(1, round(SHOT_NS / max(1.0, once)))
 
     def _shot(self, step: Callable[[], Any], times: int) -> tuple[Any, Any]:
+        if times < FEW:
+            step()
         first = self._clock.stamp()
         for _ in range(times):
             step()
@@ -259,38 +289,49 @@ class Theory:
 
     def alone(self, call: Call) -> float:
         """What a call takes that is made again and again with numbers of its own."""
-        return self._levels([call.again()])[0][0]
+        return _low(self._shots([call.again()])[0][0])
+
+
+def _low(shots: Sequence[float]) -> float:
+    """What disturbs only makes it longer."""
+    return sorted(shots)[len(shots) // 4]
+
+
+def _middle(shots: Sequence[float], runs: Sequence[float]) -> tuple[float, float]:
+    """Of shots as multiples of the runs beside them; and how far off it may be, as a share."""
+    ordered = sorted(shot / max(1.0, run) for shot, run in zip(shots, runs))
+    middle, quarter = ordered[len(ordered) // 2], len(ordered) // 4
+    return middle, (ordered[-1 - quarter] - ordered[quarter]) / max(1e-9, middle) / math.sqrt(len(ordered))
 
 
 def _alone(seen: _Seen) -> Way:
     """Every new call as it was timed; another time it would have come out as otherwise as its shots are apart."""
-    return Way(lambda call: seen.costs.get(call.key), lambda _: 0.0,
-               lambda call: max(STRAY, seen.strays.get(call.key, 0.0)))  # fmt: skip
+    return Way(lambda call: seen.alone.get(call.key), lambda _: 0.0,
+               lambda call: max(STRAY, seen.strays.get(call.key, 0.0)), adds=True)  # fmt: skip
 
 
 def _guess(
-    seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Sequence[Way]]
+    seen: Sequence[_Seen], after: Sequence[Sequence[Call]], ways: Sequence[Way]
 ) -> tuple[Guess, Mapping[str, float]]:
-    """Over all shapes of the job, in its proportions; each way once for each of them."""
+    """Over all shapes of the job, in its proportions; a way of pricing for each of them."""
     before_ns = after_ns = 0.0
     wrong: dict[str, float] = {}
     errors: dict[str, float] = {}
-    for place, (one, its) in enumerate(zip(seen, after)):
+    for one, its, way in zip(seen, after, ways):
         gone, new = _changed(one.calls, its)
-        scale, start = one.scale, one.start_ns
-        going = sum(scale * one.costs[call.key] + start * (call.kind != calls.VIEW) for call in gone)
-        corrected = [_Corrected(one, way[place]) for way in ways]
+        going = sum(one.within[call.key] for call in gone)
+        prices = _Corrected(one, way)
         coming = 0.0
         for call in new:
-            ns, error = _first_price(corrected, call)
-            coming += scale * ns + start * (call.kind != calls.VIEW)
+            ns, error = prices.price(call)
+            coming += ns
             errors[call.kind] = max(error, errors.get(call.kind, 0.0))
-            wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * scale * ns * error
+            wrong[call.kind] = wrong.get(call.kind, 0.0) + one.share * ns * error
         steps = one.hollow_after_ns - one.hollow_ns
+        between = one.between_ns * (len(new) - len(gone))
         before_ns += one.share * one.whole_ns
-        after_ns += one.share * (one.whole_ns - going + coming + steps)
-        fewer = abs(sum(call.kind != calls.VIEW for call in gone) - sum(call.kind != calls.VIEW for call in new))
-        unsure = abs(going - coming) * (abs(scale - 1) / 2 + STRAY) + start * fewer / 2 + abs(steps) / 4
+        after_ns += one.share * (one.whole_ns - going + coming + between + steps)
+        unsure = abs(going - coming) * STRAY + abs(between) / 2 + abs(steps) / 4
         wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
     reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
     mid = max(after_ns / before_ns, 0.01)
@@ -301,50 +342,54 @@ class _Corrected:
     """Prices as the nearest calls of the original correct them, and how far off that is on the original itself."""
 
     def __init__(self, seen: _Seen, way: Way) -> None:
-        self._way = way
-        costs, calls_of = seen.costs, {call.key: call for call in seen.calls}
-        self._points: list[tuple[Call, float, float]] = []  # call, correction as a logarithm, weight
-        for key, call in calls_of.items():
-            told = way.price(call) if call.kind != calls.VIEW else None
-            if told and costs[key] > 0:
-                self._points.append((call, math.log(costs[key] / told), costs[key]))
+        self._way, self._within = way, seen.within
+        self._points: list[tuple[Call, float, float]] = []  # call, correction, weight
+        for key, call in {call.key: call for call in seen.calls}.items():
+            told, ns = way.price(call), seen.within[key]
+            if told and ns > 0:
+                more = (ns - told) / _kernels(call) if way.adds else math.log(ns / told)
+                self._points.append((call, more, 1.0 if way.adds else ns))
+        self._usual, self._apart = _mean([(correction, weight) for _, correction, weight in self._points])
 
-    def price(self, call: Call) -> tuple[float, float] | None:
-        """In ns, and how far off as a share; None where this way has no price."""
+    def price(self, call: Call) -> tuple[float, float]:
+        """In ns, and how far off as a share."""
+        if call.key in self._within:
+            return self._within[call.key], self._way.stray(call)
         told = self._way.price(call)
-        if told is None:
-            return None
-        correction, error = self._correction(call)
-        return told * math.exp(correction), error
+        assert told is not None, call.name
+        correction, spread, far = self._correction(call)
+        if self._way.adds:
+            ns = max(told / 2, told + _kernels(call) * correction)
+            spread = _kernels(call) * max(spread, abs(correction) * UNSURE) / ns
+        else:
+            ns = told * math.exp(correction)
+        stray = self._way.stray(call)
+        return ns, max(spread, far * self._way.error(call)) + max(stray, min(1.0, 4 * far) * STRAY)
 
-    def _correction(self, call: Call) -> tuple[float, float]:
-        """As a logarithm, and how far apart those are that it is made of."""
-        same = [point for point in self._points if point[0].kind == call.kind and point[0].key != call.key]
-        if call.kind == calls.VIEW:
-            return 0.0, 10 * STRAY
+    def _correction(self, call: Call) -> tuple[float, float, float]:
+        """How far apart those are that it is made of, and how unlike the nearest one is; 1 is unlike anything."""
+        like = (point for point in self._points if point[0].kind == call.kind)
+        same = [(_distance(call, other), correction) for other, correction, _ in like]
         if not same:
-            return 0.0, max(self._elsewhere(), self._way.error(call), self._way.stray(call))
-        nearest = sorted((_distance(call, other), correction) for other, correction, _ in same)[:NEAREST]
-        weights = [1.0 / (0.05 + distance**2) for distance, _ in nearest]
-        told = sum(w * correction for w, (_, correction) in zip(weights, nearest)) / sum(weights)
-        spread = sum(w * abs(correction - told) for w, (_, correction) in zip(weights, nearest)) / sum(weights)
-        far = min(1.0, nearest[0][0])  # what is like nothing there is as uncertain as any
-        unlike = far * max(self._way.error(call), self._elsewhere() / 2)
-        return told, max(spread, unlike) + max(self._way.stray(call), min(1.0, 4 * far) * STRAY)
-
-    def _elsewhere(self) -> float:
-        """How far off uncorrected prices are on the original, as its time is shared out."""
-        total = sum(ns for _, _, ns in self._points)
-        return sum(abs(correction) * ns for _, correction, ns in self._points) / total if total else 0.5
+            return self._usual, self._apart, 1.0
+        nearest = sorted(same)[:NEAREST]
+        told, spread = _mean([(correction, 1.0 / (0.05 + distance**2)) for distance, correction in nearest])
+        far = min(1.0, nearest[0][0])
+        return told, max(spread, far * self._apart / 2), far
 
 
-def _first_price(ways: Sequence[_Corrected], call: Call) -> tuple[float, float]:
-    """By the first way that has a price."""
-    for way in ways:
-        found = way.price(call)
-        if found is not None:
-            return found
-    raise NotPredicted("theory_unpriced", {"name": call.name})
+def _kernels(call: Call) -> int:
+    """How often something is started within a call."""
+    return max(1, call.launches)
+
+
+def _mean(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Of values with weights, and how far they are from it."""
+    total = sum(weight for _, weight in points)
+    if not total:
+        return 0.0, 0.5
+    mean = sum(value * weight for value, weight in points) / total
+    return mean, sum(abs(value - mean) * weight for value, weight in points) / total
 
 
 def _hollows(model: Any, batch: Sequence[Any]) -> list[Callable[[], Any]]:

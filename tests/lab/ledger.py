@@ -168,7 +168,7 @@ def said(line: dict[str, Any]) -> str:
     told = [f"{way['low']:.2f} {way['mid']:.3f} {way['high']:.2f}" if way else "-" for way in ways]
     claim = "claimed" if line["claimed"] else "       "
     measured = f"{line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
-    return f"{told[0]} {claim} (class {told[1]}, alone {told[2]}); {measured}"
+    return f"{told[0]} {claim} (class {told[1]}); {measured}"
 
 
 def main() -> int:
@@ -206,9 +206,7 @@ measured ratio lies on the same side of 1, and is *contradicted* where the whole
 has such a gain. Nothing was left out: rewrites that do not apply or were refused have no time, and `compile` and
 `freeze` are not predicted.
 """
-_WAYS = {
-    "predicted": "as claimed", "by_class": "classes alone, where they price all", "alone": "every new call made alone",
-}  # fmt: skip
+_WAYS = {"predicted": "as claimed", "by_class": "by classes, where they price all"}
 
 
 def page(lines: Sequence[dict[str, Any]]) -> str:
@@ -222,8 +220,8 @@ def page(lines: Sequence[dict[str, Any]]) -> str:
     rewrites = sorted({line["rewrite"] for line in lines})
     told += [_score(f"`{name}`, as claimed", ledger.score([line for line in lines if line["rewrite"] == name]))
              for name in rewrites]  # fmt: skip
-    told += ["", "| subject | rewrite | predicted | claimed | by class | alone | measured, 99 % interval | verdict |",
-             "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    told += ["", "| subject | rewrite | predicted | claimed | by class | measured, 99 % interval | verdict |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
     told += [_line(line) for line in lines]
     return "\n".join(told) + "\n"
 
@@ -240,9 +238,9 @@ def _score(name: str, found: ledger.Score) -> str:
 def _line(line: dict[str, Any]) -> str:
     guess = line["predicted"]
     told = f"{guess['mid']:.3f} [{guess['low']:.3f}, {guess['high']:.3f}]" if guess else "not predicted"
-    others = [f"{line[way]['mid']:.3f}" if line[way] else "-" for way in ("by_class", "alone")]
+    by_class = f"{line['by_class']['mid']:.3f}" if line["by_class"] else "-"
     measured = f"{line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
-    cells = [line["module"], line["rewrite"], told, "yes" if line["claimed"] else "", *others, measured,
+    cells = [line["module"], line["rewrite"], told, "yes" if line["claimed"] else "", by_class, measured,
              line["verdict"].replace("_", " ")]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 

@@ -222,7 +222,7 @@ TEXT = {
         "预测 {mid} [{low}, {high}]：收益不大于误差，不作断言。",
     ),
     "theory_by_class": (
-        "With what classes of operators cost on this machine: {mid}.",
+        "By what classes of operators cost on this machine: {mid}.",
         "按本机各类算子的开销计算：{mid}。",
     ),
     "theory_no_class": ("No class of operators has a price for {names}.", "没有算子类别可为 {names} 定价。"),
@@ -241,7 +241,6 @@ TEXT = {
     ),
     "why_theory_not_heard": ("no call of it was heard", "未捕获到任何算子调用"),
     "why_theory_not_the_same": ("it does not make the same calls every time", "每次运行的调用不尽相同"),
-    "why_theory_unpriced": ("{name} has no price", "{name} 没有定价"),
     "why_theory_fails": ("its calls cannot be made alone ({error})", "其调用无法单独执行（{error}）"),
     "ceiling": (
         "{detector} gives back at most {saving} of the step; not measured here.",
@@ -268,7 +267,7 @@ TEXT = {
         "{near_time} 次耗时、{near_gain} 次收益与预测相差不超过 25 %。",
     ),
     "ledger_score_by_class": (
-        "By classes alone: {predicted} predicted, {claimed} claimed; {right_sign} with the right sign, {near_time} "
+        "By classes: {predicted} predicted, {claimed} claimed; {right_sign} with the right sign, {near_time} "
         "whose time and {near_gain} whose gain is within 25 %.",
         "仅按类别定价：{predicted} 次有预测，{claimed} 次作出断言；{right_sign} 次方向正确，"
         "{near_time} 次耗时、{near_gain} 次收益相差不超过 25 %。",

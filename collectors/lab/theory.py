@@ -40,10 +40,10 @@ ROOM = 1 << 30
 NEAREST = 3
 #: Errors are told as an interval of so many times their size.
 WIDTH = 2.0
-#: What kernels take more within a run than alone is known to this share.
-UNSURE = 0.25
 #: A call that is unlike the nearest one is no nearer than this; neither is one alone, measured another time.
 STRAY = 0.03
+#: A whole run is not known better than this share.
+RUN = 0.004
 #: The same for a call that is like the nearest one in everything that its class counts.
 LEAST_STRAY = 0.005
 #: Python takes no more from one call to the next.
@@ -64,7 +64,7 @@ class Way:
     price: Callable[[Call], float | None]  # in ns; None where it has no price
     error: Callable[[Call], float]  # how far off it is known to be, as a share
     stray: Callable[[Call], float]  # two prices of the same call are no nearer than this
-    adds: bool = False  # what a call takes more is the same for each kernel of its like, not a share of its price
+    adds: bool = False  # what a call takes more may as well be an amount for each of its kernels
 
 
 class NotPredicted(Exception):
@@ -149,6 +149,7 @@ class _Seen:
     hollow_ns: float  # of it what is left without the calls
     hollow_after_ns: float  # the same of the rewrite
     strays: Mapping[str, float] = field(default_factory=dict)  # how far apart the shots of a call were, as a share
+    apart: Mapping[str, float] = field(default_factory=dict)  # and how far, in ns, the calls of one key within a run
 
     @property
     def left_ns(self) -> float:
@@ -247,7 +248,9 @@ class Theory:
         between = min(BETWEEN_NS * len(within), max(0.0, run - sum(within)))
         share = min(2.0, max(0.5, (run - between) / sum(within)))
         mean = {key: share * sum(each) / len(each) for key, each in by_key.items()}
-        return _Seen(one.share, one.calls, mean, alone, whole_ns, hollows[0], hollows[1], strays)
+        apart = {key: share * sum(abs(ns - sum(each) / len(each)) for ns in each) / len(each)
+                 for key, each in by_key.items()}  # fmt: skip
+        return _Seen(one.share, one.calls, mean, alone, whole_ns, hollows[0], hollows[1], strays, apart)
 
     def _shots(
         self, steps: Sequence[Callable[[], Any]], runs: Callable[[], list[tuple[Any, Any]]] | None = None
@@ -331,51 +334,69 @@ def _guess(
         between = one.between_ns * (len(new) - len(gone))
         before_ns += one.share * one.whole_ns
         after_ns += one.share * (one.whole_ns - going + coming + between + steps)
-        unsure = abs(going - coming) * STRAY + abs(between) / 2 + abs(steps) / 4
+        # Which of several like calls goes is not known, and the first one in a run takes longer.
+        any_of = sum(one.apart.get(key, 0.0) * math.sqrt(n) for key, n in Counter(call.key for call in gone).items())
+        unsure = any_of + abs(going - coming) * STRAY + abs(between) / 2 + abs(steps) / 4
         wrong["gone"] = wrong.get("gone", 0.0) + one.share * unsure
+    wrong["run"] = RUN * before_ns
     reach = WIDTH * math.sqrt(sum(each**2 for each in wrong.values())) / before_ns
     mid = max(after_ns / before_ns, 0.01)
     return Guess(max(0.0, mid - reach), mid, mid + reach), errors
 
 
 class _Corrected:
-    """Prices as the nearest calls of the original correct them, and how far off that is on the original itself."""
+    """Prices as the nearest calls of the original correct them, and how far off that is on the original itself.
+
+    What a call takes more within the run than alone is a share of it, or an amount for each of its kernels: the truth
+    was found between both.
+    """
 
     def __init__(self, seen: _Seen, way: Way) -> None:
         self._way, self._within = way, seen.within
-        self._points: list[tuple[Call, float, float]] = []  # call, correction, weight
+        self._shares, self._amounts = list[_Point](), list[_Point]()
         for key, call in {call.key: call for call in seen.calls}.items():
             told, ns = way.price(call), seen.within[key]
             if told and ns > 0:
-                more = (ns - told) / _kernels(call) if way.adds else math.log(ns / told)
-                self._points.append((call, more, 1.0 if way.adds else ns))
-        self._usual, self._apart = _mean([(correction, weight) for _, correction, weight in self._points])
+                self._shares.append(_Point(call, math.log(ns / told), ns))
+                self._amounts.append(_Point(call, (ns - told) / _kernels(call), 1.0))
 
     def price(self, call: Call) -> tuple[float, float]:
         """In ns, and how far off as a share."""
+        stray = self._way.stray(call)
         if call.key in self._within:
-            return self._within[call.key], self._way.stray(call)
+            return self._within[call.key], stray
         told = self._way.price(call)
         assert told is not None, call.name
-        correction, spread, far = self._correction(call)
+        share, off, far = _correction(self._shares, call)
+        ns = told * math.exp(share)
         if self._way.adds:
-            ns = max(told / 2, told + _kernels(call) * correction)
-            spread = _kernels(call) * max(spread, abs(correction) * UNSURE) / ns
-        else:
-            ns = told * math.exp(correction)
-        stray = self._way.stray(call)
-        return ns, max(spread, far * self._way.error(call)) + max(stray, min(1.0, 4 * far) * STRAY)
+            amount, wide, _ = _correction(self._amounts, call)
+            other = max(told / 2, told + _kernels(call) * amount)
+            apart = abs(ns - other) / 2
+            ns = (ns + other) / 2
+            off = max(off, _kernels(call) * wide / ns, apart / ns)
+        return ns, max(off, far * self._way.error(call)) + max(stray, min(1.0, 4 * far) * STRAY)
 
-    def _correction(self, call: Call) -> tuple[float, float, float]:
-        """How far apart those are that it is made of, and how unlike the nearest one is; 1 is unlike anything."""
-        like = (point for point in self._points if point[0].kind == call.kind)
-        same = [(_distance(call, other), correction) for other, correction, _ in like]
-        if not same:
-            return self._usual, self._apart, 1.0
-        nearest = sorted(same)[:NEAREST]
-        told, spread = _mean([(correction, 1.0 / (0.05 + distance**2)) for distance, correction in nearest])
-        far = min(1.0, nearest[0][0])
-        return told, max(spread, far * self._apart / 2), far
+
+@dataclass(frozen=True)
+class _Point:
+    """By how much a call of the original takes more than its price."""
+
+    call: Call
+    more: float
+    weight: float
+
+
+def _correction(points: Sequence[_Point], call: Call) -> tuple[float, float, float]:
+    """That of the nearest ones; how far apart those are, and how unlike the nearest one is: 1 is unlike anything."""
+    usual, apart = _mean([(each.more, each.weight) for each in points])
+    same = [(_distance(call, each.call), each.more) for each in points if each.call.kind == call.kind]
+    if not same:
+        return usual, apart, 1.0
+    nearest = sorted(same)[:NEAREST]
+    told, spread = _mean([(more, 1.0 / (0.05 + distance**2)) for distance, more in nearest])
+    far = min(1.0, nearest[0][0])
+    return told, max(spread, far * apart / 2), far
 
 
 def _kernels(call: Call) -> int:

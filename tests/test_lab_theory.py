@@ -99,6 +99,16 @@ def test_a_call_is_made_again_with_numbers_of_its_own_and_its_own_indices() -> N
     assert made.shape == (2, 2) and bool((made >= 0.1).all()) and bool((made <= 1.1).all())
 
 
+def test_indices_that_are_written_to_later_are_those_of_the_call() -> None:
+    def looks_up_then_adds(indices: Any, table: Any) -> Any:
+        found = nn.functional.embedding(indices, table)
+        indices.add_(100)
+        return found
+
+    made = heard(looks_up_then_adds, torch.tensor([3, 1]), torch.rand(4, 2))
+    assert made[0].again()().shape == (2, 2)
+
+
 # What classes cost.
 
 

@@ -246,8 +246,9 @@ def plain_name(func: Any) -> str:
 def _taken(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    decides = not value.is_floating_point()  # indices and masks
-    return Tensor(tuple(value.shape), value.stride(), value.dtype, value.device, value.detach() if decides else None)
+    decides = not value.is_floating_point()  # indices and masks; a later call may write to them
+    values = value.detach().clone() if decides else None
+    return Tensor(tuple(value.shape), value.stride(), value.dtype, value.device, values)
 
 
 def _words(given: Any) -> Iterator[str]:

@@ -189,6 +189,7 @@ def main() -> int:
     lines, _ = ledger.read(arguments.file)
     for way in ledger.WAYS:
         print(way, ledger.score(lines, way))
+    print(decided(ledger.score(lines, "predicted")))
     if arguments.write:
         PAGE.write_text(page(lines), encoding="utf-8")
     return 0
@@ -217,13 +218,25 @@ def page(lines: Sequence[dict[str, Any]]) -> str:
     told += ["| priced | trials | predicted | claimed | right sign | contradicted | time within 25 % | "
              "gain within 25 % | contradicted |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     told += [_score(name, ledger.score(lines, way)) for way, name in _WAYS.items()]
+    told += ["", decided(ledger.score(lines, "predicted"))]
+    told += ["", "| rewrite | trials | predicted | claimed | right sign | contradicted | time within 25 % | "
+             "gain within 25 % | contradicted |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     rewrites = sorted({line["rewrite"] for line in lines})
-    told += [_score(f"`{name}`, as claimed", ledger.score([line for line in lines if line["rewrite"] == name]))
+    told += [_score(f"`{name}`", ledger.score([line for line in lines if line["rewrite"] == name]))
              for name in rewrites]  # fmt: skip
     told += ["", "| subject | rewrite | predicted | claimed | by class | measured, 99 % interval | verdict |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     told += [_line(line) for line in lines]
     return "\n".join(told) + "\n"
+
+
+def decided(found: ledger.Score) -> str:
+    """What the measured intervals say of the gains that were claimed."""
+    sure = found.near_gain + found.apart
+    return (
+        f"Of {found.claimed} gains claimed, {found.near_gain} were measured within 25 % of it and {found.apart} are "
+        f"contradicted; {found.claimed - sure} cannot be told, because the measured interval is wider than that."
+    )
 
 
 def _score(name: str, found: ledger.Score) -> str:

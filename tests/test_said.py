@@ -41,7 +41,7 @@ QUIET = (
     "torch_npu and msprof database", "schedule=", "`{} && python", "msprof-analyze cluster",
     "msprof op operator profile", "msprof op simulator", "sub block id", "benchmark of npulens",
     "result of npulens lab", "npulens lab SUBJECT",
-    "failed to map segment", "annot allocate memory",
+    "failed to map segment", "annot allocate memory", "no thread given",
 )  # fmt: skip
 SQL = re.compile(
     r"\b(?:SELECT|FROM|WHERE|CREATE|JOIN|CAST|PRAGMA|INSERT|DELETE|CASE|COPY|AS|BETWEEN|OVER|UPDATE|PARTITION|NULL)\b|:[isft]\b|_ns\b"

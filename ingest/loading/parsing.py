@@ -37,7 +37,7 @@ _PACKED, _GZIP = 15, b"\x1f\x8b"
 #: Bytes of a small rank: what is made of it fits into memory. A child reads so many of them one after the other.
 _SMALL, _TOGETHER = 4_000_000, 32
 #: Formats whose ranks share a DuckDB: their readers make nothing in it but by the draft.
-_SHARING = {"torch_npu_db", "torch_npu_text"}
+_SHARING = {"torch_npu_db", "torch_npu_text", "kineto"}
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ def _made(
             draft = Draft(
                 scratch / claim.format, source.facts.rank or 0, memory_limit=memory, progress=progress,
                 desk=desks.of(claim.format, memory) if small and claim.format in _SHARING else None, small=small,
+                alone=len(source.claims) == 1,
             )  # fmt: skip
             opened.callback(draft.close)
             try:

@@ -15,14 +15,15 @@ from pathlib import Path
 from npulens.ingest.tables.sqltext import literal
 
 FILE = Path(__file__).with_suffix(".toml")
-#: SQL: the kind of collective by the letters of a name, in ``word``; longer words first because they contain shorter.
-WORDS = """WHEN word LIKE '%alltoall%' THEN 'alltoall' WHEN word LIKE '%allreduce%' THEN 'allreduce'
-    WHEN word LIKE '%allgather%' THEN 'allgather' WHEN word LIKE '%reducescatter%' THEN 'reducescatter'
-    WHEN word LIKE '%batchsendrecv%' THEN 'batchsendrecv' WHEN word LIKE '%sendrecv%' THEN 'sendrecv'
-    WHEN word LIKE '%broadcast%' THEN 'broadcast' WHEN word LIKE '%barrier%' THEN 'barrier'
-    WHEN word LIKE '%recv%' OR word LIKE '%receive%' THEN 'receive' WHEN word LIKE '%send%' THEN 'send'
-    WHEN word LIKE '%gather%' THEN 'gather' WHEN word LIKE '%scatter%' THEN 'scatter'
-    WHEN word LIKE '%reduce%' THEN 'reduce'"""
+#: The kind of collective by letters that a name holds; longer words first because they contain shorter.
+NAMED = (
+    ("alltoall", "alltoall"), ("allreduce", "allreduce"), ("allgather", "allgather"),
+    ("reducescatter", "reducescatter"), ("batchsendrecv", "batchsendrecv"), ("sendrecv", "sendrecv"),
+    ("broadcast", "broadcast"), ("barrier", "barrier"), ("recv", "receive"), ("receive", "receive"), ("send", "send"),
+    ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
+)  # fmt: skip
+#: The same in SQL: the cases of a CASE over ``word``.
+WORDS = " ".join(f"WHEN word LIKE '%{letters}%' THEN '{kind}'" for letters, kind in NAMED)
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,43 @@ class Facts:
     computing: tuple[str, ...]
     speaks: str
 
+    @property
+    def names(self) -> str:
+        """Of what name a library of the file has work, as a regular expression."""
+        return _one(fact.match for fact in self.kernel)
+
     def known(self, name: str) -> str:
         """SQL: whether a library of the file has work of this name."""
-        return _any(name, (fact.match for fact in self.kernel))
+        return _matches(name, self.names)
+
+    @property
+    def fuses(self) -> str:
+        """Of what name it has work that computes as well, where `pure` does not name it."""
+        return _one(fact.match for fact in self.kernel if fact.fused)
+
+    @property
+    def pure(self) -> str:
+        """Of what name it has work that only communicates."""
+        return _one(fact.match for fact in self.kernel if not fact.fused)
+
+    @property
+    def arithmetic(self) -> str:
+        """Of what name work computes, whoever launched it."""
+        return _one(self.computing)
+
+    @property
+    def launching(self) -> str:
+        """Of what name a host operator launches communication."""
+        return _one(fact.match for fact in self.operator)
 
     def fused(self, name: str) -> str:
         """SQL: whether work of this name computes and communicates at once."""
-        pure = _any(name, (fact.match for fact in self.kernel if not fact.fused))
-        return f"({_any(name, (fact.match for fact in self.kernel if fact.fused))} AND NOT {pure})"
+        return f"({_matches(name, self.fuses)} AND NOT {_matches(name, self.pure)})"
 
     def collective(self, name: str) -> str:
         """SQL: the kind of collective that the file gives for a name; NULL: its words say it."""
         told = (fact for fact in self.kernel if fact.collective)
-        cases = " ".join(f"WHEN {_any(name, [fact.match])} THEN {literal(fact.collective or '')}" for fact in told)
+        cases = " ".join(f"WHEN {_matches(name, fact.match)} THEN {literal(fact.collective or '')}" for fact in told)
         return f"CASE {cases} END"
 
     def operators(self, tasks: str, name: str) -> str:
@@ -68,11 +93,11 @@ class Facts:
 
     def launches(self, name: str) -> str:
         """SQL: whether a host operator of this name launches communication."""
-        return _any(name, (fact.match for fact in self.operator))
+        return _matches(name, self.launching)
 
     def computes(self, name: str) -> str:
         """SQL: whether work of this name computes, whoever launched it."""
-        return _any(name, self.computing)
+        return _matches(name, self.arithmetic)
 
     def suspected(self, name: str) -> str:
         """SQL: whether a name speaks of communication and no line of the file tells what it is."""
@@ -80,8 +105,12 @@ class Facts:
         return f"({speaks} AND NOT {self.known(name)} AND NOT {self.computes(name)})"
 
 
-def _any(name: str, patterns: Iterable[str]) -> str:
-    return f"regexp_matches({name}, {literal('|'.join(f'(?:{pattern})' for pattern in patterns))})"
+def _matches(name: str, pattern: str) -> str:
+    return f"regexp_matches({name}, {literal(pattern)})"
+
+
+def _one(patterns: Iterable[str]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def facts() -> Facts:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
@@ -32,6 +33,8 @@ AMPLE_MEMORY = "1GB"
 ROW_GROUP = 40_960
 #: Bytes of a spool that are gathered before they are written.
 HELD_BYTES = 2 << 20
+#: Bytes of a spool that are held where all of them are: more are left to DuckDB.
+_MOST_HELD = 32 << 20
 #: Bytes of a spool that make a file.
 FILE_BYTES = 256 << 20
 #: Rows that a small rank has at most.
@@ -79,7 +82,8 @@ class Spool:
         self._draft.spooled += rows.num_rows
         self._held.append(pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows)
         self._held_bytes += rows.nbytes
-        if self._held_bytes >= HELD_BYTES:
+        if self._held_bytes >= (HELD_BYTES if self._draft.raws is None else _MOST_HELD):
+            self._draft.let_go()
             self._flush()
 
     def _flush(self) -> None:
@@ -100,7 +104,9 @@ class Spool:
         self._writer, self._file_bytes = None, 0
 
     def close(self) -> None:
-        if self.rows and not self._paths and self._draft.hold(self._name, self._held):
+        if self._draft.raws is not None:
+            self._draft.raws[self._name] = pa.concat_tables([*self._held, self._schema.empty_table()])
+        elif self.rows and not self._paths and self._draft.hold(self._name, self._held):
             self._held = []
         elif self.rows or not set(self._schema.types) <= _EMPTY.keys():
             self._held.append(self._schema.empty_table())
@@ -155,18 +161,30 @@ class Desk:
     ) -> None:  # fmt: skip
         """``quick``: for few rows, where the best plan costs more than it saves. ``files``: what is kept is one."""
         directory.mkdir(parents=True, exist_ok=True)
-        self.dir, self.con = directory, connect(directory, threads, memory_limit)
-        if quick:
-            every = {name for (name,) in self.con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-            self.con.execute(f"SET disabled_optimizers = {literal(','.join(sorted(every - _NEEDED)))}")
-        if not files:
-            self.con.execute("SET python_enable_replacements = true")
+        self.dir, self._asked = directory, (threads, memory_limit, quick)
         self.files = files
         self._made: list[_Made] = []
         self._there: dict[tuple[bool, str], str] = {}  # the kind of what is there
         self._at = 0  # so many of them are this rank's
         self._twice: frozenset[tuple[bool, str]] = frozenset()
         self._columns: dict[tuple[int, str], set[str]] = {}
+
+    @cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """Opened when a statement is to run: a rank that is made of arrays needs none."""
+        threads, memory_limit, quick = self._asked
+        con = connect(self.dir, threads, memory_limit)
+        if quick:
+            every = {name for (name,) in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+            con.execute(f"SET disabled_optimizers = {literal(','.join(sorted(every - _NEEDED)))}")
+        if not self.files:
+            con.execute("SET python_enable_replacements = true")
+        return con
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "con" in self.__dict__:
+            self.con.close()
 
     def begin(self) -> None:
         """Another rank comes."""
@@ -238,7 +256,8 @@ class Desk:
 class Draft:
     """The tables of one rank while a reader fills them.
 
-    ``desk``: the one that it shares with the ranks before it, of the same format. ``small``: its files are.
+    ``desk``: the one that it shares with the ranks before it, of the same format. ``small``: its files are. ``alone``:
+    no other format of the rank will be put to it.
     """
 
     def __init__(
@@ -251,14 +270,18 @@ class Draft:
         progress: Callable[[int], None] | None = None,
         desk: Desk | None = None,
         small: bool = False,
+        alone: bool = False,
     ) -> None:
         self._own = desk is None
         self._desk = Desk(directory, threads, memory_limit, quick=small) if desk is None else desk
         self._desk.begin()
         self.dir, self.rank, self.spooled, self._small = self._desk.dir, rank, 0, small
-        self.con = self._desk.con
         self.raw: dict[str, str] = {}
         self.selects: dict[str, list[str]] = {}
+        self.given: dict[str, list[pa.Table]] = {}  # contract tables that are there at once
+        self.alone = small and alone  # whether tables may be given
+        self.gives = False  # whether its reader gives them
+        self.raws: dict[str, pa.Table] | None = None  # raw tables that are held, where they are
         self.apart: set[str] = set()
         self.covers: dict[str, Cover] = {name: Cover() for name in schema.tables()}
         self.facts: dict[str, object] = {}
@@ -278,6 +301,24 @@ class Draft:
         with self.spool(name, made.schema) as spool:
             spool.write(made)
 
+    def take_hold(self) -> None:
+        """Hold raw tables from now on: they are few rows, and a reader makes contract tables of them at once."""
+        if self._small:
+            self.raws = {}
+
+    def give_up(self) -> None:
+        """Forget the raw tables that are held: contract tables were made of them."""
+        self.raws, self.gives = None, self.alone
+
+    def let_go(self) -> None:
+        """Make the raw tables that are held views, for the statements of a reader."""
+        held, self.raws = self.raws, None
+        for name, rows in (held or {}).items():
+            with self.spool(name, rows.schema) as spool:
+                if len(rows):
+                    self.spooled -= len(rows)  # they are counted
+                    spool.write(rows)
+
     def show(self, name: str, rows: Sequence[Path] | str, because: str = "") -> None:
         """Make Parquet files of ours, or a SELECT, visible as a view; ``raw`` has it whatever replaces the view.
 
@@ -290,6 +331,11 @@ class Draft:
     def make(self, statement: str, because: str = "") -> None:
         """Run a CREATE statement; what is there under its name is replaced."""
         self._desk.make(statement, because)
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB that its statements run in."""
+        return self._desk.con
 
     @property
     def small(self) -> bool:
@@ -342,6 +388,21 @@ class Draft:
         if apart:
             self.apart.add(table)
 
+    def give(
+        self, table: str, name: str, rows: Sequence[Mapping[str, object]] | pa.Table, schema_: pa.Schema | None = None
+    ) -> None:
+        """A contract table as it is, with the columns that a SELECT of ``provide`` would have; else a raw table."""
+        if not self.gives:
+            self.table(name, rows, schema_)
+            return self.provide(table, f"SELECT * FROM {quoted(name)}")
+        made = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist([dict(row) for row in rows], schema=schema_)
+        self.raw[name] = ""
+        self.given.setdefault(table, []).append(made)
+
+    def has(self, table: str) -> bool:
+        """Whether a reader found out about a contract table, be it that it has no rows."""
+        return table in self.selects or table in self.given
+
     def drop(self, table: str, reason: Message, count: int = 1) -> None:
         """Count events or rows that were met and not kept."""
         if count:
@@ -378,7 +439,7 @@ class Draft:
         """Forget the raw tables; those of a shared desk are written over by the next rank."""
         if not self._own:
             return
-        self.con.close()
+        self._desk.close()
         for path in self.dir.glob("*.spool.parquet"):
             path.unlink()
 

@@ -7,7 +7,7 @@ work in each step is summed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from npulens.ingest.tables.held import Work, in_track_order, worked
 from npulens.ingest.tables.in_order import Spans, in_order, stretches
 from npulens.ingest.tables.nest import Nest
 from npulens.ingest.tables.sqltext import literal
-from npulens.ingest.tables.steps import WORK, Steps, tile
+from npulens.ingest.tables.steps import WORK, Steps, marks_in, marks_of, tile
 
 #: Columns that carry a span id, and how far ranks and their ids and tracks lie apart.
 SPAN_IDS = ("span_id", "parent_id", "src_span_id", "dst_span_id", "op_span_id")
@@ -132,6 +132,9 @@ def _materialise(work: _Writing) -> None:
     Those of a small rank are asked for again only where its links come without their latency.
     """
     draft, selects = work.draft, work.draft.selects
+    if work.held is not None and "span" in draft.given:
+        work.held["span"] = pa.concat_tables(draft.given["span"]).combine_chunks()
+        return
     if "span" not in selects:
         draft.make(
             "CREATE TEMP TABLE draft_span"
@@ -155,10 +158,34 @@ def _hold(work: _Writing, held: dict[str, pa.Table]) -> None:
     if "span" not in held:
         held["span"] = pa.schema([field for field in arrow("span") if field.name in _FOUND]).empty_table()
     for table in _OTHERS:
-        if selects := work.draft.selects.get(table):
-            held[table] = _fetched(work.draft, table, _made(work, table, union(selects))).cast(arrow(table))
+        selects, given = work.draft.selects.get(table), work.draft.given.get(table)
+        rows = []
+        if selects:
+            rows.append(_fetched(work.draft, table, _made(work, table, union(selects))).cast(arrow(table)))
+        if given:
+            rows.append(_shaped(table, given, work.draft.rank))
+        held[table] = pa.concat_tables(rows) if rows else arrow(table).empty_table()
+
+
+def _shaped(table: str, given: Sequence[pa.Table], rank: int) -> pa.Table:
+    """A contract table of what a reader gave: as `_made` says it in SQL."""
+    rows = pa.concat_tables(given, promote_options="default")
+    have, columns = set(rows.column_names), list[pa.ChunkedArray | pa.Array]()
+    offsets = dict.fromkeys(SPAN_IDS, rank << SPAN_BITS) | {"track": rank << TRACK_BITS}
+    for field_ in arrow(table):
+        if field_.name == "rank":
+            columns.append(pa.array(np.full(len(rows), rank, np.int32)))
+        elif field_.name not in have:
+            columns.append(pa.nulls(len(rows), field_.type))
         else:
-            held[table] = arrow(table).empty_table()
+            column = rows[field_.name].cast(field_.type)
+            offset = offsets.get(field_.name)
+            columns.append(pc.add_checked(column, offset) if offset else column)
+    made = pa.Table.from_arrays(columns, schema=arrow(table))
+    order = _ORDER.get(table, "span_id" if "span_id" in have else "")
+    if order == "span_id":  # as many numbers as rows: numpy is quicker
+        return made.take(pa.array(np.argsort(made["span_id"].to_numpy(), kind="stable")))
+    return made.sort_by([(name, "ascending") for name in order.split(", ")]) if order else made
 
 
 def _fetched(draft: Draft, table: str, select: str) -> pa.Table:
@@ -170,6 +197,7 @@ def _fetched(draft: Draft, table: str, select: str) -> pa.Table:
 def _bounds(work: _Writing) -> None:
     """The earliest and latest stamp of any kind."""
     draft, edges = work.draft, list[tuple[Any, Any]]()
+    edges += [_edges(rows) for table, given in draft.given.items() for rows in given if "ts_ns" in rows.column_names]
     for table, selects in draft.selects.items():
         if "ts_ns" not in schema.tables()[table].names():
             continue
@@ -193,8 +221,8 @@ def _edges(table: pa.Table) -> tuple[int | None, int | None]:
 
 
 def _write_steps(work: _Writing) -> None:
-    draft, selects = work.draft, work.draft.selects.get("step")
-    if not selects:
+    draft, selects, given = work.draft, work.draft.selects.get("step"), work.draft.given.get("step")
+    if not selects and not given:
         return _write_whole(work, "step", arrow("step").empty_table())
 
     def last(since_ns: int) -> int | None:
@@ -204,8 +232,12 @@ def _write_steps(work: _Writing) -> None:
         found: int | None = draft.con.execute(query, [since_ns]).fetchall()[0][0]
         return found
 
-    select = union(selects)
-    table, work.steps = tile(draft.con, select, draft.columns(select), draft.rank, work.origin_ns, last)
+    if given:
+        marks = marks_of(given)
+    else:
+        select = union(selects or ())
+        marks = marks_in(draft.con, select, draft.columns(select))
+    table, work.steps = tile(marks, draft.rank, work.origin_ns, last)
     _write_whole(work, "step", table)
 
 
@@ -229,7 +261,7 @@ def _untold(work: _Writing) -> bool:
     """Whether the device's work is all there and none of it was told to be communication, which may have run."""
     draft, world = work.draft, work.draft.facts.get("world_size")
     ranks = world if isinstance(world, int) else 1
-    if "comm" not in draft.selects or draft.covers["comm"].absent:
+    if not draft.has("comm") or draft.covers["comm"].absent:
         return False
     if not (work.work.untold(ranks) if work.work else untold(draft.con, _sources(work), draft.rank, ranks)):
         return False
@@ -431,7 +463,7 @@ def _coverage(work: _Writing, table: str) -> dict[str, Any]:
     lacking = cover.expected is not None and rows < cover.expected
     if lacking:
         reasons.append(Message("expected", {"rows": rows, "expected": cover.expected}))
-    recorded = rows > 0 or (table in work.draft.selects and cover.absent is None)
+    recorded = rows > 0 or (work.draft.has(table) and cover.absent is None)
     status = "absent" if not recorded else "partial" if cover.partial or dropped or lacking else "recorded"
     if status == "absent" and not reasons:
         reasons.append(Message("this_format_does_not_carry"))

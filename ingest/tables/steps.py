@@ -5,7 +5,7 @@ Held as arrays: a long capture has tens of thousands of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -20,6 +20,13 @@ Ints = NDArray[np.int64]
 
 #: Device spans that are work: what keeps the device busy (DESIGN "The split").
 WORK = ("kernel", "memset", "memcpy", "comm_op", "unknown")
+
+
+#: What a reader finds of a step.
+_MARK = {
+    "step": pa.int64(), "ts_ns": pa.int64(), "host_dur_ns": pa.int64(), "device_ts_ns": pa.int64(),
+    "device_dur_ns": pa.int64(), "phase": pa.string(), "source": pa.string(),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,11 @@ class Steps:
         return self.number[inside], (index < 0) | (ts >= self.end_ns[inside])
 
 
-def tile(
-    con: duckdb.DuckDBPyConnection, select: str, have: Collection[str], rank: int, origin_ns: int,
-    worked: Callable[[int], int | None],
-) -> tuple[pa.Table, Steps]:  # fmt: skip
-    """The table of steps from what a reader found of them, and the same as arrays, both from the rank's origin.
+def tile(table: pa.Table, rank: int, origin_ns: int, worked: Callable[[int], int | None]) -> tuple[pa.Table, Steps]:
+    """The table of steps from their marks, and the same as arrays, both from the rank's origin.
 
-    ``have``: the columns of what was found. ``worked``: when the device's work that starts from a stamp on ends.
+    ``worked``: when the device's work that starts from a stamp on ends.
     """
-    table = _marks(con, select, have)
     ts = np.asarray(table["ts_ns"].to_numpy())
     last = [_last_end(row["ts_ns"], row["host_dur_ns"], worked) for row in table.slice(max(0, len(ts) - 1)).to_pylist()]
     lasts = np.concatenate((ts[1:], np.array(last, np.int64))) - ts
@@ -65,9 +68,23 @@ def tile(
     return pa.table(made), Steps(np.asarray(table["step"].to_numpy()), begin, begin + lasts, begin + host)
 
 
-def _marks(con: duckdb.DuckDBPyConnection, select: str, have: Collection[str]) -> pa.Table:
-    """Each step once, in order of time."""
-    wanted = [column for column in schema.tables()["step"].columns if column.name not in ("rank", "dur_ns")]
+def marks_of(given: Sequence[pa.Table]) -> pa.Table:
+    """Each step once, in order of time, of what a reader gave."""
+    rows = pa.concat_tables(given, promote_options="default")
+    rows = rows.filter(pc.and_(pc.is_valid(rows["step"]), pc.is_valid(rows["ts_ns"])))
+    step, ts = (np.asarray(rows[name].to_numpy(), np.int64) for name in ("step", "ts_ns"))
+    order = np.lexsort((ts, step))
+    firsts = order[np.unique(step[order], return_index=True)[1]]
+    rows = rows.take(pa.array(firsts[np.lexsort((step[firsts], ts[firsts]))]))
+    return pa.table({
+        name: rows[name].cast(kind) if name in rows.column_names else pa.nulls(len(rows), kind)
+        for name, kind in _MARK.items()
+    })  # fmt: skip
+
+
+def marks_in(con: duckdb.DuckDBPyConnection, select: str, have: Collection[str]) -> pa.Table:
+    """The same of what a SELECT finds; ``have``: its columns."""
+    wanted = [column for column in schema.tables()["step"].columns if column.name in _MARK]
     typed = [f"{column.name if column.name in have else 'NULL'}::{column.type} AS {column.name}" for column in wanted]
     return con.sql(
         f"SELECT {', '.join(typed)} FROM (SELECT DISTINCT ON (step) * FROM ({select}) "

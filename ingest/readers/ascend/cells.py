@@ -32,7 +32,7 @@ _MAX_COLUMNS = 1000
 #: Cells that say nothing.
 _NOTHING = ("", "N/A")
 
-_UNITS = {"B": 1, "Byte": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+UNITS = {"B": 1, "Byte": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 _MACROS = (
     "CREATE MACRO said(cell) AS nullif(trim(cell, E' \\t\\r\\n'), '')",
@@ -70,12 +70,14 @@ class Csv:
     def has(self, *names: str) -> bool:
         return any(_key(name) in self._known for name in names)
 
+    def column(self, *names: str) -> str | None:
+        """The column under the first of these names; None if the file has none of them."""
+        return next((found for name in names if (found := self._known.get(_key(name)))), None)
+
     def cell(self, *names: str) -> str:
-        """The column under the first of these names, as SQL; NULL if the file has none of them."""
-        for name in names:
-            if found := self._known.get(_key(name)):
-                return quoted(found)
-        return "NULL::VARCHAR"
+        """The same as SQL; NULL if the file has none of them."""
+        found = self.column(*names)
+        return "NULL::VARCHAR" if found is None else quoted(found)
 
     def said(self, *names: str) -> str:
         """Its text, NULL where it is blank or N/A."""
@@ -91,7 +93,7 @@ class Csv:
 
     def bytes(self, name: str) -> str:
         """Its size as exact bytes; the unit is in the header and changes between versions."""
-        for unit, factor in _UNITS.items():
+        for unit, factor in UNITS.items():
             if self.has(f"{name}({unit})"):
                 return f"scaled({self.cell(f'{name}({unit})')}, {factor})"
         return "NULL::BIGINT"

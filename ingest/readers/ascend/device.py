@@ -21,7 +21,7 @@ _FROM_CSV = 1 << 38
 #: The same of those that only communication.json has.
 _FROM_JSON = 3 << 37
 #: Two files stamp the same task at most this far apart: one of them rounds.
-_NEAR_NS = 1000
+NEAR_NS = 1000
 #: Tracks of spans that no lane shows.
 _FIRST_TRACK = 1 << 18
 _CSV_TRACK = pa.schema(
@@ -30,16 +30,19 @@ _CSV_TRACK = pa.schema(
 )  # fmt: skip
 
 #: Old versions file what is no other type under Other; of those, operators have small letters in their name.
+OPERATOR, SIGNAL = r"^\w*[a-z]", "^(Notify|Write|Event)"
 _OTHER = (
-    "type = 'Other' AND regexp_matches(name, '^\\w*[a-z]') AND NOT regexp_matches(name, '^(Notify|Write|Event)') "
+    f"type = 'Other' AND regexp_matches(name, '{OPERATOR}') AND NOT regexp_matches(name, '{SIGNAL}') "
     f"AND NOT {nameless('name')}"
 )
-_TYPES = "regexp_matches(type, '^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)', 'i')"
-_COMPUTES = f"({_TYPES} OR {_OTHER})"
+TYPES = "^(KERNEL|AI_|AICORE|AICPU|AIV|AIC$|MIX|DSA|VECTOR|CUBE|OPERATOR)"
+_COMPUTES = f"(regexp_matches(type, '{TYPES}', 'i') OR {_OTHER})"
 #: Tasks that carry out a communication operator on the AI CPU or the vector cores count as communication.
-_CARRIES = "regexp_matches(name, '(AicpuKernel|AivKernel)$')"
-_SETS = "regexp_matches(type || ' ' || name, '(^| )MEM_?SET', 'i')"
-_COPIES = "regexp_matches(type || ' ' || name, '(^| )(MEM_?CPY|PCIE_DMA|SDMA)', 'i')"
+CARRIES = "(AicpuKernel|AivKernel)$"
+_CARRIES = f"regexp_matches(name, '{CARRIES}')"
+SETS, COPIES = "(^| )MEM_?SET", "(^| )(MEM_?CPY|PCIE_DMA|SDMA)"
+_SETS = f"regexp_matches(type || ' ' || name, '{SETS}', 'i')"
+_COPIES = f"regexp_matches(type || ' ' || name, '{COPIES}', 'i')"
 #: Libraries whose communication is in kernels of its own, not in operators of HCCL.
 OWN_KERNELS = ("CANN MC2", "LCCL")
 _WAITS = "contains(lower(type || name), 'wait')"
@@ -182,7 +185,7 @@ def _match_kernels(draft: Draft) -> None:
         "near",
         f"""SELECT hw, min(kd) AS kd FROM (
             SELECT h.row AS hw, k.row AS kd FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.task = k.task
-                AND h.name = k.name AND abs(h.ts - k.ts) <= {_NEAR_NS}
+                AND h.name = k.name AND abs(h.ts - k.ts) <= {NEAR_NS}
             UNION ALL SELECT h.row, k.row FROM kd_left k JOIN hw h ON h.stream = k.stream AND h.ts = k.ts)
         WHERE hw NOT IN (SELECT hw FROM met) GROUP BY hw""",
     )
@@ -197,7 +200,7 @@ def _operators(draft: Draft) -> None:
     draft.keep(
         "op_kd",
         f"""SELECT k.row AS kd, o.row AS op FROM (SELECT * FROM kd WHERE comm) k
-        ASOF JOIN op_lane o ON o.name = k.name AND k.ts + {_NEAR_NS} >= o.ts WHERE o.ts >= k.ts - {_NEAR_NS}""",
+        ASOF JOIN op_lane o ON o.name = k.name AND k.ts + {NEAR_NS} >= o.ts WHERE o.ts >= k.ts - {NEAR_NS}""",
     )
     draft.keep(
         "op_csv",

@@ -13,23 +13,24 @@ from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 
 #: A stream belongs to communication if at least so many of its tasks begin while operators of one group run.
-_HELPS = 0.95
-_NAMELESS = "regexp_matches({0}, '^((other|unknown|invalid|n/?a) ?)*$', 'i')"
-_ONLY_COMM = "regexp_matches(says, '(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)', 'i')"
+HELPS = 0.95
+NAMELESS = "^((other|unknown|invalid|n/?a) ?)*$"
+ONLY_COMM = "(^| )(NOTIFY|REDUCE_?(ASYNC|INLINE)|RDMA|WRITE_?VALUE)"
 
 
 #: Entry points by which operators schedule themselves on the AI CPU: they hand out work and poll, and compute nothing.
-_SCHEDULES = "regexp_matches(coalesce({0}, ''), 'TileFwkBackendKernel|AicpuKernel$')"
+SCHEDULES = "TileFwkBackendKernel|AicpuKernel$"
 
 
 def schedules(name: str, core: str) -> str:
     """SQL: whether a task of the AI CPU only schedules an operator of the AI cores."""
-    return f"(regexp_matches(coalesce({core}, ''), 'AI_?CPU', 'i') AND {_SCHEDULES.format(name)})"
+    by_name = f"regexp_matches(coalesce({name}, ''), '{SCHEDULES}')"
+    return f"(regexp_matches(coalesce({core}, ''), 'AI_?CPU', 'i') AND {by_name})"
 
 
 def nameless(text: str) -> str:
     """SQL: whether a name or a type says nothing of what its task does."""
-    return _NAMELESS.format(f"coalesce({text}, '')")
+    return f"regexp_matches(coalesce({text}, ''), '{NAMELESS}', 'i')"
 
 
 def said(*texts: str) -> str:
@@ -48,7 +49,8 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
         "quiet",
         f"""WITH task AS ({tasks})
         SELECT row, stream, ts, till FROM task WHERE stream IN (SELECT stream FROM task GROUP BY stream
-            HAVING NOT bool_or(own) AND (bool_or({_ONLY_COMM}) OR bool_and({nameless("says")})))""",
+            HAVING NOT bool_or(own)
+            AND (bool_or(regexp_matches(says, '{ONLY_COMM}', 'i')) OR bool_and({nameless("says")})))""",
     )
     draft.keep(
         "helped",
@@ -61,7 +63,7 @@ def find(draft: Draft, tasks: str, operators: str) -> None:
             FROM (SELECT * FROM quiet JOIN of_group USING (stream)) q
             ASOF LEFT JOIN operator o ON o.named = q.named AND q.ts >= o.ts
         )
-        SELECT row, op FROM begun QUALIFY avg(inside::INTEGER) OVER (PARTITION BY stream) >= {_HELPS}""",
+        SELECT row, op FROM begun QUALIFY avg(inside::INTEGER) OVER (PARTITION BY stream) >= {HELPS}""",
     )
     if found := count(draft, "SELECT count(*) FROM helped"):
         draft.note("comm", Message("tasks_that_nothing_launches_run", {"n": found}))

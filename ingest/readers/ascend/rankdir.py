@@ -123,10 +123,10 @@ def facts(root: Path, device: int | None = None) -> Facts:
     return Facts(rank, source, _world_size(metadata, groups), tuple(sorted(hashes)), begin, end)
 
 
-def describe(root: Path, draft: Draft, device: int | None = None) -> None:
-    """Fill in what the small files say about the rank; a second call changes nothing."""
+def describe(root: Path, draft: Draft, device: int | None = None) -> bool:
+    """Fill in what the small files say about the rank; whether they tell of its clock. Done once."""
     if "rankdir_clock" in draft.raw:
-        return
+        return False
     info, metadata = _info(root), _metadata(root)
     groups = _parallel_groups(metadata)
     config = mapping(info.get("config"))
@@ -151,10 +151,10 @@ def describe(root: Path, draft: Draft, device: int | None = None) -> None:
         draft.fact("host", prof.about.host)
         draft.fact("pid", prof.about.pid)
     known = [clock] if any(value is not None for value in clock.values()) else []
-    draft.table("rankdir_clock", known, _CLOCK)
-    draft.provide("clock", "SELECT * FROM rankdir_clock")
+    draft.give("clock", "rankdir_clock", known, _CLOCK)
     _say_groups(groups, draft)
     _say_damage(root, info, draft)
+    return bool(known)
 
 
 def worker(root: Path) -> tuple[str, int] | None:
@@ -278,8 +278,7 @@ def _say_groups(groups: Mapping[str, tuple[str | None, tuple[int, ...]]], draft:
         {"group_name": name, "kind": kind, "ranks": list(ranks), "source": "profiler_metadata.json"}
         for name, (kind, ranks) in groups.items()
     ]
-    draft.table("rankdir_group", rows, _GROUP)
-    draft.provide("parallel_group", "SELECT * FROM rankdir_group")
+    draft.give("parallel_group", "rankdir_group", rows, _GROUP)
     if not rows:
         draft.absent("parallel_group", Message("profiler_metadata_json_names_no"), Message("distributed_job"))
 

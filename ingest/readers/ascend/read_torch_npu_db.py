@@ -20,7 +20,7 @@ from npulens.ingest.loading import peek
 from npulens.ingest.messages import Message, joined
 from npulens.ingest.readers import Claim, Facts
 from npulens.ingest.readers.ascend import prof_dir, rankdir, shared
-from npulens.ingest.readers.ascend.db import details, links, raw, series, spans
+from npulens.ingest.readers.ascend.db import details, few, links, raw, series, spans
 from npulens.ingest.readers.ascend.db import facts as db_facts
 from npulens.ingest.readers.ascend.db.tables import ANALYSIS, KNOWN, MAIN
 from npulens.ingest.readers.ascend.rankdir import double_hash
@@ -63,11 +63,16 @@ def read(claim: Claim, draft: Draft) -> None:
     main = next((path for path in databases if path.name != _ANALYSIS), None)
     if main is None and analysis is None:
         raise IngestError("empty", Message("no_database_to_read"), str(claim.root))
+    if claim.device is None:
+        draft.take_hold()
     try:
         told, rows = _spool_main(draft, main)
         if claim.device is not None:
             raw.keep_device(draft, MAIN, claim.device)
-        _shape(draft, claim, told, rows | _spool_analysis(draft, analysis, required=main is None))
+        rows |= _spool_analysis(draft, analysis, required=main is None)
+        if not _at_once(draft, claim, told, rows):
+            draft.let_go()
+            _shape(draft, claim, told, rows)
     except duckdb.Error as error:
         raise IngestError(
             "failed", Message("its_tables_cannot_be_put", {"error": error}), str(main or analysis)
@@ -107,17 +112,36 @@ def _spool_analysis(draft: Draft, path: Path | None, *, required: bool) -> dict[
     return raw.spool(None, ANALYSIS, draft, 0)
 
 
+def _at_once(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str, int]) -> bool:
+    """Make the contract tables of arrays, where the database is small and usual."""
+    if draft.raws is None or not draft.small:
+        return False
+    groups = db_facts.group_rows(claim.root, db_facts.groups(told))
+    ranks = {name: listed for name, _, listed in groups}
+    made = few.make(draft.raws, ranks, _STEP_COLUMNS, draft.rank) if len(ranks) == len(groups) else None
+    if made is None:
+        return False
+    draft.give_up()
+    made.found.say(draft)
+    db_facts.describe(draft, claim.root, told, claim.device, few.facts(made))
+    db_facts.say_groups(draft, claim.root, groups, db_facts.groups(told))
+    db_facts.cover(draft, claim.root, rows, few.counts(made))
+    return True
+
+
 def _shape(draft: Draft, claim: Claim, told: dict[str, object], rows: dict[str, int]) -> None:
     """From raw views to contract tables."""
     root = claim.root
     raw.macros(draft)
     spans.make(draft, rows)
     links.provide(draft)
-    db_facts.describe(draft, root, told, claim.device)
+    db_facts.describe(draft, root, told, claim.device, db_facts.in_tables(draft))
+    groups = db_facts.groups(told)
+    db_facts.say_groups(draft, root, db_facts.group_rows(root, groups), groups)
     provide(draft)
     details.provide(draft)
     series.provide(draft, rows)
-    db_facts.cover(draft, root, rows)
+    db_facts.cover(draft, root, rows, db_facts.counted(draft))
 
 
 def _claim(root: Path, main: Path | None, analysis: Path | None) -> Claim | None:
@@ -267,8 +291,8 @@ def _match(draft: Draft) -> None:
         ORDER BY t.row, abs(times(t.start_timestamp, {_US}) - o.ts_ns), o.row""",
     )
     draft.view(
-        "db_comm_time", "SELECT * FROM db_analysed WHERE analysis IN "
-        "(SELECT min(analysis) FROM db_analysed GROUP BY row)"
+        "db_comm_time",
+        "SELECT * FROM db_analysed WHERE analysis IN (SELECT min(analysis) FROM db_analysed GROUP BY row)",
     )
     unmatched = (
         "SELECT count(*) FROM raw_CommAnalyzerTime WHERE hccl_op_name NOT LIKE 'Total%' "

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import peek
@@ -19,8 +21,19 @@ from npulens.ingest.readers import Claim
 from npulens.ingest.readers.ascend import cells, completeness, device, prof_dir, rankdir, shared
 from npulens.ingest.readers.ascend.cells import Csv, read_csv
 from npulens.ingest.readers.ascend.stage import count
-from npulens.ingest.readers.ascend.text import comm, comm_json, csv_tables, exports, host, lanes, links, strangers
-from npulens.ingest.readers.ascend.text.trace_view import LATEST, Pass, read_trace
+from npulens.ingest.readers.ascend.text import (
+    columns,
+    comm,
+    comm_json,
+    csv_tables,
+    exports,
+    few,
+    host,
+    links,
+    strangers,
+)
+from npulens.ingest.readers.ascend.text import lanes as text_lanes
+from npulens.ingest.readers.ascend.text.trace_view import LATEST, Pass, read_trace, see
 from npulens.ingest.tables import checks
 from npulens.ingest.tables.draft import Draft, give_back
 from npulens.ingest.tables.sqltext import literal
@@ -99,35 +112,108 @@ def _read(claim: Claim, draft: Draft) -> None:
     if one is not None and not claim.shared:
         raise IngestError("shared", Message("text_does_not_say_which"), str(claim.root))
     chosen = exports.choose(claim.files, one)
-    rankdir.describe(claim.root, draft, one)
-    known = rankdir.groups_of(claim.root)
-    groups = {number: name for number, (name, _) in known.items()}
-    groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
+    if one is None and len(chosen.trace) == 1:
+        draft.take_hold()
+    export = _spool(claim, chosen, draft)
+    made, matrix = _at_once(export, draft), (draft.raws or {}).get("matrix")
+    if made is None:
+        draft.let_go()
+    else:
+        draft.give_up()
+    clock = rankdir.describe(claim.root, draft, one)
+    if made is None:
+        lanes, there = _state(claim, chosen, export, draft)
+    else:
+        lanes, there = _give(claim.root, export, made, matrix, draft)
+    tell(claim, draft, export.done, lanes, [*there, clock])
+    unread(claim, chosen.unread, draft)
+
+
+#: Lanes, and whether there are kernels, operators, links, stacks, counters.
+Told = tuple[Sequence[Mapping[str, object]], Sequence[bool]]
+
+
+def _state(claim: Claim, chosen: exports.Chosen, export: Export, draft: Draft) -> Told:
+    """Contract tables by statements."""
+    one = claim.device
     cells.macros(draft)
-    done = read_trace(chosen.trace, draft)
+    see(draft)
     settle(draft, len(chosen.trace), one)
     give_back()
-    metrics = read_kernels(chosen.kernels, draft, one)
+    metrics = make_kernels(export.kernels, draft, one)
     strangers.kernels(draft, chosen.kernels)
     if one is not None:
         say_shared(draft, one, claim.beside, claim.root)
-    lane_rows = lanes.name_lanes(draft, groups)
-    comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
+    lane_rows = text_lanes.name_lanes(draft, export.groups)
     device.make(draft)
-    comm.provide(draft, groups, dict(known.values()))
-    comm_json.read_matrix(_find(claim, exports.COMMUNICATION[1]), draft, groups)
+    comm.provide(draft, export.groups, export.ranks)
+    if export.matrix:
+        draft.provide("comm_link", "SELECT * FROM matrix")
     device.provide(draft)
     links.provide(draft, several=len(chosen.trace) > 1)
-    csv_tables.provide(chosen.tables, draft, one)
+    csv_tables.provide(export.tables, draft, one)
     host.provide(draft)
     _samples(draft)
     draft.make("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
     if metrics:
         draft.provide("pmu", pmu(metrics, "kernel_span"))
-    _said(draft)
-    facts(claim.root, draft)
-    tell(claim, draft, done, lane_rows)
-    unread(claim, chosen.unread, draft)
+    _said(draft, sums(draft))
+    facts(claim.root, draft, first_stamp(draft), devices(draft))
+    return lane_rows, recorded(draft)
+
+
+def _at_once(export: Export, draft: Draft) -> few.Made | None:
+    """What is made of arrays, where the export is small and usual."""
+    files = [file for _, file in export.kernels if file is not None]
+    tables = {name: slices[0][1] for name, slices in export.tables.items() if len(slices) == 1}
+    if draft.raws is None or not draft.small:
+        return None
+    if len(tables) < len(export.tables) or len(files) < len(export.kernels):
+        return None
+    there = {name: file for name, file in tables.items() if file is not None}
+    groups = few.Groups(export.groups, export.ranks)
+    return few.make(draft.raws, files, measured(files), there, groups, draft.rank)
+
+
+def _give(root: Path, export: Export, made: few.Made, matrix: pa.Table | None, draft: Draft) -> Told:
+    """Contract tables that were made of arrays."""
+    say_kernels(export.kernels, draft)
+    for key, value in text_lanes.facts(made.named):
+        draft.fact(key, value)
+    if export.matrix and matrix is not None:
+        draft.give("comm_link", "matrix", matrix)
+    for name, slices in export.tables.items():
+        csv_tables.say(name, slices, draft)
+    made.found.say(draft)
+    _said(draft, made.sums)
+    facts(root, draft, made.first, made.devices)
+    return made.lanes.rows, made.recorded
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was read of an export, before anything is made of it."""
+
+    done: Pass
+    kernels: csv_tables.Slices
+    tables: Mapping[str, csv_tables.Slices]
+    matrix: bool  # whether there is a file of bandwidths between ranks
+    groups: Mapping[str, str]  # hash of a group -> its name
+    ranks: Mapping[str, tuple[int, ...]]  # name of a group -> its ranks
+
+
+def _spool(claim: Claim, chosen: exports.Chosen, draft: Draft) -> Export:
+    """Read every file of an export into raw tables."""
+    known = rankdir.groups_of(claim.root)
+    groups = {number: name for number, (name, _) in known.items()}
+    groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
+    done = read_trace(chosen.trace, draft)
+    kernels = [(path, read_csv(path, draft, f"kernel_csv_{at}")) for at, path in enumerate(chosen.kernels)]
+    comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
+    matrix = _find(claim, exports.COMMUNICATION[1])
+    comm_json.read_matrix(matrix, draft, groups)
+    tables = csv_tables.read(chosen.tables, draft, claim.device)
+    return Export(done, kernels, tables, matrix is not None, groups, dict(known.values()))
 
 
 def _is_ours(name: str) -> bool:
@@ -155,19 +241,21 @@ def _find(claim: Claim, name: str) -> Path | None:
     return next((path for path in claim.files if path.name == name), None)
 
 
-def _said(draft: Draft) -> None:
+def sums(draft: Draft) -> tuple[int | None, int | None]:
+    """What kernel_details and communication.json come to."""
+    kernels = (
+        "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task "
+        "AND row NOT IN (SELECT kd FROM dev WHERE kind = 'device_other' AND kd IS NOT NULL)"
+    )
+    query = f"SELECT ({kernels})::BIGINT, (SELECT sum(elapsed_ns) FROM op_analysed)::BIGINT"
+    found: tuple[int | None, int | None] = draft.con.execute(query).fetchall()[0]
+    return found
+
+
+def _said(draft: Draft, told: tuple[int | None, int | None]) -> None:
     """Sums that follow from whole files and that no table keeps."""
-    for source, quantity, table, query in (
-        (
-            "kernel_details.csv",
-            checks.KERNELS,
-            "kernel",
-            "SELECT sum(dur) FROM kd WHERE NOT comm AND NOT is_task "
-            "AND row NOT IN (SELECT kd FROM dev WHERE kind = 'device_other' AND kd IS NOT NULL)",
-        ),
-        ("communication.json", checks.OPERATORS, "comm", "SELECT sum(elapsed_ns) FROM op_analysed"),
-    ):
-        total = draft.con.execute(f"SELECT ({query})::BIGINT").fetchall()[0][0]
+    sources = (("kernel_details.csv", checks.KERNELS, "kernel"), ("communication.json", checks.OPERATORS, "comm"))
+    for (source, quantity, table), total in zip(sources, told, strict=True):
         if total is not None:
             draft.said.append(checks.FileSum(source, table, quantity, None, total))
 
@@ -189,48 +277,29 @@ def _samples(draft: Draft) -> None:
     )
 
 
-# kernel_details.csv and op_summary: what each device task was, under every set of columns a version wrote.
-# The names of kernel_details, of op_summary, and of task_time.
-_START = ("Start Time(us)", "Task Start Time(us)", "task_start(us)")
-_DURATION = ("Duration(us)", "Task Duration(us)", "task_time(us)")
-_WAIT = ("Wait Time(us)", "Task Wait Time(us)")
-_NAME = ("Name", "Op Name", "kernel_name")
-_TYPE = ("Type", "OP Type")
-_CORE = ("Accelerator Core", "Task Type", "kernel_type")
-_STREAM, _TASK = ("Stream ID", "stream_id"), ("Task ID", "task_id")
-_BLOCK = ("Block Num", "Block Dim")
-_MIX = ("Mix Block Num", "Mix Block Dim")
-_TENSORS = {
-    f"{side.lower()}_{what}": f"{side} {title}"
-    for side in ("Input", "Output")
-    for what, title in (("shapes", "Shapes"), ("dtypes", "Data Types"), ("formats", "Formats"))
-}
-_PLAIN = ("Step Id", "Device_id", "Model ID", *_STREAM, *_TASK, "OP State", "HF32 Eligible", "Context ID")
-#: Columns that are no measurement of a core.
-_NOT_PMU = (
-    *_START, *_DURATION, *_WAIT, *_NAME, *_TYPE, *_CORE, *_BLOCK, *_MIX, *_PLAIN, *_TENSORS.values(),
-    "Model Name", "Infer ID", "Iteration ID", "Index ID", "Op ID", "Thread ID", "Batch ID",
-    "task_stop(us)",
-)  # fmt: skip
+def measured(files: Sequence[Csv]) -> tuple[str, ...]:
+    """The measurements of cores that files have."""
+    return tuple(dict.fromkeys(name for file in files for name in file.others(*columns.NOT_PMU)))
 
 
-def read_kernels(paths: Sequence[Path], draft: Draft, device: int | None = None) -> tuple[str, ...]:
+def say_kernels(slices: csv_tables.Slices, draft: Draft) -> None:
+    """What of the files could not be read as it ought to be."""
+    for path, file in slices:
+        if file is None:
+            draft.partial("kernel", Message("is_empty", {"file": path.name}))
+    for _, file in slices:
+        if file is not None:
+            csv_tables.tell(file, "kernel", draft)
+
+
+def make_kernels(slices: csv_tables.Slices, draft: Draft, device: int | None = None) -> tuple[str, ...]:
     """Make the view ``kd``, one row per line of the files, and name the measurements it has as ``pmu_N``.
 
     ``device``: of files about several devices the one that is meant.
     """
-    files: list[Csv] = []
-    for at, path in enumerate(paths):
-        if found := read_csv(path, draft, f"kernel_csv_{at}"):
-            files.append(found)
-        else:
-            draft.partial("kernel", Message("is_empty", {"file": path.name}))
-    metrics = tuple(dict.fromkeys(name for file in files for name in file.others(*_NOT_PMU)))
-    for file in files:
-        if file.damage:
-            draft.partial("kernel", file.damage)
-        if file.padded:
-            draft.note("kernel", Message("rows_have_too_few_or", {"n": file.padded, "file": file.path.name}))
+    say_kernels(slices, draft)
+    files = [file for _, file in slices if file is not None]
+    metrics = measured(files)
     selects = [_select(file, metrics, at) for at, file in enumerate(files)] or [_nothing()]
     draft.keep("kd_all", " UNION ALL BY NAME ".join(selects))
     whole = f"ts BETWEEN {-LATEST} AND {LATEST} AND dur BETWEEN 0 AND {LATEST} AND name IS NOT NULL"
@@ -252,32 +321,32 @@ def pmu(metrics: Sequence[str], spans: str) -> str:
 
 
 def _select(file: Csv, metrics: Sequence[str], at: int) -> str:
-    name, core = file.said(*_NAME), file.said(*_CORE)
-    columns = {
+    name, core = file.said(*columns.NAME), file.said(*columns.CORE)
+    made = {
         "row": f"row + {at << 36}",
-        "ts": file.ns(*_START),
-        "dur": file.ns(*_DURATION),
+        "ts": file.ns(*columns.START),
+        "dur": file.ns(*columns.DURATION),
         "name": name,
         "step": file.whole("Step Id"),
         "device": file.whole("Device_id"),
         "model": file.whole("Model ID"),
-        "task": file.whole(*_TASK),
-        "stream": file.whole(*_STREAM),
+        "task": file.whole(*columns.TASK),
+        "stream": file.whole(*columns.STREAM),
         "context": file.whole("Context ID"),
         # task_time lists every task, op_summary and kernel_details operators only
         "is_task": "true" if file.has("kernel_type") else "false",
-        "op_type": file.said(*_TYPE),
+        "op_type": file.said(*columns.TYPE),
         "core": core,
         "comm": f"coalesce(upper({core}) IN ('HCCL', 'COMMUNICATION'), starts_with({name}, 'hcom_'), false)",
         "op_state": file.said("OP State"),
         "hf32": file.said("HF32 Eligible"),
-        "block": file.whole(*_BLOCK),
-        "mix": file.whole(*_MIX),
-        "wait": file.ns(*_WAIT),
-        **{ours: f"nullif(trim({file.said(theirs)}, '\"'), '')" for ours, theirs in _TENSORS.items()},
+        "block": file.whole(*columns.BLOCK),
+        "mix": file.whole(*columns.MIX),
+        "wait": file.ns(*columns.WAIT),
+        **{ours: f"nullif(trim({file.said(theirs)}, '\"'), '')" for ours, theirs in columns.TENSORS.items()},
         **{f"pmu_{n}": f"approx({file.cell(metric)})" for n, metric in enumerate(metrics)},
     }
-    listed = ", ".join(f"{expression} AS {ours}" for ours, expression in columns.items())
+    listed = ", ".join(f"{expression} AS {ours}" for ours, expression in made.items())
     return f"SELECT {listed} FROM {file.name}"
 
 
@@ -299,22 +368,32 @@ _LEVEL1 = "profiler_level=Level1"
 _DEVICE = "activities=[CPU, NPU]"
 
 
-def facts(root: Path, draft: Draft) -> None:
-    """Columns of ``rank`` that only the files themselves can tell."""
+def first_stamp(draft: Draft) -> int | None:
+    """The earliest stamp of any file."""
     both = "SELECT min(ts) AS ts FROM x UNION ALL SELECT min(ts) FROM kd UNION ALL SELECT min(ts) FROM op_json"
-    first = draft.con.execute(f"SELECT min(ts) FROM ({both})").fetchall()[0][0]
+    first: int | None = draft.con.execute(f"SELECT min(ts) FROM ({both})").fetchall()[0][0]
+    return first
+
+
+def devices(draft: Draft) -> list[int]:
+    """The devices that kernel_details is about."""
+    found = draft.con.execute("SELECT DISTINCT device FROM kd WHERE device BETWEEN 0 AND 2147483647").fetchall()
+    return [device for (device,) in found]
+
+
+def facts(root: Path, draft: Draft, first: int | None, about: Sequence[int]) -> None:
+    """Columns of ``rank`` that only the files themselves can tell: by the first stamp and the devices."""
     if first is not None:
         draft.fact("clock", "unix" if first >= _WALL_CLOCK_NS else "monotonic")
-    devices = draft.con.execute("SELECT DISTINCT device FROM kd WHERE device BETWEEN 0 AND 2147483647").fetchall()
-    if len(devices) == 1:
-        draft.fact("device_id", devices[0][0])
+    if len(about) == 1:
+        draft.fact("device_id", about[0])
     named = rankdir.worker(root)
     if named and draft.facts.get("pid") in (None, named[1]):
         draft.fact("host", named[0])
 
 
-def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, object]]) -> None:
-    """Coverage of everything the files of a claim gave."""
+def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, object]], there: Sequence[bool]) -> None:
+    """Coverage of everything the files of a claim gave. ``there``: as `recorded`, and a clock."""
     for reason, number in done.lost.items():
         draft.drop("span", reason, number)
     for reason in done.damage:
@@ -326,7 +405,7 @@ def tell(claim: Claim, draft: Draft, done: Pass, lanes: Sequence[Mapping[str, ob
     if unnamed:
         listed = ", ".join(unnamed[:5])
         draft.note("track", Message("trace_names_no_process_for", {"pids": listed}))
-    _absent(claim, draft)
+    _absent(claim, draft, there)
 
 
 def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
@@ -345,27 +424,37 @@ def unread(claim: Claim, reasons: Sequence[str], draft: Draft) -> None:
         draft.note("arg", Message("not_read_no_table_holds", {"files": listed(sorted(others), _LISTED)}))
 
 
-def _absent(claim: Claim, draft: Draft) -> None:
+def recorded(draft: Draft) -> Sequence[bool]:
+    """Whether there are kernels, operators, links, stacks, counters."""
+    rows = (
+        "dev WHERE kind IN ('kernel', 'memset')",
+        "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
+        "arrow WHERE src <> dst",
+        "(SELECT stack FROM x_host UNION ALL SELECT frames FROM detail) s(f) WHERE f IS NOT NULL",
+        "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
+    )
+    found: tuple[bool, ...] = draft.con.execute(f"SELECT {', '.join(f'EXISTS (FROM {of})' for of in rows)}").fetchall()[
+        0
+    ]
+    return found
+
+
+def _absent(claim: Claim, draft: Draft, there: Sequence[bool]) -> None:
     """Every table that has nothing says why, and what would record it."""
     level = rankdir.level(claim.root)
     has_trace = any(_TRACE.match(path.name) for path in claim.files)
     no_trace = None if has_trace else Message("there_is_no_trace_view")
-    framework = (Message("msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None)
-    recorded = (
-        ("kernel", "dev WHERE kind IN ('kernel', 'memset')", Message("no_device_tasks_were_recorded"), _DEVICE),
-        ("host_op", "x_host WHERE sequence IS NOT NULL OR connection IS NOT NULL OR correlation IS NOT NULL",
-         framework or no_trace or Message("no_operators_were_recorded"), _DEVICE),
-        ("link", "arrow WHERE src <> dst", no_trace or at_level(level, "no_cann_calls_were_recorded"), _LEVEL1),
-        ("stack", "(SELECT stack FROM x_host UNION ALL SELECT frames FROM detail) s(f) WHERE f IS NOT NULL",
-         framework or no_trace or Message("no_call_stacks_were_recorded"), "with_stack=True"),
-        ("sample", "(SELECT name FROM counter UNION ALL SELECT name FROM counter_rest)",
-         no_trace or Message("no_counters_were_recorded"), _DEVICE),
-        ("clock", "rankdir_clock", Message("profiler_info_says_nothing_about"), None),
-    )  # fmt: skip
-    asked = ", ".join(f"EXISTS (FROM {rows})" for _, rows, _, _ in recorded)
-    found = draft.con.execute(f"SELECT {asked}").fetchall()[0]
-    for (table, _, reason, setting), there in zip(recorded, found, strict=True):
-        if not there:
+    framework = Message("msprof_records_no_operators_framework") if prof_dir.NAME.match(claim.root.name) else None
+    lacking = (
+        ("kernel", Message("no_device_tasks_were_recorded"), _DEVICE),
+        ("host_op", framework or no_trace or Message("no_operators_were_recorded"), _DEVICE),
+        ("link", no_trace or at_level(level, "no_cann_calls_were_recorded"), _LEVEL1),
+        ("stack", framework or no_trace or Message("no_call_stacks_were_recorded"), "with_stack=True"),
+        ("sample", no_trace or Message("no_counters_were_recorded"), _DEVICE),
+        ("clock", Message("profiler_info_says_nothing_about"), None),
+    )
+    for (table, reason, setting), found in zip(lacking, there, strict=True):
+        if not found:
             draft.absent(table, reason, setting)
     if no_trace:
         draft.absent("transfer", Message("and_no_other_file_names", {"reason": no_trace}), None)
@@ -395,7 +484,5 @@ def _absent(claim: Claim, draft: Draft) -> None:
     ):
         if names.isdisjoint(wanted):
             draft.absent(table, reason, setting)
-    if "pmu" not in draft.selects:
-        draft.absent(
-            "pmu", at_level(level, "no_ai_core_counters_were"), f"{_LEVEL1}, aic_metrics=PipeUtilization"
-        )
+    if not draft.has("pmu"):
+        draft.absent("pmu", at_level(level, "no_ai_core_counters_were"), f"{_LEVEL1}, aic_metrics=PipeUtilization")

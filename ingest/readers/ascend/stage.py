@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from npulens.ingest.tables.draft import Draft
 
+#: The profiler ends frames with a semicolon and a line break.
+FRAME_END = r";?\r?\n"
+
 
 def frames(text: str) -> str:
-    """SQL: a call stack with one frame a line; the profiler ends frames with a semicolon and a line break."""
-    return f"regexp_replace({text}, ';?\\r?\\n', chr(10), 'g')"
+    """SQL: a call stack with one frame a line."""
+    return f"regexp_replace({text}, '{FRAME_END}', chr(10), 'g')"
 
 
 def one_line(text: str) -> str:

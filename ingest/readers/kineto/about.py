@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import head, npu
-from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.readers.kineto.asked import Asked
 from npulens.ingest.tables.draft import Draft
 
 _VERSION_KEYS = re.compile(r"_version$|^schemaVersion$")
@@ -32,30 +32,16 @@ _CUDA = {
     "runtime",
     "cuda_sync",
 }
-_NPU_LABELS = (
-    "SELECT count(*) FROM meta JOIN lane ON meta.pid = lane.pid_text WHERE label LIKE 'NPU%' AND lane.spans > 0"
-)
-_HIP_CALLS = "SELECT count(*) FROM sort WHERE kind = 'runtime' AND text LIKE 'hip%'"
-_CANN_CALLS = f"SELECT count(*) FROM sort WHERE kind = 'runtime' AND regexp_matches(text, '{npu.CALLS}')"
-_HCCL = f"SELECT count(*) FROM sort WHERE kind = 'comm_op' AND regexp_matches(text, '{npu.HCCL}')"
-_MOST_USED = "SELECT device_id FROM device_raw WHERE device_id >= 0 GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
-_BUSIEST = """SELECT pid_text FROM lane WHERE NOT device AND NOT profiler
-    GROUP BY pid_text ORDER BY sum(spans) DESC, pid_text LIMIT 1"""
-_GROUPS_SAID = """SELECT DISTINCT json_extract_string(r.rest, '$."Process Group Name"') AS group_name,
-    json_extract_string(r.rest, '$."Process Group Description"') AS description,
-    json_extract_string(r.rest, '$."Process Group Ranks"') AS ranks
-    FROM task t JOIN device_rest_raw r ON r.row = t.row WHERE t.kind = 'comm_op'"""
 
-
-def about(draft: Draft, header: Mapping[str, Any]) -> str:
+def about(draft: Draft, header: Mapping[str, Any], asked: Asked) -> str:
     """Tell the facts of the rank; returns the backend."""
-    backend = _backend(draft, header)
+    backend = backend_of(header, asked)
     draft.fact("backend", backend)
-    device_id = _first(draft, _MOST_USED)
+    device_id = asked.most_used()
     draft.fact("device_id", head.whole(device_id))
     draft.fact("device_name", _text(_card(header, device_id).get("name")))
     draft.fact("host", _text(header.get("host_name")))
-    pid = _first(draft, _BUSIEST)
+    pid = asked.busiest()
     number = re.fullmatch(r"(?:\[[^\]]+\] ?)?(\d{1,18})", pid) if isinstance(pid, str) else None
     draft.fact("pid", int(number[1]) if number else None)
     job = _mapping(header.get("distributedInfo"))
@@ -72,22 +58,22 @@ def about(draft: Draft, header: Mapping[str, Any]) -> str:
     errors = header.get("ERROR")
     if isinstance(errors, list) and errors:
         draft.note("span", Message("profiler_logged_errors_first", {"n": len(errors), "error": _text(errors[0])}))
-    _groups(draft, job)
+    _groups(draft, job, asked)
     return backend
 
 
-def _backend(draft: Draft, header: Mapping[str, Any]) -> str:
+def backend_of(header: Mapping[str, Any], asked: Asked) -> str:
     """By categories that only one backend writes, then by names of devices, calls and header keys."""
-    cats = {row[0] for row in draft.con.execute("SELECT DISTINCT cat FROM sort").fetchall()}
+    cats = asked.cats()
     names = " ".join(str(card.get("name")) for card in _cards(header))
     for prefix, backend in (("mtia_", "mtia"), ("privateuse1_", "npu"), ("xpu_", "xpu")):
         if any(cat.startswith(prefix) for cat in cats):
             return backend
     if re.search(r"(?i)ascend|\bnpu\b", names) or cats & {*npu.DEVICE, *npu.HOST}:
         return "npu"
-    if count(draft, _NPU_LABELS) or count(draft, _CANN_CALLS) or count(draft, _HCCL):
+    if asked.is_npu():
         return "npu"
-    hip = any(key.startswith(("hip_", "roctracer")) for key in header) or count(draft, _HIP_CALLS)
+    hip = any(key.startswith(("hip_", "roctracer")) for key in header) or asked.is_hip()
     if hip or re.search(r"(?i)\bamd\b|radeon|instinct|gfx\d", names):
         return "rocm"
     return "cuda" if cats & _CUDA else "cpu"
@@ -104,7 +90,7 @@ def _card(header: Mapping[str, Any], device_id: object) -> Mapping[str, Any]:
     return cards.get(head.whole(device_id)) or (cards.popitem()[1] if len(cards) == 1 else {})
 
 
-def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
+def _groups(draft: Draft, job: Mapping[str, Any], asked: Asked) -> None:
     """Process groups of the header, then those that only communication kernels name."""
     told = [
         _group(str(group["pg_name"]), _text(group.get("pg_desc")), head.ranks_of(group), "distributedInfo")
@@ -113,12 +99,11 @@ def _groups(draft: Draft, job: Mapping[str, Any]) -> None:
     known = {row["group_name"] for row in told}
     met = [
         _group(name, description, head.ranks_of({"ranks": ranks}), "communication kernels")
-        for name, description, ranks in draft.con.execute(_GROUPS_SAID).fetchall()
+        for name, description, ranks in asked.groups()
         if name is not None and name not in known
     ]
-    draft.table("groups", [*told, *met], _GROUPS)
+    draft.give("parallel_group", "groups", [*told, *met], _GROUPS)
     draft.fact("groups", sorted(f"{group['group_name']} {group['ranks']}" for group in met if group["ranks"]))
-    draft.provide("parallel_group", "FROM groups")
     if not told and not met:
         draft.absent(
             "parallel_group",
@@ -139,11 +124,6 @@ def _group_kind(description: str | None) -> str | None:
         return "default_group"
     words = re.split(r"[^a-z0-9]+", str(description).lower())
     return next((word for word in words if word in _GROUP_KINDS), str(description))
-
-
-def _first(draft: Draft, select: str) -> object:
-    row = draft.con.execute(select).fetchone()
-    return row[0] if row else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -149,7 +149,7 @@ def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
     """
     if header.get("deviceProperties") != []:
         return 0
-    draft.con.execute(_NAMED)
+    draft.make(_NAMED)
     if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
         return 0
     made = draft.keep("cpu_task", _TASKS.format(launches=comm_facts.facts().launches("name")))

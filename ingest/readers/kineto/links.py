@@ -97,14 +97,13 @@ def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
 
     Returns the number of tasks that no call shares a correlation with.
     """
-    con = draft.con
-    con.execute(_TASK)
-    con.execute(_SAME_ID)
+    draft.make(_TASK)
+    draft.make(_SAME_ID)
     if on_cpu:
         cpu.link(draft)
     else:
         _correlate(draft)
-    con.execute("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
+    draft.make("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
     tasks = count(draft, "SELECT count(*) FROM task")
     missing = tasks - count(draft, "SELECT count(*) FROM linked_1")
     made = ["linked_1"]
@@ -113,7 +112,7 @@ def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
         draft.keep("linked_2", _ARROWS)
         draft.keep("linked_3", _BY_OPERATOR)
         made += ["linked_2", "linked_3"]
-    con.execute("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
+    draft.make("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
     draft.provide("link", f"{_LINK}, route FROM linked")
     draft.expect("link", tasks)
     lost = tasks - count(draft, "SELECT count(*) FROM linked")
@@ -131,5 +130,5 @@ def _correlate(draft: Draft) -> None:
     draft.keep("linked_1", _CORRELATED)
     if count(draft, "SELECT count(*) - count(DISTINCT dst) FROM linked_1"):  # a correlation used by several calls
         draft.keep("linked_0", _EARLIEST)
-        draft.con.execute("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
+        draft.make("CREATE OR REPLACE VIEW linked_1 AS FROM linked_0")
     draft.keep("of_operator", _OPERATOR)

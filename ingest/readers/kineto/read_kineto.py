@@ -16,8 +16,9 @@ from npulens.ingest.events import Scan, scan
 from npulens.ingest.loading import peek
 from npulens.ingest.messages import Message
 from npulens.ingest.readers import Claim
-from npulens.ingest.readers.kineto import cpu, head, merged
+from npulens.ingest.readers.kineto import cpu, few, head, merged
 from npulens.ingest.readers.kineto.about import about
+from npulens.ingest.readers.kineto.asked import Asked, InSql
 from npulens.ingest.readers.kineto.columns import COLUMNS
 from npulens.ingest.readers.kineto.links import link
 from npulens.ingest.readers.kineto.raw import count
@@ -25,7 +26,7 @@ from npulens.ingest.readers.kineto.shape import shape
 from npulens.ingest.readers.kineto.spools import Spools
 from npulens.ingest.readers.kineto.tables import provide
 from npulens.ingest.readers.kineto.witness import witness
-from npulens.ingest.tables.draft import Draft, give_back, union
+from npulens.ingest.tables.draft import Draft, give_back
 from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, engine_steps
 
 TITLE = "torch.profiler trace (Kineto)"
@@ -47,6 +48,7 @@ def sniff(path: Path) -> Claim | None:
 def read(claim: Claim, draft: Draft) -> None:
     """Fill a draft from one trace file."""
     path = claim.files[0]
+    draft.take_hold()
     trace, spools = scan(path, COLUMNS), Spools(draft, claim.device)
     done, batch = 0, None
     for batch in trace:
@@ -60,7 +62,29 @@ def read(claim: Claim, draft: Draft) -> None:
         why = trace.truncated or Message("it_holds_no_events_with")
         raise IngestError("empty", Message("nothing_to_show_in_this", {"reason": why}), str(path))
     shift = _shift(draft, trace, spools.typical_ns)
-    rows = spools.rows
+    made = few.make(draft.raws, trace.header, shift, spools) if draft.raws is not None and draft.small else None
+    if made is not None:
+        _give(claim, draft, trace, spools, made)
+    else:
+        draft.let_go()
+        _state(claim, draft, trace, spools, shift)
+    _losses(draft, trace, spools)
+
+
+def _give(claim: Claim, draft: Draft, trace: Scan, spools: Spools, made: few.Made) -> None:
+    """Contract tables that were made of arrays."""
+    draft.give_up()
+    made.found.say(draft)
+    if claim.device is not None:  # the header is of the first rank alone
+        draft.fact("world_size", claim.facts.world_size)
+    backend = about(draft, trace.header, made)
+    cover(draft, spools, backend, 0, made)
+
+
+def _state(claim: Claim, draft: Draft, trace: Scan, spools: Spools, shift: int) -> None:
+    """Contract tables by statements."""
+    spools.see()
+    rows, asked = spools.rows, InSql(draft)
     on_cpu = 0 if rows["device_raw"] else cpu.tasks(draft, trace.header)
     shape(draft, paired=rows["edge_raw"] > 0, on_cpu=on_cpu > 0)
     unlinked = link(draft, flows=rows["flow_raw"] > 0, on_cpu=on_cpu > 0)
@@ -71,10 +95,9 @@ def read(claim: Claim, draft: Draft) -> None:
     series(draft, shift, memory=rows["memory_raw"] > 0, counters=rows["count_raw"] + rows["count_rest_raw"] > 0)
     if claim.device is not None:  # the header is of the first rank alone
         draft.fact("world_size", claim.facts.world_size)
-    backend = about(draft, trace.header)
+    backend = about(draft, trace.header, asked)
     provide(draft, shift, spools.seen, unlinked, backend)
-    cover(draft, spools, backend, on_cpu)
-    _losses(draft, trace, spools)
+    cover(draft, spools, backend, on_cpu, asked)
 
 
 def _shift(draft: Draft, trace: Scan, typical_ns: int | None) -> int:
@@ -201,31 +224,24 @@ _COVERAGE_METRICS = f"{_PROFILE}(experimental_config=_ExperimentalConfig(profile
 
 #: What only torch_npu's own profiler records of an NPU.
 _ASCEND = "torch_npu.profiler.profile(experimental_config=_ExperimentalConfig({}))"
-_SUSPECTED = "SELECT count(*) FROM sort WHERE kind = 'unknown'"
-_SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NOT NULL"
-
-#: Calls that begin the capture of a graph, of CUDA, ROCm and CANN.
-_CAPTURES = r"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
-    AND regexp_matches(s.text, '^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$')"""
-
 Lack = tuple[str, Message, str | None]
 
 
-def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int) -> None:
+def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int, asked: Asked) -> None:
     """Say of each table that is empty, or lacks what it is for, why."""
     activities = f"{_PROFILE}(activities=[ProfilerActivity.CPU, ProfilerActivity.{_ACTIVITY.get(backend, 'CUDA')}])"
-    device = _cpu(draft, on_cpu) if on_cpu else _device(draft, spools, activities, backend == "npu")
-    for table, why, setting in (*device, *_unmeasured(draft, spools, backend == "npu"), *_host(draft, spools)):
+    device = _cpu(draft, on_cpu) if on_cpu else _device(draft, spools, activities, backend == "npu", asked)
+    for table, why, setting in (*device, *_unmeasured(spools, backend == "npu", asked), *_host(spools, asked)):
         draft.absent(table, why, setting)
-    _graphs(draft)
+    if times := asked.captures():  # launches within it run nothing: there may be thousands, and no device work
+        draft.note("kernel", Message("host_records_graph_times_what", {"n": times}))
     for table in ("l2_cache", "comm_link", "profiler_step", "summary", "clock"):
         draft.absent(table, Message("torch_profiler_does_not_write"))
     if spools.rows["memory_raw"] and "Addr" not in spools.seen:
         draft.note("memory_event", Message("file_gives_no_addresses_allocations"))
     if spools.unheld:
         draft.note("arg", Message("memory_and_metadata_events_which", {"n": spools.unheld}))
-    suspected = count(draft, "SELECT count(*) FROM task WHERE kind = 'unknown'")
-    if suspected:
+    if suspected := asked.unknown():
         draft.note("comm", Message("device_tasks_speak_communication_and", {"suspected": suspected}))
     for table, key in (("host_op", "Input Dims"), ("comm", "Collective name")):
         cover = draft.covers[table]
@@ -233,26 +249,17 @@ def cover(draft: Draft, spools: Spools, backend: str, on_cpu: int) -> None:
             draft.partial(table, cover.absent)
 
 
-def _graphs(draft: Draft) -> None:
-    """Launches within the capture of a graph run nothing: a file may hold thousands of them and no device work."""
-    times = count(draft, _CAPTURES)
-    if times:
-        draft.note("kernel", Message("host_records_graph_times_what", {"n": times}))
-
-
-def _device(draft: Draft, spools: Spools, activities: str, npu: bool) -> Iterator[Lack]:
+def _device(draft: Draft, spools: Spools, activities: str, npu: bool, asked: Asked) -> Iterator[Lack]:
     if not spools.rows["device_raw"]:
         yield from (
             (table, Message("no_device_activity_in_file"), activities) for table in ("kernel", "transfer", "comm")
         )
         if not spools.rows["flow_raw"]:
             yield "link", Message("no_device_activity_in_file"), activities
-    elif not count(draft, "SELECT count(*) FROM task WHERE kind = 'comm_op' OR fused"):
-        if draft.facts.get("world_size", 1) == 1 and not count(draft, _SUSPECTED):
+    elif not asked.talks():
+        if draft.facts.get("world_size", 1) == 1 and not asked.suspected():
             draft.note("comm", Message("no_communication_ran_on_device"))  # recorded, and none
-    elif "Collective name" not in spools.seen and not (
-        npu and count(draft, _SIZED.format(union(draft.selects["comm"])))
-    ):
+    elif "Collective name" not in spools.seen and not (npu and asked.sized()):
         setting = (_ASCEND.format("profiler_level=Level1") if npu else Message("pytorch_or_later", {"version": "2.4"}))
         yield "comm", Message("sizes_and_groups_collectives_were"), setting
 
@@ -269,15 +276,15 @@ def _cpu(draft: Draft, tasks: int) -> Iterator[Lack]:
         yield "comm", Message("no_collective_of_gloo"), None
 
 
-def _unmeasured(draft: Draft, spools: Spools, npu: bool) -> Iterator[Lack]:
+def _unmeasured(spools: Spools, npu: bool, asked: Asked) -> Iterator[Lack]:
     if not spools.rows["count_raw"] + spools.rows["count_rest_raw"]:
         yield "sample", Message("file_has_no_counters"), None
-    if not count(draft, "SELECT count(*) FROM sort WHERE cat = 'cuda_profiler_range'"):
+    if not asked.ranges():
         setting = _ASCEND.format("aic_metrics=PipeUtilization") if npu else _COVERAGE_METRICS
         yield "pmu", Message("no_hardware_metrics_in_file"), setting
 
 
-def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
+def _host(spools: Spools, asked: Asked) -> Iterator[Lack]:
     if not spools.seen & {"Input Dims", "Input dims"}:
         yield "host_op", Message("input_shapes_were_not_recorded"), f"{_PROFILE}(record_shapes=True)"
     if not spools.rows["memory_raw"]:
@@ -288,11 +295,11 @@ def _host(draft: Draft, spools: Spools) -> Iterator[Lack]:
             "memory_sample", Message("totals_pools_were_not_recorded"), Message("pytorch_or_later", {"version": "1.10"})
         )
     if "Call stack" not in spools.seen:
-        if count(draft, "SELECT count(*) FROM sort WHERE kind = 'python'"):
+        if asked.frames():
             yield "stack", Message("python_frames_are_spans_kind"), None
         else:
             yield "stack", Message("python_frames_were_not_recorded"), f"{_PROFILE}(with_stack=True)"
-    if not count(draft, "SELECT count(*) FROM steps"):
+    if not asked.steps():
         yield (
             "step",
             Message("no_step_was_marked"),

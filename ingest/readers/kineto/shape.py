@@ -152,20 +152,17 @@ def _sort() -> str:
 
 def shape(draft: Draft, *, paired: bool, on_cpu: bool) -> None:
     """Make ``ev`` (every span), ``sort`` (kind and name of each shape), ``lane``, ``meta`` and the tracks."""
-    con = draft.con
     sources = ["span_raw"]
     if paired:
-        con.execute(_PAIRED)
-        con.execute("CREATE TABLE unpaired AS SELECT row FROM edge_raw ANTI JOIN edge USING (row)")
+        draft.make(_PAIRED)
+        draft.make("CREATE TABLE unpaired AS SELECT row FROM edge_raw ANTI JOIN edge USING (row)")
         sources.append("edge")
     if on_cpu:
         sources.append("cpu_task")
     every = " UNION ALL ".join(f"SELECT row, ts, dur, shape, lane FROM {source}" for source in sources)
-    con.execute(f"CREATE VIEW ev AS {every}")
-    con.execute(_META)
-    con.execute(_LANE)
-    con.execute(_TRACK)
-    con.execute(_sort())
+    draft.make(f"CREATE VIEW ev AS {every}")
+    for statement in (_META, _LANE, _TRACK, _sort()):
+        draft.make(statement)
     draft.provide("track", "SELECT track, kind, name, process, pid, tid, stream, sort FROM track_made")
 
 

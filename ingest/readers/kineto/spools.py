@@ -87,13 +87,16 @@ class Spools:
         _Parting(self, batch).write()
 
     def close(self) -> None:
-        """Finish the raw tables; ``strings`` are the texts that are more than the id of a flow."""
+        """Finish the raw tables."""
         for spool in self._spools.values():
             spool.close()
         self._draft.table("used_raw", pa.table({"code": pa.array(np.flatnonzero(self._used) - 1, type=pa.int32())}))
-        self._draft.con.execute("CREATE TABLE strings AS FROM strings_raw SEMI JOIN used_raw USING (code)")
         self._draft.table("lane_raw", self.lanes.table())
         self._draft.table("category_raw", self.lanes.categories())
+
+    def see(self) -> None:
+        """Make the table ``strings``: the texts that are more than the id of a flow."""
+        self._draft.make("CREATE TABLE strings AS FROM strings_raw SEMI JOIN used_raw USING (code)")
 
     def sides(self, cat: NDArray[np.int32]) -> NDArray[np.uint8]:
         """On which side each category is; 0 if unknown."""

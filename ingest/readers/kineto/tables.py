@@ -12,7 +12,7 @@ from npulens.ingest.tables.in_order import stretches
 from npulens.ingest.tables.sqltext import literal
 
 #: Bytes of an element, by PyTorch's name of the type.
-_ELEMENTS = {
+ELEMENTS = {
     1: "byte char bool int8 uint8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp8",
     2: "half bfloat16 float16 short int16 uint16 fp16 bfp16 bf16",
     4: "float int float32 int32 uint32 complexhalf fp32",
@@ -20,7 +20,7 @@ _ELEMENTS = {
     16: "complexdouble",
 }
 ELEMENT_BYTES = " ".join(
-    f"WHEN lower(dtype) IN ({', '.join(map(literal, names.split()))}) THEN {size}" for size, names in _ELEMENTS.items()
+    f"WHEN lower(dtype) IN ({', '.join(map(literal, names.split()))}) THEN {size}" for size, names in ELEMENTS.items()
 )
 
 #: The said name where there is one, else the kernel's.
@@ -29,7 +29,7 @@ COLLECTIVE = f"CASE {comm_facts.WORDS} ELSE said END"
 #: A list on a call, written as `spools.listed` does those of operators and kernels.
 _LISTED = r"CASE WHEN s.said[1] = '[' THEN replace(regexp_replace(s.said, '\s*\n\s*', '', 'g'), ', ', ',') END"
 
-_ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
+ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
 
 #: Spans whose arguments are put together at once, and given back at once.
 _STRETCH, _FEW = 300_000, 100_000
@@ -133,7 +133,7 @@ def _comm() -> str:
         coalesce(src_rank, CASE kind WHEN 'receive' THEN peer END) AS src_rank,
         coalesce(dst_rank, CASE kind WHEN 'send' THEN peer END) AS dst_rank, elements AS count, dtype,
         try_cast(elements::HUGEINT * CASE {ELEMENT_BYTES} END AS BIGINT) AS bytes,
-        coalesce(nullif(regexp_extract(text, '{_ALGORITHM}', 1), ''), plan) AS algorithm, stream
+        coalesce(nullif(regexp_extract(text, '{ALGORITHM}', 1), ''), plan) AS algorithm, stream
     FROM d"""
 
 

@@ -108,7 +108,7 @@ def witness(draft: Draft) -> None:
         _tell(draft, "by_launch", _JUDGED.format(computes=facts.computes("text")))
         draft.keep("operator_said", _SAID)
     else:
-        draft.con.execute(_NOTHING_SAID)
+        draft.make(_NOTHING_SAID)
     if count(draft, "SELECT count(*) FROM sort WHERE kind = 'unknown'"):
         _tell(draft, "by_stream", _ALONE)
 

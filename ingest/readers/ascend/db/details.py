@@ -10,25 +10,25 @@ from npulens.ingest.readers.ascend.helpers import said
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.sqltext import whens
 
 #: Bytes of an element, by ENUM_HCCL_DATA_TYPE.
-_DTYPE_BYTES = (
-    "CASE WHEN dtype IN ('INT8', 'UINT8', 'HIF8', 'FP8E4M3', 'FP8E5M2', 'FP8E8M0') THEN 1 "
-    "WHEN dtype IN ('INT16', 'UINT16', 'FP16', 'BFP16') THEN 2 WHEN dtype IN ('INT32', 'UINT32', 'FP32') THEN 4 "
-    "WHEN dtype IN ('INT64', 'UINT64', 'FP64') THEN 8 WHEN dtype = 'INT128' THEN 16 END"
-)
+DTYPE_BYTES = {
+    **dict.fromkeys(("INT8", "UINT8", "HIF8", "FP8E4M3", "FP8E5M2", "FP8E8M0"), 1),
+    **dict.fromkeys(("INT16", "UINT16", "FP16", "BFP16"), 2), **dict.fromkeys(("INT32", "UINT32", "FP32"), 4),
+    **dict.fromkeys(("INT64", "UINT64", "FP64"), 8), "INT128": 16,
+}  # fmt: skip
+_DTYPE_BYTES = f"CASE dtype {whens(DTYPE_BYTES)} END"
 #: ENUM_MEMCPY_OPERATION: 0 host to host ... 3 device to device, 5 by address, 6 and 7 the "ex" variants.
-_DIRECTION = (
-    "CASE m.memcpyOperation WHEN 0 THEN 'h2h' WHEN 1 THEN 'h2d' WHEN 2 THEN 'd2h' WHEN 3 THEN 'd2d' WHEN 5 THEN 'd2d' "
-    "WHEN 6 THEN 'h2d' WHEN 7 THEN 'd2h' END"
-)
-_WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
+DIRECTION = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d", 5: "d2d", 6: "h2d", 7: "d2h"}
+_DIRECTION = f"CASE m.memcpyOperation {whens(DIRECTION)} END"
+WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
 #: The core of a kernel by the type of its task, where the kernel itself does not say (Level0).
 _CORE = (
     "CASE t.type WHEN 'KERNEL_AICORE' THEN 'AI_CORE' WHEN 'KERNEL_AIVEC' THEN 'AI_VECTOR_CORE' "
     "WHEN 'KERNEL_AICPU' THEN 'AI_CPU' ELSE t.type END"
 )
-_TENSORS = {
+TENSORS = {
     f"{ours}_{what}": f"{ours}{theirs}"
     for ours in ("input", "output")
     for what, theirs in (("shapes", "Shapes"), ("dtypes", "DataTypes"), ("formats", "Formats"))
@@ -46,7 +46,7 @@ def provide(draft: Draft) -> None:
 
 
 def _kernels(draft: Draft) -> None:
-    tensors = ", ".join(f"told(trim(c.{theirs}, '\"')) AS {ours}" for ours, theirs in _TENSORS.items())
+    tensors = ", ".join(f"told(trim(c.{theirs}, '\"')) AS {ours}" for ours, theirs in TENSORS.items())
     draft.provide(
         "kernel",
         f"""SELECT t.span_id, told(c.opType) AS op_type, coalesce(told(c.taskType), {_CORE}) AS core,
@@ -133,7 +133,7 @@ def collective(names: str) -> str:
 def _transfers(draft: Draft) -> None:
     """Copies: way and size as recorded, else the way that the call or the queue entry around it is named by."""
     ways = " ".join(
-        f"WHEN {text} ILIKE '%{way}%' THEN '{short}'" for text in ("a.call", "a.entry") for way, short in _WAYS.items()
+        f"WHEN {text} ILIKE '%{way}%' THEN '{short}'" for text in ("a.call", "a.entry") for way, short in WAYS.items()
     )
     draft.keep(
         "db_copy_named",

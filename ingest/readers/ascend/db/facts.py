@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.readers.sqlite import Database, wanted
 from npulens.ingest.tables.draft import Draft
 
-_GROUP = pa.schema(
+GROUP = pa.schema(
     [("group_name", pa.string()), ("kind", pa.string()), ("ranks", pa.list_(pa.int32())), ("source", pa.string())]
 )
 _WORLD = ("default_group", "hccl_world_group")
@@ -94,16 +94,26 @@ def world_size(told: Mapping[str, object]) -> int | None:
     return max((len(ranks) for kind, ranks in groups(told).values() if kind in _WORLD and ranks), default=None)
 
 
-def describe(draft: Draft, root: Path, told: Mapping[str, object], device: int | None = None) -> None:
-    """Columns of ``rank``, and the parallel groups. ``device``: the one of several that is meant."""
+def describe(
+    draft: Draft, root: Path, told: Mapping[str, object], device: int | None, found: Iterable[tuple[str, object]]
+) -> None:
+    """Columns of ``rank``, and the parallel groups.
+
+    ``device``: the one of several that is meant. ``found``: what the tables say.
+    """
     rankdir.describe(root, draft, device)
-    con = draft.con
     draft.fact("backend", "npu")
     draft.fact("clock", "unix")
     draft.fact("world_size", world_size(told))
     environment = told.get("ENV_VARIABLES")
     if isinstance(environment, dict):
         draft.fact("environment", msgspec.json.encode(environment).decode())
+    for key, value in found:
+        draft.fact(key, value)
+
+
+def in_tables(draft: Draft) -> list[tuple[str, object]]:
+    """What the tables of a database say about its rank."""
     asked = (
         ("device_id", "SELECT min(deviceId) FROM (SELECT deviceId FROM raw_RANK_DEVICE_MAP UNION ALL SELECT deviceId "
          "FROM raw_TASK) WHERE deviceId BETWEEN 0 AND 2147483647 HAVING count(DISTINCT deviceId) = 1"),
@@ -112,31 +122,31 @@ def describe(draft: Draft, root: Path, told: Mapping[str, object], device: int |
         ("pid", "SELECT min(globalPid) FROM raw_TASK WHERE globalPid > 0 HAVING count(DISTINCT globalPid) = 1"),
         ("pid", "SELECT min(x >> 32) FROM db_api WHERE x > 0 HAVING count(DISTINCT x >> 32) = 1"),
     )  # fmt: skip
-    found = con.execute(f"SELECT {', '.join(f'({query})' for _, query in asked)}").fetchall()[0]
-    for (key, _), value in zip(asked, found, strict=True):
-        draft.fact(key, value)
-    _say_groups(draft, root, groups(told))
+    found = draft.con.execute(f"SELECT {', '.join(f'({query})' for _, query in asked)}").fetchall()[0]
+    return [(key, value) for (key, _), value in zip(asked, found, strict=True)]
 
 
-def _say_groups(draft: Draft, root: Path, found: Groups) -> None:
-    """Groups of META_DATA, which torch_npu copies from profiler_metadata.json: said once."""
+def group_rows(root: Path, found: Groups) -> list[tuple[str, str | None, Sequence[int]]]:
+    """Name, kind and ranks of the groups: META_DATA's, then those that only profiler_metadata.json has."""
+    told = [(name, kind, ranks) for name, (kind, ranks) in found.items()]
+    return [*told, *((name, None, ranks) for name, ranks in rankdir.groups_of(root).values() if name not in found)]
+
+
+def say_groups(draft: Draft, root: Path, groups: Sequence[tuple[str, str | None, Sequence[int]]], told: Groups) -> None:
+    """Provide the groups, unless the directory's own file has them: torch_npu copies META_DATA from it."""
     rows = [
-        {"group_name": name, "kind": kind, "ranks": list(ranks), "source": "META_DATA"}
-        for name, (kind, ranks) in found.items()
-    ]
-    in_file = rankdir.groups_of(root)
-    others = [
-        {"group_name": name, "kind": None, "ranks": list(ranks), "source": "profiler_metadata.json"}
-        for name, ranks in in_file.values()
-        if name not in found
-    ]
-    draft.table("db_group", [*rows, *others], _GROUP)
-    if not in_file:
-        draft.provide("parallel_group", "SELECT * FROM db_group")
+        {"group_name": name, "kind": kind, "ranks": list(ranks),
+         "source": "META_DATA" if name in told else "profiler_metadata.json"}
+        for name, kind, ranks in groups
+    ]  # fmt: skip
+    if not rankdir.groups_of(root):
+        draft.give("parallel_group", "db_group", rows, GROUP)
+    elif not draft.gives:
+        draft.table("db_group", rows, GROUP)
 
 
-def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
-    """Say what is absent, and the torch_npu setting that records it."""
+def cover(draft: Draft, root: Path, rows: Mapping[str, int], counts: Sequence[int]) -> None:
+    """Say what is absent, and the torch_npu setting that records it. ``counts``: those of `counted`."""
     level1, level = "profiler_level=Level1", rankdir.level(root)
     for table, sources, reason, setting in (
         ("kernel", ("TASK",), Message("no_device_tasks_were_recorded"), "activities=[CPU, NPU]"),
@@ -175,14 +185,14 @@ def cover(draft: Draft, root: Path, rows: Mapping[str, int]) -> None:
     for table, source in (("comm_link", "CommAnalyzerMatrix"), ("profiler_step", "StepTraceTime")):
         if not rows[source]:
             draft.absent(table, at_level(level, "analysis_db_is_missing_or", {"source": source}), level1)
-    _cover_parts(draft, rows, level)
+    _cover_parts(draft, rows, level, counts)
     draft.absent("l2_cache", Message("db_export_does_not_hold"), "l2_cache=True, export_type=[Text]")
     draft.absent("summary", Message("db_export_does_not_hold_it"), "export_type=[Text]")
 
 
-def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> None:
-    """Tables that are there without some of their columns."""
-    counts = draft.con.execute(
+def counted(draft: Draft) -> Sequence[int]:
+    """Communication tasks without a plane, copies, operators, those with shapes, kernels, those with types."""
+    found: tuple[int, ...] = draft.con.execute(
         "SELECT (SELECT count(*) FROM db_task WHERE kind = 'comm_task' AND source = 2 AND NOT helps), "
         "(SELECT count(*) FROM db_task WHERE kind = 'memcpy'), "
         "(SELECT count(*) FROM db_api WHERE kind = 'cpu_op'), "
@@ -190,6 +200,11 @@ def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None) -> No
         "(SELECT count(*) FROM db_task WHERE kind = 'kernel'), "
         "(SELECT count(*) FROM raw_COMPUTE_TASK_INFO WHERE told(opType) IS NOT NULL)"
     ).fetchall()[0]
+    return found
+
+
+def _cover_parts(draft: Draft, rows: Mapping[str, int], level: str | None, counts: Sequence[int]) -> None:
+    """Tables that are there without some of their columns."""
     without_plane, copies, operators, shapes, kernels, types = counts
     if rows["COMMUNICATION_TASK_INFO"] and not rows["COMMUNICATION_OP"]:
         tasks = rows["COMMUNICATION_TASK_INFO"]

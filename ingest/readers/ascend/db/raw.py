@@ -8,6 +8,7 @@ more than it must. Each join of a query takes its share of a small memory, whate
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -87,8 +88,7 @@ def spool(database: Database | None, tables: Mapping[str, Raw], draft: Draft, to
     for name, raw in tables.items():
         result = Scan()
         source = next((known for known in raw.names if database and known in database.tables), None)
-        fields = [(c.wanted.name, pa.string() if c.lookup else ARROW[c.wanted.type]) for c in raw.columns]
-        schema = pa.schema([("row", pa.int64()), *fields])
+        schema = _shape(raw)
         with draft.spool(f"raw_{name}", schema) as spooled:
             if database and texts and source:
                 batches = database.scan(source, [column.wanted for column in raw.columns], result)
@@ -103,6 +103,12 @@ def spool(database: Database | None, tables: Mapping[str, Raw], draft: Draft, to
     for damage in texts.damage if texts else ():
         draft.partial("span", damage)
     return rows
+
+
+@cache
+def _shape(raw: Raw) -> pa.Schema:
+    fields = [(c.wanted.name, pa.string() if c.lookup else ARROW[c.wanted.type]) for c in raw.columns]
+    return pa.schema([("row", pa.int64()), *fields])
 
 
 def _texted(batch: pa.RecordBatch, raw: Raw, texts: Texts, schema: pa.Schema) -> pa.RecordBatch:

@@ -34,7 +34,7 @@ def _way(column: str) -> str:
 
 
 #: Table, counter, series, value: the last three are SQL.
-_COUNTERS: tuple[tuple[str, str, str, str], ...] = (
+COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("AICORE_FREQ", f"'AI Core Freq' || {_DIE}", "'MHz'", "freq"),
     *(
         ("NPU_MEM", f"CASE type WHEN 'app' THEN 'APP' WHEN 'device' THEN 'Device' END || '/{what}'", "'KB'",
@@ -79,7 +79,7 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
 
 def provide(draft: Draft, rows: Mapping[str, int]) -> None:
     """The tables of things that have a time and no span."""
-    for table, counter, series, value in _COUNTERS:
+    for table, counter, series, value in COUNTERS:
         if rows[table]:
             what = f"{counter} AS counter, {series} AS series, stamp(timestampNs) AS ts_ns, {value} AS value"
             draft.provide(

@@ -13,19 +13,19 @@ from npulens.ingest.readers.ascend.db import tasks
 from npulens.ingest.readers.ascend.db.tasks import CANN, COMM_OP, GC, MSTX, OSRT, PLANE, PYTORCH, SPLIT, TASK, span_id
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import STEP_MARK
+from npulens.ingest.tables.sqltext import whens
 
-_FIRST_TRACK = 1 << 19
+FIRST_TRACK = 1 << 19
 
 #: What the CANN lane of the text export puts before a name; "hccl" became "communication" in 2025.
-_LEVELS = (
-    "CASE type WHEN 'acl' THEN 'AscendCL' WHEN 'runtime' THEN 'Runtime' WHEN 'node' THEN 'Node' "
-    "WHEN 'model' THEN 'Model' WHEN 'hccl' THEN 'Hccl' WHEN 'communication' THEN 'Communication' ELSE 'Api' END"
-)
+LEVELS = {
+    "acl": "AscendCL", "runtime": "Runtime", "node": "Node", "model": "Model", "hccl": "Hccl",
+    "communication": "Communication",
+}  # fmt: skip
+_LEVELS = f"CASE type {whens(LEVELS)} ELSE 'Api' END"
 #: The profiler's own lanes, by ENUM_OVERLAP_ANALYSIS_TYPE.
-_LANES = (
-    "CASE {0} WHEN 0 THEN 'Computing' WHEN 1 THEN 'Communication' WHEN 2 THEN 'Communication(Not Overlapped)' "
-    "WHEN 3 THEN 'Free' ELSE 'Unknown' END"
-)
+LANES = {0: "Computing", 1: "Communication", 2: "Communication(Not Overlapped)", 3: "Free"}
+_LANES = f"CASE {{0}} {whens(LANES)} ELSE 'Unknown' END"
 
 
 def make(draft: Draft, rows: Mapping[str, int]) -> None:
@@ -110,7 +110,7 @@ def _other(draft: Draft, *, profiler_split: bool) -> None:
 def _tracks(draft: Draft) -> None:
     draft.keep(
         "db_lane",
-        f"SELECT {_FIRST_TRACK} + row_number() OVER (ORDER BY source, x, y) AS track, source, x, y FROM "
+        f"SELECT {FIRST_TRACK} + row_number() OVER (ORDER BY source, x, y) AS track, source, x, y FROM "
         "(SELECT DISTINCT source, x, y FROM db_span WHERE dur_ns >= 0)",
     )
     draft.keep(
@@ -135,6 +135,6 @@ def _tracks(draft: Draft) -> None:
         CASE WHEN {threads} THEN x >> 32 WHEN source = {TASK} THEN (SELECT min(globalPid) FROM raw_TASK) END AS pid,
         CASE WHEN {threads} THEN x & 4294967295 WHEN source IN ({TASK}, {SPLIT}) THEN y END AS tid,
         CASE WHEN source = {TASK} THEN y END AS stream, g.name AS group_name,
-        CASE WHEN source = {PLANE} THEN y::INTEGER END AS plane, (l.track - {_FIRST_TRACK})::INTEGER AS sort
+        CASE WHEN source = {PLANE} THEN y::INTEGER END AS plane, (l.track - {FIRST_TRACK})::INTEGER AS sort
         FROM db_lane l LEFT JOIN db_group_name g ON g.id = l.x AND source IN ({COMM_OP}, {PLANE})""",
     )

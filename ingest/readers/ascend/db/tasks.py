@@ -16,22 +16,22 @@ from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
 
 #: Span ids of this reader lie above those of any reader that numbers from 0.
-_FIRST_SPAN, _ROW_BITS = 1 << 39, 34
+FIRST_SPAN, ROW_BITS = 1 << 39, 34
 
 #: Where spans come from; the number is part of the span id and of the key of the track.
 PYTORCH, CANN, TASK, COMM_OP, GC, MSTX, OSRT, SPLIT, PLANE = range(9)
 
-#: What the type of a task says by itself.
-_BY_TYPE = """CASE WHEN type ILIKE 'mstx' THEN 'device_annotation'
-    WHEN regexp_matches(type, '^(MEMCPY|PCIE_DMA|SDMA)', 'i') THEN 'memcpy' WHEN type ILIKE '%wait%' THEN 'wait'
-    WHEN regexp_matches(type, '^(KERNEL_|MIX_|AI_CORE|AI_CPU|AI_VECTOR|AIV|DSA|FFTS|STARS_COMMON)', 'i') THEN '{core}'
-    ELSE 'device_other' END"""
-_NOT_COMPUTING = "('COMMUNICATION', 'HCCL', 'HCCL_AI_CPU', 'WRITE_BACK', 'INVALID')"
+#: What the type of a task says by itself, whatever its case; None: a kernel, where kernels are not listed.
+BY_TYPE = (
+    ("^mstx$", "device_annotation"), ("^(MEMCPY|PCIE_DMA|SDMA)", "memcpy"), ("wait", "wait"),
+    ("^(KERNEL_|MIX_|AI_CORE|AI_CPU|AI_VECTOR|AIV|DSA|FFTS|STARS_COMMON)", None),
+)  # fmt: skip
+NOT_COMPUTING = ("COMMUNICATION", "HCCL", "HCCL_AI_CPU", "WRITE_BACK", "INVALID")
 
 
 def span_id(source: int | str, row: str = "row") -> str:
     """SQL for the id of the span that a row of a source becomes."""
-    return f"({_FIRST_SPAN} + (({source})::BIGINT << {_ROW_BITS}) + {row})"
+    return f"({FIRST_SPAN} + (({source})::BIGINT << {ROW_BITS}) + {row})"
 
 
 def make(draft: Draft, *, without_compute: bool) -> None:
@@ -40,14 +40,16 @@ def make(draft: Draft, *, without_compute: bool) -> None:
     _helpers(draft)
     known = comm_facts.of(*OWN_KERNELS)
     talks, fused = known.known("called"), known.fused("called")
-    by_type = _BY_TYPE.format(core="kernel" if without_compute else "device_other")
+    core = "kernel" if without_compute else "device_other"
+    cases = (f"WHEN regexp_matches(type, '{pattern}', 'i') THEN '{kind or core}'" for pattern, kind in BY_TYPE)
+    by_type = f"CASE {' '.join(cases)} ELSE 'device_other' END"
     draft.keep(
         "db_task",
         f"""WITH sorted AS (
             SELECT *, CASE
                 WHEN is_parent AND coalesce(compute_row, comm_row) IS NULL AND {by_type} <> 'memcpy' THEN 'container'
                 WHEN comm_row IS NOT NULL THEN 'comm_task'
-                WHEN core IN {_NOT_COMPUTING} OR {helpers.schedules("kernel", "core")} THEN 'device_other'
+                WHEN core IN {NOT_COMPUTING} OR {helpers.schedules("kernel", "core")} THEN 'device_other'
                 WHEN compute_row IS NOT NULL THEN CASE WHEN {talks} AND NOT {fused} THEN 'comm_op' ELSE 'kernel' END
                 WHEN planned IS NOT NULL THEN 'device_other'
                 WHEN of_comm_op OR helps THEN 'comm_task' ELSE {by_type} END AS kind

@@ -7,21 +7,19 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from npulens.ingest.messages import Message
+from npulens.ingest.readers.ascend.db.details import DTYPE_BYTES
 from npulens.ingest.readers.ascend.helpers import said
 from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.readers.ascend.text.lanes import group_name
 from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.sqltext import whens
 
 #: communication.json writes its stamps as floats of microseconds: they are this far off at most.
-_NEAR_NS = 1000
+NEAR_NS = 1000
 #: Ranks beyond this are no ranks.
-_MAX_LOCAL = 1 << 17
+MAX_LOCAL = 1 << 17
 _TAIL = r"'__\d{3}_\d+_\d+$'"
-_DTYPE_BYTES = (
-    "CASE WHEN dtype IN ('INT8', 'UINT8', 'HIF8', 'FP8E4M3', 'FP8E5M2', 'FP8E8M0') THEN 1 "
-    "WHEN dtype IN ('INT16', 'UINT16', 'FP16', 'BFP16') THEN 2 WHEN dtype IN ('INT32', 'UINT32', 'FP32') THEN 4 "
-    "WHEN dtype IN ('INT64', 'UINT64', 'FP64') THEN 8 WHEN dtype = 'INT128' THEN 16 END"
-)
+_DTYPE_BYTES = f"CASE dtype {whens(DTYPE_BYTES)} END"
 _OP_GROUP = pa.schema([(name, pa.string()) for name in ("lane", "hash", "tail", "group_name")])
 _PEER = pa.schema([("group_name", pa.string()), ("local", pa.int64()), ("rank", pa.int32())])
 
@@ -67,8 +65,8 @@ def _analysis(draft: Draft) -> None:
     draft.keep(
         "op_analysed",
         f"""SELECT DISTINCT ON (o.row) o.row, a.* FROM analysed a
-        ASOF JOIN op o ON o.name = a.name AND a.start_ns + {_NEAR_NS} >= o.ts
-        WHERE o.ts >= a.start_ns - {_NEAR_NS} ORDER BY o.row, a.step""",
+        ASOF JOIN op o ON o.name = a.name AND a.start_ns + {NEAR_NS} >= o.ts
+        WHERE o.ts >= a.start_ns - {NEAR_NS} ORDER BY o.row, a.step""",
     )
     left = count(draft, "SELECT (SELECT count(*) FROM analysed) - (SELECT count(*) FROM op_analysed)")
     draft.drop("comm", Message("analysis_operator_that_is_not"), left)
@@ -112,7 +110,7 @@ def _peers(draft: Draft, ranks: Mapping[str, tuple[int, ...]]) -> None:
         if listed and (own is None or (own < len(listed) and listed[own] == draft.rank)):
             meaning = dict(enumerate(listed))
         elif own == draft.rank:
-            meaning = {number: number for number in listed or range(min(largest + 1, _MAX_LOCAL))}
+            meaning = {number: number for number in listed or range(min(largest + 1, MAX_LOCAL))}
             guessed |= not listed
         rows += [{"group_name": name, "local": local, "rank": rank} for local, rank in meaning.items()]
     draft.table("peer", rows, _PEER)

@@ -77,7 +77,7 @@ def read_operators(path: Path | None, draft: Draft) -> None:
 
 
 def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> None:
-    """Provide comm_link from communication_matrix.json. ``groups``: hash of a group -> its name."""
+    """Make the view ``matrix`` of communication_matrix.json. ``groups``: hash of a group -> its name."""
     decoder = msgspec.json.Decoder(dict[str, dict[str, Any]], float_hook=Decimal)
     rows = []
 
@@ -103,8 +103,6 @@ def read_matrix(path: Path | None, draft: Draft, groups: Mapping[str, str]) -> N
                  "bandwidth_bytes_per_s": None if bandwidth is None else float(bandwidth * _GB)}
             )  # fmt: skip
     draft.table("matrix", rows, _MATRIX)
-    if path is not None:
-        draft.provide("comm_link", "SELECT * FROM matrix")
 
 
 def _entries(path: Path | None, draft: Draft, table: str, bad: _Bad) -> Iterator[tuple[str, str, str, msgspec.Raw]]:

@@ -19,18 +19,29 @@ _ROWS = 1 << 36
 _DEVICE = "Device_id"
 
 
-def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | None = None) -> Csv | None:
-    """Read the slices of a table into the view ``name``; None if none of them even holds a header."""
-    single = len(paths) == 1 and device is None
-    files, damage = [], []
-    for at, path in enumerate(paths):
-        if file := read_csv(path, draft, name if single else f"{name}_{at}"):
-            files.append(file)
-            damage += [file.damage] if file.damage else []
-        else:
-            damage.append(Message("is_empty", {"file": path.name}))
-    if single or not files:
+#: Files of a table with what was read of each; None: not even a header.
+Slices = Sequence[tuple[Path, Csv | None]]
+
+
+def read(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | None) -> dict[str, Slices]:
+    """Read the slices of every table: the only one into the view of its name, several into one each."""
+    found: dict[str, Slices] = {}
+    for name, slices in paths.items():
+        view = name.removesuffix(".csv")
+        one = len(slices) == 1 and device is None
+        found[name] = [(path, read_csv(path, draft, view if one else f"{view}_{at}")) for at, path in enumerate(slices)]
+    return found
+
+
+def _together(slices: Slices, draft: Draft, name: str, device: int | None) -> Csv | None:
+    """The slices of a table as the view ``name``; None if none of them even holds a header."""
+    files = [file for _, file in slices if file is not None]
+    if (len(slices) == 1 and device is None) or not files:
         return files[0] if files else None
+    damage = [
+        Message("is_empty", {"file": path.name}) if file is None else file.damage
+        for path, file in slices if file is None or file.damage is not None
+    ]  # fmt: skip
     columns = tuple(dict.fromkeys(column for file in files for column in file.columns))
     selects = (
         f"SELECT * REPLACE (row + {at * _ROWS} AS row) FROM {quoted(file.name)}{_of(file, device)}"
@@ -38,7 +49,7 @@ def read_slices(paths: Sequence[Path], draft: Draft, name: str, device: int | No
     )
     draft.make(f"CREATE OR REPLACE VIEW {quoted(name)} AS {' UNION ALL BY NAME '.join(selects)}")
     whole = Csv(files[0].path, name, columns, sum(file.rows for file in files), sum(file.padded for file in files))
-    return replace(whole, damage=joined(damage) if damage else None)
+    return replace(whole, damage=joined([one for one in damage if one is not None]) if damage else None)
 
 
 def _of(file: Csv, device: int | None) -> str:
@@ -50,7 +61,7 @@ def _of(file: Csv, device: int | None) -> str:
 
 _STAMPED = f"ts_ns BETWEEN {-LATEST} AND {LATEST}"
 _NO_ITERATION = "SELECT 0::BIGINT AS step, 0::BIGINT AS ts_ns, 0::BIGINT AS dur_ns, 0::BIGINT AS model WHERE false"
-_STEP_COLUMNS = {
+STEP_COLUMNS = {
     "computing_ns": "Computing",
     "communication_ns": "Communication",
     "communication_not_overlapped_ns": "Communication(Not Overlapped)",
@@ -86,7 +97,7 @@ def _operator_memory(file: Csv) -> str:
 
 
 def _step_trace_time(file: Csv) -> str:
-    columns = ", ".join(f"{file.ns(theirs)} AS {ours}" for ours, theirs in _STEP_COLUMNS.items())
+    columns = ", ".join(f"{file.ns(theirs)} AS {ours}" for ours, theirs in STEP_COLUMNS.items())
     return f"SELECT {file.whole('Step')} AS step, {columns}, 'step_trace_time.csv' AS source FROM {file.name}"
 
 
@@ -173,18 +184,18 @@ NAMES = tuple(_FILES)
 _TIMED = ("memory_sample", "memory_event")
 
 
-def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | None = None) -> None:
-    """Read what there is of these files and provide their tables. ``paths``: name of the file -> its slices."""
+def provide(tables: Mapping[str, Slices], draft: Draft, device: int | None = None) -> None:
+    """Provide the tables of what was read."""
     draft.make("CREATE VIEW detail AS SELECT 0 AS span_id, '' AS frames, '' AS shapes WHERE false")
     draft.make(f"CREATE VIEW iteration AS {_NO_ITERATION}")
-    mine = strangers.window(draft) if any(_FILES[name][0] in _TIMED for name in paths) else None
-    for name, slices in paths.items():
+    mine = strangers.window(draft) if any(_FILES[name][0] in _TIMED for name in tables) else None
+    for name, slices in tables.items():
         table, select, wanted = _FILES[name]
-        file = read_slices(slices, draft, name.removesuffix(".csv"), device)
+        file = _together(slices, draft, name.removesuffix(".csv"), device)
         if file is None:
-            draft.partial(table, Message("is_empty", {"file": slices[0].name}))
+            draft.partial(table, Message("is_empty", {"file": slices[0][0].name}))
             continue
-        _tell(file, table, draft)
+        tell(file, table, draft)
         view = f"{file.name}_rows"
         draft.keep(view, select(file))
         if table in _TIMED and strangers.table(draft, mine, view, table, name):
@@ -201,7 +212,17 @@ def provide(paths: Mapping[str, Sequence[Path]], draft: Draft, device: int | Non
             _details(file, draft)
 
 
-def _tell(file: Csv, table: str, draft: Draft) -> None:
+def say(name: str, slices: Slices, draft: Draft) -> None:
+    """What of the only slice of a table could not be read as it ought to be."""
+    table, (path, file) = _FILES[name][0], slices[0]
+    if file is None:
+        draft.partial(table, Message("is_empty", {"file": path.name}))
+    else:
+        tell(file, table, draft)
+
+
+def tell(file: Csv, table: str, draft: Draft) -> None:
+    """What of a file could not be read as it ought to be."""
     if file.damage:
         draft.partial(table, file.damage)
     if file.padded:

@@ -9,15 +9,15 @@ from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, STEP_MARK, e
 
 _DEVICE = "('hardware', 'comm_group', 'comm_plane')"
 #: Categories of events that can mark a step.
-_MARKED = "('cpu_op', 'user_annotation')"
+MARKED = ("cpu_op", "user_annotation")
 _KIND = f"""CASE l.class WHEN 'cann' THEN 'runtime' WHEN 'gc' THEN 'gc' WHEN 'overlap' THEN 'profiler_split'
     WHEN 'other' THEN 'device_other' WHEN 'mstx' THEN 'annotation'
     WHEN 'scope' THEN 'device_annotation' WHEN 'steps' THEN 'device_annotation'
-    ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN {_MARKED} AND regexp_matches(n.text, '{STEP_MARK}')
+    ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN {MARKED} AND regexp_matches(n.text, '{STEP_MARK}')
             THEN 'step_mark'
         WHEN c.text = 'user_annotation' THEN 'annotation' WHEN c.text = 'python_function' THEN 'python'
         WHEN c.text IN ('cpu_op', 'enqueue', 'dequeue') THEN c.text ELSE 'host_other' END END"""
-_WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
+WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
 
 
 def provide(draft: Draft) -> None:
@@ -116,7 +116,7 @@ def _steps(draft: Draft) -> None:
             f"""SELECT x.row, w.text, x.ts, x.dur, false AS device, x.lane AS track, NULL::BIGINT AS id
             FROM x_host x JOIN word w ON w.code = x.name AND regexp_matches(w.text, '{ENGINE_STEP}')
             JOIN lane l ON l.lane = x.lane AND l.class IN ('host', 'host_other')
-            LEFT JOIN word c ON c.code = x.cat WHERE coalesce(c.text, 'cpu_op') IN {_MARKED}"""
+            LEFT JOIN word c ON c.code = x.cat WHERE coalesce(c.text, 'cpu_op') IN {MARKED}"""
         ),
     )
     _iterations(draft)
@@ -180,7 +180,7 @@ def _transfers(draft: Draft) -> None:
     way = "CASE " + " ".join(
         f"WHEN {text} ILIKE '%{pattern}%' THEN '{short}'"
         for text in ("d.direction", "c.call", "c.entry")
-        for pattern, short in _WAYS.items()
+        for pattern, short in WAYS.items()
     )
     draft.provide(
         "transfer",

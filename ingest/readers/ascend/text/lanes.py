@@ -6,11 +6,10 @@ A lane is known by the name of its process, never by the bits of its pid, which 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
 from npulens.ingest.tables.draft import Draft
@@ -41,6 +40,9 @@ _LANE = pa.schema(
     ]
 )  # fmt: skip
 
+#: Columns of a track.
+TRACK = ("track", "kind", "name", "process", "pid", "tid", "stream", "group_name", "plane", "sort")
+TRACKS = pa.schema([_LANE.field(name) for name in TRACK])
 _NAMES = """
 CREATE TEMP TABLE named AS
 SELECT p.text AS pid, t.text AS tid, w.text AS what, arg_max(coalesce(v.text, l.text), m.row) AS text,
@@ -67,33 +69,73 @@ class Process:
     sort: int | None = None
 
 
+class Named(NamedTuple):
+    """What metadata events say: a name, a label or a place of a process or a thread."""
+
+    pid: str
+    tid: str | None
+    what: str
+    text: str | None
+    number: int | None
+
+
+class Seen(NamedTuple):
+    """A lane that has spans: what its events carry, and the code of one of their names."""
+
+    lane: int | None
+    pid: str
+    tid: str
+    hardware: bool
+    comm: bool
+    framework: bool
+    name_code: int | None
+
+
 def name_lanes(draft: Draft, groups: Mapping[str, str]) -> list[dict[str, Any]]:
     """Make the view ``lane``, one row per (pid, tid) that has spans, and provide their tracks.
 
     ``groups``: every hash of a communication group that is known, and the group's name.
     """
-    con = draft.con
     draft.make(_NAMES)
-    processes = _processes(con.execute("SELECT pid, what, text, number FROM named ORDER BY ALL").fetchall())
-    threads = _threads(con, "thread_name", "text")
-    sorts = _threads(con, "thread_sort_index", "number")
-    found = con.sql(_LANES).to_arrow_table().to_pylist()
-    found += _idle(found, threads)
+    named = [Named(*row) for row in draft.con.execute("SELECT pid, tid, what, text, number FROM named").fetchall()]
+    seen = [Seen(**row) for row in draft.con.sql(_LANES).to_arrow_table().to_pylist()]
+
+    def words(codes: Sequence[int | None]) -> dict[int, str]:
+        query = "SELECT code, text FROM word WHERE code IN (SELECT unnest(?))"
+        return dict(draft.con.execute(query, [codes]).fetchall())
+
+    lanes = lanes_of(named, seen, groups, words)
+    draft.table("lane", [{key: lane[key] for key in _LANE.names} for lane in lanes], _LANE)
+    draft.provide("track", f"SELECT DISTINCT ON (track) {', '.join(TRACK)} FROM lane")
+    for key, value in facts(named):
+        draft.fact(key, value)
+    return lanes
+
+
+def lanes_of(
+    named: Sequence[Named], seen: Sequence[Seen], groups: Mapping[str, str],
+    words: Callable[[Sequence[int | None]], Mapping[int, str]],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The lanes in the order in which the profiler shows them. ``words`` gives the texts of codes."""
+    processes, threads, sorts = _processes(named), _threads(named, "thread_name"), _threads(named, "thread_sort_index")
+    found = [*(lane._asdict() for lane in seen), *_idle(seen, threads)]
     lanes = [_lane(row, processes.get(row["pid"], Process()), threads.get((row["pid"], row["tid"]))) for row in found]
     for lane in lanes:
         place = sorts.get((lane["pid"], lane["tid"]), _int(lane["tid"]))
         lane["order"] = (lane["order"], place if place is not None else 1 << 62, lane["tid"])
     lanes.sort(key=lambda lane: (lane["order"], lane["pid"]))
-    _name_groups(lanes, groups, draft)
+    _name_groups(lanes, groups, words([lane["name_code"] for lane in lanes]))
     lanes = [lane for lane in lanes if lane["lane"] is not None]
     _number(lanes)
-    draft.table("lane", [{key: lane[key] for key in _LANE.names} for lane in lanes], _LANE)
-    wanted = "track, kind, name, process, pid, tid, stream, group_name, plane, sort"
-    draft.provide("track", f"SELECT DISTINCT ON (track) {wanted} FROM lane")
-    device = next((int(p.labels[4:]) for p in processes.values() if re.fullmatch(r"NPU \d{1,9}", p.labels)), None)
-    draft.fact("device_id", device)
-    draft.fact("pid", next((_int(pid) for pid, p in processes.items() if p.name == "Python"), None))
     return lanes
+
+
+def facts(named: Sequence[Named]) -> list[tuple[str, object]]:
+    """What the names of processes say of the rank."""
+    processes = _processes(named)
+    device = next((int(p.labels[4:]) for p in processes.values() if re.fullmatch(r"NPU \d{1,9}", p.labels)), None)
+    pid = next((_int(pid) for pid, p in processes.items() if p.name == "Python"), None)
+    return [("device_id", device), ("pid", pid)]
 
 
 def group_name(raw: str | None, op_name: str | None, groups: Mapping[str, str]) -> str | None:
@@ -110,14 +152,16 @@ def group_name(raw: str | None, op_name: str | None, groups: Mapping[str, str]) 
     return fitting.pop() if len(fitting) == 1 else digits[1]
 
 
-def _threads(con: duckdb.DuckDBPyConnection, what: str, column: str) -> dict[tuple[str, str], Any]:
-    query = f"SELECT pid, coalesce(tid, ''), {column} FROM named WHERE what = '{what}' AND {column} IS NOT NULL"
-    return {(pid, tid): value for pid, tid, value in con.execute(query).fetchall()}
+def _threads(named: Sequence[Named], what: str) -> dict[tuple[str, str], Any]:
+    of = [(one, one.number if what == "thread_sort_index" else one.text) for one in named if one.what == what]
+    return {(one.pid, one.tid or ""): value for one, value in of if value is not None}
 
 
-def _processes(rows: Sequence[tuple[str, str, str | None, int | None]]) -> dict[str, Process]:
+def _processes(named: Sequence[Named]) -> dict[str, Process]:
     found: dict[str, Process] = {}
-    for pid, what, text, number in rows:
+    order = sorted(named, key=lambda one: (
+        one.pid, one.what, one.text is None, one.text or "", one.number is None, one.number or 0))  # fmt: skip
+    for pid, _, what, text, number in order:
         known = found.get(pid, Process())
         if what == "process_name" and text:
             known = Process(text, known.labels, known.sort)
@@ -164,20 +208,18 @@ def _guess(row: Mapping[str, Any], process: Process) -> str:
     return "scope" if process.name.strip().lower() == "scope layer" else "other"
 
 
-def _idle(found: Sequence[Mapping[str, Any]], threads: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+def _idle(seen: Sequence[Seen], threads: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
     """Lanes of communication groups that have no spans: their planes may have."""
-    busy = {(row["pid"], row["tid"]) for row in found}
+    busy = {(lane.pid, lane.tid) for lane in seen}
     return [
-        {"lane": None, "pid": pid, "tid": tid, "hardware": False, "comm": True, "framework": False, "name_code": None}
+        Seen(None, pid, tid, hardware=False, comm=True, framework=False, name_code=None)._asdict()
         for (pid, tid), name in threads.items()
         if (pid, tid) not in busy and _GROUP.match(name)
     ]
 
 
-def _name_groups(lanes: Sequence[dict[str, Any]], groups: Mapping[str, str], draft: Draft) -> None:
+def _name_groups(lanes: Sequence[dict[str, Any]], groups: Mapping[str, str], texts: Mapping[int, str]) -> None:
     """A plane belongs to the group listed above it; a group is named by hash, by number or by name."""
-    codes = [lane["name_code"] for lane in lanes]
-    texts = dict(draft.con.execute("SELECT code, text FROM word WHERE code IN (SELECT unnest(?))", [codes]).fetchall())
     current: dict[str, str | None] = {}
     for lane in lanes:
         if lane["class"] == "comm_group":

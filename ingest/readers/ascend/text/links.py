@@ -14,13 +14,16 @@ from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.in_order import Spans, in_order, stretches
 from npulens.ingest.tables.nest import Nest
+from npulens.ingest.tables.sqltext import whens
 
-_ROUTES = (
-    "CASE text WHEN 'HostToDevice' THEN 'host_to_device' WHEN 'async_task_queue' THEN 'task_queue' "
-    "WHEN 'enqueue_to_dequeue' THEN 'task_queue' WHEN 'async_npu' THEN 'torch_to_npu' ELSE lower(text) END"
-)
+#: What routes are called here; any other by its own name.
+ROUTES = {
+    "HostToDevice": "host_to_device", "async_task_queue": "task_queue", "enqueue_to_dequeue": "task_queue",
+    "async_npu": "torch_to_npu",
+}  # fmt: skip
+_ROUTES = f"CASE text {whens(ROUTES)} ELSE lower(text) END"
 #: Of spans that start together, a flow means an operator or launch rather than a Python call, and the innermost.
-_MEANT = ("cpu_op", "enqueue", "dequeue")
+MEANT = ("cpu_op", "enqueue", "dequeue")
 #: Numbers of events stay below 2^40.
 _LAST_ROW = (1 << 40) - 1
 #: Above this the scanner may have forgotten a text and given it a second code; every further file does.
@@ -76,7 +79,7 @@ def _ends(draft: Draft, *, several: bool) -> None:
 
 def _bind(draft: Draft, ends: int) -> int:
     """The view bound: each flow event with its span, of tasks shown twice the one that is kept; their number."""
-    meant = [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {_MEANT}").fetchall()]
+    meant = [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {MEANT}").fetchall()]
     python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
     # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
     choice = f"min(({python}::HUGEINT << 110) + (x.dur::HUGEINT << 40) + {_LAST_ROW} - x.row)"

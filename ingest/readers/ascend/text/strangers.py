@@ -10,7 +10,7 @@ from npulens.ingest.readers.ascend.stage import count
 from npulens.ingest.tables.draft import Draft
 
 #: Files of one session overlap; memory is sampled a little before and after the tasks it is of.
-_APART_NS = 60 * 10**9
+APART_NS = 60 * 10**9
 
 
 class _Window(NamedTuple):
@@ -53,4 +53,4 @@ def _window(draft: Draft, view: str, begin: str, end: str) -> _Window | None:
 
 
 def _apart(one: _Window, other: _Window) -> bool:
-    return max(one.begin - other.end, other.begin - one.end) > _APART_NS
+    return max(one.begin - other.end, other.begin - one.end) > APART_NS

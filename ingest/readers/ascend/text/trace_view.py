@@ -122,9 +122,9 @@ class Pass:
 
 
 def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
-    """Read the slices of one trace into the views x, flow, counter, meta, rest and str.
+    """Read the slices of one trace into the views x_host, x_hardware, x_comm, flow, counter, meta, rest and str.
 
-    The table word has the texts that spans and metadata name things by; stacks are in str alone.
+    The view word_code has the codes of texts that spans and metadata name things by; stacks are in str alone.
     """
     done = Pass()
     spools = {name: draft.spool(name, schema) for name, schema in _SCHEMAS.items()}
@@ -135,12 +135,16 @@ def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
             done.damage.append(error.said())
     for spool in spools.values():
         spool.close()
-    shapes = (f"SELECT *, '{name[2:]}' AS shape FROM {name}" for name in ("x_host", "x_hardware", "x_comm"))
-    draft.make("CREATE VIEW x AS " + " UNION ALL BY NAME ".join(shapes))
     codes = pa.array(np.flatnonzero(done.named[: done.codes]).astype(np.int32))
     draft.table("word_code", pa.Table.from_arrays([codes], names=["code"]))
-    draft.make("CREATE TEMP TABLE word AS SELECT code, text FROM str SEMI JOIN word_code USING (code)")
     return done
+
+
+def see(draft: Draft) -> None:
+    """Make the view x, all that spans time, and the table word, the texts that spans and metadata name things by."""
+    shapes = (f"SELECT *, '{name[2:]}' AS shape FROM {name}" for name in ("x_host", "x_hardware", "x_comm"))
+    draft.make("CREATE VIEW x AS " + " UNION ALL BY NAME ".join(shapes))
+    draft.make("CREATE TEMP TABLE word AS SELECT code, text FROM str SEMI JOIN word_code USING (code)")
 
 
 def _read(path: Path, draft: Draft, spools: Mapping[str, Spool], done: Pass) -> None:

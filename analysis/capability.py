@@ -100,7 +100,7 @@ def _parts_told(run: Run) -> float:
     told = whole = 0
     for rank in run.ranks:
         rows = run.of_rank(_PARTS, rank)
-        at, end, part = (rows["ts_ns"].astype(np.int64), rows["end_ns"].astype(np.int64), rows["part"].astype(str))
+        at, end, part = (rows[name].astype(np.int64) for name in ("ts_ns", "end_ns", "part"))
         moved, waited, operators = (Intervals.union_of(at[part == one], end[part == one]) for one in _OF_A_COLLECTIVE)
         moving = operators - waited
         told, whole = told + (moving & moved).total(), whole + moving.total()
@@ -175,12 +175,12 @@ _OPERATOR_TIME = (
     "OR s.kind = 'kernel' AND s.span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id) GROUP BY s.rank"
 )
 #: Collectives and their parts: what moves or tells something, what waits, and the whole.
-_OF_A_COLLECTIVE = ("moves", "waits", "whole")
+_MOVES, _WAITS, _WHOLE = _OF_A_COLLECTIVE = range(3)
 _PARTS = (
     "SELECT rank, ts_ns, end_ns, part FROM (SELECT s.rank, s.ts_ns, s.ts_ns + s.dur_ns AS end_ns, "
-    "CASE WHEN t.part = 'wait' THEN 'waits' ELSE 'moves' END AS part "
+    f"(CASE WHEN t.part = 'wait' THEN {_WAITS} ELSE {_MOVES} END)::UTINYINT AS part "
     "FROM comm_task t JOIN span s USING (span_id) UNION ALL "
-    "SELECT rank, ts_ns, ts_ns + dur_ns, 'whole' FROM span WHERE kind = 'comm_op' "
+    f"SELECT rank, ts_ns, ts_ns + dur_ns, {_WHOLE} FROM span WHERE kind = 'comm_op' "
     "OR kind = 'kernel' AND span_id IN (SELECT span_id FROM comm WHERE op_span_id = span_id)) "
     "WHERE rank BETWEEN ? AND ?"
 )

@@ -29,7 +29,7 @@ from npulens.analysis.capability import capabilities, explains, held, setting, u
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import OURS, Detector, detectors
-from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity
+from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity, together
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED, Limits, overridden
 from npulens.analysis.quality import Quality, quality
@@ -123,10 +123,8 @@ def check(
         found += findings
         outcomes.append(outcome)
     ranked = tuple(_capped(run, umbrella(said_once(joined(run, found)), run.step_ns)))
-    together = Change()
-    for finding in ranked:
-        together = together | finding.change
-    saved = min(whatif.saved_ns(run, together), run.wall_ns) // run.step_count if ranked else 0
+    all_made = together((Change(), *(finding.change for finding in ranked)))
+    saved = min(whatif.saved_ns(run, all_made), run.wall_ns) // run.step_count if ranked else 0
     unseen = tuple(cause for cause in CAUSES if cause not in {outcome.detector for outcome in outcomes})
     return Check(
         run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),

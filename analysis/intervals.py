@@ -6,6 +6,7 @@ a union, and what is asked of a window is read off running totals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,6 +38,23 @@ def combined(*columns: Ints) -> Ints:
         key = key * span + (column - low)
         size *= span
     return key
+
+
+#: No axis is longer: a sum of moments must fit into 64 bits.
+LONGEST = 2**61
+
+
+def origins(count: int, moments: Sequence[Ints]) -> Ints | None:
+    """What is added to the moments of each of so many clocks so that none of one reaches the next's.
+
+    Then what is asked of all of them is asked once, on one axis. None: they are too far apart for that.
+    """
+    low = min((int(some.min(initial=0)) for some in moments), default=0)
+    high = max((int(some.max(initial=0)) for some in moments), default=0)
+    apart = 2 * (high - low) + 1  # room beyond either end
+    if max(apart, abs(low)) * (count + 1) >= LONGEST:
+        return None
+    return np.arange(count, dtype=np.int64) * apart - low
 
 
 @dataclass(frozen=True)

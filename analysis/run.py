@@ -51,6 +51,10 @@ class Run:
         sizes = dict(con.execute("SELECT rank, coalesce(events, 0) FROM rank ORDER BY rank").fetchall())
         self.ranks: tuple[int, ...] = tuple(sizes)
         self._beside = _blocks(sizes)
+        self.blocks = tuple(
+            tuple(rank for rank in self.ranks if self._beside[rank] == block)
+            for block in dict.fromkeys(self._beside.values())
+        )
         self._windows: dict[int, tuple[int, int] | None] = {}
         self._asked: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
         rows = con.execute("SELECT rank, step, ts_ns, dur_ns, phase FROM step ORDER BY rank, ts_ns").fetchall()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -75,6 +76,10 @@ class Activity:
 
     def work(self) -> Intervals:
         """Everything recorded, together."""
+        return self._work
+
+    @cached_property
+    def _work(self) -> Intervals:
         parts = [part for part in (self.computing, self.communication, self.copy, self.unknown) if part is not None]
         starts = np.concatenate([part.starts for part in parts]) if parts else np.zeros(0, np.int64)
         ends = np.concatenate([part.ends for part in parts]) if parts else np.zeros(0, np.int64)

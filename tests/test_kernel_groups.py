@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from npulens.analysis.detectors.unfused import chains, operations, rules, traffic
-from npulens.analysis.device.kernels import ENOUGH, Kind, identity, kernels, middle, ordinals, step_slowdown, usual
+from npulens.analysis.device.kernels import ENOUGH, identity, kernels, middle, ordinals, step_slowdown, usual
+from npulens.analysis.device.kinds import Kind
 from npulens.analysis.device.tail import Bounds, tail
 from npulens.analysis.device.tensors import dtype, tensors
 from npulens.analysis.run import Run

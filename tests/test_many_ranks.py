@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from npulens.analysis.finding import Change, together
 from npulens.analysis.idle.culprit import OWN, whose
 from npulens.analysis.idle.origin import origin
 from npulens.analysis.idle.pieces import CODES, idle
-from npulens.analysis.intervals import Intervals
+from npulens.analysis.intervals import Intervals, origins
+from npulens.analysis.replay.host_edges import HostEdges
+from npulens.analysis.replay.whatif import replay
 from npulens.analysis.run import Run
 from npulens.analysis.split import activities
 from tests.bench.same_findings import differences
@@ -42,6 +45,41 @@ def test_ranks_one_by_one_or_all_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [said(seed) for seed in SEEDS] == together_
     monkeypatch.undo()
     assert [said(seed, small=True) for seed in SEEDS] == together_
+
+
+def test_times_of_hosts_are_changed_one_by_one_or_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    con = empty_connection()
+    changed = 0
+    for seed in (*SEEDS, *range(1, 80, 3)):
+        fill(con, seed)
+        run = Run(con)
+        draw = random.Random(seed)
+        host = {}
+        for rank in run.ranks:
+            starts = np.array([draw.randrange(60_000) for _ in range(4)], np.int64)
+            host[rank] = Intervals.union_of(starts, starts + draw.randrange(1, 20_000))
+        with monkeypatch.context() as patched:
+            together_ = replay(run, Change(host=host))
+            patched.setattr(HostEdges, "together", lambda self, ranks: [[rank] for rank in ranks])
+            alone = replay(run, Change(host=host))
+        assert (together_ is None) == (alone is None), seed
+        if together_ is not None and alone is not None:
+            changed += len(run.ranks) > 1
+            for name in ("time", "lag", "rest"):
+                assert (getattr(together_, name) == getattr(alone, name)).all(), (seed, name)
+    assert changed > 5
+
+
+def test_no_clock_reaches_the_next_one_on_an_axis() -> None:
+    draw = random.Random(3)
+    for _ in range(100):
+        count = draw.randrange(1, 6)
+        moments = [np.array([draw.randrange(-(10**9), 10**12) for _ in range(5)], np.int64) for _ in range(count)]
+        shift = origins(count, moments)
+        assert shift is not None
+        laid = [some + by for some, by in zip(moments, shift.tolist(), strict=True)]
+        assert all(one.max() < other.min() for one, other in pairwise(laid))
+    assert origins(3, [np.array([-(2**60), 2**60])]) is None
 
 
 def test_neighbours_are_asked_together_up_to_a_number_of_events() -> None:

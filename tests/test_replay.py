@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from npulens import ingest
 from npulens.analysis import views
-from npulens.analysis.device.kernels import Kind
+from npulens.analysis.device.kinds import Kind
 from npulens.analysis.look.replay import Beside, Meant, of_run
 from npulens.analysis.regression.change import Contribution
 from npulens.analysis.run import Run

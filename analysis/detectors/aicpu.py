@@ -79,9 +79,9 @@ TEXT = {
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    slow = every.of(kind.on_aicpu for kind in every.kinds)
+    slow = every.of(every.kinds.each(lambda kind: kind.on_aicpu, "core").flags())
     for name in sorted({every.kinds[kind].type for kind in np.unique(every.kind[slow])}):
-        rows = np.flatnonzero(slow & every.of(kind.type == name for kind in every.kinds))
+        rows = np.flatnonzero(slow & every.of(every.kinds.types.equal(name)))
         cut = np.maximum(0, every.dur[rows] - _elsewhere(every, rows, name))
         for ranks, those in by_rank(every.rank[rows], cut):
             yield _candidate(run, every, name, said(ranks), rows[those], cut[those])
@@ -108,8 +108,9 @@ def _candidate(run: Run, every: Kernels, name: str, ranks: str, rows: Ints, cut:
 
 def _elsewhere(every: Kernels, rows: Ints, name: str) -> Ints:
     """What each kernel would take on an AI core: ns per byte of the same type there; 0 where there is none."""
-    like = np.flatnonzero(every.of(kind.type == name and not kind.on_aicpu for kind in every.kinds))
-    sizes = np.array([kind.bytes or 0 for kind in every.kinds], np.int64)
+    aicpu = every.kinds.each(lambda kind: kind.on_aicpu, "core").flags()
+    like = np.flatnonzero(every.of(every.kinds.types.equal(name) & ~aicpu))
+    sizes = np.maximum(every.kinds.bytes, 0)
     bytes_there = sizes[every.kind[like]]
     rates = every.dur[like][bytes_there > 0] / bytes_there[bytes_there > 0]
     if not len(like):

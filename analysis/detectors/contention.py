@@ -127,22 +127,51 @@ def _compared(values: Ints | Floats, group: Ints, share: Floats, times: float, c
     less, usual, compared = np.zeros(len(values), np.int64), np.full(len(values), np.nan), np.zeros(len(values), bool)
     _, which = np.unique(group, return_inverse=True)
     enough = np.minimum(np.bincount(which.ravel(), share <= _ALONE), np.bincount(which.ravel(), share >= _BESIDE))
-    mine = np.flatnonzero((enough[which.ravel()] >= count) & (group >= 0)) if len(group) else np.zeros(0, np.int64)
-    order = mine[np.argsort(group[mine], kind="stable")]
-    bounds = np.flatnonzero(np.diff(group[order])) + 1
-    for rows in np.split(order, bounds):
-        if not len(rows):
-            continue
-        fast, slow = rows[share[rows] <= _ALONE], rows[share[rows] >= _BESIDE]
-        if min(len(fast), len(slow)) < count:
-            continue
-        compared[rows] = True
-        median = float(np.median(values[fast]))
-        usual[rows] = median
-        apart = np.quantile(values[slow], 0.25) > np.quantile(values[fast], 0.75)
-        if apart and np.median(values[slow]) >= times * median:
-            less[slow] = np.maximum(0, values[slow] - median).astype(np.int64)
+    mine = np.flatnonzero((enough[which.ravel()] >= max(count, 1)) & (group >= 0))
+    if not len(mine):
+        return _Compared(less, usual, compared)
+    _, of = np.unique(group[mine], return_inverse=True)
+    of = of.ravel()
+    fast = _Ranked.of(values, mine, of, share[mine] <= _ALONE)
+    slow = _Ranked.of(values, mine, of, share[mine] >= _BESIDE)
+    compared[mine] = True
+    median = fast.median()
+    usual[mine] = median[of]
+    clearly = (slow.quantile(0.25) > fast.quantile(0.75)) & (slow.median() >= times * median)
+    beside = clearly[of] & (share[mine] >= _BESIDE)
+    less[mine[beside]] = np.maximum(0, values[mine[beside]] - median[of[beside]]).astype(np.int64)
     return _Compared(less, usual, compared)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """Values of several groups, each group's in order; every group has some."""
+
+    values: Ints | Floats
+    first: Ints
+    count: Ints
+
+    @staticmethod
+    def of(values: Ints | Floats, rows: Ints, group: Ints, which: NDArray[np.bool_]) -> _Ranked:
+        """Of some rows, and the group of each, those that are wanted."""
+        chosen, of = values[rows[which]], group[which]
+        count = np.bincount(of, minlength=int(group.max()) + 1)
+        return _Ranked(chosen[np.lexsort((chosen, of))], np.cumsum(count) - count, count)
+
+    def median(self) -> Floats:
+        """The middle of each group, as numpy says it."""
+        low, high = self.values[self.first + (self.count - 1) // 2], self.values[self.first + self.count // 2]
+        return np.asarray((low.astype(np.float64) + high) / 2)
+
+    def quantile(self, share: float) -> Floats:
+        """A quantile of each group, as numpy says it."""
+        place = (self.count - 1) * share
+        low = np.floor(place).astype(np.int64)
+        part = place - low
+        before = self.values[self.first + low]
+        after = self.values[self.first + np.minimum(low + 1, self.count - 1)]
+        apart = after - before
+        return np.asarray(np.where(part >= 0.5, after - apart * (1 - part), before + apart * part))
 
 
 def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: Faster) -> Candidate:

@@ -40,9 +40,10 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
-from npulens.analysis.device.conversion import conversions
+from npulens.analysis.device.conversion import conversion
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Kind, kernels
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.device.kinds import TYPED, Kind
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.origin import origins
@@ -128,7 +129,8 @@ def _found(run: Run) -> dict[str, Any]:
         "WHERE s.kind = 'memcpy' AND (t.direction = 'd2d' OR (t.direction IS NULL AND s.name ILIKE '%DtoD%'))"
     )
     every = run.get(kernels)
-    mine = every.of(map(copies, every.kinds, run.get(conversions)))
+    copied = every.kinds.each(lambda kind: copies(kind, conversion(kind)), "memset", "core", *TYPED, "input_dtypes")
+    mine = every.of(copied.flags())
     both = zip(("span_id", "rank", "ts_ns", "dur_ns"), (every.span_id, every.rank, every.ts, every.dur), strict=True)
     columns = {name: np.concatenate((moved[name].astype(np.int64), values[mine])) for name, values in both}
     order = np.argsort(columns["span_id"], kind="stable")

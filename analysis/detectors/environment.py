@@ -39,7 +39,7 @@ from npulens.analysis import limits as limits_
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.finding import Candidate, Change, Confidence, Evidence, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import said, similar_ranks
-from npulens.analysis.idle.host_names import SYNC_OPS, special
+from npulens.analysis.idle.host_names import SYNC_OPS, names, special
 from npulens.analysis.idle.issue import RUNTIME
 from npulens.analysis.idle.launch_costs import kernel_calls
 from npulens.analysis.idle.pieces import CODE, idle
@@ -287,7 +287,8 @@ def _after_launches(run: Run, rank: int) -> Ints:
         return np.zeros(0, np.int64)
     reads = run.of_rank(
         "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank BETWEEN ? AND ? AND kind = 'cpu_op' "
-        "AND regexp_matches(name, ?)", rank, SYNC_OPS,
+        f"AND name IN (SELECT name FROM {run.get(names)} WHERE kind = 'cpu_op' AND regexp_matches(name, ?))", rank,
+        SYNC_OPS,
     )  # fmt: skip
     mine = spans.of("sync_stall")
     begin = spans.starts[mine]
@@ -323,11 +324,12 @@ def _idle(run: Run, rank: int, causes: tuple[str, ...], dynamic: bool = False) -
     return Intervals.union_of(pieces.start[own][mine], pieces.end[own][mine])
 
 
-def _calls(run: Run, rank: int, names: str) -> Intervals:
+def _calls(run: Run, rank: int, pattern: str) -> Intervals:
     """When the rank's host was in calls of these names."""
     rows = run.of_rank(
         "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM span WHERE rank BETWEEN ? AND ? AND kind = 'runtime' "
-        "AND regexp_matches(name, ?)", rank, names,
+        f"AND name IN (SELECT name FROM {run.get(names)} WHERE kind = 'runtime' AND regexp_matches(name, ?))", rank,
+        pattern,
     )  # fmt: skip
     return Intervals.union_of(rows["ts_ns"], rows["end_ns"]) if len(rows["ts_ns"]) else EMPTY
 

@@ -32,7 +32,8 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.device.kernels import Bools, Kernels, evidence, kernels
+from npulens.analysis.device.kernels import Kernels, evidence, kernels
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import limit
@@ -95,7 +96,8 @@ class _Load:
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     """One candidate per group of ranks that share experts."""
     every = run.get(kernels)
-    rows = np.flatnonzero(every.of(of_experts(f"{kind.name} {kind.op_type or ''}") for kind in every.kinds))
+    expert = every.kinds.each(lambda kind: of_experts(f"{kind.name} {kind.op_type or ''}"), "name", "op_type")
+    rows = np.flatnonzero(every.of(expert.flags()))
     ranks = np.unique(every.rank[rows]).tolist()
     if not ranks or (len(ranks) == 1 and (run.world_size or 1) == 1 and not len(run.get(collectives))):
         return
@@ -152,7 +154,7 @@ def _load(every: Kernels, rows: Ints, ranks: tuple[int, ...]) -> _Load:
 
 def _alike(every: Kernels, rows: Ints, layer: Ints) -> Bools:
     """Layers in which every rank has the same shapes."""
-    shaped = every.of(bool(kind.input_shapes) for kind in every.kinds)[rows]
+    shaped = every.of(every.kinds.column("input_shapes").map(bool).flags())[rows]
     differs = np.zeros(int(layer.max(initial=-1)) + 1, np.bool_)
     some = np.zeros(len(differs), np.int64)
     some[layer] = every.kind[rows]

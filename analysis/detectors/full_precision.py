@@ -46,7 +46,8 @@ from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import UNNAMED, Device, device
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
+from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.device.kinds import TYPED, Bools, Kind
 from npulens.analysis.device.tensors import largest
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -127,13 +128,13 @@ class _Faster:
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
     if family(run) == "cpu":
-        if len(every) and not any(kind.input_dtypes for kind in every.kinds):
+        if len(every) and not any(every.kinds.column("input_dtypes").values):
             raise NotMeasured("types of operators were not recorded", "未采集算子的数据类型", "record_shapes=True")
-        mine = np.flatnonzero(every.of(double(kind) for kind in every.kinds))
+        mine = np.flatnonzero(_double(every))
         for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
             yield _candidate(run, every, ranks, mine[rows], None, _Faster("fp32", HALF, 0.5), "double")
         return
-    mine = np.flatnonzero(every.of(full(kind) for kind in every.kinds) & ~np.isin(every.span_id, _hf32(run)))
+    mine = np.flatnonzero(_full(every) & ~np.isin(every.span_id, _hf32(run)))
     least = limits.min_share * run.get(steady_ns)
     for ranks, rows in by_rank(every.rank[mine], every.dur[mine]):
         here = device(run, ranks[0])
@@ -170,13 +171,21 @@ def double(kind: Kind) -> bool:
     return largest(kind.input_shapes, kind.input_dtypes) in ("DOUBLE", "FLOAT64")
 
 
+def _full(every: Kernels) -> Bools:
+    return every.of(every.kinds.each(full, "memset", "core", *TYPED, "input_dtypes").flags())
+
+
+def _double(every: Kernels) -> Bools:
+    return every.of(every.kinds.each(double, "input_shapes", "input_dtypes").flags())
+
+
 def claimed(run: Run) -> Bools:
     """Kernels that multiply in fp32 on a device that is known to have a faster precision, or on a CPU in float64."""
     every = run.get(kernels)
     if run.get(family) == "cpu":
-        return every.of(double(kind) for kind in every.kinds)
+        return _double(every)
     known = [rank for rank in run.ranks if _faster(device(run, rank), run.get(family), Limits.times) is not None]
-    mine = every.of(full(kind) for kind in every.kinds) & np.isin(every.rank, known)
+    mine = _full(every) & np.isin(every.rank, known)
     return mine & ~np.isin(every.span_id, _hf32(run))
 
 
@@ -214,8 +223,8 @@ def _candidate(
     text: str = "found",
 ) -> Candidate:  # fmt: skip
     bandwidth = here.memory_bytes_per_s if here else None
-    roof = np.array([(kind.bytes or 0) * faster.bytes_share * 1e9 / bandwidth if bandwidth else 0.0
-                     for kind in every.kinds])[every.kind[rows]]  # fmt: skip
+    moved = np.maximum(every.kinds.bytes, 0)[every.kind[rows]]
+    roof = moved * faster.bytes_share * 1e9 / bandwidth if bandwidth else np.zeros(len(rows))
     spent, done = every.dur[rows], run.get(operators)
     met, which = np.unique(done.of[rows], return_inverse=True)
     share = np.array([_of_roof(done.every[one], faster) or np.nan for one in met])[which.ravel()]

@@ -37,7 +37,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, prod
+from math import prod
 
 import duckdb
 import numpy as np
@@ -46,7 +46,8 @@ from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.abilities import CUBE, VECTOR, device
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Floats, Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kinds import Bools, Kind
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -59,6 +60,7 @@ NEEDS = ("kernels",)
 #: Kernels of communication use few multiprocessors on purpose.
 COMMUNICATION = re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.I)
 _SIDES = re.compile(r"\d+")
+_MOST = 2**60  # blocks of a damaged grid
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,16 @@ def blocks(kind: Kind) -> int | None:
     """Into how many blocks a kernel was split; None where it does not run on such cores."""
     if kind.memset or communicates(kind.name):
         return None
-    if kind.block_num is not None:
-        return kind.block_num if kind.core in (*CUBE, *VECTOR) and kind.block_num > 0 else None
-    sides = [int(side) for side in _SIDES.findall(kind.grid or "")]
-    return prod(sides) if sides else None
+    return (_in_grid(kind.grid) if kind.block_num is None else _on_cores(kind)) or None
+
+
+def _on_cores(kind: Kind) -> int:
+    return max(0, kind.block_num or 0) if kind.core in (*CUBE, *VECTOR) else 0
+
+
+def _in_grid(grid: str | None) -> int:
+    sides = [int(side) for side in _SIDES.findall(grid or "")]
+    return min(prod(sides), _MOST) if sides else 0
 
 
 @lru_cache(maxsize=65536)
@@ -107,21 +115,27 @@ def communicates(name: str) -> bool:
     return COMMUNICATION.search(name) is not None
 
 
-def _counts(run: Run) -> tuple[int | None, ...]:
-    """Per kind its blocks."""
-    return tuple(blocks(kind) for kind in run.get(kernels).kinds)
+def _counts(run: Run) -> Ints:
+    """Per kind its blocks; 0 where it does not run on such cores."""
+    kinds = run.get(kernels).kinds
+    silent = kinds.memset | kinds.column("name").map(communicates).flags()
+    told, grid = kinds.each(_on_cores, "block_num", "core").ints(), kinds.column("grid").map(_in_grid).ints()
+    return np.where(silent, 0, np.where(kinds.there("block_num"), told, grid))
 
 
-def used(count: int, cores: int, waves: bool) -> float:
-    """The share of the cores that work while the kernel runs. Blocks of a CUDA kernel share multiprocessors."""
-    if count < cores:
-        return count / cores
-    return count / (ceil(count / cores) * cores) if waves and count <= 4 * cores else 1.0
+def used(count: Ints, cores: Ints, waves: Bools) -> Floats:
+    """The share of the cores that work while a kernel runs; 1 where one of both is not known (0).
+
+    Blocks of a CUDA kernel share multiprocessors.
+    """
+    some = np.maximum(cores, 1)
+    last = np.where(waves & (count <= 4 * cores), count / (np.maximum(1, np.ceil(count / some)) * some), 1.0)
+    return np.where((count > 0) & (cores > 0), np.where(count < cores, count / some, last), 1.0)
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    if every.kinds and not any(run.get(_counts)):
+    if every.kinds and not run.get(_counts).any():
         told = {"npu": "profiler_level=Level1", "cpu": None}
         collect_with = told.get(run.get(family), "torch.profiler on the device")
         raise NotMeasured("no kernel says how many cores it used", "算子未记录所用核数", collect_with)
@@ -143,7 +157,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 def by_type(every: Kernels, rows: Ints) -> Iterator[Ints]:
     """The rows of each operator type, by its name."""
     numbers: dict[str, int] = {}
-    of = np.array([numbers.setdefault(kind.type, len(numbers)) for kind in every.kinds], np.int64)
+    of = every.kinds.types.map(lambda name: numbers.setdefault(name, len(numbers))).ints()
     order = rows[np.argsort(of[every.kind[rows]], kind="stable")] if len(rows) else rows
     sorted_ = of[every.kind[order]] if len(rows) else rows
     for name in sorted(numbers):
@@ -170,12 +184,10 @@ def shares(run: Run) -> Shares:
         if here is None:
             continue
         if id(here) not in of_device:
-            cores = [here.cores(kind.core) for kind in every.kinds]
-            known |= any(cores)
-            of_device[id(here)] = np.array([
-                used(count, most, kind.block_num is not None) if count and most else 1.0
-                for count, most, kind in zip(run.get(_counts), cores, every.kinds, strict=True)
-            ])  # fmt: skip
+            cores = every.kinds.column("core").map(here.cores)
+            known |= any(cores.values)
+            most = cores.map(lambda count: count or 0).ints()
+            of_device[id(here)] = used(run.get(_counts), most, every.kinds.there("block_num"))
         mine = every.on(rank)
         found[mine] = of_device[id(here)][every.kind[mine]]
     return Shares(found, known)

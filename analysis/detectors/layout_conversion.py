@@ -39,7 +39,8 @@ from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.conversion import CONVERSIONS, conversions, copied
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Kernels, Kind, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kinds import Kind
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, Words
 from npulens.analysis.idle.blame import said
@@ -49,6 +50,7 @@ from npulens.analysis.run import Run
 from npulens.analysis.say import on_device
 
 NEEDS = ("kernels",)
+
 
 class Limits(limits.Limits):
     pass
@@ -89,7 +91,7 @@ ADVICE = {
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
     for name, _ in CONVERSIONS:
-        rows = np.flatnonzero(every.of(one == name for one in run.get(conversions)))
+        rows = np.flatnonzero(every.of(run.get(conversions).equal(name)))
         for ranks, those in by_rank(every.rank[rows], every.dur[rows]):
             yield _candidate(run, every, name, said(ranks), rows[those])
 

@@ -50,7 +50,8 @@ from npulens.analysis.detectors.unfused import fused
 from npulens.analysis.device.abilities import UNNAMED
 from npulens.analysis.device.family import family
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import NO_HOST, Bools, Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import said
@@ -60,7 +61,7 @@ from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
 from npulens.analysis.work.call import Tensor, Unmodelled, arguments, flat
-from npulens.analysis.work.operators import GOOD, SHORT_NS, Operator, operators
+from npulens.analysis.work.operators import GOOD, SHORT_NS, Operator, Operators, operators
 
 NEEDS = ("kernels",)
 
@@ -144,22 +145,24 @@ class _Calls:
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every, done = run.get(kernels), run.get(operators)
-    judged = np.array([_judged(one) for one in done.every], np.bool_)
+    judged = ~np.isnan(done.times.share) & (done.times.surely != "") & ~_theirs(done)
     mine = judged[done.of] & ~run.get(claimed) & (run.get(stalled).way < 0) & (every.dur > 0)
     found, quick, cut = _cuts(run, every, mine, limits)
     rows = np.flatnonzero(cut)
     if most_of_a_rank(every.rank[rows], cut[rows]) < limits.min_share * run.get(steady_ns):
         _measured(run, judged)
-    names = np.array([one.name for one in done.every] or [""])[done.of] if len(rows) else np.zeros(0, np.str_)
-    for name in sorted(set(names[rows].tolist())):
-        those = rows[names[rows] == name]
+    called = done.of[rows]
+    place = {name: at for at, name in enumerate(sorted({done.names[one] for one in np.unique(called).tolist()}))}
+    number = np.array([place.get(name, -1) for name in done.names], np.int64)[called]
+    for at in range(len(place)):
+        those = rows[number == at]
         for ranks, here in by_rank(every.rank[those], cut[those]):
             yield _candidate(run, every, ranks, those[here], cut[those[here]], quick[found.of])
 
 
-def _judged(one: Operator) -> bool:
-    """Whether both roofs are known, or leave no doubt, and it is ours to judge."""
-    return one.share is not None and one.work.family not in OTHERS and bound(one) is not None
+def _theirs(done: Operators) -> Bools:
+    """The operators that are for others to judge."""
+    return np.array([one.family in OTHERS for one in done.every.columns.work], np.bool_)
 
 
 def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls, Floats, Ints]:
@@ -170,7 +173,7 @@ def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls
     calls = _calls(every, done.of, left)
     group = calls.operator * (int(every.rank.max(initial=0)) + 1) + calls.rank
     quick = _quick(calls.ns, group)
-    roof = np.array([one.roof_ns or 0.0 for one in done.every] or [0.0])[calls.operator]
+    roof = np.nan_to_num(done.times.roof_ns, nan=0.0)[calls.operator]
     low = (quick >= limits.least_ns) & (roof < limits.most_share * (quick - SHORT_NS))
     lost = np.where(low, np.maximum(0, np.minimum(quick, calls.ns) - roof / GOOD - SHORT_NS), 0.0)
     share = np.divide(lost, calls.ns, out=np.zeros(len(lost)), where=calls.ns > 0)
@@ -179,7 +182,8 @@ def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls
 
 
 def _calls(every: Kernels, of: Ints, left: Floats) -> _Calls:
-    alone = every.of(kind.op_type is not None or kind.op is None for kind in every.kinds) | (every.host == NO_HOST)
+    kinds = every.kinds
+    alone = every.of(kinds.there("op_type") | ~kinds.there("op")) | (every.host == NO_HOST)
     _, caller = np.unique(np.where(alone, -every.span_id - 2, every.host), return_inverse=True)
     key = caller.ravel().astype(np.int64) * (int(of.max(initial=0)) + 1) + of
     _, first, call = np.unique(key, return_index=True, return_inverse=True)
@@ -199,13 +203,14 @@ def _quick(ns: Floats, group: Ints) -> Floats:
 def _measured(run: Run, judged: Bools) -> None:
     """Raises where the roofs of too little of the time are known."""
     done, of = run.get(operators), run.get(family)
-    theirs = np.array([one.work.family in OTHERS for one in done.every], np.bool_)
-    ns = {name: 0 for name in ("known", "unshaped", "unknown", "all")}
-    for one, known, other in zip(done.every, judged.tolist(), theirs.tolist(), strict=True):
-        ns["all"] += 0 if other else one.ns
-        ns["known"] += one.ns if known else 0
-        ns["unshaped"] += one.ns if one.work.reason in ("no_shapes", "no_types", "no_values", "no_operator") else 0
-        ns["unknown"] += one.ns if not other and one.work.reason is None and not known else 0
+    own, theirs = done.every.columns, _theirs(done)
+    reasons = np.array([one.reason or "" for one in own.work], np.str_)
+    unshaped = np.isin(reasons, ("no_shapes", "no_types", "no_values", "no_operator"))
+    ns = {
+        "all": int(own.ns[~theirs].sum()), "known": int(own.ns[judged].sum()),
+        "unshaped": int(own.ns[unshaped].sum()),
+        "unknown": int(own.ns[~theirs & (reasons == "") & ~judged].sum()),
+    }  # fmt: skip
     if ns["known"] >= COVERED * ns["all"]:
         return
     if ns["unshaped"] >= max(1, ns["unknown"]):
@@ -214,7 +219,7 @@ def _measured(run: Run, judged: Bools) -> None:
             "profiler_level=Level1" if of == "npu" else "record_shapes=True",
         )  # fmt: skip
     if ns["unknown"] >= (1 - COVERED) * ns["all"]:
-        names = sorted({one.device for one in done.every if one.device}) or [UNNAMED]
+        names = sorted({name for name in own.device if name}) or [UNNAMED]
         chinese = "、".join("未知设备" if name == UNNAMED else name for name in names)
         raise NotMeasured(
             f"the peaks of {', '.join(names)} are not all known", f"{chinese} 的峰值不全",

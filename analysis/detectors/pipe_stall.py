@@ -45,7 +45,8 @@ from npulens.analysis import limits as limits_
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.detectors.idle_cores import by_type, communicates, shares, worst_of
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import Bools, Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kernels import Floats, Kernels, evidence, kernels, of_a_step
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.device.tensors import spoken
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Words
 from npulens.analysis.idle.blame import said
@@ -54,7 +55,7 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.limits import COVERED, limit
 from npulens.analysis.run import Run
 from npulens.analysis.steady import steady_ns
-from npulens.analysis.work.operators import GOOD, PIPES, SHORT_NS, Operator, operators
+from npulens.analysis.work.operators import GOOD, PIPES, SHORT_NS, SURELY_COMPUTE, Operator, operators
 
 NEEDS = ("kernels", "kernel_counters")
 
@@ -106,8 +107,6 @@ TEXT = {
 
 #: For which part of its time the pipe that has to work is busy in a good kernel.
 REACHED = 0.8
-#: Operations for each byte from which on computing is the limit on every device that is known.
-SURELY_COMPUTE = 1_000
 #: What only moves is for the detectors of copies and layouts.
 MOVING = ("copy", "layout")
 _WAYS = ("idle", "scalar", "memory")
@@ -159,7 +158,8 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
     counted = np.max([*side.values(), none], axis=0) > 0
     cube = np.max([pipes.get("mac", none), pipes.get("cube", none)], axis=0)
     rest = np.maximum(side["compute"], side["memory"])
-    multiplies = np.array([bound(one) == "compute" and bool(one.work.matrix) for one in done.every], np.bool_)
+    matrix = np.array([bool(one.matrix) for one in done.every.columns.work], np.bool_)
+    multiplies = (done.times.surely == "compute") & matrix
     moving = (side["memory"] > np.maximum(side["compute"], side["scalar"])) & multiplies[done.of]
     way = np.select(
         [np.maximum(rest, side["scalar"]) < most_busy, (side["scalar"] > rest) & (rest < most_busy),
@@ -167,7 +167,7 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
     )  # fmt: skip
     busy = np.select([way == 0, way == 1, way == 2], [np.maximum(rest, side["scalar"]), rest, cube], 0.0)
     way[~(counted & (every.dur >= least_ns) & _own(run))] = -1
-    roof = np.array([(one.roof_ns or 0.0) if one.share is not None else 0.0 for one in done.every])
+    roof = np.where(np.isnan(done.times.share), 0.0, done.times.roof_ns)
     whole = every.dur * run.get(shares).used - run.get(clocked).cut
     left = np.maximum(np.maximum(whole * busy / REACHED, roof[done.of] / GOOD), SHORT_NS)
     cut = np.where(way >= 0, np.maximum(0, whole - left), 0).astype(np.int64)
@@ -227,15 +227,15 @@ def _own(run: Run) -> Bools:
     every, done = run.get(kernels), run.get(operators)
     rows = run.columns("SELECT DISTINCT span_id FROM comm WHERE op_span_id = span_id OR op_span_id IS NULL")
     silent = ~np.isin(every.span_id, rows["span_id"].astype(np.int64))
-    computes = every.of(not kind.memset and not communicates(kind.name) for kind in every.kinds)
-    moves = np.array([one.work.family in MOVING for one in done.every], np.bool_)
+    computes = every.of(~every.kinds.memset & ~every.kinds.column("name").map(communicates).flags())
+    moves = np.array([one.family in MOVING for one in done.every.columns.work], np.bool_)
     return silent & computes & ~moves[done.of]
 
 
 def _measured(every: Kernels, found: Stalled) -> None:
     """Raises where the pipes of too little of the time were counted."""
-    on_cores = every.of(not kind.memset and (kind.core or "").startswith(("AI_CORE", "AI_VECTOR", "MIX"))
-                        for kind in every.kinds)  # fmt: skip
+    cores = every.kinds.column("core").map(lambda core: (core or "").startswith(("AI_CORE", "AI_VECTOR", "MIX")))
+    on_cores = every.of(~every.kinds.memset & cores.flags())
     if int(every.dur[on_cores & found.counted].sum()) < COVERED * int(every.dur[on_cores].sum()):
         raise NotMeasured(
             "how busy the pipes were was not counted for most kernels", "大部分算子没有采集流水的忙碌占比",

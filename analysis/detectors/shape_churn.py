@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from npulens.analysis import limits as limits_
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import Kernels, kernels, middle
+from npulens.analysis.device.kinds import TYPED
 from npulens.analysis.finding import Candidate, Change, NotMeasured, Value, Words
 from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.pieces import Idle, idle
@@ -125,22 +126,23 @@ def _able(run: Run, every: Kernels, limits: Limits) -> None:
             f"too few steps ({most}) to tell new shapes from a warm-up", f"只有 {most} 个 step，无法区分新形状与预热",
             "schedule(active=5 or more)",
         )  # fmt: skip
-    known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
+    known = every.of(every.kinds.there("input_shapes") | every.kinds.memset)
     if every.dur[known].sum() < COVERED * every.dur.sum():
         raise NotMeasured(
-            "shapes of kernels: they were not recorded", "算子形状：未采集",
+            "shapes of kernels: they were not recorded",
+            "算子形状：未采集",
             "record_shapes=True, profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True",
         )
 
 
 def _shapes(every: Kernels, limits: Limits) -> _Shapes:
     """Which kernels meet shapes that are new to their operator."""
-    texts = [kind.op_type or kind.op or kind.name for kind in every.kinds]
-    named, operator_of = np.unique(np.array(texts, object).astype(str), return_inverse=True)
-    operator = operator_of.ravel().astype(np.int64)[every.kind]
-    shaped = every.of(kind.input_shapes is not None for kind in every.kinds)
-    forms = [f"{text}\n{kind.input_shapes}" for text, kind in zip(texts, every.kinds, strict=True)]
-    form = np.unique(np.array(forms, object).astype(str), return_inverse=True)[1].ravel().astype(np.int64)[every.kind]
+    texts = every.kinds.each(lambda kind: kind.op_type or kind.op or kind.name, *TYPED)
+    named = sorted(set(texts.values))
+    place = {name: at for at, name in enumerate(named)}
+    of_kind = texts.map(lambda name: place[name]).ints()
+    operator, shaped = of_kind[every.kind], every.of(every.kinds.there("input_shapes"))
+    form = combined(of_kind, every.kinds.column("input_shapes").code)[every.kind]
     order = np.lexsort((every.ts, every.rank))
     order = order[shaped[order] & (every.step[order] >= 0)]
     first_form = _first(every.rank[order], form[order])
@@ -150,7 +152,7 @@ def _shapes(every: Kernels, limits: Limits) -> _Shapes:
     often = np.bincount(at.ravel(), weights=fresh)[at.ravel()] >= limits.new_shapes if len(order) else fresh
     new = np.zeros(len(every), np.bool_)
     new[order[fresh & often]] = True
-    return _Shapes(operator, new, tuple(str(name) for name in named))
+    return _Shapes(operator, new, tuple(named))
 
 
 def _first(rank: Ints, form: Ints) -> NDArray[np.bool_]:

@@ -31,7 +31,8 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
-from npulens.analysis.device.kernels import Bools, Floats
+from npulens.analysis.device.kernels import Floats
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.finding import Candidate, NotMeasured, Value, Words
 from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import limit

@@ -41,7 +41,8 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import SIGMA, Bools, compared, kernels, step_slowdown, usual
+from npulens.analysis.device.kernels import SIGMA, compared, kernels, step_slowdown, usual
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said

@@ -48,7 +48,8 @@ from npulens.analysis import rules as rule_file
 from npulens.analysis.by_rank import by_rank
 from npulens.analysis.device.conversion import conversions
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
+from npulens.analysis.device.kernels import Floats, Kernels, kernels
+from npulens.analysis.device.kinds import TYPED, Bools, Kind, Kinds
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
 from npulens.analysis.idle.blame import said
 from npulens.analysis.idle.issue import QUEUED, RUNTIME
@@ -89,7 +90,7 @@ TEXT = {
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
     every = run.get(kernels)
-    if len(every) and all(kind.bytes is None for kind in every.kinds):
+    if len(every) and (every.kinds.bytes < 0).all():
         collect_with = "profiler_level=Level1" if run.get(family) == "npu" else "record_shapes=True"
         raise NotMeasured("no kernel has shapes", "算子未记录形状", collect_with)
     for operator, prices in run.get(_priced).items():
@@ -111,7 +112,7 @@ def _priced(run: Run) -> dict[str, Priced]:
     """By the operator that would do it, what the chains would save."""
     every = run.get(kernels)
     groups: dict[str, list[Chain]] = {}
-    computes = every.of(converted is None for converted in run.get(conversions))
+    computes = every.of(run.get(conversions).map(lambda converted: converted is None).flags())
     for chain in chains(every):
         if chain.rule is None and computes[chain.begin : chain.end].sum() < 2:
             continue  # what only converts around one kernel is layout_conversion's
@@ -249,10 +250,10 @@ def _plain(type_: str) -> str:
 def chains(every: Kernels) -> Iterator[Chain]:
     """Every sequence worth fusing, no kernel in two."""
     memory_bound, known = rules()
-    names = [OTHER if kind.memset else plain(kind) for kind in every.kinds]
-    letters = {name: chr(0x4E00 + number) for number, name in enumerate(sorted(set(names)))}  # one per type
-    by_kind = np.array([OTHER if name == OTHER else letters[name] for name in names] or [OTHER], "<U1")
-    text = by_kind[every.kind]
+    names = every.kinds.each(lambda kind: OTHER if kind.memset else plain(kind), "memset", *TYPED)
+    letters = {name: chr(0x4E00 + number) for number, name in enumerate(sorted(set(names.values)))}  # one per type
+    by_kind = names.map(lambda name: OTHER if name == OTHER else letters[name])
+    text = np.array(by_kind.values or [OTHER], "<U1")[by_kind.code[every.kind]]
     links = Links(every)
 
     def some(step: str) -> str:
@@ -294,10 +295,10 @@ class Links:
     def __init__(self, every: Kernels) -> None:
         self.every = every
         self.track = every.track
-        self.read = [_counts(kind.inputs) for kind in every.kinds]
-        self.wrote = [_counts(kind.outputs) for kind in every.kinds]
-        self.product = [plain(kind) == "mm" for kind in every.kinds]
-        self.alone = [plain(kind) == "cast" or len(kind.inputs or ()) == 1 for kind in every.kinds]
+        self.given, self.made = every.kinds.inputs, every.kinds.outputs
+        self.product = _products(every.kinds).tolist()
+        casts = every.kinds.each(lambda kind: plain(kind) == "cast", *TYPED).flags()
+        self.alone = (casts | (self.given.count == 1)).tolist()
         self._known: dict[bytes, list[tuple[int, int]]] = {}
         self._held: dict[bytes, bool] = {}
 
@@ -310,16 +311,20 @@ class Links:
         key = run.tobytes()
         if key not in self._held:
             first, *others = run.tolist()
-            made, reading = self.wrote[first], 0
+            made, reading = self._wrote(first), 0
             for kind in others:
                 reading += self.product[kind] or self._reads(kind, made)
-                made = made | self.wrote[kind]
+                made |= self._wrote(kind)
             self._held[key] = 2 * reading >= len(run) - 1
         return self._held[key] and bool(self.track[begin] == self.track[end - 1])
 
+    def _wrote(self, kind: int) -> set[int]:
+        """How many values its outputs hold: a reshaped tensor keeps its count."""
+        return set(self.made.of(kind)) if self.made.told(kind) else {UNKNOWN}
+
     def _reads(self, kind: int, made: set[int]) -> bool:
         """What is not recorded (lists of tensors) could be anything."""
-        return bool(self.read[kind] & made) or UNKNOWN in self.read[kind] or UNKNOWN in made
+        return UNKNOWN in made or not self.given.told(kind) or not made.isdisjoint(self.given.of(kind))
 
     def _follows(self, before: int, kind: int, made: set[int]) -> bool:
         """Twice the same copy or the same function of one tensor are two tensors side by side, as query and key are."""
@@ -343,7 +348,7 @@ class Links:
                 found += _parts(run, first, at)
                 first, made = at, set()
             if kind is not None:
-                made = made | self.wrote[kind]
+                made |= self._wrote(kind)
         return found
 
 
@@ -410,6 +415,25 @@ def operations(kind: Kind) -> float:
     return 2 * sqrt(values(left) * values(right) * values(out) / max(1, batch))
 
 
+def _products(kinds: Kinds) -> Bools:
+    """Which kinds are matrix products."""
+    return kinds.each(lambda kind: plain(kind) == "mm", *TYPED).flags()
+
+
+def operations_of(kinds: Kinds) -> Floats:
+    """`operations` of every kind."""
+    given, made = kinds.inputs, kinds.outputs
+    found = np.zeros(len(kinds))
+    mine = np.flatnonzero(_products(kinds) & (given.count > 1) & (made.count > 0))
+    first, out = given.first[mine], made.first[mine]
+    sizes = (given.values[first], given.values[first + 1], made.values[out], made.matrices[out])
+    found[mine] = [
+        2 * sqrt(left * right * whole / max(1, batch))
+        for left, right, whole, batch in zip(*(size.tolist() for size in sizes), strict=True)
+    ]
+    return found
+
+
 def floor_ns(every: Kernels) -> int:
     """What a kernel takes that does nothing: the shortest ones of this run."""
     return int(min(FLOOR_NS, np.percentile(every.dur, 1, method="lower"))) if len(every) else FLOOR_NS
@@ -417,7 +441,7 @@ def floor_ns(every: Kernels) -> int:
 
 def product_rate(every: Kernels) -> float:
     """Operations per ns that the run's better matrix products reach; 0 where it has none."""
-    flop = np.array([operations(kind) for kind in every.kinds] or [0.0])[every.kind]
+    flop = operations_of(every.kinds)[every.kind]
     long = (flop > 0) & (every.dur > 20_000)
     return float(np.percentile(flop[long] / every.dur[long], 90, method="higher")) if long.any() else 0.0
 
@@ -487,8 +511,8 @@ def priced(every: Kernels, found: list[Chain]) -> Priced:
 
 def fused_ns(every: Kernels, chains_: Priced, spent: Ints, floor: int, rate: float) -> Ints:
     """What each chain would take as one kernel; `spent` is what each of its kernels took."""
-    known = np.array([kind.bytes is not None for kind in every.kinds])[every.kind[chains_.rows]]
-    product = np.array([plain(kind) == "mm" for kind in every.kinds])[every.kind[chains_.rows]]
+    known = (every.kinds.bytes >= 0)[every.kind[chains_.rows]]
+    product = _products(every.kinds)[every.kind[chains_.rows]]
     bound = np.maximum(0, _sum(spent * known, chains_) - _sum(known.astype(np.int64), chains_) * floor)
     shares = np.array([cost.outside / max(1, cost.moved) for cost in chains_.costs])
     found: Ints = floor + (bound * shares[chains_.pattern]).astype(np.int64)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from npulens.analysis.device.kernels import Kind, kernels
+from npulens.analysis.device.kernels import kernels
+from npulens.analysis.device.kinds import TYPED, Coded, Kind
 from npulens.analysis.run import Run
 
 #: What operator types, kernel names and the framework's operators call conversions.
@@ -17,9 +18,9 @@ CONVERSIONS = (
 )  # fmt: skip
 
 
-def conversions(run: Run) -> tuple[str | None, ...]:
+def conversions(run: Run) -> Coded[str | None]:
     """What each kind of kernels converts."""
-    return tuple(conversion(kind) for kind in run.get(kernels).kinds)
+    return run.get(kernels).kinds.each(conversion, "memset", "core", *TYPED, "input_dtypes")
 
 
 def conversion(kind: Kind) -> str | None:

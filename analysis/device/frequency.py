@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from npulens.analysis.device.abilities import CUBE, VECTOR, device
-from npulens.analysis.device.kernels import ENOUGH, Bools, Floats, identity, kernels, middle
+from npulens.analysis.device.kernels import ENOUGH, Floats, identity, kernels, middle
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -35,9 +36,8 @@ def clocked(run: Run) -> Clocked:
     """How much the clock slowed each kernel."""
     every = run.get(kernels)
     share = np.ones(len(every))
-    on_core = every.of(
-        not kind.memset and (kind.core in CUBE or kind.core in VECTOR) for kind in every.kinds
-    )  # fmt: skip
+    cores = every.kinds.column("core").map(lambda core: core in CUBE or core in VECTOR).flags()
+    on_core = every.of(cores & ~every.kinds.memset)
     for rank in run.ranks:
         here = device(run, rank)
         own = every.on(rank)

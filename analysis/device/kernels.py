@@ -13,30 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.device.family import family
-from npulens.analysis.device.tensors import tensors
+from npulens.analysis.device.kinds import Bools, Kinds
 from npulens.analysis.finding import Evidence, NotMeasured, Value
 from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.limits import COVERED
 from npulens.analysis.run import Run
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 #: Fewer kernels of a kind than this say nothing of what is usual.
 ENOUGH = 5
 #: Kernels of one name, grid and block do the same work if so many of them take the median, within so much.
 ALIKE, NEAR = 0.95, 0.25
 #: MAD x this is the standard deviation of a normal distribution.
 SIGMA = 1.4826
-
-#: Operators that leave one number per row. Over which dimensions is not recorded: the last is what norms do.
-REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "norm", "linalg_vector_norm")
 
 # A kind is told by all of these. Joining the texts of millions of kernels takes gigabytes. So each table hashes its own
 # first and only numbers are joined; the texts are read once for each kind.
@@ -80,7 +75,10 @@ _CODES = f"""
     ORDER BY s.rank, s.track, s.ts_ns, s.span_id
 """
 _TEXTS = """
-    WITH chosen AS (SELECT unnest(?) AS span_id, unnest(?) AS host_id, unnest(?) AS place)
+    WITH chosen AS (
+        SELECT unnest(string_split(?, ' ')::BIGINT[]) AS span_id, unnest(string_split(?, ' ')::BIGINT[]) AS host_id,
+            unnest(range(?)) AS place
+    )
     SELECT s.name, k.op_type, k.core, o.name AS op, coalesce(k.input_shapes, h.input_shapes) AS input_shapes,
         coalesce(k.input_dtypes, h.input_dtypes) AS input_dtypes, k.input_formats, k.output_shapes, k.output_dtypes,
         k.output_formats, k.block_num, k.mix_block_num, k.grid, k.block, s.kind = 'memset' AS memset
@@ -93,61 +91,6 @@ _TEXTS = """
 """
 #: No host operator launched it, as far as is known.
 NO_HOST = -1
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of work."""
-
-    name: str
-    op_type: str | None
-    core: str | None
-    op: str | None  # the operator that launched it, where the kernel has no type of its own
-    input_shapes: str | None
-    input_dtypes: str | None
-    input_formats: str | None
-    output_shapes: str | None
-    output_dtypes: str | None
-    output_formats: str | None
-    block_num: int | None
-    mix_block_num: int | None
-    grid: str | None
-    block: str | None
-    memset: bool
-
-    @cached_property
-    def type(self) -> str:
-        """What people call it: its type, else the operator that launched it, else its name."""
-        plain = self.name.replace("(anonymous namespace)::", "").removeprefix("void ")
-        return self.op_type or (self.op or "").removeprefix("aten::") or plain.split("(")[0].split("<")[0][-60:]
-
-    @cached_property
-    def on_aicpu(self) -> bool:
-        """Whether it runs on the AI CPU, a processor beside the AI cores."""
-        return (self.core or "").upper().replace("_", "") in ("AICPU", "KERNELAICPU")
-
-    @cached_property
-    def inputs(self) -> tuple[tuple[str, int], ...] | None:
-        """Its inputs as (shape, bytes); None where shapes or types are not known."""
-        return tensors(self.input_shapes, self.input_dtypes)
-
-    @cached_property
-    def outputs(self) -> tuple[tuple[str, int], ...] | None:
-        """Its outputs; where they are not recorded (CUDA, ROCm) one like its largest input, reduced if it reduces."""
-        if self.output_shapes is not None or not self.inputs:
-            return tensors(self.output_shapes, self.output_dtypes)
-        shape, size = max(self.inputs, key=lambda tensor: tensor[1])
-        if self.type in REDUCTIONS and "," in shape:
-            rest, last = shape.rsplit(",", 1)
-            return ((f"{rest},1", size // max(1, int(last))),)
-        return ((shape, size),)
-
-    @cached_property
-    def bytes(self) -> int | None:
-        """What it reads and writes at least."""
-        if not self.inputs or self.outputs is None:
-            return None
-        return sum(size for _, size in (*self.inputs, *self.outputs))
 
 
 @dataclass(frozen=True)
@@ -164,7 +107,7 @@ class Kernels:
     host: Ints  # the host operator that launched it, else NO_HOST
     host_track: Ints  # where and when that began; NO_HOST where it is not a host operator's span
     host_ts: Ints
-    kinds: tuple[Kind, ...]
+    kinds: Kinds
 
     @property
     def end(self) -> Ints:
@@ -180,6 +123,8 @@ class Kernels:
 
     def of(self, wanted: Iterable[bool]) -> Bools:
         """The kernels whose kind is wanted; one answer per kind."""
+        if isinstance(wanted, np.ndarray):
+            return np.asarray(wanted[self.kind])
         return np.fromiter(wanted, np.bool_, len(self.kinds))[self.kind]
 
 
@@ -190,17 +135,17 @@ def kernels(run: Run) -> Kernels:
         f"coalesce(host_ts_ns, {NO_HOST}) AS host_ts_ns) FROM ({_CODES})"
     )
     codes, first, kind = np.unique(found["code"].astype(np.uint64), return_index=True, return_inverse=True)
-    chosen = [found[name][first].astype(np.int64).tolist() for name in ("span_id", "host_id")]
-    texts = run.con.execute(_TEXTS, [*chosen, list(range(len(codes)))]).fetchall()
+    # As one text: a list of as many numbers takes longer to hand over than the rest of the statement.
+    chosen = [" ".join(map(str, found[name][first].tolist())) for name in ("span_id", "host_id")]
+    texts = run.con.execute(_TEXTS, [*chosen, len(codes)]).fetchall() if len(codes) else []
     span_id, rank, track, ts, dur, step, host, host_track, host_ts = (
         found[name].astype(np.int64) for name in (
             "span_id", "rank", "track", "ts_ns", "dur_ns", "step", "host_id", "host_track", "host_ts_ns",
         )
     )  # fmt: skip
-    kinds = tuple(Kind(*row) for row in texts)
     return Kernels(
-        span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, host_track, host_ts, kinds
-    )  # fmt: skip
+        span_id, rank, track, ts, dur, step, kind.astype(np.int64), host, host_track, host_ts, Kinds.of_rows(texts)
+    )
 
 
 def identity(run: Run) -> Ints:
@@ -212,7 +157,7 @@ def identity(run: Run) -> Ints:
     A reduction over 64 channels has one grid whatever its images measure.
     """
     every = run.get(kernels)
-    known = every.of(kind.input_shapes is not None or kind.memset for kind in every.kinds)
+    known = every.of(every.kinds.there("input_shapes") | every.kinds.memset)
     if known.all():
         return every.kind
     ordinal = ordinals(run)
@@ -222,7 +167,7 @@ def identity(run: Run) -> Ints:
         _, named = np.unique(combined(every.kind[usable], ordinal[usable]), return_inverse=True)
         same[usable] = len(every.kinds) + named.ravel()
     few = np.isin(every.rank, [rank for rank in run.ranks if len(run.steps[rank]) < ENOUGH])
-    placed = every.of(kind.grid is not None and kind.block is not None for kind in every.kinds)
+    placed = every.of(every.kinds.there("grid") & every.kinds.there("block"))
     by_place = np.flatnonzero(~known & placed & (few | ~usable))
     alike = by_place[_alike(every.dur[by_place], every.kind[by_place])]
     same[alike] = every.kind[alike]

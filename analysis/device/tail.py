@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npulens.analysis.device.frequency import clocked
-from npulens.analysis.device.kernels import SIGMA, Bools, Floats, identity, kernels, ordinals, step_slowdown, usual
+from npulens.analysis.device.kernels import SIGMA, Floats, identity, kernels, ordinals, step_slowdown, usual
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.run import Run
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change, together
 from npulens.analysis.idle.host_names import special
-from npulens.analysis.idle.host_spans import NONE, HostSpans, hosts
+from npulens.analysis.idle.host_spans import NONE, OPERATOR, HostSpans, hosts
 from npulens.analysis.idle.issue import COLLECTIVE, COPY, KERNEL, MEMSET, Tasks, tasks
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.ranks.turns import turns
@@ -45,17 +45,21 @@ class Reads:
     ends: dict[int, Ints]
     change: Change  # the run without them
 
-    def left_ns(self, run: Run, rank: int, starts: Ints, ends: Ints, task: Ints) -> Ints:
-        """What would be left of some gaps of a rank's device without the reads; `task` ends each (NONE: nothing)."""
-        whole, times = ends - starts, run.get(_without)
-        if times is None:
+    def left_ns(self, run: Run, ids: Ints, count: Ints, whole: Ints, task: Ints) -> Ints:
+        """What would be left of some gaps without the reads.
+
+        `ids`: tasks of several ranks, each with a `count` of them. `task` ends a gap; NONE: nothing or a rank's first.
+        """
+        times = run.get(_without)
+        if times is None or not len(ids):
             return whole
-        did, found = run.get(tasks)[rank], run.get(graph)
-        at = np.searchsorted(found.task_span, did.ids)
+        found = run.get(graph)
+        at = np.searchsorted(found.task_span, ids)
         begin, end = times[found.task_start[at]], times[found.task_end[at]]
-        reach = np.maximum.accumulate(end)
-        place = np.maximum(task, 1)
-        left = np.clip(begin[place] - reach[place - 1], 0, whole) if len(begin) > 1 else whole
+        apart = np.repeat(np.arange(len(count)) * (int(times.max()) - int(times.min()) + 1), count)
+        reach = np.maximum.accumulate(end + apart)
+        place = np.maximum(task, 1) if len(ids) > 1 else np.zeros(len(task), np.int64)
+        left = np.clip(begin[place] + apart[place] - reach[place - 1], 0, whole)
         return np.where(task > 0, left, whole)
 
 
@@ -127,13 +131,13 @@ def _readers(spans: HostSpans, launches: Ints, ids: Ints, begins: Ints, ends: In
     starts, stops = begins.copy(), ends.copy()
     order = np.argsort(spans.ids, kind="stable")
     at = order[np.minimum(np.searchsorted(spans.ids, ids, sorter=order), len(order) - 1)]
-    above = np.full((_LEVELS, len(ids)), NONE, np.int64)
-    for level in range(_LEVELS):
+    above: list[Ints] = []
+    while len(above) < _LEVELS and (at != NONE).any():
         at = np.where(at == NONE, NONE, spans.parent[at])
-        above[level] = at
+        above.append(at)
     for at in above:
         mine = np.flatnonzero(at != NONE)
-        mine = mine[spans.operator[at[mine]]]
+        mine = mine[spans.kinds[at[mine]] == OPERATOR]
         begin, end = spans.starts[at[mine]], spans.ends[at[mine]]
         silent = np.searchsorted(launches, end, "left") == np.searchsorted(launches, begin, "left")
         starts[mine[silent]], stops[mine[silent]] = begin[silent], end[silent]

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.host_names import ANY_THREAD, special
+from npulens.analysis.idle.host_names import ANY_THREAD, NAMES, names, special
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.issue import tasks
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
@@ -52,13 +53,16 @@ WORKING = ("cpu_op", "python", "runtime", "enqueue", "dequeue", "gc")
 WAYS = ("graph", "call", "operator", "unseen")
 
 _CALLS = f"""
-    WITH timed AS (
+    WITH long AS MATERIALIZED (
+        SELECT DISTINCT rank, kind, name FROM span
+        WHERE kind IN ('runtime', 'cpu_op', 'dequeue') AND dur_ns >= {LONG_NS}
+    ), timed AS (
         SELECT rank, span_id, track, parent_id, name, kind, ts_ns, dur_ns FROM span
-        WHERE kind IN ('runtime', 'cpu_op', 'dequeue')
+        SEMI JOIN long USING (rank, kind, name) WHERE kind IN ('runtime', 'cpu_op', 'dequeue')
     ), alike AS (
         SELECT rank, kind, name, count(*) AS n, sum(dur_ns) AS total, median(dur_ns) AS middle,
                arg_min(span_id, ts_ns) AS first_id
-        FROM timed GROUP BY ALL HAVING max(dur_ns) >= {LONG_NS}
+        FROM timed GROUP BY ALL
     )
     SELECT t.rank, t.span_id, t.kind, t.track, t.ts_ns, t.ts_ns + t.dur_ns AS end_ns, n,
            t.span_id = first_id AS first
@@ -188,11 +192,18 @@ class _Fresh:
     """What runs for the first time in the capture."""
 
     def __init__(self, run: Run) -> None:
-        rows = run.con.execute(_FIRST_OPERATORS).fetchall()
-        self.operators = {span: int(n) for _, _, span, n in rows}  # first of its name -> how many there are
-        self._tasks = np.array([span for (span,) in run.con.execute(_FIRST_TASKS).fetchall()], np.int64)
         self._rows: dict[int, tuple[Ints, NDArray[np.bool_]]] = {}
         self.run = run
+
+    @cached_property
+    def operators(self) -> dict[int, int]:
+        """The first operator of each name, and how many of the name there are."""
+        return {span: int(n) for _, _, span, n in self.run.con.execute(_FIRST_OPERATORS).fetchall()}
+
+    @cached_property
+    def _tasks(self) -> Ints:
+        """The first task of each name."""
+        return np.array([span for (span,) in self.run.con.execute(_FIRST_TASKS).fetchall()], np.int64)
 
     def task_from(self, rank: int, at: int) -> bool:
         """Whether the first task that is launched from a moment on is the first of its name."""
@@ -209,6 +220,8 @@ class _Fresh:
 def _long(run: Run, fresh: _Fresh) -> list[tuple[int, _Found]]:
     """Calls and operators that take many times their like, in the first run of something."""
     rows = run.con.execute(_CALLS).fetchall()
+    if not rows:
+        return []
     above = {start: (span, rank) for start, span, rank, _ in _above(run, [row[1] for row in rows])}
     launching = _launching(run, [row[1] for row in rows if row[2] == "cpu_op"])
     own = {span for found in run.get(special).values() for span in found.ids[np.isin(found.causes, NAMED)].tolist()}
@@ -338,7 +351,7 @@ _GRAPH_CAPTURE_CALLS = f"""
             CASE WHEN regexp_matches(name, '{_BEGIN}') THEN 1 WHEN regexp_matches(name, '{_END}') THEN 2
                 WHEN regexp_matches(name, '{_INSTANTIATE}') THEN 3 WHEN regexp_matches(name, '{_READY}') THEN 4
                 WHEN regexp_matches(name, '{_ASKS}') THEN 5 ELSE 0 END AS what
-        FROM (SELECT DISTINCT name FROM span WHERE kind = 'runtime')
+        FROM {NAMES} WHERE kind = 'runtime'
     ), begun AS MATERIALIZED (
         SELECT DISTINCT track FROM span WHERE kind = 'runtime' AND name IN (SELECT name FROM named WHERE what = 1)
     )
@@ -383,6 +396,9 @@ class Captures:
 
 def captures(run: Run) -> Captures:
     """The graphs that a run recorded, by rank and time."""
+    begun = f"SELECT count(*) FROM {run.get(names)} WHERE kind = 'runtime' AND regexp_matches(name, '{_BEGIN}')"
+    if run.con.execute(begun).fetchall() == [(0,)]:
+        return Captures((), frozenset())
     calls = run.columns(_GRAPH_CAPTURE_CALLS)
     begins, ends, what = (calls[name] for name in ("ts_ns", "end_ns", "what"))
     first = np.flatnonzero(what == 1)

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
+#: The names that spans of each kind have, once for each: patterns are matched against these, not against every span.
+NAMES = "span_name"
+
 HOST_KINDS = (
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
 )  # fmt: skip
@@ -98,7 +101,7 @@ _SPECIAL = """
     WITH named AS (
         SELECT kind, name, CASE WHEN kind = 'gc' THEN 'gc' {cases}
             WHEN kind = 'cpu_op' AND regexp_matches(name, '{sync_ops}') THEN 'sync_op' END AS cause
-        FROM (SELECT DISTINCT kind, name FROM span WHERE list_contains(?, kind))
+        FROM {names} WHERE list_contains(?, kind)
     ), traced AS (SELECT DISTINCT rank FROM span WHERE kind = 'runtime'), blocking AS (
         SELECT DISTINCT h.span_id FROM link l JOIN span c ON c.span_id = l.dst_span_id AND c.kind = 'memcpy'
         JOIN span h ON h.span_id = l.src_span_id AND h.kind IN ('runtime', 'cpu_op')
@@ -117,10 +120,21 @@ _SPECIAL = """
 """
 
 
+def names(run: Run) -> str:
+    """Makes the table of names and says what it is called."""
+    run.con.execute(f"CREATE OR REPLACE TEMP TABLE {NAMES} AS SELECT DISTINCT kind, name FROM span")
+    return NAMES
+
+
+def span_kinds(run: Run) -> frozenset[str]:
+    """The kinds of spans that there are: a statement about others need not be asked."""
+    return frozenset(kind for (kind,) in run.con.execute(f"SELECT DISTINCT kind FROM {run.get(names)}").fetchall())
+
+
 def special(run: Run) -> dict[int, Special]:
     """rank -> all host spans but ordinary work."""
     cases = " ".join(f"WHEN regexp_matches(name, '{pattern}') THEN '{cause}'" for cause, pattern in PATTERNS.items())
-    sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS)
+    sql = _SPECIAL.format(cases=cases, sync_ops=SYNC_OPS, blocking_ns=_BLOCKING_NS, names=run.get(names))
     columns = run.columns(sql, [list(HOST_KINDS)])
     ranks, first = np.unique(columns["rank"], return_index=True)
     last = np.append(first, len(columns["rank"]))[1:]

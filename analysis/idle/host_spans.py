@@ -18,6 +18,8 @@ from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
 NONE = -1
+#: Places of some kinds in HOST_KINDS.
+OPERATOR, ENQUEUE = HOST_KINDS.index("cpu_op"), HOST_KINDS.index("enqueue")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class HostSpans:
     starts: Ints
     ends: Ints
     parent: NDArray[np.int32]
-    operator: NDArray[np.bool_]  # of the framework
+    kinds: NDArray[np.uint8]  # places in HOST_KINDS
 
     @cached_property
     def _slices(self) -> dict[int, slice]:
@@ -158,7 +160,8 @@ def _threads(run: Run) -> dict[int, Threads]:
 
 _SPANS = f"""
     SELECT rank, span_id, track, ts_ns, ts_ns + dur_ns AS end_ns, coalesce(parent_id, -1) AS parent_id,
-        kind = 'cpu_op' AS operator FROM span
+        (CASE kind {" ".join(f"WHEN '{kind}' THEN {place}" for place, kind in enumerate(HOST_KINDS))} END)::UTINYINT
+        AS kind FROM span
     WHERE rank BETWEEN ? AND ? AND kind IN ({", ".join(repr(kind) for kind in HOST_KINDS)})
 """
 
@@ -166,13 +169,13 @@ _SPANS = f"""
 def _fetch(run: Run, rank: int) -> HostSpans:
     columns = run.of_rank(_SPANS, rank)
     tracks, starts, ends = columns["track"], columns["ts_ns"], columns["end_ns"]
-    ids, parents, operator = columns["span_id"], columns["parent_id"], columns["operator"]
+    ids, parents, kinds = columns["span_id"], columns["parent_id"], columns["kind"]
     if not _in_order(tracks, starts, ends):
         order = np.lexsort((-ends, starts, tracks))
-        tracks, starts, ends, ids, parents, operator = (
-            part[order] for part in (tracks, starts, ends, ids, parents, operator)
+        tracks, starts, ends, ids, parents, kinds = (
+            part[order] for part in (tracks, starts, ends, ids, parents, kinds)
         )
-    return HostSpans(ids, tracks, starts, ends, _places(ids, parents), operator.astype(np.bool_))
+    return HostSpans(ids, tracks, starts, ends, _places(ids, parents), kinds.astype(np.uint8))
 
 
 def _in_order(tracks: Ints, starts: Ints, ends: Ints) -> bool:

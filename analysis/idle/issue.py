@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npulens.analysis.idle.host_names import NAMES, names, span_kinds
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
 #: Span kinds that are work of the device (analysis/split.py): what ends a gap. A task holds its place in here.
 WORK = ("kernel", "memset", "comm_op", "memcpy", "unknown")
-KERNEL, MEMSET, COLLECTIVE, COPY, _ = range(len(WORK))
+KERNEL, MEMSET, COLLECTIVE, COPY, UNTOLD = range(len(WORK))
 #: From launch to start on an idle device where a rank shows too few to tell: the median of the real captures.
 USUAL_LATENCY_NS = 20_000
 #: So many launches to an idle device tell what is usual.
@@ -60,8 +61,7 @@ GRAPH_LAUNCH = r"^(?:\w+@)?(?:(?:cuda|hip|cu)GraphLaunch\w*|aclmdl(?:RI)?Execute
 RUNTIME, QUEUED, OPERATOR, OTHER = range(4)
 _LAUNCHES = f"""
     WITH graph AS MATERIALIZED (
-        SELECT name FROM (SELECT DISTINCT name FROM span WHERE kind NOT IN {WORK})
-        WHERE regexp_matches(name, '{GRAPH_LAUNCH}')
+        SELECT DISTINCT name FROM {NAMES} WHERE kind NOT IN {WORK} AND regexp_matches(name, '{GRAPH_LAUNCH}')
     )
     SELECT l.dst_span_id AS task, h.span_id AS source, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, h.track, h.rank,
         h.name IN (FROM graph) AS graph,
@@ -79,13 +79,16 @@ _QUEUE = """
 
 def launches(run: Run) -> dict[str, Any]:
     """Every call that launches a task, one row for each task, as columns."""
+    run.get(names)
     return run.columns(_LAUNCHES)
 
 
 def tasks(run: Run) -> dict[int, Tasks]:
     """rank -> its device work with launches."""
     columns = _launched(run.columns(_WORK), run.get(launches))
-    queue = run.columns(_QUEUE)
+    columns_ = ("rank", "track", "ts_ns", "end_ns", "enqueued", "enqueue_track")
+    queued = {"enqueue", "dequeue"} <= run.get(span_kinds)
+    queue = run.columns(_QUEUE) if queued else dict.fromkeys(columns_, np.zeros(0, np.int64))
     thread = _threads(run)
     found: dict[int, Tasks] = {}
     for rank in run.ranks:

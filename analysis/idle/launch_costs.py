@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.device.kernels import kernels
+from npulens.analysis.idle.host_names import span_kinds
 from npulens.analysis.idle.issue import ENOUGH, KERNEL, MEMSET, USUAL_LATENCY_NS, Tasks, launches, tasks
 from npulens.analysis.idle.small_operators import SmallOperators, small_operators
 from npulens.analysis.intervals import Ints
@@ -71,7 +72,7 @@ def kernel_calls(run: Run) -> dict[str, Any]:
     if not len(order):
         return {name: values[:0] for name, values in (*found.items(), ("row", order))}
     row = order[np.minimum(np.searchsorted(every.span_id, found["task"], sorter=order), len(order) - 1)]
-    mine = (every.span_id[row] == found["task"]) & every.of(not kind.memset for kind in every.kinds)[row]
+    mine = (every.span_id[row] == found["task"]) & every.of(~every.kinds.memset)[row]
     return {name: values[mine] for name, values in (*found.items(), ("row", row))}
 
 
@@ -80,9 +81,9 @@ def launch_costs(run: Run) -> LaunchCosts:
     every = run.get(tasks)
     quantiles = [found for did in every.values() if (found := _intervals(did)) is not None]
     fast, ordinary, long = np.min(quantiles, axis=0) if quantiles else (FAST_NS, ORDINARY_NS, LONG_NS)
-    rows = run.columns(
-        "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, track FROM span WHERE kind = 'wait' ORDER BY rank, ts_ns"
-    )
+    sql = "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, track FROM span WHERE kind = 'wait' ORDER BY rank, ts_ns"
+    none = dict.fromkeys(("rank", "ts_ns", "end_ns", "track"), np.zeros(0, np.int64))
+    rows = run.columns(sql) if "wait" in run.get(span_kinds) else none
     waits: dict[int, Waits] = {}
     for rank in run.ranks:
         a, b = np.searchsorted(rows["rank"], (rank, rank + 1))

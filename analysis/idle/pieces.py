@@ -23,6 +23,7 @@ Pieces tile the gaps: their lengths sum to the idle time of the split, to the na
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.causes import CAUSES, GAP_ONLY
-from npulens.analysis.idle.device_reads import Reads, reads
+from npulens.analysis.idle.device_reads import reads
 from npulens.analysis.idle.first_use import FirstUse, first_use
 from npulens.analysis.idle.host_names import ANY_THREAD, PATTERNS, Special, special
-from npulens.analysis.idle.host_spans import NONE, Hosts, hosts
+from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.idle.issue import COPY, ENOUGH, KERNEL, MEMSET, Tasks, tasks
-from npulens.analysis.idle.launch_costs import LaunchCosts, launch_costs
-from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.idle.launch_costs import Waits, launch_costs
+from npulens.analysis.intervals import EMPTY, Intervals, Ints, origins
 from npulens.analysis.run import Run
 
 #: Ranks whose profiler read the counters of the L2 cache after each kernel.
@@ -60,8 +61,11 @@ class Gaps:
     launched: Ints  # within the gap, not before `issued`
 
 
-def gaps(did: Tasks, empty: Intervals, latency_ns: int) -> Gaps:
-    """The gaps with the task that ends each, and when it was issued and launched."""
+def gaps(did: Tasks, empty: Intervals, latency_ns: Ints, last: Ints) -> Gaps:
+    """The gaps with the task that ends each, and when it was issued and launched.
+
+    Of each gap's rank: what a launch usually takes, and where its tasks end.
+    """
     starts, ends = empty.starts, empty.ends
     at = np.searchsorted(did.starts, ends)
     there = at < len(did.starts)
@@ -69,19 +73,19 @@ def gaps(did: Tasks, empty: Intervals, latency_ns: int) -> Gaps:
     task = np.where(there, at, NONE)
     linked = there.copy()
     linked[there] = did.linked[at[there]]
-    told = _just_launched(did, starts, np.where(there & ~linked, at, NONE))
+    told = _just_launched(did, starts, np.where(there & ~linked, at, NONE), last)
     launched, issued = ends.copy(), ends.copy()
     mine = task[linked]
-    late = np.clip(ends[linked] - latency_ns, did.source_start[mine], did.source_end[mine])
+    late = np.clip(ends[linked] - latency_ns[linked], did.source_start[mine], did.source_end[mine])
     launched[linked] = late
     issued[linked] = np.where(did.queued[mine], did.issued[mine], late)
-    launched[told] = issued[told] = ends[told] - latency_ns
+    launched[told] = issued[told] = ends[told] - latency_ns[told]
     linked |= told
     launched = np.clip(launched, starts, ends)
     return Gaps(starts, ends, task, linked, np.clip(issued, starts, launched), launched)
 
 
-def _just_launched(did: Tasks, starts: Ints, task: Ints) -> NDArray[np.bool_]:
+def _just_launched(did: Tasks, starts: Ints, task: Ints, last: Ints) -> NDArray[np.bool_]:
     """Which gaps end with a task whose launch is not recorded and yet certain: just before it started.
 
     The next task of a known launch follows soon or without another gap, and was launched only after this one had
@@ -90,6 +94,7 @@ def _just_launched(did: Tasks, starts: Ints, task: Ints) -> NDArray[np.bool_]:
     known = np.flatnonzero(did.linked & ~did.node)
     follows = np.searchsorted(known, task)
     found: NDArray[np.bool_] = np.logical_and(task != NONE, follows < len(known))
+    found[found] = known[follows[found]] < last[found]
     after = known[follows[found]]
     before = np.append(starts[1:], np.iinfo(np.int64).max)[found]  # where the next gap begins
     mine = task[found]
@@ -98,10 +103,11 @@ def _just_launched(did: Tasks, starts: Ints, task: Ints) -> NDArray[np.bool_]:
     return found
 
 
-def held_ns(did: Tasks, found: Gaps) -> int:
-    """How long the device usually waits before a kernel that was queued; 0: no longer than it must."""
-    queued = found.linked & (found.launched == found.starts)
-    waited = (found.ends - found.starts)[queued]
+def held_ns(found: Gaps, own: slice) -> int:
+    """How long the device of a rank usually waits before a kernel that was queued; 0: no longer than it must."""
+    starts = found.starts[own]
+    queued = found.linked[own] & (found.launched[own] == starts)
+    waited = (found.ends[own] - starts)[queued]
     waited = waited[waited >= _OWN_PAUSE_NS]
     return int(np.median(waited)) if len(waited) >= ENOUGH and 3 * len(waited) >= queued.sum() else 0
 
@@ -185,63 +191,132 @@ class Pieces:
 
 def idle(run: Run) -> Idle:
     """Every gap of every rank, apportioned."""
-    every, of_rank, there, rhythm = run.get(tasks), run.get(special), run.get(hosts), run.get(launch_costs)
-    once = run.get(first_use)
-    counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
-    parts: list[tuple[Any, ...]] = []
-    measured: list[int] = []
-    for rank in run.ranks:
-        did, window = run.activity(rank), run.window(rank)
-        if window is None or did.computing is None or did.communication is None or did.copy is None:
-            continue
-        measured.append(rank)
-        found = gaps(every[rank], did.work().gaps(*window), rhythm.latency_ns[rank])
-        held = held_ns(every[rank], found) if rank in counting else 0
-        pieces = _Rank(
-            rank, every[rank], found, of_rank.get(rank), once.get(rank), there, rhythm, run.get(reads),
-            _lost(run, rank, found), held,
-        ).pieces()  # fmt: skip
-        starts = np.concatenate(pieces.starts)
-        order = np.argsort(starts, kind="stable")
-        starts = starts[order]
-        of_gap = np.searchsorted(found.starts, starts, side="right") - 1
-        ids = np.append(every[rank].ids, NONE)
-        parts.append((
-            np.full(len(starts), rank, np.int64), found.starts[of_gap], starts, np.concatenate(pieces.ends)[order],
-            np.concatenate(pieces.causes)[order], np.concatenate(pieces.culprits)[order], ids[found.task[of_gap]],
-            (starts >= found.issued[of_gap]) & (starts < found.launched[of_gap]),
-        ))  # fmt: skip
+    rows = [row for block in run.blocks for row in _rows(run, block)]
+    parts = [_row(run, row) for row in rows]
     parts.append((*((np.zeros(0, np.int64),) * 7), np.zeros(0, np.bool_)))
     rank_, gap, start, end, cause, host, task, queued = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Idle(rank_, gap, start, end, cause, host, task, queued, tuple(measured))
-
-
-def _lost(run: Run, rank: int, found: Gaps) -> Ints:
-    """By how much each gap would be shorter if nothing were read in the middle of the steps."""
-    left = run.get(reads).left_ns(run, rank, found.starts, found.ends, found.task)
-    return found.ends - found.starts - left
+    measured = tuple(rank for row in rows for rank in row.ranks)
+    return Idle(rank_, gap, start, end, cause, host, task, queued, measured)
 
 
 @dataclass(frozen=True)
-class _Rank:
-    """One rank's gaps on their way to pieces."""
+class _Row:
+    """Ranks that are looked at together, one behind the other on one axis: the times of each, moved by its origin."""
 
-    rank: int
-    did: Tasks
-    gaps: Gaps
-    special: Special | None
-    once: FirstUse | None
-    hosts: Hosts
-    costs: LaunchCosts
-    reads: Reads
-    lost: Ints  # how much of each gap reads in the middle of steps cost
-    held_ns: int  # after each kernel the profiler holds the device for so long
+    ranks: tuple[int, ...]
+    origin: Ints
+    begin: Ints  # of each rank's window, on the axis
+    end: Ints
+
+    def laid(self, parts: Sequence[Ints]) -> Ints:
+        """Moments of every rank, on the axis."""
+        return np.concatenate([part + shift for part, shift in zip(parts, self.origin.tolist(), strict=True)])
+
+    def of(self, moments: Ints) -> Ints:
+        """The place of the rank in whose window each moment lies."""
+        return np.searchsorted(self.begin, moments, side="right") - 1
+
+    def tasks(self, every: Mapping[int, Tasks]) -> Tasks:
+        """The tasks of all of them, one rank behind the other."""
+        if len(self.ranks) == 1 and not self.origin.any():
+            return every[self.ranks[0]]
+        own = [every[rank] for rank in self.ranks]
+        columns: dict[str, Any] = {}
+        for name in Tasks.__dataclass_fields__:
+            parts = [getattr(did, name) for did in own]
+            columns[name] = self.laid(parts) if name in _MOMENTS else np.concatenate(parts)
+        return Tasks(**columns)
+
+
+#: The columns of tasks that are moments.
+_MOMENTS = ("starts", "ends", "source_start", "source_end", "issued")
+
+
+def _rows(run: Run, block: tuple[int, ...]) -> Iterator[_Row]:
+    """The ranks of a block whose idle time can be measured."""
+    ranks = tuple(rank for rank in block if run.window(rank) is not None and _complete(run, rank))
+    if not ranks:
+        return
+    every, of_rank, once, costs = run.get(tasks), run.get(special), run.get(first_use), run.get(launch_costs)
+    windows = np.array([run.window(rank) for rank in ranks], np.int64)
+    moments = [windows]
+    for rank in ranks:
+        moments += [getattr(every[rank], name) for name in _MOMENTS]
+        moments += [part for one in (of_rank.get(rank), once.get(rank), costs.waits[rank]) if one is not None
+                    for part in (one.starts, one.ends)]  # fmt: skip
+    origin = origins(len(ranks), moments) if len(ranks) > 1 else np.zeros(1, np.int64)
+    if origin is None:
+        for rank in ranks:
+            yield from _rows(run, (rank,))
+        return
+    yield _Row(ranks, origin, windows[:, 0] + origin, windows[:, 1] + origin)
+
+
+def _complete(run: Run, rank: int) -> bool:
+    did = run.activity(rank)
+    return did.computing is not None and did.communication is not None and did.copy is not None
+
+
+def _row(run: Run, row: _Row) -> tuple[Any, ...]:
+    """The columns of `Idle` for some ranks."""
+    rhythm, did = run.get(launch_costs), row.tasks(run.get(tasks))
+    count = np.array([len(run.get(tasks)[rank].ids) for rank in row.ranks], np.int64)
+    work = [run.activity(rank).work() for rank in row.ranks]
+    busy = Intervals(row.laid([one.starts for one in work]), row.laid([one.ends for one in work]))
+    empty = busy.outside() & between(row.begin, row.end)
+    of = row.of(empty.starts)
+    latency = np.array([rhythm.latency_ns[rank] for rank in row.ranks], np.int64)[of]
+    last = np.cumsum(count)
+    found = gaps(did, empty, latency, last[of])
+    counting = {rank for (rank,) in run.con.execute(COUNTS_CACHE).fetchall()}
+    edges = np.searchsorted(of, np.arange(len(row.ranks) + 1))
+    held = np.array([
+        held_ns(found, slice(begin, end)) if rank in counting else 0
+        for rank, begin, end in zip(row.ranks, edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ], np.int64)[of]  # fmt: skip
+    lost = found.ends - found.starts - run.get(reads).left_ns(
+        run, did.ids, count, found.ends - found.starts, np.where(found.task > (last - count)[of], found.task, NONE)
+    )  # fmt: skip
+    pieces = _Apportioned(run, row, did, found, of, latency, held, lost).pieces()
+    starts = np.concatenate(pieces.starts)
+    order = np.argsort(starts, kind="stable")
+    starts = starts[order]
+    of_gap = np.searchsorted(found.starts, starts, side="right") - 1
+    ids = np.append(did.ids, NONE)
+    shift = row.origin[of[of_gap]]
+    return (
+        np.array(row.ranks, np.int64)[of[of_gap]], found.starts[of_gap] - shift, starts - shift,
+        np.concatenate(pieces.ends)[order] - shift,
+        np.concatenate(pieces.causes)[order], np.concatenate(pieces.culprits)[order], ids[found.task[of_gap]],
+        (starts >= found.issued[of_gap]) & (starts < found.launched[of_gap]),
+    )  # fmt: skip
+
+
+class _Apportioned:
+    """The gaps of some ranks on their way to pieces."""
+
+    def __init__(
+        self, run: Run, row: _Row, did: Tasks, found: Gaps, of: Ints, latency: Ints, held: Ints, lost: Ints
+    ) -> None:
+        self.row, self.did, self.gaps, self.of = row, did, found, of
+        self.latency, self.held, self.lost = latency, held, lost  # of each gap
+        self.costs, self.hosts = run.get(launch_costs), run.get(hosts)
+        every, known, once = run.get(tasks), run.get(special), run.get(first_use)
+        self.short = np.concatenate([self.costs.short_run(every[rank]) for rank in row.ranks])
+        self.launches = np.array([every[rank].linked.any() for rank in row.ranks], np.bool_)
+        self.special = _spans(row, [known.get(rank) for rank in row.ranks])
+        self.once = _spans(row, [once.get(rank) for rank in row.ranks])
+        read = run.get(reads)
+        none = np.zeros(0, np.int64)
+        ends = [read.ends.get(rank, none) for rank in row.ranks]
+        self.read_ends, self.read_of = row.laid(ends), np.repeat(np.arange(len(ends)), list(map(len, ends)))
+        self.read_calls = np.concatenate([read.calls.get(rank, none) for rank in row.ranks])
 
     def pieces(self) -> Pieces:
         found = Pieces([], [], [], [])
-        threads, gaps = self.hosts.threads[self.rank], self.gaps
-        issuing = threads.tracks(threads.issuing) or sorted(threads.of_track)
-        queue = threads.tracks(threads.queue)
+        gaps, threads = self.gaps, [self.hosts.threads[rank] for rank in self.row.ranks]
+        issuing = [one.tracks(one.issuing) or sorted(one.of_track) for one in threads]
+        queue = [one.tracks(one.queue) for one in threads]
         held = self._held()
         found.add(held, "profiler_overhead", np.full(len(held.starts), NONE))
         self._host(found, between(gaps.starts, gaps.issued) - held, issuing, True)
@@ -252,25 +327,28 @@ class _Rank:
     def _held(self) -> Intervals:
         """After each kernel, while the profiler reads its counters; a bit longer where nothing else held it up."""
         gaps = self.gaps
-        if not self.held_ns or not len(gaps.starts):
+        if not self.held.any():
             return EMPTY
         after_kernel = np.isin(gaps.starts, self.did.ends[np.isin(self.did.kinds, (KERNEL, MEMSET))])
         queued = gaps.linked & (gaps.launched == gaps.starts)
-        length = np.where(queued, self.held_ns * 3 // 2, self.held_ns) * (after_kernel & (gaps.task != NONE))
+        length = np.where(queued, self.held * 3 // 2, self.held) * (after_kernel & (gaps.task != NONE))
         return between(gaps.starts, np.minimum(gaps.ends, gaps.starts + length))
 
-    def _host(self, found: Pieces, left: Intervals, tracks: list[int], reading: bool) -> None:
-        """Apportions time before a launch by what a thread did."""
-        if self.once is not None:
-            part = left & self.once.times
-            found.add(part, "first_use", _culprits((self.once.starts, self.once.ends, self.once.ids), part))
+    def _host(self, found: Pieces, left: Intervals, of_rank: list[list[int]], reading: bool) -> None:
+        """Apportions time before a launch by what a thread did; every rank has tracks of its own."""
+        tracks = [track for some in of_rank for track in some]
+        if len(self.once.starts):
+            part = left & Intervals.union_of(self.once.starts, self.once.ends)
+            found.add(part, "first_use", _culprits(self.once, part))
             left = left - part
         inside = EMPTY
+        mine = np.isin(self.special.tracks, tracks)
         for cause in ("gc", *(cause for cause in PATTERNS if cause != "gc")):
-            spans = self._layer(cause, tracks)
-            if not len(spans[0]):
+            of = self.special.causes == cause
+            spans = self.special.some(of if cause in ANY_THREAD else of & mine)
+            if not len(spans.starts):
                 continue
-            layer = Intervals.union_of(spans[0], spans[1])
+            layer = Intervals.union_of(spans.starts, spans.ends)
             part = left & layer
             if cause == "sync_stall":
                 part = part - self._queued_before(layer)
@@ -282,22 +360,22 @@ class _Rank:
             found.add(part, "sync_stall", calls)
             left = left - part
         of_gap = np.searchsorted(self.gaps.starts, left.starts, side="right") - 1
-        known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & bool(tracks and self.did.linked.any())
+        certain = (self.launches & np.array([bool(some) for some in of_rank], np.bool_))[self.of[of_gap]]
+        known = (self.gaps.linked[of_gap] | (self.gaps.task[of_gap] == NONE)) & certain
         rest = Intervals(left.starts[known], left.ends[known])
         found.add(Intervals(left.starts[~known], left.ends[~known]), "unknown", np.full(int((~known).sum()), NONE))
         runs = self._in_runs()
         short = rest & runs
         found.add(short, "launch_overhead", self._sources(short))
         late = rest - runs
-        found.add(late, "host_late", self._busiest(late, tracks))
+        found.add(late, "host_late", self._busiest(late, of_rank))
 
     def _after_reads(self, left: Intervals, inside: Intervals) -> tuple[Intervals, Ints]:
         """Of what is left of the gaps, what reads in the middle of steps cost, and the read before each piece.
 
         What the host spent in calls (`inside`) is counted already.
         """
-        calls, ends = self.reads.calls.get(self.rank), self.reads.ends.get(self.rank)
-        if calls is None or ends is None or not len(left.starts):
+        if not len(self.read_ends) or not len(left.starts):
             return EMPTY, EMPTY.starts
         gaps = self.gaps
         of = np.searchsorted(gaps.starts, left.starts, side="right") - 1
@@ -305,10 +383,11 @@ class _Rank:
         length = left.ends - left.starts
         before = np.cumsum(length) - length
         before -= before[np.searchsorted(of, of)]  # pieces of the same gap that come first
-        last = np.searchsorted(ends, left.starts, side="right") - 1
-        taken = np.where(last >= 0, np.clip((self.lost - spent)[of] - before, 0, length), 0)
+        last = np.searchsorted(self.read_ends, left.starts, side="right") - 1
+        own = (last >= 0) & (self.read_of[last] == self.of[of])
+        taken = np.where(own, np.clip((self.lost - spent)[of] - before, 0, length), 0)
         keep = taken > 0
-        return Intervals(left.starts[keep], left.starts[keep] + taken[keep]), calls[last[keep]]
+        return Intervals(left.starts[keep], left.starts[keep] + taken[keep]), self.read_calls[last[keep]]
 
     def _queued_before(self, layer: Intervals) -> Intervals:
         """Ends of gaps that no call of a layer made.
@@ -323,22 +402,12 @@ class _Rank:
         inside[inside] = layer.ends[at[inside]] > gaps.ends[inside]
         return between(np.maximum(gaps.starts[inside], layer.starts[at[inside]]), gaps.ends[inside])
 
-    def _layer(self, cause: str, tracks: list[int]) -> tuple[Ints, Ints, Ints]:
-        """Start, end and id of the host spans that do something of their own, by start."""
-        known = self.special
-        if known is None:
-            return EMPTY.starts, EMPTY.starts, EMPTY.starts
-        mine = known.of(cause)
-        if cause not in ANY_THREAD:
-            mine = mine & np.isin(known.tracks, tracks)
-        return known.starts[mine], known.ends[mine], known.ids[mine]
-
     def _in_runs(self) -> Intervals:
         """In runs of kernels shorter than a launch: what a launch usually costs, before each."""
         gaps = self.gaps
         inside = np.zeros(len(gaps.starts), bool)
         there = gaps.task != NONE
-        inside[there] = self.costs.short_run(self.did)[gaps.task[there]]
+        inside[there] = self.short[gaps.task[there]]
         begin = np.maximum(gaps.starts, gaps.launched - self.costs.ordinary_ns)[inside]
         return between(begin, gaps.launched[inside])
 
@@ -346,13 +415,17 @@ class _Rank:
         task = self.gaps.task[np.searchsorted(self.gaps.starts, part.starts, side="right") - 1]
         return np.append(self.did.source, NONE)[task]
 
-    def _busiest(self, part: Intervals, tracks: list[int]) -> Ints:
+    def _busiest(self, part: Intervals, tracks: list[list[int]]) -> Ints:
         """The innermost host span that fills at least half of each piece."""
-        if not len(part.starts):
-            return part.starts
-        spans = self.hosts.spans(self.rank)
-        found = spans.latest(tracks, (part.starts + part.ends) // 2)
-        return np.append(spans.ids, NONE)[spans.covering(found, part.starts, part.ends)]
+        found = np.full(len(part.starts), NONE, np.int64)
+        edges = np.searchsorted(part.starts, np.append(self.row.begin, np.iinfo(np.int64).max)).tolist()
+        for place, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+            if begin < end:
+                spans, shift = self.hosts.spans(self.row.ranks[place]), self.row.origin[place]
+                starts, ends = part.starts[begin:end] - shift, part.ends[begin:end] - shift
+                inner = spans.latest(tracks[place], (starts + ends) // 2)
+                found[begin:end] = np.append(spans.ids, NONE)[spans.covering(inner, starts, ends)]
+        return found
 
     def _device(self, found: Pieces, held: Intervals) -> None:
         """Apportions time after a launch."""
@@ -367,7 +440,7 @@ class _Rank:
         part = left & between(gaps.starts[node], gaps.ends[node])
         found.add(part, "dependency", np.full(len(part.starts), NONE))
         left = left - part
-        usual = LATENCIES * self.costs.latency_ns[self.rank]
+        usual = np.tile(LATENCIES * self.latency, 2)
         free = gaps.launched.copy()
         np.maximum.at(free, of_gap, np.minimum(wait_ends, gaps.ends[of_gap]))
         begins = np.concatenate((gaps.launched, free))
@@ -379,16 +452,44 @@ class _Rank:
 
     def _waits(self) -> tuple[Ints, Ints, Ints]:
         """Waits for another stream on the stream of the task that ends a gap, ending within it: from, to, which gap."""
-        waits, gaps = self.costs.waits[self.rank], self.gaps
+        waits = _spans(self.row, [self.costs.waits[rank] for rank in self.row.ranks])
+        gaps = self.gaps
         at = np.searchsorted(gaps.starts, waits.ends, side="left") - 1  # the gap in which it ends
         inside = (at >= 0) & (gaps.task[at] != NONE) if len(gaps.starts) else np.zeros(len(at), bool)
         inside[inside] = self.did.tracks[gaps.task[at[inside]]] == waits.tracks[inside]
         return waits.starts[inside], waits.ends[inside], at[inside]
 
 
-def _culprits(spans: tuple[Ints, Ints, Ints], part: Intervals) -> Ints:
+@dataclass(frozen=True)
+class _Spans:
+    """Spans of several ranks on one axis, by start."""
+
+    starts: Ints
+    ends: Ints
+    ids: Ints
+    tracks: Ints
+    causes: NDArray[Any]
+
+    def some(self, which: NDArray[np.bool_]) -> _Spans:
+        return _Spans(*(column[which] for column in vars(self).values()))
+
+
+def _spans(row: _Row, some: Sequence[Special | FirstUse | Waits | None]) -> _Spans:
+    """Those of every rank; columns that they do not have are empty."""
+    none, no_text = np.zeros(0, np.int64), np.zeros(0, np.str_)
+
+    def of(name: str, empty: NDArray[Any]) -> list[NDArray[Any]]:
+        return [empty if one is None else getattr(one, name, empty) for one in some]
+
+    return _Spans(
+        row.laid(of("starts", none)), row.laid(of("ends", none)), np.concatenate(of("ids", none)),
+        np.concatenate(of("tracks", none)), np.concatenate(of("causes", no_text)),
+    )  # fmt: skip
+
+
+def _culprits(spans: _Spans, part: Intervals) -> Ints:
     """For each piece within the union of some spans, one that covers its middle: the last started that does."""
-    starts, ends, ids = spans
+    starts, ends, ids = spans.starts, spans.ends, spans.ids
     if not len(part.starts):
         return part.starts
     middle = (part.starts + part.ends) // 2

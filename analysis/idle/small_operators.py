@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npulens.analysis.device.kernels import Bools, Kernels, Kind, kernels
+from npulens.analysis.device.kernels import Kernels, kernels
+from npulens.analysis.device.kinds import Bools, Kind
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.work.operators import work_of
@@ -46,7 +47,7 @@ def small_operators(run: Run) -> SmallOperators:
         return SmallOperators(on_cpu, on_cpu, on_cpu, on_cpu, on_cpu, {}, {})
     every = run.get(kernels)
     mine = np.isin(every.span_id, on_cpu)
-    work = np.array([_work_ns(kind) for kind in every.kinds])[every.kind]
+    work = np.array([_work_ns(kind) for kind in every.kinds] or [float("nan")])[every.kind]
     short = mine & (every.dur <= SHORT_NS)
     inside, follows = _in_runs(every, short & (2 * work <= every.dur))
     untold, _ = _in_runs(every, short & (np.isnan(work) | (2 * work <= every.dur)))

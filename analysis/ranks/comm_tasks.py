@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npulens.analysis.idle.host_names import span_kinds
 from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.run import Run
@@ -19,18 +20,26 @@ WAIT, TELL, TRANSFER = 0, 1, 2
 #: A notification by RDMA is a send of a few bytes.
 _NOTIFICATION_BYTES = 8
 
+# What a part is follows from its name and type, of which there are few: they are matched once, not for every part.
 _TASKS = f"""
-SELECT s.span_id, c.op_span_id, s.ts_ns, s.dur_ns,
-    CASE WHEN regexp_matches(s.name || ' ' || coalesce(c.task_type, ''), 'notify.?wait', 'i') THEN {WAIT}
-        WHEN regexp_matches(s.name || ' ' || coalesce(c.task_type, ''), 'notify.?record|write.?value', 'i') THEN {TELL}
-        WHEN s.name ILIKE '%RDMASend%' AND c.bytes <= {_NOTIFICATION_BYTES} THEN {TELL} ELSE {TRANSFER} END AS what,
-    coalesce(c.src_local, c.src_rank, -1) AS src, coalesce(c.dst_local, c.dst_rank, -1) AS dst,
-    coalesce(CASE WHEN c.dst_rank = s.rank AND c.src_rank <> s.rank THEN c.src_rank ELSE c.dst_rank END, -1) AS peer,
-    coalesce(c.bytes, -1) AS bytes
-FROM comm c JOIN span s USING (span_id)
-WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL
-    AND coalesce(c.task_type, s.name) <> 'Other'  -- helpers of old versions: what they do is not recorded
-ORDER BY s.ts_ns, s.span_id
+WITH part AS MATERIALIZED (
+    SELECT s.span_id, c.op_span_id, s.ts_ns, s.dur_ns, s.name, s.name || ' ' || coalesce(c.task_type, '') AS said,
+        coalesce(c.src_local, c.src_rank, -1) AS src, coalesce(c.dst_local, c.dst_rank, -1) AS dst,
+        coalesce(CASE WHEN c.dst_rank = s.rank AND c.src_rank <> s.rank THEN c.src_rank ELSE c.dst_rank END, -1)
+            AS peer, c.bytes
+    FROM comm c JOIN span s USING (span_id)
+    WHERE s.kind = 'comm_task' AND c.op_span_id IS NOT NULL
+        AND coalesce(c.task_type, s.name) <> 'Other'  -- helpers of old versions: what they do is not recorded
+), told AS MATERIALIZED (
+    SELECT name, said, CASE WHEN regexp_matches(said, 'notify.?wait', 'i') THEN {WAIT}
+        WHEN regexp_matches(said, 'notify.?record|write.?value', 'i') THEN {TELL} ELSE {TRANSFER} END AS what,
+        name ILIKE '%RDMASend%' AS sends
+    FROM (SELECT DISTINCT name, said FROM part)
+)
+SELECT span_id, op_span_id, ts_ns, dur_ns,
+    CASE WHEN what = {TRANSFER} AND sends AND bytes <= {_NOTIFICATION_BYTES} THEN {TELL} ELSE what END AS what,
+    src, dst, peer, coalesce(bytes, -1) AS bytes
+FROM part JOIN told USING (name, said) ORDER BY ts_ns, span_id
 """
 
 
@@ -54,7 +63,9 @@ class CommTasks:
 
 def comm_tasks(run: Run) -> CommTasks:
     """The parts of the run's collective operators."""
-    rows = {name: np.asarray(values).astype(np.int64) for name, values in run.columns(_TASKS).items()}
+    none = dict.fromkeys(("op_span_id", "ts_ns", "dur_ns", "what", "src", "dst", "peer", "bytes"), np.zeros(0))
+    told = run.columns(_TASKS) if "comm_task" in run.get(span_kinds) else none
+    rows = {name: np.asarray(values).astype(np.int64) for name, values in told.items()}
     operators = run.get(collectives)
     op = operators.at(rows["op_span_id"])
     keep = op >= 0

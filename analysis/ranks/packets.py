@@ -6,13 +6,13 @@ n-th transfers of an operator on all its planes run at once. So the longest of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from npulens.analysis.device.kernels import Bools, Floats
+from npulens.analysis.device.kernels import Floats
+from npulens.analysis.device.kinds import Bools
 from npulens.analysis.finding import Change, Evidence
 from npulens.analysis.intervals import EMPTY, Ints
 from npulens.analysis.ranks.collectives import collectives
@@ -84,22 +84,28 @@ def packets(run: Run) -> Packets:
     span, rank, ts, dur, size, dst, src, plane = (
         rows[name].astype(np.int64) for name in ("span_id", "rank", "ts_ns", "dur_ns", "bytes", "dst", "src", "plane")
     )
-    op, crossed = op[op >= 0], rows["link"].astype(str)
+    op, crossed, transport = op[op >= 0], rows["link"].tolist(), rows["transport"].tolist()
     links, link = _codes(crossed)
-    _, what = _codes(np.char.add(np.char.add(rows["what"].astype(str), "/"), crossed))
+    kinds, kind = _codes(rows["what"].tolist())
+    pairs, pair = np.unique(kind * max(1, len(links)) + link, return_inverse=True)
+    _, of_pair = _codes([f"{kinds[one // len(links)]}/{links[one % len(links)]}" for one in pairs.tolist()])
+    what = of_pair[pair.ravel()]
+    by_rdma = {text: "RDMA" in text.upper() for text in set(transport)}
     bare = dur.copy()
     for one in np.unique(rank).tolist():
         mine, computing = rank == one, run.activity(one).computing or EMPTY
         bare[mine] -= computing.within(ts[mine], ts[mine] + dur[mine])
     return Packets(
         span, rank, op, ts, dur, size, np.where(dst == rank, src, dst), _phases(op, plane), link, what, bare, links,
-        np.char.find(np.char.upper(rows["transport"].astype(str)), "RDMA") >= 0,
+        np.array([by_rdma[text] for text in transport], np.bool_),
     )  # fmt: skip
 
 
-def _codes(texts: NDArray[Any]) -> tuple[tuple[str, ...], Ints]:
-    names, codes = np.unique(texts.astype(str), return_inverse=True)
-    return tuple(str(name) for name in names), codes.astype(np.int64)
+def _codes(texts: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+    """The texts that there are, sorted, and the place of each. They are few: sorting all of them takes far longer."""
+    names = sorted(set(texts))
+    place = {name: at for at, name in enumerate(names)}
+    return tuple(names), np.array([place[text] for text in texts], np.int64)
 
 
 def _phases(op: Ints, plane: Ints) -> Ints:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npulens.analysis.idle.host_spans import hosts
+from npulens.analysis.idle.host_names import NAMES, names, span_kinds
+from npulens.analysis.idle.host_spans import ENQUEUE, OPERATOR, hosts
 from npulens.analysis.intervals import Ints
 from npulens.analysis.run import Run
 
@@ -73,16 +74,18 @@ WITH {_THREAD}, silent AS (SELECT rank FROM rank WHERE rank NOT IN (SELECT rank 
 SELECT s.rank, s.span_id AS span, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end", thread,
     regexp_matches(s.name, 'Free$')::INTEGER AS asked
 FROM span s JOIN thread USING (track)
-WHERE s.kind = 'runtime' AND (contains(lower(s.name), 'synchronize')
-        OR regexp_matches(s.name, '(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D|Free)$'))
+WHERE s.kind = 'runtime' AND s.name IN (SELECT name FROM {NAMES} WHERE kind = 'runtime'
+        AND (contains(lower(name), 'synchronize')
+            OR regexp_matches(name, '(^|@)(aclrt|cuda|hip)(Memcpy|MemcpyWithStream|Memcpy2d|Memcpy2D|Free)$')))
     OR s.kind = 'cpu_op' AND s.name IN ('aten::_local_scalar_dense', 'aten::nonzero')
         AND s.rank IN (SELECT rank FROM silent)
 ORDER BY s.rank, ts, "end" DESC, span
 """
 
-_STREAM_WAITS = """
-SELECT rank, ts_ns AS ts FROM span WHERE kind = 'runtime' AND regexp_matches(name, '(cuda|hip|cu)StreamWaitEvent')
-ORDER BY rank, ts
+_STREAM_WAITS = f"""
+SELECT rank, ts_ns AS ts FROM span WHERE kind = 'runtime' AND name IN (
+    SELECT name FROM {NAMES} WHERE kind = 'runtime' AND regexp_matches(name, '(cuda|hip|cu)StreamWaitEvent')
+) ORDER BY rank, ts
 """
 
 # Calls of the script's own threads where a queue launches for them. Before such a call torch_npu waits until the queue
@@ -91,15 +94,11 @@ _DIRECT = f"""
 WITH {_THREAD}, queue AS (SELECT DISTINCT s.rank, thread FROM span s JOIN thread USING (track) WHERE kind = 'dequeue')
 SELECT s.rank, s.ts_ns AS ts, thread FROM span s JOIN thread USING (track)
 WHERE s.kind = 'runtime' AND s.rank IN (SELECT rank FROM queue) AND thread NOT IN (SELECT thread FROM queue)
-    AND (contains(lower(s.name), 'synchronize')
+    AND (s.name IN (SELECT name FROM {NAMES} WHERE kind = 'runtime' AND contains(lower(name), 'synchronize'))
         OR s.span_id IN (SELECT src_span_id FROM link WHERE route = 'host_to_device'))
 ORDER BY thread, ts
 """
-_DONE = f"""
-WITH {_THREAD}, queue AS (SELECT DISTINCT rank FROM span WHERE kind = 'dequeue')
-SELECT thread, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end" FROM span s JOIN thread USING (track)
-WHERE s.kind IN ('cpu_op', 'enqueue') AND s.rank IN (SELECT rank FROM queue) ORDER BY thread, ts
-"""
+_THREADS = f"WITH {_THREAD} SELECT track, thread FROM thread ORDER BY track"
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,15 @@ class Rows:
 
 def rows(run: Run) -> dict[int, Rows]:
     """Every rank's columns."""
-    tables = [*(_table(run, sql) for sql in (_TASKS, _QUEUED, _SYNCS)), _direct(run), _table(run, _STREAM_WAITS)]
+    run.get(names)
+    kinds = run.get(span_kinds)
+    queued, calls = "dequeue" in kinds, "runtime" in kinds
+    tables = [
+        _table(run, _TASKS), _table(run, _QUEUED) if queued else _none("rank", *Queued.__dataclass_fields__),
+        _table(run, _SYNCS) if calls or "cpu_op" in kinds else _none("rank", *Syncs.__dataclass_fields__),
+        _direct(run) if queued and calls else _none("rank", *Direct.__dataclass_fields__),
+        _table(run, _STREAM_WAITS) if calls else _none("rank", "ts"),
+    ]  # fmt: skip
 
     def of(table: dict[str, Ints], rank: int) -> dict[str, Ints]:
         begin, end = np.searchsorted(table["rank"], [rank, rank + 1])
@@ -208,13 +215,18 @@ def rows(run: Run) -> dict[int, Rows]:
     }  # fmt: skip
 
 
+def _none(*columns: str) -> dict[str, Ints]:
+    return {name: np.zeros(0, np.int64) for name in columns}
+
+
 def _table(run: Run, sql: str) -> dict[str, Ints]:
     return {name: np.asarray(values).astype(np.int64) for name, values in run.columns(sql).items()}
 
 
 def _direct(run: Run) -> dict[str, Ints]:
     """The direct calls, by rank and start, and what their thread had last done or begun."""
-    calls, done = _table(run, _DIRECT), _table(run, _DONE)
+    calls = _table(run, _DIRECT)
+    done = _done(run, np.unique(calls["rank"]))
     reached = np.full(len(calls["ts"]), -1, np.int64)
     for thread in np.unique(calls["thread"]):
         mine = np.flatnonzero(calls["thread"] == thread)
@@ -228,6 +240,22 @@ def _direct(run: Run) -> dict[str, Ints]:
     found = {"rank": calls["rank"][order], "ts": calls["ts"][order], "reached": reached[order]}
     again = (np.diff(found["rank"], prepend=-1) == 0) & (np.diff(found["ts"], prepend=-1) == 0)
     return {name: values[~again] for name, values in found.items()}
+
+
+def _done(run: Run, ranks: Ints) -> dict[str, Ints]:
+    """The operators of these ranks and what they put into queues, by thread and start, longest first."""
+    there, known = run.get(hosts), _table(run, _THREADS)
+    parts = [(np.zeros(0, np.int64),) * 3]
+    for rank in ranks.tolist():
+        spans = there.spans(rank)
+        of = np.flatnonzero((spans.kinds == OPERATOR) | (spans.kinds == ENQUEUE))
+        at = np.minimum(np.searchsorted(known["track"], spans.tracks[of]), len(known["track"]) - 1)
+        there_is = known["track"][at] == spans.tracks[of]
+        of, thread = of[there_is], known["thread"][at[there_is]]
+        order = np.lexsort((-spans.ends[of], spans.starts[of], thread))
+        parts.append((thread[order], spans.starts[of[order]], spans.ends[of[order]]))
+    return dict(zip(("thread", "ts", "end"), (np.concatenate(column) for column in zip(*parts, strict=True)),
+                    strict=True))  # fmt: skip
 
 
 def _silence(run: Run, rank: int) -> Silence:

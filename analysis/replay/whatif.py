@@ -9,7 +9,7 @@ saving is a ceiling.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change
+from npulens.analysis.idle.issue import UNTOLD, tasks
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.replay.draft import (  # fmt: skip
     BUSY,
@@ -37,6 +38,7 @@ from npulens.analysis.replay.draft import (  # fmt: skip
     SYNC,
 )
 from npulens.analysis.replay.graph import Graph, graph
+from npulens.analysis.replay.host_edges import HostEdges, host_edges, of_script
 from npulens.analysis.run import Run
 
 _native: Any = None
@@ -110,8 +112,9 @@ def replay(run: Run, change: Change) -> Replay | None:
 def _replays(found: Graph, edit: Edit, whole: bool) -> Iterator[Replay]:
     """The run with the change: with peers as they were, and keeping their distance if the whole job changes."""
     settled, peers = found.settled, edit.run.get(_of_peers)
-    for dropped in (peers.mirrors, peers.chained) if whole and peers.any else (peers.mirrors,):
-        lag = edit.lag.copy()
+    both = whole and peers.any
+    for dropped in (peers.mirrors, peers.chained) if both else (peers.mirrors,):
+        lag = edit.lag.copy() if both else edit.lag
         lag[dropped] = edit.NEVER
         time = solve(settled.first, settled.source, lag, edit.rest)
         yield Replay(time, lag, edit.rest, found.wall_ns(time))
@@ -179,83 +182,17 @@ class _Lengths:
 
 
 def _lengths(run: Run) -> _Lengths:
-    rows = run.columns(
-        "SELECT span_id, rank, dur_ns FROM span WHERE kind IN ('kernel', 'memset', 'memcpy', 'comm_op') "
-        "ORDER BY span_id"
-    )
-    return _Lengths(*(np.asarray(rows[name]).astype(np.int64) for name in ("span_id", "rank", "dur_ns")))
+    every = run.get(tasks)
+    count = [len(did.ids) for did in every.values()]
+    ids = np.concatenate([np.zeros(0, np.int64), *(did.ids for did in every.values())])
+    length = np.concatenate([np.zeros(0, np.int64), *(did.ends - did.starts for did in every.values())])
+    told = np.concatenate([np.zeros(0, np.bool_), *(did.kinds != UNTOLD for did in every.values())])
+    order = np.flatnonzero(told)
+    order = order[np.argsort(ids[order], kind="stable")]
+    return _Lengths(ids[order], np.repeat(np.array(list(every), np.int64), count)[order], length[order])
 
 
 # A change as edits of a graph's lags and rests.
-_EDGES = """
-WITH queue AS (
-    SELECT DISTINCT s.rank, coalesce(t.tid, 'track ' || t.track) AS tid FROM span s JOIN track t USING (track)
-    WHERE s.kind = 'dequeue'
-)
-SELECT s.rank, s.ts_ns AS ts, s.ts_ns + s.dur_ns AS "end",
-    (s.rank, coalesce(t.tid, 'track ' || t.track)) IN (SELECT (rank, tid) FROM queue) AS queued
-FROM span s JOIN track t USING (track)
-WHERE s.rank BETWEEN ? AND ? AND s.rank IN (SELECT rank FROM queue) AND t.kind = 'host_thread' AND s.dur_ns > 0
-"""
-
-
-@dataclass(frozen=True)
-class _Edges:
-    """Edges of one rank's host spans, sorted: of the thread of its queue, and of the others."""
-
-    begins: dict[bool, Ints]
-    ends: dict[bool, Ints]
-
-
-class _Threads:
-    """The edges of every rank that was asked for."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._known: dict[int, _Edges] = {}
-
-    def edges(self, rank: int) -> _Edges:
-        if rank not in self._known:
-            rows = self._run.of_rank(_EDGES, rank)
-            queued = rows["queued"].astype(np.bool_)
-            begins, ends = (
-                {mine: np.sort(rows[name][queued == mine].astype(np.int64), kind="stable") for mine in (True, False)}
-                for name in ("ts", "end")
-            )
-            self._known[rank] = _Edges(begins, ends)
-        return self._known[rank]
-
-
-def of_script(run: Run, rank: int, windows: Intervals, queue: Intervals, backlog: Intervals) -> Intervals:
-    """The windows less those that are the queue's alone. `queue`: when it worked, `backlog`: when all waited for it."""
-    asked = np.flatnonzero(queue.within(windows.starts, windows.ends) == windows.ends - windows.starts)
-    if not len(queue.starts) or not len(asked):
-        return windows
-    votes = _votes(run, rank, windows.starts[asked], windows.ends[asked])
-
-    def those(of: Ints) -> Intervals:
-        return Intervals(windows.starts[of], windows.ends[of])
-
-    return windows - those(asked[votes > 0]) - (those(asked[votes == 0]) & backlog)
-
-
-def _votes(run: Run, rank: int, starts: Ints, ends: Ints) -> Ints:
-    """How many edges of spans say that each window is the queue's, less those that say it is not."""
-    edges = run.get(_Threads).edges(rank)
-    votes = np.zeros(len(starts), np.int64)
-    for known, moments in ((edges.begins, starts), (edges.ends, ends)):
-        for mine, says in ((True, 1), (False, -1)):
-            votes += says * _among(moments, known[mine])
-    return votes
-
-
-def _among(moments: Ints, known: Ints) -> NDArray[np.bool_]:
-    """Which moments are among some, which are sorted."""
-    if not len(known):
-        return np.zeros(len(moments), np.bool_)
-    return np.asarray(known[np.minimum(np.searchsorted(known, moments), len(known) - 1)] == moments)
-
-
 #: What a call costs that has nothing to wait for: what the fastest ones take.
 CALL_NS = 1_000
 
@@ -273,7 +210,7 @@ class Edit:
 
     def apply(self, change: Change) -> set[int]:
         """Makes every edit of a change; returns the ranks it touches."""
-        touched = {rank for rank, windows in change.host.items() if self._host(rank, windows)}
+        touched = self._host(change.host)
         touched |= self._tasks(change.tasks, change.task_ns)
         touched |= self._delays(change.delays, change.delay_ns)
         touched |= self._syncs(change.syncs)
@@ -304,31 +241,35 @@ class Edit:
         self.changed |= bool(taken.any())
         return ns - taken
 
-    def _host(self, rank: int, windows: Intervals) -> bool:
+    def _host(self, host: Mapping[int, Intervals]) -> set[int]:
         """Host time that would not be spent; where launches are unknown, gaps that would close by as much."""
-        window = self.run.window(rank) if rank in self.run.ranks else None
-        if window is None:
-            return False
-        windows = windows & Intervals.union_of(np.array(window[:1]), np.array(window[1:]))
-        edges, nodes, begin, end = self.run.get(host_edges)[rank]
-        if not len(windows.starts) or not len(edges):
-            return False
-        near = (end > windows.starts[0]) & (begin < windows.ends[-1])
-        edges, nodes, begin, end = edges[near], nodes[near], begin[near], end[near]
-        rest, lag = self.graph.settled.rest[nodes], self.graph.settled.lag[edges]
-        script = of_script(self.run, rank, windows, self.graph.queued[rank], self.graph.backlog[rank])
-        spent = np.where(
-            self.graph.settled.kind[edges] == BUSY, windows.within(begin, begin + lag),
-            script.within(begin, begin + lag),
-        )  # fmt: skip
+        axis = self.run.get(host_edges)
+        touched: set[int] = set()
+        for some in axis.together(
+            [rank for rank, windows in host.items() if rank in axis.place and windows.starts.size]
+        ):
+            touched |= self._host_of(axis, some, host)
+        return touched
+
+    def _host_of(self, axis: HostEdges, ranks: list[int], host: Mapping[int, Intervals]) -> set[int]:
+        """The same of ranks that are looked at together."""
+        windows = axis.windows(ranks, host)
+        near = axis.near(ranks, windows)
+        if not len(near):
+            return set()
+        edges, nodes, begin, end = axis.edges[near], axis.nodes[near], axis.begin[near], axis.end[near]
+        rest, lag, kind = self.graph.settled.rest[nodes], self.graph.settled.lag[edges], self.graph.settled.kind[edges]
+        script = of_script(self.run, axis, ranks, windows)
+        spent = np.where(kind == BUSY, windows.within(begin, begin + lag), script.within(begin, begin + lag))
         unexplained = windows.within(end - rest, end)
-        spent[self.graph.settled.kind[edges] == QUEUE] = 0  # nobody works between two things in a queue
+        spent[kind == QUEUE] = 0  # nobody works between two things in a queue
         hit = spent > 0
         self._shorten(edges[hit], spent[hit])
         left = np.flatnonzero(unexplained > 0)
         one = left[np.unique(nodes[left], return_index=True)[1]]
-        self._ease(nodes[one], unexplained[one])
-        return bool(hit.any() or len(one))
+        self._ease(nodes[one].astype(np.int64), unexplained[one])
+        places = np.unique(axis.of[np.concatenate((near[hit], near[one]))])
+        return {self.graph.ranks[place] for place in places.tolist()}
 
     def _cut(self, rank: int, lost: Intervals) -> bool:
         """A piece of a rank's film is cut out: what its host and its device did then takes so much less."""
@@ -465,26 +406,3 @@ def _nodes_by_rank(run: Run) -> list[Ints]:
     order = np.argsort(found.settled.rank, kind="stable")
     bounds = np.searchsorted(found.settled.rank[order], np.arange(len(found.ranks) + 1))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
-
-
-def host_edges(run: Run) -> dict[int, tuple[Ints, NDArray[np.int32], Ints, Ints]]:
-    """Per rank the edges that host time is spent on, and the nodes they lead to.
-
-    Then their begin and end on the rank's own clock.
-    """
-    found = run.get(graph)
-    settled = found.settled
-    kind = settled.kind
-    target = np.repeat(np.arange(len(settled.rest)), np.diff(settled.first))
-    linked = np.append(found.is_linked, False)[settled.rank[target]]
-    edges = np.flatnonzero(np.where(linked, np.isin(kind, (HOST, BUSY, OWN, QUEUE)), kind == GAP))
-    index = settled.rank[target[edges]]
-    edges = edges[np.argsort(index, kind="stable")]
-    bounds = np.searchsorted(np.sort(index, kind="stable"), np.arange(len(found.ranks) + 1))
-    rows = {}
-    for number, rank in enumerate(found.ranks):
-        mine = edges[bounds[number] : bounds[number + 1]]
-        shift = found.offsets[number]
-        to = target[mine].astype(np.int32)
-        rows[rank] = (mine, to, settled.time[settled.source[mine]] - shift, settled.time[to] - shift)
-    return rows

@@ -20,7 +20,9 @@ _RESULTS = """
     WITH op AS (
         SELECT s.span_id, s.rank, s.parent_id, s.name, h.sequence, h.input_shapes AS shapes FROM host_op h
         JOIN span s USING (span_id)
-        WHERE contains(s.name, 'onvolution') AND h.input_shapes IS NOT NULL AND json_valid(h.input_shapes)
+        WHERE contains(s.name, 'onvolution') AND h.input_shapes IS NOT NULL
+            -- of these only: a condition on one table is asked of all of its rows
+            AND CASE WHEN contains(s.name, 'onvolution') THEN json_valid(h.input_shapes) END
     ), forward AS (
         SELECT rank, sequence, any_value(span_id) AS span_id FROM op
         WHERE regexp_full_match(name, 'aten::(cudnn|miopen)_convolution') AND sequence IS NOT NULL

@@ -8,20 +8,24 @@ device over the time that it took. A share above 1 is no result but a wrong roof
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.device.abilities import device
 from npulens.analysis.device.family import family
-from npulens.analysis.device.kernels import NO_HOST, Bools, Kernels, Kind, kernels
-from npulens.analysis.intervals import Ints
+from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, kernels
+from npulens.analysis.device.kinds import TYPED, Bools, Kind, Kinds
+from npulens.analysis.device.shapes import AS_JSON
+from npulens.analysis.device.tensors import NO_TENSOR, dtype, listed
+from npulens.analysis.intervals import Ints, combined
 from npulens.analysis.run import Run
+from npulens.analysis.work import many
 from npulens.analysis.work.beside import results
 from npulens.analysis.work.call import Argument, Call, Unmodelled, arguments, flat, values
 from npulens.analysis.work.families import Work
@@ -40,11 +44,13 @@ PIPES = {
     "fixpipe": "memory", "scalar": "scalar",
 }  # fmt: skip
 _NOTHING: Mapping[str, float] = {}
-# The plain values that each host operator was called with.
+# The plain values that some host operators were called with. Their ids come as one text: a list of as many numbers
+# takes longer to hand over than the rest of the statement.
 _GIVEN = """
+    WITH wanted AS MATERIALIZED (SELECT unnest(string_split(?, ' ')::BIGINT[]) AS span_id)
     SELECT span_id, given FROM (
-        SELECT span_id, CASE WHEN json_valid(args) THEN json_extract(args, '$."Concrete Inputs"')::VARCHAR END AS given
-        FROM (SELECT span_id, args FROM arg {}) WHERE contains(args, '"Concrete Inputs"')
+        SELECT span_id, TRY(json_extract(args, '$."Concrete Inputs"'))::VARCHAR AS given
+        FROM arg SEMI JOIN wanted USING (span_id) WHERE contains(args, '"Concrete Inputs"')
     ) WHERE given IS NOT NULL
 """
 
@@ -123,29 +129,127 @@ class Operator:
 
 
 @dataclass(frozen=True)
+class _Columns:
+    """What operators are made of, one row each."""
+
+    kinds: Kinds
+    kind: Ints
+    span_id: Ints
+    given: tuple[str | None, ...]
+    device: tuple[str, ...]
+    calls: Ints
+    in_steps: Ints
+    kernels: Ints
+    ns: Ints
+    work: tuple[Work, ...]
+    precision: tuple[str | None, ...]  # in which the matrix units would compute
+    roofs: tuple[Roofs | None, ...]
+    pipes: Mapping[int, Mapping[str, float]]
+    counted: Mapping[int, int]
+
+
+class Every(Sequence[Operator]):
+    """The operators of a run; each is made when it is asked for."""
+
+    def __init__(self, columns: _Columns) -> None:
+        self.columns = columns
+        self._made: dict[int, Operator] = {}
+
+    def __len__(self) -> int:
+        return len(self.columns.work)
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Operator: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Operator, ...]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Operator | tuple[Operator, ...]:
+        if isinstance(at, slice):
+            return tuple(self[place] for place in range(len(self))[at])
+        place = range(len(self))[at]
+        if place not in self._made:
+            self._made[place] = self._operator(place)
+        return self._made[place]
+
+    def _operator(self, at: int) -> Operator:
+        own = self.columns
+        kind, todo, used, peaks = own.kinds[own.kind[at]], own.work[at], own.precision[at], own.roofs[at]
+        return Operator(
+            called(kind), kind, own.given[at], int(own.span_id[at]), peaks, own.device[at] or None, int(own.calls[at]),
+            int(own.in_steps[at]), int(own.kernels[at]), int(own.ns[at]), todo, used if todo.matrix else None,
+            None if peaks is None else peaks.least_ns(todo, used), own.pipes.get(at, _NOTHING), own.counted.get(at),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Operators:
     """Per kernel, in the order of kernels(run): its operator, and whether it is the first kernel of its call."""
 
     of: Ints  # its place in `every`
     first: Bools  # a call's work counts once, at its first kernel
-    every: tuple[Operator, ...]
+    every: Every
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of every operator."""
+        own = self.every.columns
+        names = own.kinds.each(called, *TYPED)
+        return tuple(names.values[at] for at in names.code[own.kind].tolist())
+
+    @cached_property
+    def times(self) -> Times:
+        """The least time of every operator."""
+        return _times(self.every.columns)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of every operator what `Operator` says one by one; not a number where that is None."""
+
+    roof_ns: Floats
+    share: Floats
+    surely: NDArray[np.str_]  # 'compute' or 'memory' where no doubt is left which of them binds, else ''
+
+
+#: Operations for each byte from which on computing is the limit on every device that is known.
+SURELY_COMPUTE = 1_000
+
+
+def _times(own: _Columns) -> Times:
+    peaks = np.array([
+        (np.nan,) * 3 if roofs is None else tuple(
+            np.nan if one is None else one for one in (roofs.matrix.get(used or ""), roofs.vector, roofs.memory)
+        ) for roofs, used in zip(own.roofs, own.precision, strict=True)
+    ], np.float64).reshape(-1, 3)  # fmt: skip
+    todo = np.array(
+        [[np.nan if one is None else one for one in (each.matrix, each.vector, each.bytes)] for each in own.work],
+        np.float64,
+    ).reshape(-1, 3)  # fmt: skip
+    roofed = np.array([roofs is not None for roofs in own.roofs], np.bool_)
+    by_roof = np.where(roofed[:, None], np.where(todo == 0, 0.0, todo * 1e9 / peaks), np.nan)
+    most = np.max(np.nan_to_num(by_roof, nan=0.0), axis=1, initial=0.0)
+    roof_ns = np.where(most > 0, most, np.nan)
+    known = roofed & (np.isnan(todo[:, 0]) | (todo[:, 0] == 0) | ~np.isnan(peaks[:, 0]))
+    complete = known & ~np.isnan(by_roof[:, 0]) & ~np.isnan(by_roof[:, 2])
+    share = np.divide(roof_ns, own.ns / own.calls, out=np.full(len(own.ns), np.nan), where=own.ns > 0)
+    share[share > 1] = np.nan
+    sure = (by_roof[:, 0] > 0) & (todo[:, 0] > 0) & (todo[:, 2] > 0) & (todo[:, 0] >= SURELY_COMPUTE * todo[:, 2])
+    told = np.where(complete, np.where(by_roof[:, 2] == roof_ns, "memory", "compute"), np.where(sure, "compute", ""))
+    return Times(roof_ns, share, np.where(most > 0, told, ""))
 
 
 def operators(run: Run) -> Operators:
     """Every operator of the run."""
     every = run.get(kernels)
     if not len(every):
-        return Operators(np.zeros(0, np.int64), np.zeros(0, np.bool_), ())
+        return Operators(np.zeros(0, np.int64), np.zeros(0, np.bool_), _none(every))
     backend = run.get(family)
-    launched = every.of(kind.op_type is None and kind.op is not None for kind in every.kinds)
+    launched = every.of(~every.kinds.there("op_type") & every.kinds.there("op"))
     by_host = np.where(launched, every.host, NO_HOST)
     given, texts = _given(run, by_host)
     result, sides = results(run, by_host)
     names, by_name, device_code = _devices(run, every)
-    named: dict[tuple[Any, ...], int] = {}
-    same = np.array([named.setdefault(_identity(at, kind), len(named)) for at, kind in enumerate(every.kinds)])
     values_, results_ = np.where(launched, given, -1) + 1, np.where(launched, result, -1) + 1
-    key = (same[every.kind] * (len(texts) + 1) + values_) * (len(sides) + 1) + results_
+    key = (_same(every.kinds)[every.kind] * (len(texts) + 1) + values_) * (len(sides) + 1) + results_
     key = key * len(names) + device_code
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     number, count = number.ravel().astype(np.int64), len(first)
@@ -156,24 +260,100 @@ def operators(run: Run) -> Operators:
         np.bincount(number[rows], minlength=count) for rows in (begins, inside, np.ones(len(every), np.bool_))
     )
     ns, most = _sums(every.dur, number, count), _most(every, number, count)
-    hf32 = set(run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].tolist())
+    kind, span_id = every.kind[most], every.span_id[most]
+    hf32 = np.isin(span_id, run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].astype(np.int64))
     pipes, counted = _counters(run, every, number, count)
     of_device = {name: roofs(by_name.get(name), backend) for name in names}
-    found = []
-    for at, row in enumerate(first.tolist()):
-        kind, span_id = every.kinds[int(every.kind[most[at]])], int(every.span_id[most[at]])
-        said = texts.get(int(given[row])) if launched[row] else None
-        name = names[int(device_code[row])]
-        gives = sides.get(int(result[row])) if launched[row] else None
-        peaks = None if kind.on_aicpu else of_device[name]  # nobody says what that one can do
-        todo = work_of(kind, said, backend, gives)
-        used = precision(todo, kind.name, backend, span_id in hf32)
-        found.append(Operator(
-            called(kind), kind, said, span_id, peaks, name or None, int(calls[at]), int(in_steps[at]),
-            int(kernels_[at]), int(ns[at]), todo, used if todo.matrix else None,
-            None if peaks is None else peaks.least_ns(todo, used), pipes.get(at, _NOTHING), counted.get(at),
-        ))  # fmt: skip
-    return Operators(number, begins, tuple(found))
+    said = tuple(texts.get(at) if own else None for at, own in zip(
+        given[first].tolist(), launched[first].tolist(), strict=True))  # fmt: skip
+    gives = tuple(sides.get(at) if own else None for at, own in zip(
+        result[first].tolist(), launched[first].tolist(), strict=True))  # fmt: skip
+    todo = works(every.kinds, kind, said, gives, backend)
+    device_ = tuple(names[at] for at in device_code[first].tolist())
+    aicpu = every.kinds.each(lambda one: one.on_aicpu, "core").flags()[kind]  # nobody says what that one can do
+    peaks = tuple(None if own else of_device[name] for name, own in zip(device_, aicpu.tolist(), strict=True))
+    kernel = every.kinds.column("name")
+    used = tuple(
+        one.dtype if one.dtype != "fp32" else precision(one, kernel.values[name], backend, is_hf32)
+        for one, name, is_hf32 in zip(todo, kernel.code[kind].tolist(), hf32.tolist(), strict=True)
+    )
+    return Operators(number, begins, Every(_Columns(
+        every.kinds, kind, span_id, said, device_, calls, in_steps, kernels_, ns, todo, used, peaks, pipes, counted,
+    )))  # fmt: skip
+
+
+def _none(every: Kernels) -> Every:
+    none = np.zeros(0, np.int64)
+    return Every(_Columns(every.kinds, none, none, (), (), none, none, none, none, (), (), (), {}, {}))
+
+
+def works(
+    kinds: Kinds, kind: Ints, given: Sequence[str | None], gives: Sequence[str | None], backend: str
+) -> tuple[Work, ...]:
+    """What one call of each operator has to do; an operator is a kind with its plain values and its result."""
+    found: list[Work | None] = [None] * len(kind)
+    for rows in _alike(kinds, kind, given, gives):
+        one = int(rows[0])
+        types, shapes = _types(kinds[kind[one]].input_dtypes), kinds.shapes
+        text = kinds.column("input_shapes").code[kind[rows]]
+        first = shapes.first[text]
+        sides = [
+            [shapes.dims[shapes.begin[first + place] + side] for side in range(int(shapes.table[1, first[0] + place]))]
+            for place in range(len(types or ()))
+        ]  # fmt: skip
+        told = many.works(called(kinds[kind[one]]), types or (), sides, values(given[one]), len(rows))
+        for row, work_ in zip(rows.tolist(), told, strict=True):
+            found[row] = work_
+    return tuple(
+        work_of(kinds[at], said, backend, told) if work_ is None else work_
+        for work_, at, said, told in zip(found, kind.tolist(), given, gives, strict=True)
+    )
+
+
+def _alike(kinds: Kinds, kind: Ints, given: Sequence[str | None], gives: Sequence[str | None]) -> Iterator[Ints]:
+    """Operators that are asked together: of one name, types and values, whose tensors have as many sides."""
+    types, shapes, text = kinds.column("input_dtypes"), kinds.shapes, kinds.column("input_shapes").code[kind]
+    count = np.array([len(_types(one) or ()) for one in types.values], np.int64)[types.code[kind]]
+    alone = (shapes.spelt[text] != AS_JSON) | (count == 0) | (count != shapes.count[text]) | (count > _PLACES)
+    alone |= kinds.there("output_shapes")[kind] | np.array([one is not None for one in gives], np.bool_)
+    owner = np.repeat(np.arange(len(shapes.count)), shapes.count)
+    place = np.arange(len(owner)) - shapes.first[owner]
+    odd = (shapes.table[1] >= _PLACES) | (place >= _PLACES)
+    weight = np.where(odd, 0, shapes.table[1]) * (_PLACES + 1) ** np.minimum(place, _PLACES - 1)
+    form = np.zeros(len(shapes.count), np.int64)
+    np.add.at(form, owner, weight)
+    mixed = np.zeros(len(shapes.count), np.bool_)
+    mixed[owner[odd]] = True
+    alone |= mixed[text]
+    numbers: dict[str | None, int] = {}
+    said = np.array([numbers.setdefault(one, len(numbers)) for one in given], np.int64)
+    names = kinds.each(called, *TYPED)
+    ours: dict[str, int] = {}
+    name = names.map(lambda one: ours.setdefault(one, len(ours))).ints()[kind]
+    rows = np.flatnonzero(~alone)
+    key = combined(name[rows], types.code[kind[rows]], said[rows], form[text[rows]])
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order], prepend=-1))
+    yield from (rows[part] for part in np.split(order, edges[1:]) if len(part) >= many.FEW)
+
+
+#: Tensors of a call, and sides of a tensor, that are asked together.
+_PLACES = 8
+
+
+@cache
+def _types(text: str | None) -> tuple[str | None, ...] | None:
+    """The types of a call's tensors as Kineto lists them, None for what is no tensor; None where they are odd."""
+    try:
+        names = listed(text or "")
+    except ValueError:
+        return None
+    if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
+        return None
+    plain = [dtype(one) for one in names]
+    if "TENSORLIST" in plain or not (text or "").strip('"[] '):
+        return None
+    return tuple(None if one in NO_TENSOR else one for one in plain)
 
 
 def work_of(kind: Kind, given: str | None, backend: str = "", gives: str | None = None) -> Work:
@@ -205,11 +385,19 @@ def called(kind: Kind) -> str:
 # ---- Which kernels are one operator
 
 
-def _identity(at: int, kind: Kind) -> tuple[Any, ...]:
-    """What makes two kinds of kernels the same operator."""
-    if kind.op_type is not None or kind.op is None:
-        return (at,)
-    return kind.op, kind.input_shapes, kind.input_dtypes
+def _same(kinds: Kinds) -> Ints:
+    """Kinds of kernels that are one operator share a number: those that one call launched."""
+    own = kinds.there("op_type") | ~kinds.there("op")
+    call = combined(*(kinds.column(name).code for name in ("op", "input_shapes", "input_dtypes")))
+    return _in_order(combined(own.astype(np.int64), np.where(own, np.arange(len(kinds)), call)))
+
+
+def _in_order(key: Ints) -> Ints:
+    """Numbers from 0 on, in the order in which keys come first."""
+    _, first, where = np.unique(key, return_index=True, return_inverse=True)
+    number = np.empty(len(first), np.int64)
+    number[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return number[where.ravel()]
 
 
 def _given(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
@@ -217,7 +405,7 @@ def _given(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
     hosts, where = np.unique(host, return_inverse=True)
     if not len(hosts) or hosts[-1] == NO_HOST:
         return np.full(len(host), -1, np.int64), {}
-    told = run.columns(f"SELECT span_id, hash(given) AS code FROM ({_GIVEN.format('')})")
+    told = run.columns(f"SELECT span_id, hash(given) AS code FROM ({_GIVEN})", [_as_text(hosts)])
     order = np.argsort(told["span_id"], kind="stable")
     spans = told["span_id"][order].astype(np.int64)
     if not len(spans):
@@ -228,9 +416,13 @@ def _given(run: Run, host: Ints) -> tuple[Ints, Mapping[int, str]]:
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     found = np.full(len(hosts), -1, np.int64)
     found[here] = place.ravel()
-    chosen = spans[at[here[first]]].tolist()
-    texts = dict(run.con.execute(_GIVEN.format("WHERE span_id IN (SELECT unnest(?))"), [chosen]).fetchall())
-    return found[where.ravel()], {number: texts[span_id] for number, span_id in enumerate(chosen)}
+    chosen = spans[at[here[first]]]
+    texts = dict(run.con.execute(_GIVEN, [_as_text(chosen)]).fetchall())
+    return found[where.ravel()], {number: texts[span_id] for number, span_id in enumerate(chosen.tolist())}
+
+
+def _as_text(ids: Ints) -> str:
+    return " ".join(map(str, ids.tolist()))
 
 
 def _devices(run: Run, every: Kernels) -> tuple[list[str], Mapping[str, Any], Ints]:

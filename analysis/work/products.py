@@ -154,6 +154,8 @@ def _convolution(call: Call, spec: Spec) -> Work:
     if call.flag("transposed"):
         return _transposed_convolution(call, spec)
     x, weight, bias = call.tensor("x"), call.tensor("weight"), call.maybe("bias")
+    if not weight.shape:
+        raise Unmodelled("do_not_fit")
     out = _result(call, weight.shape[0]) or Tensor(_convolved(call, x, weight), x.type)
     matrix = 2 * out.values * prod(weight.shape[1:])
     moved = x.bytes + weight.bytes + out.bytes + (bias.bytes if bias is not None else 0)

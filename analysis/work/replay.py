@@ -19,7 +19,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from npulens.analysis.device.kernels import Kind
+from npulens.analysis.device.kinds import Kind
 from npulens.analysis.work.call import Argument, Tensor, Unmodelled, arguments, values
 
 MAPPED_FILE = Path(__file__).with_name("replays.toml")

@@ -40,10 +40,13 @@ def spread(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The sides that all of them spread to."""
     found: list[int] = []
     for place in range(1, max((len(one) for one in shapes), default=0) + 1):
-        here = {one[-place] for one in shapes if len(one) >= place} - {1}
-        if len(here) > 1:
-            raise Unmodelled("do_not_fit")
-        found.insert(0, here.pop() if here else 1)
+        side = 1
+        for one in shapes:
+            if len(one) >= place and one[-place] != 1:
+                if side not in (1, one[-place]):
+                    raise Unmodelled("do_not_fit")
+                side = one[-place]
+        found.insert(0, side)
     return tuple(found)
 
 

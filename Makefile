@@ -16,6 +16,7 @@ POWER_ARGS ?=
 MUTATION_ARGS ?=
 MODELS_ARGS ?=
 JOBS_ARGS ?=
+FLEET_TESTS ?= tests/test_objects.py tests/test_ray.py
 BIN := .venv/bin
 # The versions that are tested; LOCK= takes the newest that pyproject.toml allows.
 LOCK ?= constraints.txt
@@ -25,7 +26,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs
+.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -111,6 +112,9 @@ fix: .venv/.test  ## what ruff can repair by itself
 test-npu-contract: .venv/.test .venv-npu/.made build/tree/npulens  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
 	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
 
+test-fleet: .venv-fleet/.made  ## stores in a real S3 server's buckets, loads on a real Ray cluster (FLEET_TESTS=tests/test_objects.py: S3 only)
+	.venv-fleet/bin/python -m pytest -q -p no:cacheprovider -m "torture or not torture" $(FLEET_TESTS) $(PYTEST_ARGS)
+
 test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's interpreter
 	PYTHONPATH=$(CURDIR)/.venv/triton $(BIN)/python -m pytest -n $(JOBS) tests/test_kernels.py tests/test_workloads.py tests/test_memcheck.py $(PYTEST_ARGS)
 
@@ -128,7 +132,7 @@ sanitize: .venv/.test  ## the C extensions under AddressSanitizer and UBSan, on 
 	$(BIN)/python -m tests.fuzz.sanitize
 
 clean:  ## remove what make made
-	rm -rf .venv .venv-npu .venv-memcheck .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-npu .venv-memcheck .venv-fleet .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -173,6 +177,13 @@ clean:  ## remove what make made
 	.venv/bin/python -m venv .venv-memcheck
 	.venv-memcheck/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 triton==3.6.0 triton-viz==3.0 "numpy<2.4"
 	echo $(CURDIR)/build/tree > "$$(.venv-memcheck/bin/python -c 'import site; print(site.getsitepackages()[0])')/npulens.pth"
+	@touch $@
+
+# Without the versions of constraints.txt: what moto needs wants an older dateutil.
+.venv-fleet/.made: pyproject.toml setup.py Makefile | .venv/bin/python
+	.venv/bin/python -m venv .venv-fleet
+	.venv-fleet/bin/python -m pip install -q --disable-pip-version-check -e '.[s3,ray]' pytest pytest-timeout hypothesis \
+		"moto[s3]" flask flask-cors
 	@touch $@
 
 # Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from npulens.ingest.store.place import default_dir
+from npulens.ingest.store.place import default_dir, located
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,11 +18,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PIECES = re.compile(r"[^\u2e80-\uffff\s]+\s*|[\u2e80-\uffff]\s*|\s+")
 
 
+class _Store(click.Path):
+    """A directory, or s3://bucket/prefix."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(located(value), param, ctx)
+
+
 def store_option(command: F) -> F:
-    """--store DIR, else NPULENS_STORE, else the platform's data directory."""
+    """--store DIR or s3://bucket/prefix, else NPULENS_STORE, else the platform's data directory."""
     return click.option(
-        "--store", type=click.Path(path_type=Path, file_okay=False), default=default_dir,
-        show_default="NPULENS_STORE, else the user's data directory", help="Where runs are kept.",
+        "--store", type=_Store(path_type=Path, file_okay=False), default=default_dir,
+        show_default="NPULENS_STORE, else the user's data directory",
+        help="Where runs are kept: a directory, or s3://bucket/prefix.",
     )(command)  # fmt: skip
 
 

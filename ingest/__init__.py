@@ -17,7 +17,7 @@ from typing import IO, Any
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading.load_process import process
 from npulens.ingest.messages import Message, as_data, loaded
-from npulens.ingest.store.place import default_dir
+from npulens.ingest.store.place import default_dir, located
 
 __all__ = ["FileFate", "IngestError", "LoadReport", "LoadedRun", "Progress", "load"]
 
@@ -89,6 +89,7 @@ def load(
     max_disk: str | None = None,
     max_time: str | None = None,
     redact: bool = False,
+    engine: str = "local",
     progress: Callable[[Progress], None] | None = None,
 ) -> LoadReport:
     """Load files, directories and archives into the store.
@@ -96,17 +97,18 @@ def load(
     The work happens in a process of its own; this one only waits. Raises IngestError when nothing could be tried (no
     such run to join, no place for the store). A capture that cannot be read is an entry of the report with its error.
     ``redact``: nothing stored names people, machines or places. ``max_disk`` ("20G") and ``max_time`` ("30m") limit the
-    load; ingest/loading/quota.py has the defaults.
+    load; ingest/loading/quota.py has the defaults. ``engine``: who reads the ranks, "local", "ray" or "ray://HEAD".
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
         "paths": [str(Path(path).absolute()) for path in several],
-        "store": str(default_dir() if store is None else Path(store).absolute()),
+        "store": str(default_dir() if store is None else located(store).absolute()),
         "label": label,
         "join": join,
         "max_disk": max_disk,
         "max_time": max_time,
         "redact": redact,
+        "engine": engine,
     }
     answer = _ask_worker(request, progress)
     return LoadReport(

@@ -27,7 +27,7 @@ MEETING = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "all
 #: Between neighbours, not the whole group: the traffic of pipelines. NCCL's "sendrecv" alone may be anything.
 POINT_TO_POINT = frozenset({"send", "receive", "recv", "isend", "irecv", "batchsendrecv"})
 #: Of these every rank may move a different number of bytes.
-_UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv", "sendrecv"}
+UNEVEN = POINT_TO_POINT | {"alltoall", "alltoallv", "alltoallvc", "allgatherv", "reducescatterv", "sendrecv"}
 #: Operators whose kind the profiler does not tell: they agree with any.
 UNNAMED = frozenset({"", "sendrecv"})
 #: Captures of one job stop within so many collectives of each other.
@@ -40,7 +40,7 @@ _ENOUGH, _MOST_SHARE = 3, 0.8
 #: Another shift must scatter so many times more; in a job without any variation none does, and nothing is proved.
 _CLEARLY = 2
 
-_OPERATORS = """
+OPERATORS = """
 WITH op AS (
     SELECT s.span_id, s.rank, s.ts_ns, s.dur_ns, s.name, s.step, c.collective, c.group_name, c.bytes, c.stream,
         coalesce(c.dst_rank, c.src_rank) AS peer
@@ -104,12 +104,12 @@ class Collectives:
 
 def collectives(run: Run) -> Collectives:
     """The run's collective operators."""
-    rows = run.columns(_OPERATORS)
+    rows = run.columns(OPERATORS)
     rank, step, size = _ints(rows["rank"]), _ints(rows["step"]), _ints(rows["bytes"])
     kinds, kind = _codes(rows["collective"])
     teams, team, members = _teams(run, rows["team"], rank)
     ts = _ints(rows["ts_ns"])
-    uneven = np.isin(kind, _places_of(kinds, _UNEVEN))
+    uneven = np.isin(kind, _places_of(kinds, UNEVEN))
     end = ts + _ints(rows["dur_ns"])
     instance = matched(rank, team, step, kind, np.where(uneven, 0, size), run.stepped)
     instance = from_the_end(rank, team, np.where(np.isin(kind, _places_of(kinds, UNNAMED)), -1, kind), end, instance,

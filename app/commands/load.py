@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import click
 from npulens import ingest
 from npulens.app.console import json_option, print_json, redact_option, store_option, table
 from npulens.app.text.i18n import ranges
+from npulens.ingest import objects
 
 
 @click.command("load")
@@ -29,6 +31,10 @@ from npulens.app.text.i18n import ranges
     metavar="TIME",
     help="How long it may take, such as 90s, 30m or 2h (default: NPULENS_MAX_TIME, else 12 h).",
 )
+@click.option(
+    "--engine", default="local", show_default=True, metavar="ENGINE",
+    help="Who reads the ranks: local, ray (the Ray cluster of this machine) or ray://HEAD.",
+)  # fmt: skip
 @click.option("--files", "show_files", is_flag=True, help="Also list what became of every file.")
 @redact_option
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
@@ -36,7 +42,7 @@ from npulens.app.text.i18n import ranges
 @json_option
 def command(
     paths: tuple[Path, ...], label: str | None, join: str | None, max_disk: str | None, max_time: str | None,
-    show_files: bool, redact: bool, progress_json: bool, store: Path, as_json: bool,
+    engine: str, show_files: bool, redact: bool, progress_json: bool, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Load files, directories and archives that a profiler left.
 
@@ -62,8 +68,10 @@ def command(
     """
     progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
     report = ingest.load(
-        paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, progress=progress
-    )
+        paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, engine=engine,
+        progress=progress,
+    )  # fmt: skip
+    _summaries(store, report)
     if as_json:
         files = [dataclasses.asdict(each) for each in report.files]
         print_json({"runs": [run.as_dict() for run in report.runs], "files": files})
@@ -73,6 +81,18 @@ def command(
             _print_files(report.files)
     if any(run.run_id is None for run in report.runs):
         sys.exit(2)
+
+
+def _summaries(store: Path, report: ingest.LoadReport) -> None:
+    """Of many ranks in a bucket: the summary for `npulens fleet`, computed where the tables are."""
+    if objects.of(store) is None:
+        return
+    from npulens.app import run_fleet
+
+    for run in report.runs:
+        if run.run_id is not None and len(run.ranks) >= run_fleet.MANY:
+            with suppress(ingest.IngestError):  # else it is computed when it is asked for
+                run_fleet.summary(store, run.run_id)
 
 
 def show(report: ingest.LoadReport, err: bool = False) -> None:

@@ -15,7 +15,7 @@ from npulens.analysis.views import install
 from npulens.app import docs_of, run_check
 from npulens.app.text import i18n, recording
 from npulens.ingest.store import runs
-from npulens.ingest.store.place import default_dir
+from npulens.ingest.store.place import default_dir, located
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ _INK = "#31333f"  # of text on white
 
 def opened(run: str, store: str | Path | None) -> Run:
     """The run, ready to be asked."""
-    place = runs.open_store(default_dir() if store is None else Path(store))
+    place = runs.open_store(default_dir() if store is None else located(store))
     info = runs.resolve(place, run)
     connection = runs.open_run(place, info.run_id)
     install(connection)

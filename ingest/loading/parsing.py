@@ -66,13 +66,13 @@ def parse(
     at_once = max(1, min(os.cpu_count() or 1, len(sources)))
     desks = Desks(scratch, packed=len(sources) > 1)
     tasks = [
-        (_task(source, scratch / f"part{i}", desks), sandbox.Limits.for_input(source.size))
+        (task(source, scratch / f"part{i}", desks), sandbox.Limits.for_input(source.size))
         for i, source in enumerate(sources)
     ]
     parsed: dict[int, Parsed] = {}
     failed: list[tuple[RankSource, IngestError]] = []
     done = rows = 0
-    for message in sandbox.run(tasks, at_once, watch.look, _batches(sources, at_once)):
+    for message in sandbox.run(tasks, at_once, watch.look, batches(sources, at_once)):
         source = sources[message.task]
         if message.error is not None:
             error = message.error
@@ -89,19 +89,19 @@ def parse(
     return [parsed[i] for i in sorted(parsed)], failed
 
 
-def _batches(sources: Sequence[RankSource], at_once: int) -> list[list[int]]:
+def batches(sources: Sequence[RankSource], at_once: int) -> list[list[int]]:
     """Which ranks a child may read one after the other: small ones, of the same formats."""
     small: dict[tuple[str, ...], list[int]] = {}
-    batches = []
+    found = []
     for number, source in enumerate(sources):
         if _unpacked(source) <= _SMALL:
             small.setdefault(tuple(claim.format for claim in source.claims), []).append(number)
         else:
-            batches.append([number])
+            found.append([number])
     for numbers in small.values():
         many = min(_TOGETHER, -(-len(numbers) // at_once))
-        batches += [numbers[at : at + many] for at in range(0, len(numbers), many)]
-    return batches
+        found += [numbers[at : at + many] for at in range(0, len(numbers), many)]
+    return found
 
 
 class Desks:
@@ -121,7 +121,9 @@ class Desks:
         return self._desks[form, memory]
 
 
-def _task(source: RankSource, scratch: Path, desks: Desks) -> sandbox.Task:
+def task(source: RankSource, scratch: Path, desks: Desks) -> sandbox.Task:
+    """What a child does of one rank."""
+
     def read(progress: Progress) -> dict[str, Any]:
         begun = time.monotonic()
         part = put_together(source, scratch, progress, desks)

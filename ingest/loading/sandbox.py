@@ -182,7 +182,7 @@ def _be_child(batch: Sequence[tuple[int, Task, Limits]], write: int) -> None:
         gc.disable()  # a child lives for a few files: between them is time enough
         gc.freeze()
         os.nice(5)
-        _die_with_parent()
+        die_with_parent()
         _limit(resource.RLIMIT_CORE, 0)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
         for _, task, limits in batch:
@@ -226,7 +226,7 @@ def _refusal(error: Exception) -> IngestError:
     return IngestError("defect", Message("npulens_failed_on_it_please", {"what": what}))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """A child whose parent was killed has nobody to answer to (Linux only; elsewhere it ends at its limits)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -19,12 +19,14 @@ from typing import Any
 
 import duckdb
 
+from npulens.ingest import engines, objects
 from npulens.ingest.archive.opener import Opener
+from npulens.ingest.engines.engine import Engine
 from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import capture, ledger, roofs
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.ledger import Fate
-from npulens.ingest.loading.parsing import Parsed, Say, parse, worked
+from npulens.ingest.loading.parsing import Parsed, Say, worked
 from npulens.ingest.loading.quota import Quota, UsageWatch, amount
 from npulens.ingest.messages import Message, dumped
 from npulens.ingest.store import history_run
@@ -92,6 +94,7 @@ class Request:
     join: str | None = None
     quota: Quota = Quota()
     redact: bool = False
+    engine: str = "local"
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class _Job:
     watch: UsageWatch
     joined: store.RunInfo | None
     say: Say
+    engine: Engine
 
     def called(self, root: Path) -> str:
         """What the root of a rank is called outside, links resolved; archives count as directories."""
@@ -133,10 +137,10 @@ def load(request: Request, say: Say) -> Done:
     where = store.open_store(request.store)
     store.collect(where)
     joined = store.resolve(where, request.join) if request.join else None
-    with store.staging(where) as scratch:
+    with store.staging(where) as scratch, engines.opened(request.engine) as engine:
         watch = UsageWatch(request.quota, scratch)
         opener = Opener(scratch / "unpacked", request.quota, watch)
-        return _load(_Job(request, where, scratch, opener, watch, joined, say))
+        return _load(_Job(request, where, scratch, opener, watch, joined, say, engine))
 
 
 def _load(job: _Job) -> Done:
@@ -157,7 +161,7 @@ def _load(job: _Job) -> Done:
         if known is not None:
             entries = [dict(entry, stored="exists") if entry["run_id"] else entry for entry in known]
         else:
-            parsed, failed = parse(found.sources, job.scratch, job.watch, job.say)
+            parsed, failed = job.engine.parse(found.sources, job.scratch, job.watch, job.say)
             job.watch.measure()
             entries = [_commit(group, hashes, found.files, job) for group in _groups(parsed)]
             entries += [job.refusal(error) for _, error in failed]
@@ -231,11 +235,12 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
                     str(group[0].source.root),
                 )
             )
+        objects.fetch(where, joined.run_id)
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
         sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}
     run_id = capture.content_id(entries | marker(job.request.redact))
-    staged = assemble(pieces, sources, run_id, scratch / run_id)
+    staged = assemble(pieces, sources, run_id, scratch / run_id, job.engine.write)
     if not job.request.redact:  # names of files tell of people
         kept = {"collected": {name: said[name] for name in _KEPT if name in said}} if said else {}
         _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept)
@@ -337,7 +342,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     request = Request(
         tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join"),
-        redact=bool(asked.get("redact")),
+        redact=bool(asked.get("redact")), engine=asked.get("engine") or "local",
     )  # fmt: skip
     try:
         request = replace(request, quota=Quota.of(asked))

@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 
+from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, loaded, restored
 from npulens.ingest.tables import schema
@@ -99,6 +100,7 @@ def open_run(
     """Open one run for reading; ``kept``: what was computed of it before (ingest/store/kept.py), by name."""
     directory = (store / run_id).resolve()
     for again in range(_ATTEMPTS):
+        objects.fetch(store, run_id)
         _check_version(directory)
         con = _connect(threads, memory_limit(directory))
         try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
+from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store.lod import LOCKED, alone, home
@@ -49,6 +50,7 @@ def make(store: Path, run_id: str, answers: Iterable[Answer], statements: Iterab
 
     Several processes may ask at once: one computes, the others find it done.
     """
+    objects.fetch(store, run_id)
     run = (store / run_id).resolve()
     if run != store.resolve() / run_id or not (run / "manifest.json").is_file():
         raise IngestError("unknown_run", Message("there_is_no_such_run"), str(run))
@@ -64,6 +66,15 @@ def make(store: Path, run_id: str, answers: Iterable[Answer], statements: Iterab
     except (OSError, duckdb.Error) as error:
         raise IngestError("write", Message("cannot_keep_what_was_computed", {"error": error}), str(folder)) from error
     return found
+
+
+@contextmanager
+def opened(places: Mapping[str, Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Answers alone, each as a view, without the run that they follow from."""
+    with duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "2GB", **LOCKED}) as con:
+        for name, path in places.items():
+            con.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+        yield con
 
 
 def _place(store: Path, run_id: str, answer: Answer) -> Path:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import duckdb
 
+from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.tables import schema
@@ -72,6 +73,7 @@ def open_lod(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConne
 
 def build(store: Path, run_id: str) -> Path:
     """Arrange a run; where the file is. Several processes may ask at once: one builds, the others find it built."""
+    objects.fetch(store, run_id)
     run = (store / run_id).resolve()
     if run != store.resolve() / run_id or not (run / "manifest.json").is_file():
         raise IngestError("unknown_run", Message("there_is_no_such_run"), str(run))

@@ -8,6 +8,7 @@ STORE/.trash/                    deleted runs, until the next collection (below)
 STORE/.timeline/                 level-of-detail files (ingest/store/lod.py), built again when missing
 STORE/.kept/                     what pages keep of large runs (ingest/store/kept.py), computed again when missing
 STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); the only thing here that changes
+STORE/.bucket                    where a store is a bucket: its address (ingest/objects/mirror.py)
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message, dumped, loaded
 from npulens.ingest.store import kept, lod, notes
 from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
-from npulens.ingest.store.notes import set_label
 from npulens.ingest.store.place import default_dir
 from npulens.ingest.tables import schema
+
+if TYPE_CHECKING:
+    from npulens.ingest.objects.mirror import Mirror
 
 __all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "resolve", "runs", "set_label"]
 
@@ -82,6 +86,8 @@ def open_store(store: Path) -> Path:
 def runs(store: Path) -> list[RunInfo]:
     """Every committed run, newest first."""
     found = []
+    if (bucket := objects.of(store)) is not None:
+        _refresh(store, bucket)
     labels = notes.labels(store)
     for entry in store.iterdir() if store.is_dir() else ():
         if entry.name.startswith(".") or not entry.is_dir():
@@ -89,6 +95,19 @@ def runs(store: Path) -> list[RunInfo]:
         with suppress(FileNotFoundError):  # deleted while we look
             found.append(_row(entry, labels))
     return sorted(found, key=lambda run: (run.loaded_at, run.run_id), reverse=True)
+
+
+def _refresh(store: Path, bucket: Mirror, now: bool = False) -> None:
+    """Let the directory of a bucket hold what the bucket does."""
+    for run_id, label in bucket.refresh(now).items():
+        notes.set_label(store, run_id, label)
+
+
+def set_label(store: Path, run_id: str, label: str) -> None:
+    """Call a run by a name, or by none; a name belongs to one run, the last that got it."""
+    notes.set_label(store, run_id, label)
+    if (bucket := objects.of(store)) is not None:
+        bucket.label(run_id, notes.line(label))
 
 
 def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
@@ -143,6 +162,7 @@ def resolve(store: Path, name: str) -> RunInfo:
 
 def manifest(store: Path, run_id: str) -> dict[str, Any]:
     """Everything the manifest of a run says."""
+    objects.fetch(store, run_id, ["manifest.json"])
     return manifest_of(store / run_id)
 
 
@@ -183,6 +203,9 @@ def upload_lock(store: Path, upload_id: str) -> Iterator[None]:
 def collect(store: Path) -> int:
     """Remove what killed loads left and what was deleted long ago; directories removed."""
     removed = 0
+    if (bucket := objects.of(store)) is not None:
+        bucket.collect(UNDO_S)
+        _refresh(store, bucket, now=True)
     for guard in (store / ".staging").glob("*.lock"):
         with suppress(BlockingIOError, FileNotFoundError), guard.open("r+") as lock:  # blocked: a living load
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,6 +243,8 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
     if _version(store, run_id) not in (None, schema.version()):
         with suppress(FileNotFoundError):  # somebody else did it
             discard(store, run_id)
+    bucket = objects.of(store)
+    known = bucket is not None and not bucket.publish(staged, run_id)
     try:
         os.rename(staged, target)
     except OSError:
@@ -227,7 +252,7 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
             raise
         return "exists"
     _fsync(store)
-    return "new"
+    return "exists" if known else "new"
 
 
 def _fsync(path: Path) -> None:
@@ -262,7 +287,7 @@ def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
 def _version(store: Path, run_id: str) -> int | None:
     """The schema version a run was stored in. None if it is not there, 0 if it cannot be read: then it is replaced."""
     try:
-        return int(manifest(store, run_id)["schema_version"])
+        return int(manifest_of(store / run_id)["schema_version"])
     except FileNotFoundError:
         return None
     except IngestError:
@@ -288,6 +313,8 @@ class Deleted:
 def deleted(store: Path) -> list[Deleted]:
     """What `restore` can bring back, the last deleted first."""
     found = []
+    if (bucket := objects.of(store)) is not None:
+        _refresh(store, bucket)
     labels = notes.labels(store)
     for entry in listed(store):
         with suppress(OSError, ValueError, KeyError):  # collected while we look
@@ -298,6 +325,8 @@ def deleted(store: Path) -> list[Deleted]:
 
 def restore(store: Path, run_id: str) -> str:
     """Have a deleted run back, by the beginning of its id or its label; its id."""
+    if (bucket := objects.of(store)) is not None:
+        _refresh(store, bucket)
     names = [entry.name for entry in listed(store)]
     matches = [name for name in names if name.startswith(run_id)] if run_id else []
     matches = matches or [each.run.run_id for each in deleted(store) if each.run.label == run_id]
@@ -320,6 +349,8 @@ FOLDER = ".trash"  # below the store
 def discard(store: Path, run_id: str) -> None:
     """Put a run there; FileNotFoundError if it is not in the store. Its time begins before it lies there."""
     target = store / FOLDER / run_id
+    if (bucket := objects.of(store)) is not None:
+        bucket.discard(run_id)
     with _alone(store):
         os.utime(store / run_id)
         _remove(target)  # the same run, deleted before and loaded again
@@ -328,6 +359,8 @@ def discard(store: Path, run_id: str) -> None:
 
 def bring_back(store: Path, run_id: str) -> None:
     """Take a run out of it. One that was loaded again meanwhile has the same bytes: then this copy goes."""
+    if (bucket := objects.of(store)) is not None:
+        bucket.bring_back(run_id)
     with _alone(store):
         try:
             os.rename(store / FOLDER / run_id, store / run_id)

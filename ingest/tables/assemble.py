@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,8 +52,20 @@ class Assembled:
     coverage: list[dict[str, Any]]
 
 
-def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path) -> Assembled:
-    """Write every table of the run to ``staged``."""
+#: Writes tables of a run: of every part its directory, and by how much its origin comes after the run's.
+Write = Callable[[Sequence[str], Sequence[tuple[Path, int]], Path], None]
+
+
+def write_tables(tables: Sequence[str], parts: Sequence[tuple[Path, int]], staged: Path) -> None:
+    """Write tables of a run on this machine, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: concatenate(name, parts, staged / f"{name}.parquet"), tables))
+
+
+def assemble(
+    pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, staged: Path, write: Write = write_tables
+) -> Assembled:
+    """Write every table of the run to ``staged``; ``write`` does it where parts have to be put together."""
     origin = min((source.origin_ns for source in sources if source.origin_ns is not None), default=0)
     staged.mkdir(parents=True)
     tables = [name for name in schema.tables() if name not in ("run", "rank", "coverage")]
@@ -62,8 +74,7 @@ def assemble(pieces: Sequence[Piece], sources: Sequence[Source], run_id: str, st
             shutil.move(sources[0].directory / f"{name}.parquet", staged / f"{name}.parquet")
     else:
         parts = [(source.directory, 0 if source.origin_ns is None else source.origin_ns - origin) for source in sources]
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda name: concatenate(name, parts, staged / f"{name}.parquet"), tables))
+        write(tables, parts, staged)
     coverage = [dict(row, rank=piece.part.rank) for piece in pieces for row in piece.part.coverage]
     _write(
         staged,

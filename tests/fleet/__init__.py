@@ -1,0 +1,1 @@
+"""A fleet: loads on a Ray cluster, runs in object storage, and the view of ten thousand ranks."""

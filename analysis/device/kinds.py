@@ -145,9 +145,9 @@ class Kinds:
         """One column, each text once."""
         key = (name,)
         if key not in self._coded:
-            known: dict[Any, int] = {}
             values = self._columns[name]
-            code = np.fromiter((known.setdefault(value, len(known)) for value in values), np.int64, len(values))
+            known = {value: place for place, value in enumerate(dict.fromkeys(values))}
+            code = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
             self._coded[key] = Coded(code, list(known))
         return self._coded[key]
 

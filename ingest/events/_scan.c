@@ -35,7 +35,7 @@ enum { OPEN, COMMA, ELEMENT };        /* what the next element comes after */
 enum { ESCAPED = 1, HALF_PAIR = 2 };  /* a string has escapes; one of them is half a surrogate pair */
 
 enum { PH, TS, DUR, NAME, CAT, PID, TID, ID, CORE, ARGS = CORE, IGNORED, EXTRA };
-enum { LABELS = TID - NAME + 1 };
+enum { LABELS = TID - NAME + 1, RECENT = 4, SHORT = 16 };
 
 /* Why an element is lost. */
 enum {
@@ -75,6 +75,9 @@ typedef struct { uint32_t round, index; } MemberSlot; /* filled if round is the 
 typedef struct { uint32_t hash, offset, size; int32_t code; } Known; /* empty if code < 0 */
 
 typedef struct { uint32_t hash; int32_t place; } Word; /* empty if place < 0 */
+
+/* A short text that was coded lately: most events share category, process and thread with one of the last. */
+typedef struct { uint64_t low, high; uint32_t size; int32_t code; } Recent; /* empty if code < 0 */
 
 /* words: the distinct texts of the batch, if the column is of texts */
 typedef struct {
@@ -119,6 +122,8 @@ typedef struct {
     Known *known;
     size_t known_mask, n_known, held;
     Bytes texts;
+    Recent recent[LABELS][RECENT];
+    uint8_t next_recent[LABELS];
     int64_t next_code, first_code;
     size_t first_text;
     Bytes text_offsets;
@@ -187,10 +192,19 @@ static int reserve_row(Scanner *s)
 
 static inline int is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 static inline int is_digit(uint8_t c) { return (uint8_t)(c - '0') < 10; }
+static inline uint64_t load64(Text p) { uint64_t v; memcpy(&v, p, 8); return v; }
+
+/* Past what is blank at p: mostly nothing, one space, or a new line and its indent. */
 static inline Text blank(Text p)
 {
     p += *p == ' ';
-    while (*p <= ' ' && is_blank(*p)) p++;
+    while (*p <= ' ' && is_blank(*p)) {
+        p++;
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        uint64_t other = load64(p) ^ 0x2020202020202020u;
+        p += other ? __builtin_ctzll(other) >> 3 : 8;
+#endif
+    }
     return p;
 }
 
@@ -422,8 +436,6 @@ static int quick_double(Decimal d, double *out)
 
 /* ---- hashing and coding of texts ---- */
 
-static inline uint64_t load64(Text p) { uint64_t v; memcpy(&v, p, 8); return v; }
-
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
 #ifdef __SIZEOF_INT128__
@@ -437,18 +449,30 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 #endif
 }
 
-/* Reads up to 8 bytes beyond the text, never uses them. */
+/* The first bytes of a text, at most 8, the others 0. Reads up to 8 bytes beyond them, never uses those. */
+static inline uint64_t first64(Text p, size_t size)
+{
+    uint64_t v = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    memcpy(&v, p, size);
+#else
+    if (size) v = load64(p) & ~(uint64_t)0 >> (64 - 8 * size);
+#endif
+    return v;
+}
+
 static inline uint32_t hashed(const Scanner *s, Text p, size_t size)
 {
-    uint64_t h = s->seed ^ size * 0x9E3779B97F4A7C15u;
+    uint64_t h = s->seed ^ size * 0x9E3779B97F4A7C15u, other = h;
+    if (size > 32) { /* two at a time, for neither waits for the other */
+        for (; size > 16; size -= 16, p += 16) {
+            h = mix(h ^ load64(p), 0xA0761D6478BD642Fu);
+            other = mix(other ^ load64(p + 8), 0x8EBC6AF09C88C6E3u);
+        }
+        h ^= other << 1 | other >> 63;
+    }
     for (; size > 8; size -= 8, p += 8) h = mix(h ^ load64(p), 0xA0761D6478BD642Fu);
-    uint64_t last = 0;
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    memcpy(&last, p, size);
-#else
-    if (size) last = load64(p) & ~(uint64_t)0 >> (64 - 8 * size);
-#endif
-    h = mix(h ^ last, 0xE7037ED1A0B428DBu);
+    h = mix(h ^ first64(p, size), 0xE7037ED1A0B428DBu);
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -736,13 +760,18 @@ static uint8_t *unescape(Text p, Text end, uint8_t *out)
     return out;
 }
 
+/* Copy a piece of the file; most are short, and there is room for 16 bytes more than there are. */
+static inline uint8_t *put(uint8_t *out, Text p, size_t size)
+{
+    if (size <= 16) memcpy(out, p, 16);
+    else memcpy(out, p, size);
+    return out + size;
+}
+
 /* Copy a value as written, with halves of surrogate pairs replaced. */
 static uint8_t *put_value(uint8_t *out, Value v)
 {
-    if (!(v.flags & HALF_PAIR)) {
-        memcpy(out, v.at, v.size);
-        return out + v.size;
-    }
+    if (!(v.flags & HALF_PAIR)) return put(out, v.at, v.size);
     for (Text p = v.at, end = v.at + v.size; p < end;) {
         int size = 1;
         if (*p == '\\') {
@@ -1059,6 +1088,7 @@ static Text read_args_value(Scanner *s, Text p, Member *m)
 static Text read_event(Scanner *s, Text p)
 {
     Text start = p;
+    Member m = {0};
     int32_t before = FIRST_KEY;
     memset(s->core, 0, sizeof s->core);
     memset(s->present, 0, s->present_words * sizeof *s->present);
@@ -1069,7 +1099,7 @@ static Text read_event(Scanner *s, Text p)
     p = blank(p + 1);
     if (*p == '}') return p + 1;
     for (;;) {
-        Member m = {0};
+        m.extra = m.done = 0;
         if (p - start > MAX_EVENT) return lost(s, TOO_LARGE);
         if (!(p = read_key(s, p, &m, &before))) return NULL;
         int key = m.known ? s->known_keys[m.known].core : core_key(m.key, m.size);
@@ -1116,7 +1146,15 @@ static int32_t label_code(Scanner *s, int key, int strip_digits)
     if (is_null(s->core[key])) return -1;
     Text p = text_of(s, s->core[key], &size);
     if (strip_digits) while (size && is_digit(p[size - 1])) size--;
-    return code(s, p, size);
+    if (size > SHORT) return code(s, p, size);
+    uint64_t low = first64(p, size < 8 ? size : 8), high = size > 8 ? first64(p + 8, size - 8) : 0;
+    Recent *recent = s->recent[key - NAME];
+    for (int i = 0; i < RECENT; i++)
+        if (recent[i].low == low && recent[i].high == high && recent[i].size == size && recent[i].code >= 0)
+            return recent[i].code;
+    Recent fresh = {low, high, (uint32_t)size, code(s, p, size)};
+    recent[s->next_recent[key - NAME]++ % RECENT] = fresh;
+    return fresh.code;
 }
 
 /* The id of an event: of millions of different ones nearly all are numbers, and a number needs no table of texts. */
@@ -1186,10 +1224,8 @@ static uint8_t *put_key(uint8_t *out, const Member *m)
 {
     static const char digits[] = "0123456789abcdef";
     *out++ = '"';
-    if (!m->escaped) {
-        memcpy(out, m->key, m->size);
-        out += m->size;
-    } else for (Text p = m->key; p < m->key + m->size; p++) {
+    if (!m->escaped) out = put(out, m->key, m->size);
+    else for (Text p = m->key; p < m->key + m->size; p++) {
         const char *from = "\"\\\b\f\n\r\t", *found = *p ? strchr(from, *p) : NULL;
         if (found) {
             *out++ = '\\';
@@ -1377,6 +1413,7 @@ static void start_batch(Scanner *s)
     if (s->held > s->table_limit) {
         for (size_t i = 0; i <= s->known_mask; i++) s->known[i].code = -1;
         s->n_known = s->held = s->texts.size = 0;
+        memset(s->recent, 0xFF, sizeof s->recent);
     }
     s->first_code = s->next_code;
     s->first_text = s->texts.size;
@@ -1532,6 +1569,7 @@ static PyObject *Scanner_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     s->flow_names = flow_names;
     s->table_limit = (size_t)table_bytes;
     s->seed = seed;
+    memset(s->recent, 0xFF, sizeof s->recent);
     if (!grow_known(s) || !refile(s, 256)) PyErr_NoMemory();
     else if (set_columns(s, columns) == 0) return (PyObject *)s;
     Py_DECREF(s);

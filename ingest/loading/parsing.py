@@ -36,6 +36,8 @@ _LARGE = 200
 _PACKED, _GZIP = 15, b"\x1f\x8b"
 #: Bytes of a small rank: what is made of it fits into memory. A child reads so many of them one after the other.
 _SMALL, _TOGETHER = 4_000_000, 32
+#: Whether readers may write tables while they read.
+_STRAIGHT = not os.environ.get("NPULENS_PLAIN")
 #: Formats whose ranks share a DuckDB: their readers make nothing in it but by the draft.
 _SHARING = {"torch_npu_db", "torch_npu_text", "kineto"}
 
@@ -167,6 +169,7 @@ def _made(
                 desk=desks.of(claim.format, memory) if small and claim.format in _SHARING else None, small=small,
                 alone=len(source.claims) == 1,
             )  # fmt: skip
+            draft.straight = _STRAIGHT and len(source.claims) == 1 and not small
             opened.callback(draft.close)
             try:
                 readers()[claim.format].read(claim, draft)

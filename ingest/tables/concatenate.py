@@ -44,16 +44,16 @@ def concatenate(table: str, parts: Sequence[tuple[Path, int]], out: Path) -> Non
 def write(table: str, pieces: Iterable[pa.Table], out: Path) -> int:
     """Write a table as it comes, in row groups that read well; the number of its rows."""
     rows = written = 0
-    with _writer(arrow(table), out) as writer:
+    with writer(arrow(table), out) as file:
         held: list[pa.Table] = []
         for piece in pieces:
             held.append(piece)
             rows += piece.num_rows
             if rows - written >= ROW_GROUP:
-                writer.write_table(pa.concat_tables(held))
+                file.write_table(pa.concat_tables(held))
                 held, written = [], rows
         if held:
-            writer.write_table(pa.concat_tables(held))
+            file.write_table(pa.concat_tables(held))
     return rows
 
 
@@ -70,7 +70,7 @@ def write_all(tables: Mapping[str, pa.Table], out: Path) -> None:
 def _empty(table: str) -> bytes:
     """The file of a table without rows."""
     sink = pa.BufferOutputStream()
-    _writer(arrow(table), sink).close()
+    writer(arrow(table), sink).close()
     return bytes(sink.getvalue())
 
 
@@ -114,7 +114,8 @@ def shifted(table: pa.Table, by: int) -> pa.Table:
     return table
 
 
-def _writer(shape: pa.Schema, out: Path | pa.NativeFile) -> pq.ParquetWriter:
+def writer(shape: pa.Schema, out: Path | pa.NativeFile) -> pq.ParquetWriter:
+    """Writes a contract table as it is stored."""
     whole = [field.name for field in shape if pa.types.is_integer(field.type)]
     text = [field.name for field in shape if pa.types.is_string(field.type) and field.name not in _UNLIKE]
     return pq.ParquetWriter(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 from npulens.ingest.messages import Message
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.checks import FileSum
+from npulens.ingest.tables.runs import Ordered
 from npulens.ingest.tables.sqltext import literal, quoted
 
 #: Memory DuckDB may use in one child before it spills to the draft's directory.
@@ -253,6 +255,20 @@ class Desk:
         self.con.execute(f"DROP {self._there.pop(place).removeprefix('TEMP ')} {quoted(place[1])}")
 
 
+class Written(Protocol):
+    """A contract table that a reader has written as it is stored (ready.py)."""
+
+    path: Path
+    rows: int
+    few: bool  # what is provided besides are few rows
+
+    def append(self, rows: pa.Table) -> None:
+        """More rows, as they are stored."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+
 class Draft:
     """The tables of one rank while a reader fills them.
 
@@ -287,6 +303,9 @@ class Draft:
         self.facts: dict[str, object] = {}
         self.broken: list[Message] = []
         self.said: list[FileSum] = []  # sums of the profiler's own that no table holds
+        self.straight = False  # whether a reader may write tables as they are stored, while it reads
+        self.spans: Ordered | None = None  # the same as its SELECT of spans gives, in order
+        self.ready: dict[str, Written] = {}  # tables that are written; what is provided of one comes behind that
         self._progress = progress
 
     def spool(self, name: str, schema_: pa.Schema) -> Spool:
@@ -401,7 +420,7 @@ class Draft:
 
     def has(self, table: str) -> bool:
         """Whether a reader found out about a contract table, be it that it has no rows."""
-        return table in self.selects or table in self.given
+        return table in self.selects or table in self.given or table in self.ready
 
     def drop(self, table: str, reason: Message, count: int = 1) -> None:
         """Count events or rows that were met and not kept."""

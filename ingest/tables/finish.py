@@ -25,6 +25,7 @@ from npulens.ingest.tables.draft import Draft, copy, give_back, union
 from npulens.ingest.tables.held import Work, in_track_order, worked
 from npulens.ingest.tables.in_order import Spans, in_order, stretches
 from npulens.ingest.tables.nest import Nest
+from npulens.ingest.tables.runs import Ordered
 from npulens.ingest.tables.sqltext import literal
 from npulens.ingest.tables.steps import WORK, Steps, marks_in, marks_of, tile
 
@@ -52,11 +53,17 @@ _OF_SPANS = [
     name for name, table in schema.tables().items() if any(c.name == "span_id" and c.required for c in table.columns)
 ]
 _ENDS = ("src_rank", "dst_rank")
+#: Columns of spans that may come as dictionaries, and their codes.
+_CODES = {"kind": pa.int8(), "name": pa.int32()}
 #: What readers find of a span.
 _FOUND = ("span_id", "track", "kind", "name", "ts_ns", "dur_ns")
 _BATCH = 20_480
 #: Spans whose rows in one of the other tables are joined and sorted at once.
 _STRETCH = 300_000
+#: Kinds of spans that are the host's alone: nothing of them is summed.
+_HOST = {"cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other"}
+#: What is summed of a device's work, and how much work is held for that.
+_SUMMED, _MOST_WORK = ("span_id", "kind", "ts_ns", "dur_ns", "step"), 500_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,8 @@ class _Writing:
     parts: list[str] = field(default_factory=lambda: ["true"])  # conditions on the ids of spans: a stretch each
     held: dict[str, pa.Table] | None = None  # of a small rank: its spans as they were found, and its tables
     work: Work | None = None  # what its device did
+    spans: Ordered | None = None  # where they come in order from its reader
+    did: list[pa.RecordBatch] | None = None  # the device's work among them, if it is little
     steps: Steps = field(default_factory=Steps.none)  # from the rank's origin
 
 
@@ -109,6 +118,8 @@ def finish(draft: Draft, out: Path, *, packed: bool = False) -> Part:
     _write_spans(work)
     for table in _OTHERS:
         _write_table(work, table)
+    if work.did is not None:
+        work.work = _worked(work, work.did)
     draft.fact("peers", _peers(work))
     draft.fact("steps", _step_numbers(work))
     lost = draft.covers["span"].dropped
@@ -140,6 +151,10 @@ def _materialise(work: _Writing) -> None:
             "CREATE TEMP TABLE draft_span"
             "(span_id BIGINT, track BIGINT, kind VARCHAR, name VARCHAR, ts_ns BIGINT, dur_ns BIGINT)"
         )
+        return
+    late = "link" not in selects or "latency_ns" in draft.columns(union(selects["link"]))
+    if draft.spans is not None and work.held is None and late:
+        work.spans = draft.spans
         return
     made = (
         "SELECT span_id::BIGINT AS span_id, track::BIGINT AS track, kind, "
@@ -204,6 +219,9 @@ def _bounds(work: _Writing) -> None:
         if work.held is not None and table in work.held:
             edges.append(_edges(work.held[table]))
             continue
+        if table == "span" and work.spans is not None:
+            edges.append(work.spans.bounds)
+            continue
         select = "SELECT ts_ns, dur_ns FROM draft_span" if table == "span" else union(selects)
         length = "coalesce(dur_ns, 0)" if "dur_ns" in draft.columns(select) else "0"
         edges.append(draft.con.execute(f"SELECT min(ts_ns), max(ts_ns + {length}) FROM ({select})").fetchall()[0])
@@ -228,6 +246,8 @@ def _write_steps(work: _Writing) -> None:
     def last(since_ns: int) -> int | None:
         if work.held is not None:
             return worked(work.held["span"], since_ns)
+        if work.spans is not None:
+            return work.spans.worked(since_ns)
         query = f"SELECT max(ts_ns + dur_ns) FROM draft_span WHERE kind IN {WORK} AND ts_ns >= ?"
         found: int | None = draft.con.execute(query, [since_ns]).fetchall()[0][0]
         return found
@@ -304,7 +324,10 @@ def _write_checked(work: _Writing) -> list[Message]:
         draft.keep("checked_span", select)
         return "checked_span"
 
-    told = [*checks.of_tables(draft.con, sources), *draft.said]
+    split = sources
+    if work.spans is not None and "profiler_split" not in work.spans.words.to_pylist():
+        split = sources | {"span": "(SELECT '' AS kind, '' AS name, 0 AS dur_ns WHERE false)"}
+    told = [*checks.of_tables(draft.con, split), *draft.said]
     begins = draft.con.execute(
         f"SELECT step, coalesce(device_ts_ns, ts_ns) FROM read_parquet({literal(str(work.out / 'step.parquet'))}) "
         "ORDER BY 2, 1"
@@ -328,6 +351,8 @@ def _write_spans(work: _Writing) -> None:
         spans = in_track_order(work.held["span"]).combine_chunks().to_batches()
         _write_whole(work, "span", pa.Table.from_batches([_placed(work, batch, nest) for batch in spans], shape))
         work.work = Work(work.held["span"], work.held["comm"])
+    elif work.spans is not None:
+        _write_ordered(work, work.spans, nest)
     else:
         numeric = [f.name for f in shape if f.type != pa.string()]
         with pq.ParquetWriter(
@@ -345,7 +370,44 @@ def _write_spans(work: _Writing) -> None:
         work.draft.note("span", Message("spans_share_last_lane_crowded", {"n": nest.crowded}))
 
 
-def _placed(work: _Writing, batch: pa.RecordBatch, nest: Nest) -> pa.RecordBatch:
+def _write_ordered(work: _Writing, spans: Ordered, nest: Nest) -> None:
+    """The same of spans that come in order; kinds and names come as dictionaries."""
+    shape = pa.schema([
+        pa.field(field.name, pa.dictionary(_CODES[field.name], pa.string()), nullable=False)
+        if field.name in _CODES else field for field in arrow("span")
+    ])  # fmt: skip
+    numeric = [field.name for field in shape if field.name not in _CODES]
+    beside = np.array([kind not in _HOST for kind in spans.words.to_pylist()], bool)
+    did: list[pa.RecordBatch] = []
+    many = 0
+    with pq.ParquetWriter(
+        work.out / "span.parquet", shape, compression="lz4", use_dictionary=list(_CODES), store_schema=False,
+        column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED"), write_statistics=numeric,
+    ) as writer:  # fmt: skip
+        for batch in spans.batches(_BATCH):
+            placed = _placed(work, batch, nest, shape)
+            writer.write_batch(placed)
+            works = beside[batch.column("kind").indices.to_numpy()]
+            many += int(works.sum())
+            if many <= _MOST_WORK:
+                did.append(placed.select(_SUMMED).filter(pa.array(works)))
+    work.did = did if many <= _MOST_WORK else None
+    work.rows["span"] = spans.rows
+    work.parts = spans.stretches("span_id")
+    spans.runs.close()
+    if len(work.parts) > 1:
+        give_back()
+
+
+def _worked(work: _Writing, did: list[pa.RecordBatch]) -> Work:
+    """What the device did, of spans and communication that are written."""
+    spans = pa.Table.from_batches(did)
+    kind = spans.schema.get_field_index("kind")
+    comm = pq.read_table(work.out / "comm.parquet", columns=["span_id", "op_span_id", "task_type"])
+    return Work(spans.set_column(kind, "kind", spans["kind"].cast(pa.string())), comm)
+
+
+def _placed(work: _Writing, batch: pa.RecordBatch, nest: Nest, shape: pa.Schema | None = None) -> pa.RecordBatch:
     """Spans as they are stored: with their lane, their parent and their step."""
     rank = work.draft.rank
     numbers = [batch.column(name) for name in ("span_id", "track", "ts_ns", "dur_ns")]
@@ -360,7 +422,7 @@ def _placed(work: _Writing, batch: pa.RecordBatch, nest: Nest) -> pa.RecordBatch
         pa.array(since), pa.array(dur), pa.array(step, mask=outside),
         pa.array(parent + offset, mask=parent < 0), pa.array(depth),
     ]  # fmt: skip
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow("span"))
+    return pa.RecordBatch.from_arrays(arrays, schema=shape or arrow("span"))
 
 
 def _write_table(work: _Writing, table: str) -> None:
@@ -368,6 +430,8 @@ def _write_table(work: _Writing, table: str) -> None:
     selects = work.draft.selects.get(table)
     if work.held is not None:
         return _write_whole(work, table, shifted(work.held[table], -work.origin_ns))
+    if table in work.draft.ready:
+        return _write_ready(work, table)
     if not selects:
         return _write_whole(work, table, arrow(table).empty_table())
     source = union(selects)
@@ -378,11 +442,22 @@ def _write_table(work: _Writing, table: str) -> None:
 
     out = work.out / f"{table}.parquet"
     if apart and len(work.parts) > 1:
-        work.rows[table] = write(table, _stretches(work, table, source), out)
+        work.rows[table] = write(table, _stretches(work, table, source, work.parts), out)
         give_back()
     else:
         rows = work.draft.con.execute(copy(_made(work, table, source), out)).fetchall()
         work.rows[table] = int(rows[0][0])
+
+
+def _write_ready(work: _Writing, table: str) -> None:
+    """What the reader has written; what it provides besides comes behind that."""
+    ready, selects = work.draft.ready[table], work.draft.selects.get(table)
+    parts = ["true"] if ready.few else work.parts
+    for rows in _stretches(work, table, union(selects), parts) if selects else ():
+        ready.append(rows)
+    ready.close()
+    work.rows[table] = ready.rows
+    ready.path.replace(work.out / f"{table}.parquet")
 
 
 def _made(work: _Writing, table: str, source: str) -> str:
@@ -411,9 +486,9 @@ def _made(work: _Writing, table: str, source: str) -> str:
     return f"SELECT {', '.join(made)} FROM ({source})" + (f" ORDER BY {order}" if order else "")
 
 
-def _stretches(work: _Writing, table: str, source: str) -> Iterator[pa.Table]:
+def _stretches(work: _Writing, table: str, source: str, parts: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of a table, a stretch of spans after the other."""
-    for part in work.parts:
+    for part in parts:
         select = _made(work, table, f"FROM ({source}) WHERE {part}")
         for batch in work.draft.con.sql(select).to_arrow_reader(_BATCH):
             yield pa.Table.from_batches([batch]).cast(arrow(table))

@@ -1,9 +1,10 @@
 """Where the CPU of a load goes, stage by stage: a capture's ranks are put together in this process.
 
-    python -m tests.bench.stages [CAPTURE...]
+    python -m tests.bench.stages [--both] [CAPTURE...]
 
-Without a capture: a million events of the simulated backend, Kineto and trace_view. What a load costs beside (starting,
-importing, the sandbox, putting ranks together) is not in it. Prints Markdown.
+Without a capture: a million events of the simulated backend, Kineto and trace_view, and a Kineto trace whose shapes
+hardly repeat. What a load costs beside (starting, importing, the sandbox, putting ranks together) is not in it. Prints
+Markdown. ``--both``: straight, then by statements alone, as where a file does not fit.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 from npulens.ingest import events
 from npulens.ingest.archive.opener import Opener
 from npulens.ingest.loading import capture, parsing
 from npulens.ingest.loading.quota import Quota
 from npulens.ingest.readers.ascend.text import trace_view
-from npulens.ingest.readers.kineto import spools
-from npulens.ingest.tables import draft, finish, nest
+from npulens.ingest.readers.kineto import calls, spools
+from npulens.ingest.tables import draft, finish, nest, ready, runs
 from tests.bench import captures
 from tests.bench.captures import CACHE
+from tests.bench.programs import dynamic as programs
 
 EVENTS = 1_000_000
 #: Stages below this share are one line.
@@ -146,8 +149,12 @@ def watch(clock: Clock) -> None:
     timed(spools.Spools, "add", "events parted")
     timed(trace_view._Split, "write", "events parted")
     timed(nest.Nest, "place", "spans nested")
+    timed(runs.Runs, "add", "spans put into runs")
+    timed(ready.Ready, "append", "tables written straight")
+    timed(ready.Ready, "close", "tables written straight")
+    timed(calls.Calls, "link", "calls and tasks linked")
     for name, stage in (("_write_spans", "spans put together and written"), ("device_time", "device_time"),
-                        ("concatenate", "stretches read and written again")):  # fmt: skip
+                        ("of_work", "device_time"), ("write", "stretches written again")):  # fmt: skip
         if hasattr(finish, name):
             timed(finish, name, stage)
 
@@ -169,9 +176,10 @@ def profile(path: Path, clock: Clock) -> int:
     return size
 
 
-def report(path: Path, size: int, spent: Counter[str]) -> Iterator[str]:
+def report(path: Path, way: str, size: int, spent: Counter[str]) -> Iterator[str]:
     total = sum(spent.values())
-    yield f"\n## {path} ({size / 1e6:,.0f} MB in {total / 1e9:.2f} CPU s: {size * 1e3 / total:,.0f} MB per CPU s)\n"
+    rate = f"{size / 1e6:,.0f} MB in {total / 1e9:.2f} CPU s: {size * 1e3 / total:,.0f} MB per CPU s"
+    yield f"\n## {path}, {way} ({rate})\n"
     yield "| stage | CPU s | share |\n|---|--:|--:|"
     large = [(stage, ns) for stage, ns in spent.most_common() if ns >= _LEAST * total]
     rest = total - sum(ns for _, ns in large)
@@ -179,15 +187,31 @@ def report(path: Path, size: int, spent: Counter[str]) -> Iterator[str]:
         yield f"| {stage.replace('|', ' ')} | {ns / 1e9:.3f} | {ns / total:.1%} |"
 
 
+def dynamic(events: int) -> Path:
+    """A trace whose shapes hardly repeat, made once."""
+    path = CACHE / f"dynamic_{events}" / "rank0.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name("part.json")
+        with part.open("w") as file:
+            programs.write(file, events)
+        part.rename(path)
+    return path
+
+
 def main() -> None:
-    given = [Path(each).resolve() for each in sys.argv[1:]]
-    paths = given or [of(EVENTS) for of in (captures.kineto, captures.npu)]
+    asked = sys.argv[1:]
+    ways = ("straight", "by statements") if "--both" in asked else ("straight",)
+    given = [Path(each).resolve() for each in asked if each != "--both"]
+    paths = given or [of(EVENTS) for of in (captures.kineto, captures.npu, dynamic)]
     clock = Clock()
     watch(clock)
     for path in paths:
-        clock.spent.clear()
-        size = profile(path, clock)
-        print("\n".join(report(path, size, clock.spent)), flush=True)
+        for way in ways:
+            clock.spent.clear()
+            with patch.object(parsing, "_STRAIGHT", way == "straight"):
+                size = profile(path, clock)
+            print("\n".join(report(path, way, size, clock.spent)), flush=True)
 
 
 if __name__ == "__main__":

@@ -150,9 +150,11 @@ def _state(claim: Claim, chosen: exports.Chosen, export: Export, draft: Draft) -
     if export.matrix:
         draft.provide("comm_link", "SELECT * FROM matrix")
     device.provide(draft)
-    links.provide(draft, several=len(chosen.trace) > 1)
+    links.provide(draft, several=len(chosen.trace) > 1, traced=export.done.traced)
     csv_tables.provide(export.tables, draft, one)
     host.provide(draft)
+    if export.done.traced is not None:
+        export.done.traced.provide(draft)
     _samples(draft)
     draft.make("CREATE VIEW kernel_span AS SELECT row AS span_id, kd FROM dev WHERE kd IS NOT NULL")
     if metrics:
@@ -207,7 +209,8 @@ def _spool(claim: Claim, chosen: exports.Chosen, draft: Draft) -> Export:
     known = rankdir.groups_of(claim.root)
     groups = {number: name for number, (name, _) in known.items()}
     groups |= {number: groups.get(number, number) for number in rankdir.facts(claim.root).groups}
-    done = read_trace(chosen.trace, draft)
+    alone = "operator_details.csv" not in chosen.tables
+    done = read_trace(chosen.trace, draft, whole=claim.device is None, alone=alone)
     kernels = [(path, read_csv(path, draft, f"kernel_csv_{at}")) for at, path in enumerate(chosen.kernels)]
     comm_json.read_operators(_find(claim, exports.COMMUNICATION[0]), draft)
     matrix = _find(claim, exports.COMMUNICATION[1])

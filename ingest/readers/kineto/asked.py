@@ -26,7 +26,7 @@ _SIZED = "SELECT count(*) FROM ({}) WHERE bytes IS NOT NULL AND group_name IS NO
 
 #: Names of calls that begin the capture of a graph, of CUDA, ROCm and CANN.
 CAPTURE = r"^((cuda|hip|cu)StreamBeginCapture\w*|aclmdlRICaptureBegin)$"
-_CAPTURES = f"""SELECT count(*) FROM ev JOIN sort s USING (shape) WHERE s.kind = 'runtime'
+_CAPTURES = f"""SELECT count(*) FROM marked JOIN sort s USING (shape) WHERE s.kind = 'runtime'
     AND regexp_matches(s.text, '{CAPTURE}')"""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from npulens.ingest.readers.kineto import head
 from npulens.ingest.readers.kineto.lanes import CATEGORY, NAME
 from npulens.ingest.readers.kineto.raw import count
+from npulens.ingest.readers.kineto.spans import Spans
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.sqltext import literal
@@ -65,7 +66,7 @@ WITH product AS (
             ELSE json_extract(h.shapes, '$[0]') END AS DOUBLE[]) AS a,
         try_cast(CASE n.name WHEN 'aten::addmm' THEN json_extract(h.shapes, '$[2]')
             ELSE json_extract(h.shapes, '$[1]') END AS DOUBLE[]) AS b
-    FROM host_raw h JOIN host_name n USING (shape) JOIN span_raw e ON e.row = h.row
+    FROM host_text h JOIN span_raw e ON e.row = h.row JOIN host_name n ON n.shape = e.shape
     WHERE n.name IN ('aten::mm', 'aten::bmm', 'aten::addmm') AND json_valid(h.shapes)
 )
 SELECT count(*) FROM product WHERE len(a) >= 2 AND len(b) = len(a)
@@ -127,7 +128,7 @@ _LANES = """(SELECT r.* REPLACE (coalesce(t.spans, r.spans) AS spans, coalesce(t
 _SAID = """
 WITH tensor AS (
     SELECT t.row, unnest(json_extract(h.shapes, '$[*]')) AS dims, lower(json_extract_string(h.dtypes, '$[0]')) AS dtype
-    FROM cpu_task t JOIN host_raw h ON h.row = t.source WHERE json_valid(h.shapes) AND json_valid(h.dtypes)
+    FROM cpu_task t JOIN host_text h ON h.row = t.source WHERE json_valid(h.shapes) AND json_valid(h.dtypes)
 ), said AS (
     SELECT row, any_value(replace(dtype, 'c10::', '')) AS dtype,
         try_cast(sum(list_product(try_cast(dims AS BIGINT[]))) AS BIGINT) AS elements FROM tensor GROUP BY row
@@ -142,13 +143,15 @@ WHERE t.kind = 'comm_op'
 """
 
 
-def tasks(draft: Draft, header: Mapping[str, Any]) -> int:
+def tasks(draft: Draft, header: Mapping[str, Any], spans: Spans | None) -> int:
     """Make ``cpu_task``, the device's side of a job that ran on a CPU.
 
     Returns the number of its rows: 0 of any other job.
     """
     if header.get("deviceProperties") != []:
         return 0
+    if spans is not None:
+        spans.whole(draft)
     draft.make(_NAMED)
     if any(count(draft, of) for of in (_FOREIGN, _FOREIGN_MEMORY, _TOO_FAST)):
         return 0

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import cpu
+from npulens.ingest.readers.kineto.answers import answers
+from npulens.ingest.readers.kineto.lanes import CATEGORIES
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.readers.kineto.shape import LAUNCHED
+from npulens.ingest.readers.kineto.spools import Spools
 from npulens.ingest.tables.draft import Draft
 
 _TASK = f"""
@@ -89,40 +92,64 @@ SELECT DISTINCT s.row AS src, f.row AS dst, f.ts - s.ts AS late
 FROM chosen s JOIN chosen f ON f.id = s.id AND s.ph = 115 AND f.ph = 102 WHERE s.row <> f.row
 """
 
+#: Whether the file has categories of such flows, or more categories than are told apart.
+_ANSWERED = f"""SELECT count(*) FROM category_raw JOIN strings USING (code)
+    WHERE lower(text) IN ('fwdbwd', 'fwd_bwd') OR number = {CATEGORIES - 1}"""
+
+#: When and on which lane each task was launched.
+_AT = "SELECT k.dst, e.ts, e.lane FROM linked k JOIN ev e ON e.row = k.src"
+_PLACED = "SELECT dst, begun AS ts, lane FROM linked_1"
+
 _LINK = "SELECT src AS src_span_id, dst AS dst_span_id, late AS latency_ns"
 
 
-def link(draft: Draft, *, flows: bool, on_cpu: bool) -> int:
+def link(draft: Draft, *, flows: bool, on_cpu: bool, spools: Spools) -> int:
     """Make ``task`` (device spans a call asked for), ``of_operator`` and ``linked``, and provide the links.
 
     Returns the number of tasks that no call shares a correlation with.
     """
+    calls, numbered = spools.calls, False
     draft.make(_TASK)
     draft.make(_SAME_ID)
     if on_cpu:
         cpu.link(draft)
-    else:
+    elif not (numbered := calls is not None and calls.link(draft)):
         _correlate(draft)
     draft.make("CREATE VIEW unlinked AS FROM task ANTI JOIN linked_1 ON linked_1.dst = task.row")
     tasks = count(draft, "SELECT count(*) FROM task")
     missing = tasks - count(draft, "SELECT count(*) FROM linked_1")
     made = ["linked_1"]
+    placed = numbered and (on_cpu or not missing)
+    if not placed and spools.spans is not None:
+        spools.spans.whole(draft)
     if missing and not on_cpu:
         draft.keep("launch", _FLOW.format(cats="('ac2g', 'async_cpu_to_gpu', 'async')", far=1))
         draft.keep("linked_2", _ARROWS)
         draft.keep("linked_3", _BY_OPERATOR)
         made += ["linked_2", "linked_3"]
-    draft.make("CREATE VIEW linked AS " + " UNION ALL ".join(f"FROM {name}" for name in made))
-    draft.provide("link", f"{_LINK}, route FROM linked")
+    draft.make("CREATE VIEW linked AS " + " UNION ALL BY NAME ".join(f"FROM {name}" for name in made))
+    draft.make(f"CREATE VIEW launched_at AS {_PLACED if placed else _AT}")
+    if placed and calls is not None:
+        calls.links(draft)
+    else:
+        draft.provide("link", f"{_LINK}, route FROM linked")
     draft.expect("link", tasks)
     lost = tasks - count(draft, "SELECT count(*) FROM linked")
     if lost:
         draft.note("link", Message("device_spans_have_no_launching", {"lost": lost, "n": tasks}))
-    if flows:
-        draft.keep("autograd", _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0))
-        draft.keep("answers", _ANSWERS)
+    if flows and count(draft, _ANSWERED):
+        autograd = _FLOW.format(cats="('fwdbwd', 'fwd_bwd')", far=0)
+        found = answers(draft, spools.spans, autograd) if spools.spans is not None else None
+        if found is not None:
+            draft.table("answers", found.rows)
+        else:
+            if spools.spans is not None:
+                spools.spans.whole(draft)
+            draft.keep("autograd", autograd)
+            draft.keep("answers", _ANSWERS)
         draft.provide("link", f"{_LINK}, 'fwdbwd' AS route FROM answers")
-        draft.expect("link", count(draft, "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"))
+        asked = "SELECT count(DISTINCT id) FROM autograd WHERE ph = 102"
+        draft.expect("link", found.asked if found is not None else count(draft, asked))
     return missing
 
 

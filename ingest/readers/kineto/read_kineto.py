@@ -85,9 +85,9 @@ def _state(claim: Claim, draft: Draft, trace: Scan, spools: Spools, shift: int) 
     """Contract tables by statements."""
     spools.see()
     rows, asked = spools.rows, InSql(draft)
-    on_cpu = 0 if rows["device_raw"] else cpu.tasks(draft, trace.header)
-    shape(draft, paired=rows["edge_raw"] > 0, on_cpu=on_cpu > 0)
-    unlinked = link(draft, flows=rows["flow_raw"] > 0, on_cpu=on_cpu > 0)
+    on_cpu = 0 if rows["device_raw"] else cpu.tasks(draft, trace.header, spools.spans)
+    shape(draft, spools.spans, paired=rows["edge_raw"] > 0, on_cpu=on_cpu > 0)
+    unlinked = link(draft, flows=rows["flow_raw"] > 0, on_cpu=on_cpu > 0, spools=spools)
     if on_cpu:
         cpu.said(draft, trace.header)
     else:
@@ -96,7 +96,11 @@ def _state(claim: Claim, draft: Draft, trace: Scan, spools: Spools, shift: int) 
     if claim.device is not None:  # the header is of the first rank alone
         draft.fact("world_size", claim.facts.world_size)
     backend = about(draft, trace.header, asked)
-    provide(draft, shift, spools.seen, unlinked, backend)
+    if spools.spans is not None:
+        draft.spans = spools.spans.ordered(draft, shift)
+        if draft.spans is None:
+            spools.spans.whole(draft)
+    provide(draft, shift, spools.seen, unlinked, backend, spools.calls)
     cover(draft, spools, backend, on_cpu, asked)
 
 
@@ -135,7 +139,7 @@ _DEVICE_TYPE = """CASE device_type
 _STEPS = f"""
 WITH mark AS (
     SELECT try_cast(regexp_extract(s.text, '(\\d+)$', 1) AS BIGINT) AS step, e.ts, e.dur, s.device, l.track
-    FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+    FROM marked e JOIN sort s USING (shape) JOIN lane l USING (lane)
     WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{PROFILER_STEP}')
 ), host AS (
     SELECT step, ts, dur FROM (SELECT *, sum(dur) OVER (PARTITION BY track) AS total FROM mark WHERE NOT device)
@@ -152,7 +156,7 @@ FROM host h FULL JOIN device d ON d.step = h.step WHERE coalesce(h.step, d.step)
 #: Annotations of a serving engine; those of the device share the External id of the host's.
 _ENGINE_MARKS = f"""
 SELECT e.row, e.ts + {{shift}} AS ts, e.dur, s.device, l.track, s.text, coalesce(h.external_id, d.external_id) AS id
-FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+FROM marked e JOIN sort s USING (shape) JOIN lane l USING (lane)
     LEFT JOIN host_raw h ON h.row = e.row LEFT JOIN device_raw d ON d.row = e.row
 WHERE s.kind IN ('step_mark', 'device_annotation') AND regexp_matches(s.text, '{ENGINE_STEP}')
 """

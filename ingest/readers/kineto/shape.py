@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from npulens.ingest.readers.kineto import npu
+from npulens.ingest.readers.kineto.asked import CAPTURE
 from npulens.ingest.readers.kineto.lanes import CATEGORY, DEVICE, NAME, SAID
+from npulens.ingest.readers.kineto.spans import Spans
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import STEP_MARK
@@ -123,7 +125,7 @@ _SORT = """
 CREATE TABLE sort AS
 WITH seen AS (
     SELECT shape, {device} AS device, {said} AS said, lower(c.text) AS cat, n.text AS name
-    FROM (SELECT DISTINCT shape FROM ev) JOIN category_raw k ON k.number = {category}
+    FROM met JOIN category_raw k ON k.number = {category}
         JOIN strings c ON c.code = k.code JOIN strings n ON n.code = {name}
 ), asked AS (
     -- A CASE asks no name of the host; there are many.
@@ -141,6 +143,12 @@ FROM judged
 """
 
 
+#: Shapes of marks of steps, of such calls, and of what launches communication.
+_ASKED = f"""SELECT shape FROM sort WHERE kind IN ('step_mark', 'device_annotation')
+    OR kind = 'runtime' AND regexp_matches(text, '{CAPTURE}')
+    OR NOT device AND kind IN ('cpu_op', 'annotation') AND {{launches}}"""
+
+
 def _sort() -> str:
     facts = comm_facts.facts()
     return _SORT.format(
@@ -150,19 +158,39 @@ def _sort() -> str:
     )  # fmt: skip
 
 
-def shape(draft: Draft, *, paired: bool, on_cpu: bool) -> None:
-    """Make ``ev`` (every span), ``sort`` (kind and name of each shape), ``lane``, ``meta`` and the tracks."""
+def shape(draft: Draft, spans: Spans | None, *, paired: bool, on_cpu: bool) -> None:
+    """Make ``sort`` (kind and name of each shape), ``lane``, ``meta`` and the tracks.
+
+    And ``marked``, spans that are asked for by their names; ``ev``, every span, where ``spans`` does not hold them.
+    """
     sources = ["span_raw"]
+    if spans is not None and (paired or on_cpu):
+        spans.whole(draft)
     if paired:
         draft.make(_PAIRED)
         draft.make("CREATE TABLE unpaired AS SELECT row FROM edge_raw ANTI JOIN edge USING (row)")
         sources.append("edge")
     if on_cpu:
         sources.append("cpu_task")
-    every = " UNION ALL ".join(f"SELECT row, ts, dur, shape, lane FROM {source}" for source in sources)
-    draft.make(f"CREATE VIEW ev AS {every}")
+    if spans is None or paired or on_cpu:
+        every = " UNION ALL ".join(f"SELECT row, ts, dur, shape, lane FROM {source}" for source in sources)
+        draft.make(f"CREATE VIEW ev AS {every}")
+    if spans is not None:
+        spans.complete(draft, paired=paired, on_cpu=on_cpu)
+    met = spans.met if spans is not None else None
+    if met is not None:
+        draft.table("met", met)
+    else:
+        if spans is not None:
+            spans.whole(draft)
+        draft.make("CREATE VIEW met AS SELECT DISTINCT shape FROM ev")
     for statement in (_META, _LANE, _TRACK, _sort()):
         draft.make(statement)
+    if spans is not None and met is not None:
+        asked = draft.con.sql(_ASKED.format(launches=comm_facts.facts().launches("text"))).to_arrow_table()
+        draft.table("marked", spans.pick(asked["shape"].to_numpy()))
+    else:
+        draft.make("CREATE VIEW marked AS FROM ev")
     draft.provide("track", "SELECT track, kind, name, process, pid, tid, stream, sort FROM track_made")
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from npulens.ingest.events import NULL, Batch, lost_by
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.kineto import merged
+from npulens.ingest.readers.kineto.calls import Calls
 from npulens.ingest.readers.kineto.columns import (  # fmt: skip
     AS_WRITTEN,
     DEVICE_ARGS,
@@ -34,7 +35,10 @@ from npulens.ingest.readers.kineto.columns import (  # fmt: skip
     Args,
 )
 from npulens.ingest.readers.kineto.lanes import Lanes, grown
+from npulens.ingest.readers.kineto.spans import Spans
 from npulens.ingest.tables.draft import Draft, Spool
+from npulens.ingest.tables.ready import Ready
+from npulens.ingest.tables.sqltext import literal
 
 Mask = NDArray[np.bool_]
 
@@ -48,6 +52,12 @@ _META = 6
 _OTHERS = 7
 #: Stamps and durations beyond these (of 1933, 2116 and 36 years) are damage, and sums with them would not fit 64 bits.
 _EARLIEST_NS, _LATEST_NS, _LONGEST_NS = -(2**60), 2**62, 2**60
+#: What the columns of host_op are called in the raw table, which need not hold those that are asked of nothing else.
+_HOST_OP = {
+    "span_id": "row", "input_shapes": "shapes", "input_dtypes": "dtypes",
+    **{name: name for name in ("sequence", "fwd_thread", "external_id", "correlation")},
+}  # fmt: skip
+_ONLY_THERE = ("shapes", "dtypes", "fwd_thread")
 _HOST_KEYS = [key for group in (SPAN_ARGS, HOST_ARGS) for keys, _ in group.values() for key in keys]
 
 
@@ -61,7 +71,14 @@ class Spools:
         self._sides: NDArray[np.uint8] = np.zeros(1, np.uint8)  # by code + 1: on which side a category is
         self._used: NDArray[np.uint8] = np.ones(1, np.uint8)  # by code + 1: met as more than the id of a flow
         self._mine: NDArray[np.bool_] = np.zeros(1, bool)  # by code + 1: the process is one of the rank that is meant
+        self._asked: NDArray[np.bool_] = np.zeros(1, bool)  # by code + 1: of spans of this name arguments are asked
         self.lanes = Lanes()
+        self.spans = Spans(draft, self._spools.pop("span_raw")) if draft.straight else None
+        self.calls = Calls(self.spans) if self.spans else None
+        self.ready = {
+            table: Ready(table, draft.dir / f"{table}.ready.spool.parquet", draft.rank)
+            for table in ("host_op", "arg") if draft.straight
+        }  # fmt: skip
         self.lost: Counter[Message] = Counter()
         self.seen: set[str] = set()  # argument keys met
         self.unheld = 0  # memory and metadata events with arguments that no table has a place for
@@ -95,8 +112,20 @@ class Spools:
         self._draft.table("category_raw", self.lanes.categories())
 
     def see(self) -> None:
-        """Make the table ``strings``: the texts that are more than the id of a flow."""
+        """Make the table ``strings``: the texts that are more than the id of a flow; and where texts of calls are."""
         self._draft.make("CREATE TABLE strings AS FROM strings_raw SEMI JOIN used_raw USING (code)")
+        text = "(SELECT row, shapes, dtypes FROM host_raw)"
+        if self.ready:
+            calls = self.ready["host_op"]
+            calls.close()
+            self._draft.ready |= self.ready
+            text = f"""(SELECT span_id - {calls.offset} AS row, input_shapes AS shapes, input_dtypes AS dtypes
+                FROM read_parquet({literal(str(calls.path))}))"""
+        self._draft.show("host_text", text)
+
+    def asked(self, name: NDArray[np.int32]) -> Mask:
+        """Whether arguments of host spans of these names are asked for."""
+        return self._asked[name + 1]
 
     def sides(self, cat: NDArray[np.int32]) -> NDArray[np.uint8]:
         """On which side each category is; 0 if unknown."""
@@ -112,6 +141,10 @@ class Spools:
         self._sides = grown(self._sides, first + 1 + len(texts))
         self._sides[first + 1 : first + 1 + len(texts)] = side
         self._used = grown(self._used, first + 1 + len(texts))
+        if self.ready:
+            said = pc.or_(pc.equal(texts, "record_param_comms"), pc.starts_with(texts, "c10d::"))
+            self._asked = grown(self._asked, first + 1 + len(texts))
+            self._asked[first + 1 : first + 1 + len(texts)] = said.to_numpy(zero_copy_only=False)
         if self._device is not None:
             self._mine = grown(self._mine, first + 1 + len(texts))
             for at in np.flatnonzero(pc.match_substring_regex(texts, merged.LABELLED).to_numpy(False)):
@@ -151,7 +184,11 @@ class _Parting:
         lanes, self._columns["dur"] = self._to.lanes, np.where(complete, batch.dur, 0)
         self._columns["shape"] = lanes.shapes(batch, device, said)
         self._columns["lane"] = lanes.of(batch, device, spans | edge)
-        self._table("span_raw", spans)
+        if self._to.spans is None:
+            self._table("span_raw", spans)
+        else:
+            self._to.rows["span_raw"] += int(spans.sum())
+            self._to.spans.add(*(self._columns[name][spans] for name in ("lane", "row", "ts", "dur", "shape")))
         self._table("host_raw", spans & ~device & self._has(*_HOST_KEYS))
         for table, mask in (("device_raw", device), ("memory_raw", memory), ("meta_raw", meta)):
             self._table(table, mask)
@@ -165,6 +202,7 @@ class _Parting:
             (MEMORY_ARGS, memory),
             (META_ARGS, meta),
         )
+        self._changed = edge.copy()  # what becomes of their arguments is told later
         for group, home in homes:
             self._strays(group, home, spans | edge, device)
         self._rest("host_rest_raw", (spans & ~device) | edge)
@@ -221,6 +259,17 @@ class _Parting:
                 else self._column(keys, kind, place, len(picked))
                 for name, (keys, kind) in TABLE_ARGS[table].items()
             }
+            if self._to.calls is not None and table in ("host_raw", "device_raw"):
+                row, ts, lane, shape = (self._columns[name][picked] for name in ("row", "ts", "lane", "shape"))
+                ties = made["correlation"], made["external_id"]
+                self._to.calls.add(row, ts, lane, shape, *ties, device=table == "device_raw")
+            if self._to.spans is not None and table == "host_raw" and made["sequence"].null_count < len(picked):
+                known = made["sequence"].is_valid().to_numpy(zero_copy_only=False)
+                self._to.spans.sequence(self._columns["row"][picked][known])
+            if table == "host_raw" and self._to.ready:
+                told = {"row": pa.array(plain["row"]), **made}
+                self._to.ready["host_op"].write({name: told[ours] for name, ours in _HOST_OP.items()})
+                made |= {name: pa.nulls(len(picked), made[name].type) for name in _ONLY_THERE}
             self._to.write(table, {**plain, **made})
         else:
             self._to.write(table, plain)
@@ -275,6 +324,7 @@ class _Parting:
             if not lost.any():
                 continue
             picked, found = rows[lost], values[lost]
+            self._changed[picked] = True
             nothing = pa.nulls(len(picked), pa.string())
             said: dict[str, Any] = {"value": nothing, "code": pa.nulls(len(picked), pa.int32()), "said": nothing}
             if kind == "s":
@@ -293,6 +343,13 @@ class _Parting:
     def _rest(self, table: str, wanted: Mask) -> None:
         rows, texts = self._batch.rest_rows, self._batch.rest_text
         kept = wanted[rows]
+        if table == "host_rest_raw" and self._to.ready:
+            final = kept & ~self._changed[rows]
+            if final.any():
+                mine = pa.array(self._columns["row"][rows[final]])
+                args = texts if final.all() else texts.filter(pa.array(final))
+                self._to.ready["arg"].write({"span_id": mine, "args": args})
+            kept &= ~final | self._to.asked(self._batch.name[rows])
         if not kept.any():
             return
         if not kept.all():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from npulens.ingest.readers.kineto import npu, shape
+from npulens.ingest.readers.kineto.calls import Calls
 from npulens.ingest.readers.kineto.raw import count
 from npulens.ingest.tables import comm_facts
 from npulens.ingest.tables.draft import Draft
@@ -32,24 +33,30 @@ _LISTED = r"CASE WHEN s.said[1] = '[' THEN replace(regexp_replace(s.said, '\s*\n
 ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
 
 #: Spans whose arguments are put together at once, and given back at once.
-_STRETCH, _FEW = 300_000, 100_000
+_STRETCH, _FEW, _MANY = 300_000, 100_000, 40_000
 
 
 def _arg(key: str) -> str:
     return f"json_extract_string(r.rest, '$.\"{key}\"')"
 
 
-def provide(draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str) -> None:
-    """Say how each contract table is made."""
+def provide(
+    draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str, calls: Calls | None = None
+) -> None:
+    """Say how each contract table is made, unless it is written already."""
+    many = count(draft, "SELECT count(*) FROM device_raw") > _MANY
     draft.provide("span", shape.spans(shift_ns))
-    draft.provide("host_op", _host_op(seen))
+    if "host_op" not in draft.ready:
+        draft.provide("host_op", _host_op(seen))
     if "Call stack" in seen:
         frames = "SELECT h.row AS span_id, replace(s.text, ';', chr(10)) AS frames"
         draft.provide("stack", f"{frames} FROM host_raw h JOIN strings s ON s.code = h.frames", apart=True)
-    draft.provide("kernel", _kernel(draft, backend), apart=True)
-    draft.provide("transfer", _transfer(), apart=True)
+    lent = count(draft, f"SELECT count(*) FROM ({_SAID_GRID})") > 0
+    if calls is None or lent or backend == "npu" or not calls.kernels(draft):
+        draft.provide("kernel", _kernel(backend, lent=lent), apart=True)
+    draft.provide("transfer", _transfer(), apart=many or not draft.straight)
     draft.provide("comm", _comm(), apart=True)
-    given_back, args = _arguments(draft, unlinked)
+    given_back, args = _arguments(draft, unlinked, many=many)
     draft.provide("arg", args, apart=given_back > _FEW)
 
 
@@ -60,14 +67,15 @@ def _host_op(seen: Collection[str]) -> str:
     return f"{plain}, h.shapes AS input_shapes, h.dtypes AS input_dtypes FROM host_raw h"
 
 
-def _kernel(draft: Draft, backend: str) -> str:
+_SAID_GRID = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
+
+
+def _kernel(backend: str, *, lent: bool) -> str:
     """ROCm before 6.3 wrote the launch geometry on the call, not on the kernel."""
-    said = "SELECT DISTINCT row FROM stray_raw WHERE key = 'grid'"
     geometry = f"""SELECT l.dst, max({_LISTED}) FILTER (s.key = 'grid') AS grid,
             max({_LISTED}) FILTER (s.key = 'block') AS block, max(try_cast(s.value AS BIGINT)) AS shared_bytes
         FROM linked l JOIN stray_raw s ON s.row = l.src
-        WHERE s.key IN ('grid', 'block', 'shared memory') AND s.row IN ({said}) GROUP BY l.dst"""
-    lent = count(draft, f"SELECT count(*) FROM ({said})") > 0
+        WHERE s.key IN ('grid', 'block', 'shared memory') AND s.row IN ({_SAID_GRID}) GROUP BY l.dst"""
     nothing = "CROSS JOIN (SELECT NULL AS grid, NULL AS block, NULL AS shared_bytes) q"
     join = f"LEFT JOIN ({geometry}) q ON q.dst = t.row" if lent else nothing
     task, rest = "", ""
@@ -156,27 +164,45 @@ _STRAYED = """SELECT row, string_agg(to_json(key)::VARCHAR || ': ' || coalesce(v
         FROM stray_raw x LEFT JOIN strings s ON s.code = x.code WHERE {side}) GROUP BY row"""
 
 
-def _arguments(draft: Draft, unlinked: int) -> tuple[int, str]:
+def _arguments(draft: Draft, unlinked: int, *, many: bool) -> tuple[int, str]:
     """The rest of every span, and what a column for another kind took away from it: of how many, and how."""
     took = [_NO_ROW, _NO_TASK, _STRAYED.format(side="x.device"), *([f"{_IDS} FROM unlinked d"] if unlinked else [])]
-    rows = count(draft, "SELECT count(*) FROM span_raw")
+    if draft.spans is not None:
+        parts = iter(draft.spans.stretches("row") if many else ["true"])
+    else:
+        rows = count(draft, "SELECT count(*) FROM span_raw")
+        parts = stretches(draft.con, "span_raw", "row", rows, _STRETCH)
     every = " UNION ALL ".join(f"({part})" for part in took)
     device = draft.keep(
         "taken_device",
         f"SELECT row, string_agg(more, ', ') AS more FROM ({every}) WHERE more <> '' AND {{part}} GROUP BY row",
-        stretches(draft.con, "span_raw", "row", rows, _STRETCH),
+        parts,
     )
     of_host = draft.keep("taken_host", _STRAYED.format(side="NOT x.device"))
+    edges = count(draft, "SELECT count(*) FROM edge_raw")
+    if "arg" in draft.ready:
+        draft.ready["arg"].few = not many and of_host + edges < _MANY
+        changed = f"{_given_back('host')} WHERE t.row IS NOT NULL OR r.row IN (SELECT row FROM edge_raw)"
+        changed = f"{changed} UNION ALL {_ONLY_BACK.format(side='host')}"
+        unpaired = "ANTI JOIN unpaired ON unpaired.row = span_id" if edges else ""
+        return device, f"(FROM ({changed}) {unpaired}) UNION ALL ({_whole_back('device')})"
     host = "SELECT row AS span_id, rest AS args FROM host_rest_raw"
     if of_host:
-        host = _given_back("host")
-    if count(draft, "SELECT count(*) FROM edge_raw"):
+        host = _whole_back("host")
+    if edges:
         host = f"FROM ({host}) ANTI JOIN unpaired ON unpaired.row = span_id"
-    return device + of_host, f"({host}) UNION ALL ({_given_back('device')})"
+    return device + of_host, f"({host}) UNION ALL ({_whole_back('device')})"
+
+
+#: What was given back to spans that have no other arguments.
+_ONLY_BACK = "SELECT row, '{{' || more || '}}' FROM taken_{side} ANTI JOIN {side}_rest_raw USING (row)"
+
+
+def _whole_back(side: str) -> str:
+    return f"{_given_back(side)} UNION ALL {_ONLY_BACK.format(side=side)}"
 
 
 def _given_back(side: str) -> str:
     return f"""SELECT r.row AS span_id, CASE WHEN t.row IS NULL THEN r.rest
             ELSE rtrim(left(r.rest, length(r.rest) - 1)) || ', ' || t.more || '}}' END AS args
-        FROM {side}_rest_raw r LEFT JOIN taken_{side} t ON t.row = r.row
-        UNION ALL SELECT row, '{{' || more || '}}' FROM taken_{side} ANTI JOIN {side}_rest_raw USING (row)"""
+        FROM {side}_rest_raw r LEFT JOIN taken_{side} t ON t.row = r.row"""

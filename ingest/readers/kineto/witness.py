@@ -16,7 +16,7 @@ from npulens.ingest.tables.draft import Draft
 _CALLED = """
 WITH e AS (
     SELECT l.track, e.row, e.ts, e.ts + e.dur AS until, s.text
-    FROM ev e JOIN sort s USING (shape) JOIN lane l USING (lane)
+    FROM marked e JOIN sort s USING (shape) JOIN lane l USING (lane)
     WHERE NOT s.device AND s.kind IN ('cpu_op', 'annotation') AND e.dur > 0 AND {launches}
 ), outer_first AS (
     SELECT *, coalesce(ts >= max(until) OVER before, true) AS opens FROM e
@@ -26,7 +26,7 @@ SELECT *, sum(opens::INTEGER) OVER (PARTITION BY track ORDER BY ts, until DESC, 
 """
 #: Every launch below a communication operator, which may be the launch itself.
 _BELOW = """
-WITH source AS (SELECT k.dst, e.ts, l.track FROM linked k JOIN ev e ON e.row = k.src JOIN lane l USING (lane)),
+WITH source AS (SELECT k.dst, k.ts, l.track FROM launched_at k JOIN lane l USING (lane)),
 top AS (SELECT track, place, ts, max(until) OVER (PARTITION BY track, place) AS until FROM called WHERE opens)
 SELECT s.dst, t.track, t.place FROM source s ASOF JOIN
     (SELECT track, place, ts, until FROM top) t ON t.track = s.track AND t.ts <= s.ts WHERE s.ts < t.until
@@ -79,7 +79,7 @@ WITH o AS (
 ), tensor AS (
     SELECT c.track, c.place, unnest(json_extract(h.shapes, '$[*]')) AS dims,
         unnest(json_extract_string(h.dtypes, '$[*]')) AS dtype
-    FROM called c JOIN host_raw h ON h.row = c.row
+    FROM called c JOIN host_text h ON h.row = c.row
     WHERE c.opens AND json_valid(h.shapes) AND json_valid(h.dtypes)
 ), typed AS (
     SELECT track, place, replace(lower(dtype), 'c10::', '') AS dtype,

@@ -7,16 +7,20 @@ from npulens.ingest.readers.ascend.stage import count, frames
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.marks import ENGINE_STEP, PROFILER_STEP, STEP_MARK, engine_steps
 
-_DEVICE = "('hardware', 'comm_group', 'comm_plane')"
+DEVICE = "('hardware', 'comm_group', 'comm_plane')"
 #: Categories of events that can mark a step.
 MARKED = ("cpu_op", "user_annotation")
-_KIND = f"""CASE l.class WHEN 'cann' THEN 'runtime' WHEN 'gc' THEN 'gc' WHEN 'overlap' THEN 'profiler_split'
+KIND = f"""CASE l.class WHEN 'cann' THEN 'runtime' WHEN 'gc' THEN 'gc' WHEN 'overlap' THEN 'profiler_split'
     WHEN 'other' THEN 'device_other' WHEN 'mstx' THEN 'annotation'
     WHEN 'scope' THEN 'device_annotation' WHEN 'steps' THEN 'device_annotation'
     ELSE CASE WHEN coalesce(c.text, 'cpu_op') IN {MARKED} AND regexp_matches(n.text, '{STEP_MARK}')
             THEN 'step_mark'
         WHEN c.text = 'user_annotation' THEN 'annotation' WHEN c.text = 'python_function' THEN 'python'
         WHEN c.text IN ('cpu_op', 'enqueue', 'dequeue') THEN c.text ELSE 'host_other' END END"""
+#: Spans of the host's lanes.
+SPANS = f"""SELECT x.row AS span_id, l.track, {KIND} AS kind, n.text AS name, x.ts AS ts_ns, x.dur AS dur_ns
+    FROM x JOIN lane l ON l.lane = x.lane AND l.class NOT IN {DEVICE}
+    LEFT JOIN word n ON n.code = x.name LEFT JOIN word c ON c.code = x.cat"""
 WAYS = {"host%to%device": "h2d", "device%to%host": "d2h", "device%to%device": "d2d", "host%to%host": "h2h"}
 
 
@@ -30,12 +34,7 @@ def provide(draft: Draft) -> None:
 
 
 def _spans(draft: Draft) -> None:
-    draft.provide(
-        "span",
-        f"""SELECT x.row AS span_id, l.track, {_KIND} AS kind, n.text AS name, x.ts AS ts_ns, x.dur AS dur_ns
-        FROM x JOIN lane l ON l.lane = x.lane AND l.class NOT IN {_DEVICE}
-        LEFT JOIN word n ON n.code = x.name LEFT JOIN word c ON c.code = x.cat""",
-    )
+    draft.provide("span", SPANS)
     draft.provide(
         "span",
         """SELECT d.row AS span_id, coalesce(d.track, t.track) AS track, d.kind, d.name, d.ts AS ts_ns, d.dur AS dur_ns
@@ -53,14 +52,15 @@ def _spans(draft: Draft) -> None:
 def _operators(draft: Draft) -> None:
     """Shapes, sequence numbers and stacks of host operators, queue entries and CANN calls."""
     anything = ("x.sequence", "x.correlation", "x.connection", "x.dims", "x.dtypes", "x.external", "o.shapes")
-    draft.provide(
-        "host_op",
-        f"""SELECT x.row AS span_id, coalesce(x.dims, o.shapes) AS input_shapes, x.dtypes AS input_dtypes, x.sequence,
-            x.fwd_thread, x.external AS external_id,
-            coalesce(x.correlation, nullif(x.connection, 4294967295)) AS correlation
-        FROM x_host x LEFT JOIN detail o ON o.span_id = x.row
-        WHERE {" OR ".join(f"{column} IS NOT NULL" for column in anything)}""",
-    )
+    if "host_op" not in draft.ready:
+        draft.provide(
+            "host_op",
+            f"""SELECT x.row AS span_id, coalesce(x.dims, o.shapes) AS input_shapes, x.dtypes AS input_dtypes,
+                x.sequence, x.fwd_thread, x.external AS external_id,
+                coalesce(x.correlation, nullif(x.connection, 4294967295)) AS correlation
+            FROM x_host x LEFT JOIN detail o ON o.span_id = x.row
+            WHERE {" OR ".join(f"{column} IS NOT NULL" for column in anything)}""",
+        )
     once = _once(frames("text"), "stack")
     draft.provide(
         "stack",

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from npulens.ingest.messages import Message
 from npulens.ingest.readers.ascend.stage import count
+from npulens.ingest.readers.ascend.text.arrows import arrows
+from npulens.ingest.readers.ascend.text.ordered import Traced
 from npulens.ingest.tables.draft import Draft
 from npulens.ingest.tables.in_order import Spans, in_order, stretches
 from npulens.ingest.tables.nest import Nest
@@ -34,12 +36,17 @@ _STRETCH = 300_000
 _WITHIN = pa.schema([("row", pa.int64()), ("span", pa.int64())])
 
 
-def provide(draft: Draft, *, several: bool = False) -> None:
+def provide(draft: Draft, *, several: bool = False, traced: Traced | None = None) -> None:
     """Provide ``link``; ``x``, ``lane``, ``merged`` and ``dev`` must be there. ``several``: the trace was in slices."""
     _ends(draft, several=several)
     ends = count(draft, "SELECT count(*) FROM flow_end")
-    draft.drop("link", Message("ends_flows_at_no_span"), ends - _bind(draft, ends))
-    _pair(draft)
+    bound = None
+    if traced is not None:
+        bound = arrows(draft, traced, ends, _meant(draft))
+    if bound is None:
+        bound = _bind(draft, ends)
+        _pair(draft)
+    draft.drop("link", Message("ends_flows_at_no_span"), ends - bound)
     draft.keep("mark", "SELECT x.row FROM x JOIN lane l ON l.lane = x.lane AND l.class = 'steps'")
     draft.provide(
         "link",
@@ -77,10 +84,13 @@ def _ends(draft: Draft, *, several: bool) -> None:
         FROM {known} f JOIN route r ON r.code = f.route LEFT JOIN moved m ON m.lane = f.lane""")
 
 
+def _meant(draft: Draft) -> list[int]:
+    return [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {MEANT}").fetchall()]
+
+
 def _bind(draft: Draft, ends: int) -> int:
     """The view bound: each flow event with its span, of tasks shown twice the one that is kept; their number."""
-    meant = [row[0] for row in draft.con.execute(f"SELECT code FROM word WHERE text IN {MEANT}").fetchall()]
-    python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*meant, -1]))}) THEN 0 ELSE 1 END"
+    python = f"CASE WHEN x.cat IN ({', '.join(map(str, [*_meant(draft), -1]))}) THEN 0 ELSE 1 END"
     # the least of: is Python, duration, row from the end; all in one number, of which the row is the lower half
     choice = f"min(({python}::HUGEINT << 110) + (x.dur::HUGEINT << 40) + {_LAST_ROW} - x.row)"
     exact = draft.keep(

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from npulens.ingest.errors import IngestError
 from npulens.ingest.events import NULL, Batch, Column, scan
 from npulens.ingest.messages import Message, of_file
+from npulens.ingest.readers.ascend.text.ordered import Traced
 from npulens.ingest.tables.draft import Draft, Spool
+from npulens.ingest.tables.ready import Ready
 
 #: Key in the file -> type for the scanner, name of ours, by the shape of event that carries it.
 HOST = {
@@ -119,14 +121,21 @@ class Pass:
     repeated: int = 0
     named: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1 << 16, bool))  # codes to be looked up often
     damage: list[Message] = field(default_factory=list)
+    traced: Traced | None = None  # its spans in order, if they need no statement
+    calls: Ready | None = None  # its table host_op, if nothing else tells of calls
 
 
-def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
+def read_trace(paths: Sequence[Path], draft: Draft, *, whole: bool = False, alone: bool = False) -> Pass:
     """Read the slices of one trace into the views x_host, x_hardware, x_comm, flow, counter, meta, rest and str.
 
     The view word_code has the codes of texts that spans and metadata name things by; stacks are in str alone.
+    ``whole``: all that is in one file is of the rank. ``alone``: no other file tells of calls.
     """
     done = Pass()
+    if draft.straight and whole and len(paths) == 1:
+        done.traced = Traced(draft)
+        if alone:
+            done.calls = Ready("host_op", draft.dir / "host_op.ready.spool.parquet", draft.rank)
     spools = {name: draft.spool(name, schema) for name, schema in _SCHEMAS.items()}
     for path in paths:
         try:
@@ -135,6 +144,9 @@ def read_trace(paths: Sequence[Path], draft: Draft) -> Pass:
             done.damage.append(error.said())
     for spool in spools.values():
         spool.close()
+    if done.calls is not None:
+        done.calls.close()
+        draft.ready["host_op"] = done.calls
     codes = pa.array(np.flatnonzero(done.named[: done.codes]).astype(np.int32))
     draft.table("word_code", pa.Table.from_arrays([codes], names=["code"]))
     return done
@@ -194,6 +206,9 @@ class _Split:
         for name, mask in ("x_hardware", hardware), ("x_comm", comm), ("x_host", self.spans & ~hardware & ~comm):
             at = np.flatnonzero(mask)
             self._put(name, at, [self.row, self.lane, self.batch.ts, self.dur, self.name, self.cat])
+        if self.done.traced is not None:
+            place, named = (self.pid, self.tid), (self.name, self.cat)
+            self.done.traced.add(self.row, self.batch.ts, self.dur, place, named, self.spans)
         at = np.flatnonzero(self.batch.ph == _META)
         self._put("meta", at, [self.row, self.name, self.pid, self.tid])
         for codes in (self.name, self.pid, self.tid):
@@ -270,6 +285,8 @@ class _Split:
             place = np.full(self.batch.n, -1, np.int32)
             place[at] = np.arange(len(at), dtype=np.int32)
             arguments = [self._dense(key, kind, place, len(at)) for key, (kind, _) in family.items()]
+            if name == "x_host" and self.done.calls is not None:
+                arguments = _called(self.done.calls, self.row[at], arguments)
             for argument, (kind, _) in zip(arguments, family.values(), strict=True):
                 if kind == "s" and family is not HOST:
                     self._note(argument.drop_null().to_numpy())
@@ -298,9 +315,27 @@ class _Split:
         return one_line(self.batch.texts[key]).take(dense) if kind == "t" else dense
 
 
+def _called(calls: Ready, row: NDArray[np.int64], arguments: Sequence[pa.Array]) -> list[pa.Array]:
+    """Write what calls were called with; the same arguments without those that nothing else asks for."""
+    told = dict(zip((name for _, name in HOST.values()), arguments, strict=True))
+    known = pa.array(np.zeros(len(row), bool))
+    for name in ("sequence", "correlation", "connection", "dims", "dtypes", "external"):
+        known = pc.or_(known, pc.is_valid(told[name]))
+    connection = pc.if_else(pc.equal(told["connection"], _NO_CONNECTION), None, told["connection"])
+    made = {
+        "span_id": pa.array(row), "input_shapes": told["dims"], "input_dtypes": told["dtypes"],
+        "sequence": told["sequence"], "fwd_thread": told["fwd_thread"], "external_id": told["external"],
+        "correlation": pc.coalesce(told["correlation"], connection),
+    }  # fmt: skip
+    calls.write({name: column.filter(known) for name, column in made.items()})
+    return [pa.nulls(len(row), of.type) if name in _ASKED_ONCE else of for name, of in told.items()]
+
+
 def one_line(texts: pa.Array) -> pa.Array:
     """Shapes without the line breaks that the profiler puts behind each semicolon."""
     return pc.replace_substring(pc.replace_substring(texts, "\r", ""), "\n", "")
 
 
+_NO_CONNECTION = 4294967295
+_ASKED_ONCE = ("dims", "dtypes", "fwd_thread")
 _NO_ARGUMENT: tuple[NDArray[np.int32], NDArray[Any]] = (np.empty(0, np.int32), np.empty(0))

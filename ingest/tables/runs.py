@@ -21,7 +21,7 @@ from npulens.ingest.tables.steps import WORK, Ints
 Looks = NDArray[np.int32]
 
 #: Bytes of spans that are held in memory, and pieces that are known of at most.
-_HELD, _PIECES = 24 << 20, 1 << 19
+_HELD, _PIECES = 8 << 20, 1 << 19
 #: Spans of a track that are merged at once, and those that may have to be.
 _AT_ONCE, _MOST = 60_000, 800_000
 #: Spans between two cuts.

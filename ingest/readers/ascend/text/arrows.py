@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from npulens.ingest.readers.ascend.text.ordered import Traced
-from npulens.ingest.tables.draft import Draft
+from npulens.ingest.tables.draft import Draft, give_back
 from npulens.ingest.tables.nest import Nest
 from npulens.ingest.tables.runs import Block, joined
 from npulens.ingest.tables.steps import Ints
@@ -61,6 +61,8 @@ def arrows(draft: Draft, traced: Traced, ends: int, meant: list[int]) -> int | N
     if rows is None:
         return None
     draft.table("arrow", pa.Table.from_arrays(rows, schema=_ARROW))
+    del table, flow, span, rows
+    give_back()
     return len(found)
 
 

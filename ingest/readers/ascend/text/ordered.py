@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npulens.ingest.readers.ascend.text.host import DEVICE, KIND, SPANS
 from npulens.ingest.readers.kineto.lanes import Dense, Shapes
-from npulens.ingest.tables.draft import Draft, union
+from npulens.ingest.tables.draft import Draft, give_back, union
 from npulens.ingest.tables.runs import Block, Looks, Ordered, Runs
 from npulens.ingest.tables.steps import Ints
 
@@ -90,6 +90,8 @@ class Traced:
         spans = self._ordered(draft, [select for select in draft.selects["span"] if select != SPANS])
         if spans is not None and self._links(draft):
             draft.spans = spans
+        self._starts = []
+        give_back()
 
     def _links(self, draft: Draft) -> bool:
         """Provide links that know how late they are."""

@@ -41,7 +41,7 @@ def build(directory: Path) -> None:
     """Compile every extension into a directory, under its full name."""
     include = sysconfig.get_path("include")
     for name in EXTENSIONS:
-        source = (ROOT / name.replace(".", "/")).with_suffix(".c")
+        source = (ROOT / name.removeprefix("npulens.").replace(".", "/")).with_suffix(".c")
         subprocess.run(["gcc", *_FLAGS, f"-I{include}", str(source), "-o", str(directory / f"{name}.so")], check=True)
 
 
@@ -92,7 +92,7 @@ def _nested(draw: Random) -> None:
 def _solved(draw: Random) -> None:
     import numpy as np
 
-    from npulens.analysis import _maxplus
+    from npulens.analysis.replay import _maxplus
 
     nodes = draw.randrange(1, 40)
     many = [draw.randrange(4) if i else 0 for i in range(nodes)]

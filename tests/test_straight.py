@@ -140,6 +140,7 @@ def test_what_is_paired_lent_repeated_or_labelled(tmp_path: Path) -> None:
         x("cpu_op", "strange", base + 400, 3, {"stream": 7, "grid": [1, 2, 3], "Collective name": "x"}),
         {"ph": "B", "name": "b", "cat": "cpu_op", "pid": 100, "tid": 1, "ts": base + 401, "args": {"more": 1}},
         {"ph": "E", "name": "b", "cat": "cpu_op", "pid": 100, "tid": 1, "ts": base + 409},
+        {"ph": "E", "name": "without a stamp", "cat": "cpu_op", "pid": 100, "tid": 1, "odd": 7},
         x("mtia_runtime", "call", base + 20, 5, {"correlation": 3}, tid=9, pid=0),
         flow("s", "fwdbwd", 5, base + 3), flow("f", "fwdbwd", 5, base + 60),
     ]  # fmt: skip

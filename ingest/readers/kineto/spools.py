@@ -205,7 +205,7 @@ class _Parting:
         self._changed = edge.copy()  # what becomes of their arguments is told later
         for group, home in homes:
             self._strays(group, home, spans | edge, device)
-        self._rest("host_rest_raw", (spans & ~device) | edge)
+        self._rest("host_rest_raw", (spans & ~device) | (edge & timed))
         self._rest("device_rest_raw", device)
         self._rest("count_rest_raw", count & timed)
         self._to.unheld += int((memory | meta)[batch.rest_rows].sum())

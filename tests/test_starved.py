@@ -42,7 +42,22 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Too large to be made in memory: what it reads first goes to the disk."""
+    return kineto(tmp_path_factory.mktemp("larger") / "trace.json", spans=15_000)
+
+
+@pytest.fixture(scope="module")
 def whole(capture: Path) -> dict[str, str]:
+    return made(capture)
+
+
+@pytest.fixture(scope="module")
+def larger_whole(larger: Path) -> dict[str, str]:
+    return made(larger)
+
+
+def made(capture: Path) -> dict[str, str]:
     """The run as a load with enough of everything makes it."""
     where = capture.parent / "whole"
     assert load(capture, where) == [{"kind": None}]
@@ -111,9 +126,14 @@ def fill(capture: Path, whole: dict[str, str], kilobytes: int) -> str | None:
     return said[0]["kind"]
 
 
-@pytest.mark.parametrize("kilobytes", [16, 600])
+@pytest.mark.parametrize("kilobytes", [16, 64])
 def test_a_full_disk_is_called_one(kilobytes: int, capture: Path, whole: dict[str, str]) -> None:
+    """The run itself takes a hundred kilobytes."""
     assert fill(capture, whole, kilobytes) in ("disk_full", "store")
+
+
+def test_a_disk_that_holds_the_run_but_not_what_is_made_on_the_way(larger: Path, larger_whole: dict[str, str]) -> None:
+    assert fill(larger, larger_whole, 600) in ("disk_full", "store")
 
 
 @pytest.mark.torture
@@ -134,11 +154,18 @@ def test_a_disk_that_is_full_at_each_megabyte(tmp_path: Path) -> None:
     assert said[0] == "disk_full" and said[-1] is None
 
 
-@pytest.mark.parametrize("size", [0, 4096, 300_000])
+@pytest.mark.parametrize("size", [0, 4096, 10_000])
 def test_files_that_may_not_grow(size: int, capture: Path, whole: dict[str, str], tmp_path: Path) -> None:
+    """The manifest alone has twelve thousand bytes."""
     said = load(capture, tmp_path / "store", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
     assert said[0]["kind"] is not None
     check(capture, tmp_path / "store", whole, said, {"system", "store", "disk_full"})
+
+
+def test_spilled_files_that_may_not_grow(larger: Path, larger_whole: dict[str, str], tmp_path: Path) -> None:
+    said = load(larger, tmp_path / "store", lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)))
+    assert said[0]["kind"] is not None
+    check(larger, tmp_path / "store", larger_whole, said, {"system", "store", "disk_full"})
 
 
 @pytest.mark.torture

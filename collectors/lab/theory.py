@@ -182,7 +182,7 @@ class Theory:
             raise NotPredicted("theory_gradients")
         heard = self._heard()
         after = [calls.heard(model, one.batch) for one in heard]
-        if not all(after):
+        if not all(after) or not all(one.calls for one in heard):
             raise NotPredicted("theory_not_heard")
         if self.classes is None:
             self.classes = calibration.of(self.backend, self.alone)
@@ -238,7 +238,7 @@ class Theory:
             first = 1 + len(others)
             for call, level, (_, spread) in zip(group, levels[first:], of_runs[first:]):
                 alone[call.key], strays[call.key] = level, spread
-        if len(within) != len(one.calls):
+        if len(within) != len(one.calls) or not any(within):
             raise NotPredicted("theory_not_the_same")
         by_key: dict[str, list[float]] = {}
         for call, ns in zip(one.calls, within):

@@ -228,10 +228,11 @@ class _Walk:
 def hash_files(files: list[Path]) -> dict[Path, str]:
     """BLAKE3 of each file, two at a time (hashing releases the GIL): as safe as SHA-256 and three times as fast."""
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(files, pool.map(_hash, files), strict=True))
+        return dict(zip(files, pool.map(hash_of, files), strict=True))
 
 
-def _hash(path: Path) -> str:
+def hash_of(path: Path) -> str:
+    """The BLAKE3 of a file."""
     digest, buffer = blake3(), bytearray(1 << 20)
     with path.open("rb", buffering=0) as stream:
         while size := stream.readinto(buffer):

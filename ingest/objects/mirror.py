@@ -31,9 +31,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from blake3 import blake3
-
 from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.capture import hash_of
 from npulens.ingest.loading.quota import amount, parse_bytes
 from npulens.ingest.messages import Message, dumped, loaded
 from npulens.ingest.objects.bucket import Bucket, Stored
@@ -195,7 +194,7 @@ class Mirror:
 
     def _put(self, path: Path, place: str) -> tuple[str, tuple[int, str]]:
         self._bucket.put(f"{place}/{path.name}", path)
-        return path.name, (path.stat().st_size, _hash(path))
+        return path.name, (path.stat().st_size, hash_of(path))
 
     def discard(self, run_id: str) -> None:
         """Delete a run; FileNotFoundError if it is not there."""
@@ -264,7 +263,7 @@ class Mirror:
         except FileNotFoundError:
             return False
         if path not in self._seen.checked:
-            if _hash(path) != digest:
+            if hash_of(path) != digest:
                 return False
             self._seen.checked.add(path)
         return True
@@ -300,7 +299,7 @@ class Mirror:
         """Put there what was computed of a run. Without it others compute it again, so an error is none."""
         with suppress(IngestError):
             for path in places:
-                self._bucket.put(f"{_KEPT}/{run_id}/{path.name}.{_hash(path)}", path)
+                self._bucket.put(f"{_KEPT}/{run_id}/{path.name}.{hash_of(path)}", path)
 
     def _hold(self, run_id: str) -> None:
         """Say that this process reads a run, until it ends: others then leave its copy where it is."""
@@ -368,14 +367,6 @@ def _tags(kept: Path) -> dict[str, str | None]:
 def _listed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What is listed of a run: its manifest without what every rank says."""
     return {name: value for name, value in manifest.items() if name not in ("coverage", "pieces", "warnings")}
-
-
-def _hash(path: Path) -> str:
-    digest, buffer = blake3(), bytearray(1 << 20)
-    with path.open("rb", buffering=0) as file:
-        while size := file.readinto(buffer):
-            digest.update(memoryview(buffer)[:size])
-    return digest.hexdigest()
 
 
 def _write(target: Path, content: bytes) -> None:

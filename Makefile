@@ -112,7 +112,7 @@ fix: .venv/.test  ## what ruff can repair by itself
 test-npu-contract: .venv/.test .venv-npu/.made build/tree/npulens  ## the real torch_npu on stub libraries: some minutes, a download of 0.4 GB
 	$(BIN)/python -m pytest -m npu_contract -p no:cacheprovider tests/npu $(PYTEST_ARGS)
 
-test-fleet: .venv-fleet/.made  ## stores in a real S3 server's buckets, loads on a real Ray cluster (FLEET_TESTS=tests/test_objects.py: S3 only)
+test-fleet: .venv-fleet/.made $(if $(findstring test_ray,$(FLEET_TESTS)),.venv-fleet/.ray)  ## stores in a real S3 server's buckets, loads on a real Ray cluster (FLEET_TESTS=tests/test_objects.py: S3 only)
 	.venv-fleet/bin/python -m pytest -q -p no:cacheprovider -m "torture or not torture" $(FLEET_TESTS) $(PYTEST_ARGS)
 
 test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's interpreter
@@ -182,8 +182,12 @@ clean:  ## remove what make made
 # Without the versions of constraints.txt: what moto needs wants an older dateutil.
 .venv-fleet/.made: pyproject.toml setup.py Makefile | .venv/bin/python
 	.venv/bin/python -m venv .venv-fleet
-	.venv-fleet/bin/python -m pip install -q --disable-pip-version-check -e '.[s3,ray]' pytest pytest-timeout hypothesis \
+	.venv-fleet/bin/python -m pip install -q --disable-pip-version-check -e '.[s3]' pytest pytest-timeout hypothesis \
 		"moto[s3]" flask flask-cors
+	@touch $@
+
+.venv-fleet/.ray: .venv-fleet/.made
+	.venv-fleet/bin/python -m pip install -q --disable-pip-version-check -e '.[s3,ray]'
 	@touch $@
 
 # Debian calls it chromium; the CJK font is what the Chinese pages are photographed with.

@@ -22,6 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from npulens.app.pages.laboratory import sentences
 from npulens.collectors.backends.backend import open_backend
 from npulens.collectors.harness.quantiles import quantiles
 from npulens.collectors.lab import calls, measuring
@@ -136,9 +137,7 @@ def _line(found: Measured, trial: dict[str, Any]) -> str:
     verdict = str(trial["verdict"]).replace("_", " ")
     if not speed:
         why = trial["why"] or {}
-        said = " ".join(
-            filter(None, [why.get("name", "").replace("_", " "), str(why.get("values", {}).get("why", ""))])
-        )
+        said = sentences.why(why["name"], why.get("values", {}), "en") if why else ""
         return f"| | {trial['rewrite']} | {verdict}: {said} | | | | | | | not run |"
     middle = found.latency[0] * speed["ratio"] / 1e6
     return (
@@ -164,8 +163,8 @@ def ladder() -> str:
 
 def overlap() -> str:
     """What the link hides, in both forms."""
-    told = ["| form | buckets | link, ms | backward, ms | seen of the link, ms | predicted, ms | off by |",
-            "|---|---|---|---|---|---|---|"]  # fmt: skip
+    told = ["| form | buckets | MB/s | link, ms | backward, ms | seen of the link, ms | predicted, ms | off by |",
+            "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for more in (["--plant", "reduces_at_the_end"], []):
         words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", f"{_TOLD}.overlap"]
         done = subprocess.run(
@@ -175,9 +174,9 @@ def overlap() -> str:
         said = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
         off = said["exposed_ns"] / said["predicted_ns"] - 1
         told.append(
-            f"| {'at the end' if more else 'by buckets'} | {said['buckets']} | {said['link_ns'] / 1e6:.1f} | "
-            f"{said['backward_ns'] / 1e6:.1f} | {said['exposed_ns'] / 1e6:.1f} | {said['predicted_ns'] / 1e6:.1f} | "
-            f"{off:+.1%} |"
+            f"| {'at the end' if more else 'by buckets'} | {said['buckets']} | {said['megabytes_per_s']:.0f} | "
+            f"{said['link_ns'] / 1e6:.1f} | {said['backward_ns'] / 1e6:.1f} | {said['exposed_ns'] / 1e6:.1f} | "
+            f"{said['predicted_ns'] / 1e6:.1f} | {off:+.1%} |"
         )
     return "\n".join(told)
 
@@ -202,7 +201,7 @@ def page(found: Sequence[Measured], precisions: str, linked: str) -> str:
         "overflow, without and with a scaler. No sensor tells the energy of this machine.", "", precisions, "",
         "## A link of known bandwidth", "",
         "`torchrun --nproc-per-node 2 -m npulens.collectors.jobs.overlap`: two ranks, gradients over a link of",
-        "50 MB/s. Predicted from the moments when the buckets were ready.", "", linked, "",
+        "known bandwidth. Predicted from the moments when the buckets were ready.", "", linked, "",
         f"Measured with torch {version('torch')} and Python {platform.python_version()} on {os.cpu_count()} cores "
         f"({platform.machine()}). NPU: not run.", "",
     ])  # fmt: skip

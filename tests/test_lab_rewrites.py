@@ -17,7 +17,8 @@ import pytest
 from npulens.analysis import rules
 from npulens.app.text.i18n import known
 from npulens.collectors.backends.backend import open_backend
-from npulens.collectors.lab import graph, optimizing, subject
+from npulens.collectors.harness.numerics import compare
+from npulens.collectors.lab import graph, judging, optimizing, subject
 from npulens.collectors.lab.rewrites import rewrite
 from npulens.collectors.lab.rewrites.rewrite import Asked, DoesNotApply
 from npulens.collectors.lab.trial import Laboratory, Options
@@ -498,3 +499,15 @@ def test_sparse_gradients_only_where_the_optimiser_touches_nothing_else(
     asked = Asked(True, True, False, "cpu", True, stepping(kind, **settings))
     assert (applied("sparse_embedding", program, asked).changed if reason is None else
             refused("sparse_embedding", program, asked)) == (1 if reason is None else reason)  # fmt: skip
+
+
+def test_an_original_with_sparse_gradients_is_judged_as_one_with_dense_ones() -> None:
+    rows, where = torch.tensor([1, 1, 7]), torch.tensor([0, 2])
+    sparse = nn.EmbeddingBag(9, 4, mode="sum", sparse=True)
+    dense = nn.EmbeddingBag(9, 4, mode="sum", _weight=sparse.weight.detach().clone())
+    (mine,), (its,) = (
+        judging.run(lambda batch, table=table: (table(*batch),), (rows, where), True, table).gradients
+        for table in (sparse, dense)
+    )
+    assert mine.layout == torch.strided and torch.equal(mine, its) and bool(its[1].any())
+    assert compare(mine, its.double(), "float32", 1e-6).ok

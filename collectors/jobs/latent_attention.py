@@ -22,7 +22,7 @@ PLANTS = {
         ("layout_conversion", "device_copies"),
     ),
 }  # fmt: skip
-_WIDTH, _HEADS, _PLAIN, _TURNED, _NARROW_QUERY, _NARROW, _LENGTH, _BATCH, _LAYERS = 512, 8, 32, 16, 384, 256, 192, 4, 2
+_WIDTH, _HEADS, _PLAIN, _TURNED, _NARROW_QUERY, _NARROW, _LENGTH, _BATCH, _LAYERS = 512, 8, 32, 16, 384, 256, 96, 16, 2
 
 
 class Prolog(nn.Module):

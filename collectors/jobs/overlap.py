@@ -136,7 +136,7 @@ def _last_of_all(step: Step) -> Step:
 
 def main() -> None:
     parser = job.parser("overlap", __doc__, PLANTS, 16)
-    parser.add_argument("--megabytes-per-s", type=_positive, default=50.0, help="of the link, in each direction")
+    parser.add_argument("--megabytes-per-s", type=_positive, default=40.0, help="of the link, in each direction")
     given = parser.parse_args()
     told = job.asked("overlap", given)
     if "RANK" not in os.environ:
@@ -162,7 +162,7 @@ def main() -> None:
     size = sum(each for _, each in with_link[-1].ready)
     if dist.get_rank() == 0:
         job.say(told, [step.over - step.begun for step in with_link], loss, {
-            "buckets": len(with_link[-1].ready), "backward_ns": backward,
+            "buckets": len(with_link[-1].ready), "megabytes_per_s": given.megabytes_per_s, "backward_ns": backward,
             "link_ns": on_the_link(size, dist.get_world_size()) / bandwidth * 1e9,
             "exposed_ns": measured, "predicted_ns": own, "predicted_without_link_ns": unhindered,
         })  # fmt: skip

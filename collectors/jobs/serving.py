@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from npulens.collectors.harness.quantiles import quantiles
 from npulens.collectors.jobs import job
@@ -93,18 +94,45 @@ class Kept:
         return self._found[text]
 
 
-class Server:
-    """Answers with one model; ``step`` does one thing."""
+@dataclass(frozen=True)
+class Call:
+    """What the model is asked at once: words, each answer's own, and where in its text they begin."""
+
+    words: Sequence[Sequence[int]]
+    begins: Sequence[int]
+    whose: Sequence[Question]
+
+
+class Turn(nn.Module):
+    """One step of the server: a question read, or the next word of all answers, however many calls that takes."""
 
     def __init__(self, told: job.Asked) -> None:
-        self._told = told
+        super().__init__()
+        self._device = told.device
         self._model = Llama(SIZES, told.wrong("attention_by_hand")).to(told.device).eval()
         self._cache = Cache.of(SIZES, _TEXTS, told.device)
+
+    def forward(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            given = torch.tensor(call.words, device=self._device)
+            places = torch.tensor(call.begins, device=self._device)[:, None]
+            places = places + torch.arange(given.shape[1], device=self._device)
+            rows = torch.tensor([one.row for one in call.whose], device=self._device)
+            scores = self._model(given, places, self._cache.keys, self._cache.values, rows)
+            for one, word in zip(call.whose, scores.argmax(-1).tolist()):
+                one.made.append(word)
+
+
+class Server:
+    """Answers with one model, turn after turn."""
+
+    def __init__(self, told: job.Asked) -> None:
+        self._told, self._turn = told, Turn(told)
         self._under_way, self._free = list[Question](), list(range(_TEXTS))
         self._steps_ns = list[int]()
 
     def serve(self, questions: Sequence[Question]) -> list[int]:
-        """Until every question has its answer; what each step took, in ns."""
+        """Until every question has its answer; what each turn took, in ns."""
         waiting: queue.SimpleQueue[Question] = queue.SimpleQueue()
         begun = time.perf_counter_ns()
         ahead = not self._told.wrong("prepares_between")
@@ -119,7 +147,10 @@ class Server:
                         one = waiting.get(block=not self._under_way)
                 if one is not None and not ahead:
                     one.words = prepared(one.text)
-                self._read(one) if one is not None else self._next()
+                calls = self._read(one) if one is not None else self._next()
+                turn_ns = time.perf_counter_ns()
+                self._turn(calls)
+                self._steps_ns.append(time.perf_counter_ns() - turn_ns)
                 left -= self._finish(time.perf_counter_ns() - begun)
         coming.join()
         return self._steps_ns
@@ -137,33 +168,20 @@ class Server:
                 one.words = kept(one.text)
             waiting.put(one)
 
-    def _read(self, one: Question) -> None:
+    def _read(self, one: Question) -> list[Call]:
         """The whole question at once; it gives the first word of the answer."""
         one.row = self._free.pop()
         self._under_way.append(one)
-        self._call([one.words], [0], [one])
+        return [Call([one.words], [0], [one])]
 
-    def _next(self) -> None:
+    def _next(self) -> list[Call]:
         """One more word of all answers, or of one after another."""
         if self._told.wrong("no_cache"):
-            for one in self._under_way:
-                self._call([one.words + one.made], [0], [one])
-        elif self._told.wrong("one_at_a_time"):
-            for one in self._under_way:
-                self._call([one.made[-1:]], [len(one.words) + len(one.made) - 1], [one])
-        else:
-            begins = [len(one.words) + len(one.made) - 1 for one in self._under_way]
-            self._call([one.made[-1:] for one in self._under_way], begins, self._under_way)
-
-    def _call(self, words: Sequence[Sequence[int]], begins: Sequence[int], whose: Sequence[Question]) -> None:
-        begun, device = time.perf_counter_ns(), self._told.device
-        given = torch.tensor(words, device=device)
-        places = torch.tensor(begins, device=device)[:, None] + torch.arange(given.shape[1], device=device)
-        rows = torch.tensor([one.row for one in whose], device=device)
-        scores = self._model(given, places, self._cache.keys, self._cache.values, rows)
-        for one, word in zip(whose, scores.argmax(-1).tolist()):
-            one.made.append(word)
-        self._steps_ns.append(time.perf_counter_ns() - begun)
+            return [Call([one.words + one.made], [0], [one]) for one in self._under_way]
+        last = [Call([one.made[-1:]], [len(one.words) + len(one.made) - 1], [one]) for one in self._under_way]
+        if self._told.wrong("one_at_a_time"):
+            return last
+        return [Call([call.words[0] for call in last], [call.begins[0] for call in last], self._under_way)]
 
     def _finish(self, now_ns: int) -> int:
         """Answers that are whole leave their place of the cache."""

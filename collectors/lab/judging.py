@@ -82,7 +82,6 @@ class Found:
 
 def watched(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
     """One call, and what it did besides: a caller that writes into a result must not change something else by it."""
-    import torch
 
     given = tuple(each.clone() for each in batch)
     found = run(lambda _: model(given), given, gradients, program)
@@ -95,9 +94,8 @@ def watched(model: Model, batch: Sequence[Any], gradients: bool, program: Any = 
         for what, its in memory.items() if its is not None and its == _memory(each) and what != f"result {place}"
     }  # fmt: skip
     written = frozenset(str(place) for place, (one, two) in enumerate(zip(given, batch)) if not _same(one, two))
-    dense = tuple(each.to_dense() if each.layout != torch.strided else each for each in found.gradients)
-    return Found(found.results, dense, frozenset(f"result {place} is the memory of {what}"
-                 for what, place in shared), written)  # fmt: skip
+    aliased = frozenset(f"result {place} is the memory of {what}" for what, place in shared)
+    return Found(found.results, found.gradients, aliased, written)
 
 
 def _memory(tensor: Any) -> int | None:
@@ -114,7 +112,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None) -> Found:
-    """One call, and where gradients were on a call backwards over the weights of ``program``."""
+    """One call, and where gradients were on a call backwards over the weights of ``program``; dense gradients."""
     import torch
 
     weights = list(program.parameters()) if gradients and program is not None else []
@@ -123,8 +121,9 @@ def run(model: Model, batch: Sequence[Any], gradients: bool, program: Any = None
         found = tuple(model(tuple(each.clone() for each in batch)))
         loss = _loss(found) if wanted else None
         made = [] if loss is None else torch.autograd.grad(loss, wanted, allow_unused=True)
-    zeros = (torch.zeros_like(weight) if each is None else each for each, weight in zip(made, wanted))
-    return Found(tuple(each.detach() for each in found), tuple(zeros))
+    whole = (torch.zeros_like(weight) if each is None else each for each, weight in zip(made, wanted))
+    dense = tuple(each.to_dense() if each.layout != torch.strided else each for each in whole)
+    return Found(tuple(each.detach() for each in found), dense)
 
 
 def _loss(found: Sequence[Any]) -> Any:

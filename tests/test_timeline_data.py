@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from tablecase import connection
 from timeline_case import HARD, TRACKS, Case, asked, case, rows, windows
 
-from npulens.analysis.timeline import counters, detail, find, gaps, layout, summary, window
+from npulens.analysis.timeline import counters, detail, find, flame, gaps, layout, summary, window
 from npulens.analysis.timeline.gaps import Pieces
 from npulens.analysis.timeline.ids import SPAN_BITS, TRACK_BITS, Slots
+from npulens.analysis.timeline.wanted import Wanted, understood
 from npulens.ingest.store import lod, runs
 
 
@@ -51,6 +52,11 @@ def test_gap_pieces_are_conserved(drawn: list[tuple[int, int, int]], begin: int,
         for n, ts in enumerate(cells.ts.tolist()):
             mine = [(e - s, c) for s, e, c in short if s // bucket * bucket == ts]
             assert (int(cells.longest[n]), int(cells.name[n])) == max(mine)
+    length_of = [(c, min(e, begin + length) - max(s, begin)) for s, e, c in rows_ if s < begin + length and e > begin]
+    for said, n, total, least, most in gaps.summed(pieces, begin, begin + length):
+        mine = [size for c, size in length_of if gaps.CODES[c] == said]
+        assert (n, total, least, most) == (len(mine), sum(mine), min(mine), max(mine))
+    assert len(gaps.summed(pieces, begin, begin + length)) == len({c for c, _ in length_of})
     assert gaps.near(pieces, int(start[-1]), True) is None
     assert gaps.near(pieces, int(end[-1]), False) == (len(rows_) - 1, start[-1], end[-1] - start[-1])
 
@@ -153,16 +159,82 @@ def test_self_time_leaves_out_the_union_of_the_children(tmp_path: Path) -> None:
     assert find.near(of.con, 0, 1, 0, None, True) == (2, 10, 30)
 
 
+def wanted(text: str) -> Wanted:
+    found = understood(text)
+    assert isinstance(found, Wanted)
+    return found
+
+
 def test_search_is_literal_and_ignores_case(made: Case) -> None:
     for text in ("MATMUL", "50%", "_", "ATEN::", "数据", "%", "no such name", "'; DROP TABLE span; --"):
         hits = made.spans[made.spans.name.str.lower().str.contains(text.lower(), regex=False)].sort_values(
             ["ts_ns", "span_id"]
         )
-        found = find.search(made.con, text, 10, 0)
+        asked_for = wanted(f'"{text}"')
+        found = find.search(made.con, asked_for, (), 10, 0)
         assert (found.total, found.total_ns) == (len(hits), int(hits.dur_ns.sum()))
         assert [hit.id for hit in found.hits] == hits.span_id.tolist()[:10]
-        later = find.search(made.con, text, 10, made.end // 2)
+        later = find.search(made.con, asked_for, (), 10, made.end // 2)
         assert [hit.id for hit in later.hits] == hits[hits.ts_ns >= made.end // 2].span_id.tolist()[:10]
+
+
+def test_filters_are_what_brute_force_says(made: Case) -> None:
+    """All spans are of rank 0; track 0 is a host thread with operators, the others are streams with kernels."""
+    s, steps = made.spans, ((0, 4, 1000, 5000), (0, 5, 6000, 90_000), (1, 5, 0, 10**9))
+    inside = (s.ts_ns >= 6000) & (s.ts_ns < 96_000)
+    for text, holds in (
+        ("rank:0", s.ts_ns == s.ts_ns), ("rank:1-9", s.ts_ns != s.ts_ns), ("cat:kernel", s.kind == "kernel"),
+        ("cat!=kernel", s.kind != "kernel"), ("track:stream", s.track > 0), ("track:t1,t3", s.track.isin([1, 3])),
+        ("track!~t1 track!~t3 track:t", ~s.track.isin([1, 3])), ("dur>299ns", s.dur_ns > 299),
+        ("dur:1ns..4ns", s.dur_ns.between(1, 4)), ("name=add", s.name == "Add"), ("name=mat*l", s.name == "matmul"),
+        ("name!~a*m", ~s.name.str.lower().str.contains("a.*m", regex=True)), ("step:5", inside),
+        ("add dur>=1ns cat:kernel step:5", inside & (s.name == "Add") & (s.dur_ns >= 1) & (s.kind == "kernel")),
+    ):  # fmt: skip
+        hits = s[holds].sort_values(["ts_ns", "span_id"])
+        found = find.search(made.con, wanted(text), steps, 10, 0)
+        assert (found.total, found.total_ns) == (len(hits), int(hits.dur_ns.sum())), text
+        assert [hit.id for hit in found.hits] == hits.span_id.tolist()[:10], text
+
+
+@settings(HARD, max_examples=15)
+@given(windows)
+def test_the_longest_spans_of_an_area(made: Case, drawn: tuple[float, int, int, int]) -> None:
+    begin, end, _, tracks = asked(made, drawn)
+    seen = made.seen(begin, end, tracks)
+    inside = (seen.ts_ns + seen.dur_ns).clip(upper=end) - seen.ts_ns.clip(lower=begin)
+    order = seen.assign(less=-inside).sort_values(["less", "ts_ns", "span_id"])
+    found = summary.longest(made.con, made.how, begin, end, tracks, 7)
+    assert [hit.id for hit in found] == order.span_id.tolist()[:7]
+
+
+@settings(HARD, max_examples=15)
+@given(windows)
+def test_a_flame_graph_adds_up_paths_of_names(added_up: Case, drawn: tuple[float, int, int, int]) -> None:
+    """Against a walk up the parents of every span."""
+    begin, end, _, tracks = asked(added_up, drawn)
+    by_id = {row.span_id: row for row in added_up.spans.itertuples()}
+    sums: dict[tuple[str, ...], list[int]] = {}
+    for row in added_up.seen(begin, end, tracks).itertuples():
+        path, at = [], row
+        while at is not None:
+            path.append(f"{at.name} {at.kind}")
+            at = None if pd.isna(at.parent_id) else by_id[at.parent_id]
+        entry = sums.setdefault(tuple(reversed(path)), [0, 0])
+        entry[0] += 1
+        entry[1] += min(row.ts_ns + row.dur_ns, end) - max(row.ts_ns, begin)
+    found = flame.flame(added_up.con, added_up.how, begin, end, tracks)
+    assert found is not None and found.spans == sum(count for count, _ in sums.values())
+    paths: list[tuple[str, ...]] = []
+    for frame in found.frames:
+        above = paths[frame.parent] if frame.parent >= 0 else ()
+        paths.append((*above, f"{frame.name} {frame.kind}"))
+        assert sums[paths[-1]] == [frame.count, frame.total_ns]
+        below = sum(one.total_ns for one in found.frames if one.parent == len(paths) - 1)
+        assert frame.self_ns <= max(0, frame.total_ns - below)
+    assert len(set(paths)) == len(paths) == len(sums) - found.left_out
+    whole = sum(total for path, (_, total) in sums.items() if len(path) == 1)
+    thin = [total for path, (_, total) in sums.items() if path not in paths]
+    assert all(total < max(1, whole * flame.THINNEST) for total in thin) or len(paths) == flame.MOST_FRAMES
 
 
 def test_next_and_previous_walk_a_whole_lane(made: Case) -> None:

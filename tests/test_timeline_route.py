@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from timeline_served import SAMPLES, Served, get, layout_of, load
 
 from npulens.analysis.timeline import path
-from npulens.app.timeline import opened, route, wire
+from npulens.analysis.timeline.did import WORK
+from npulens.app.timeline import asked, opened, route, wire
 from npulens.ingest.store import runs
 
 
@@ -66,7 +67,9 @@ BAD = [
     ("near?track=999999&lane=0&ts=5&dir=next", 404), ("search", 400), ("search?q=", 400),
     ("search?q=" + "a" * 501, 400),
     ("search?q=a&limit=0", 400), ("search?q=a&limit=99999", 400), (f"export?to=zip&{WINDOW}", 400),
-    ("export?to=perfetto&from=0", 400), ("summary?from=a&to=b", 400),
+    ("export?to=perfetto&from=0", 400), ("summary?from=a&to=b", 400), (f"strip?{WINDOW}&px=9", 400),
+    (f"strip?{WINDOW}&px=9&rows=1-", 400), (f"strip?{WINDOW}&px=9999&rows=0", 400), (f"arrows?{WINDOW}&routes=x", 400),
+    (f"strip?{WINDOW}&px=9&rows=" + ",".join(["0"] * 1025), 400), ("flame?from=9&to=1", 400),
 ]  # fmt: skip
 
 
@@ -193,12 +196,109 @@ def test_search_summary_and_neighbours_agree_with_sql(served: Served) -> None:
     assert found["total"] >= count and found["total_ns"] >= total and found["hits"]
     end = layout_of(served)["to"]
     rows = served.get(f"summary?from=0&to={end}").json
-    assert sum(row["count"] for row in rows["rows"]) == served.rows("SELECT count(*) FROM span")[0][0] or rows["cut"]
+    recorded = sum(row["count"] for row in rows["rows"] if row["kind"] != "idle")
+    assert recorded == served.rows("SELECT count(*) FROM span")[0][0] or rows["cut"]
+    idle = sum(row["count"] for row in rows["rows"] if row["kind"] == "idle")
+    assert idle == sum(track["spans"] for track in layout_of(served)["tracks"] if track["group"] == "gaps")
     assert all(row["self_ns"] <= row["total_ns"] for row in rows["rows"])
     track = served.rows("SELECT track, depth, span_id, ts_ns, dur_ns FROM span ORDER BY track, depth, ts_ns LIMIT 1")[0]
     near = served.get(f"near?track={track[0]}&lane={track[1]}&ts={track[3] - 1}&dir=next").json
     assert (near["id"], near["ts"], near["dur"], near["track"]) == (track[2], track[3], track[4], track[0])
     assert served.get(f"near?track={track[0]}&lane={track[1]}&ts={track[3]}&dir=prev").json == {"id": None}
+
+
+def test_a_search_says_what_it_understood(served: Served) -> None:
+    rank, low, high = served.rows("SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM step GROUP BY rank ORDER BY 1")[-1]
+    sql = f"SELECT count(*), sum(dur_ns) FROM span WHERE rank = {rank} AND kind = 'kernel' AND dur_ns > 5000"
+    found = served.get(f"search?q={quote(f'rank:{rank} cat:kernel dur>5us')}").json
+    assert [(found["total"], found["total_ns"])] == served.rows(sql)
+    assert found["wanted"]["ranks"] == [[rank, rank]] and found["wanted"]["least"] == 5001
+    steps = served.get(f"search?q={quote(f'rank:{rank} step:0-999999')}").json
+    assert (
+        steps["total"]
+        == served.rows(f"SELECT count(*) FROM span WHERE rank = {rank} AND ts_ns >= {low} AND ts_ns < {high}")[0][0]
+    )
+    assert served.get(f"search?q={quote('@120.5ms')}").json == {"place": [120_500_000, None]}
+    assert served.get(f"search?q={quote('gemm dur>5')}").json == {"not_understood": "dur>5"}
+
+
+def test_what_ranks_did_tiles_their_time(served: Served) -> None:
+    """The roles of a rank share its window without holes and overlaps, and the picture shows the same shares."""
+    windows = dict(
+        (rank, (low, high))
+        for rank, low, high in served.rows("SELECT rank, min(ts_ns), max(ts_ns + dur_ns) FROM step GROUP BY rank")
+    )
+    layout = layout_of(served)
+    measured = [track["rank"] for track in layout["tracks"] if track["group"] == "gaps" and track["spans"]]
+    assert measured
+    for rank in measured:
+        low, high = windows[rank]
+        states = served.get(f"states?from={low}&to={high}&ranks={rank}").json["states"]
+        assert sum(one["ns"] for one in states) == high - low
+        work = {one["role"]: one["ns"] for one in states if one["role"] in WORK}
+        split = served.rows(
+            "SELECT sum(computing_ns), sum(coalesce(communication_not_overlapped_ns, 0)), sum(copy_not_overlapped_ns) "
+            f"FROM device_time WHERE rank = {rank} AND step IS NOT NULL"
+        )[0]
+        moved = work.get("transferring", 0) + work.get("waiting", 0)
+        assert (work.get("computing", 0), moved, work.get("copying", 0)) == split
+        answer = served.get(f"strip?from={low}&to={high}&px=1&rows={rank}")
+        header, columns = wire.decoded(answer.body)
+        shares = dict(zip(header["roles"], columns["c_share"].tolist(), strict=True))
+        assert {role: round(255 * one["ns"] / (high - low)) for one in states if (role := one["role"])} == {
+            role: share for role, share in shares.items() if share or role in {one["role"] for one in states}
+        }
+    several = served.get(f"strip?from=0&to={layout['to']}&px=40&rows=0-3,{measured[0]}")
+    header, columns = wire.decoded(several.body)
+    assert header["rows"] == [[0, 3], [measured[0], measured[0]]]
+    assert len(columns["c_share"]) == 2 * 40 * len(header["roles"])
+
+
+def test_arrows_of_a_kind_join_spans_of_the_run(served: Served) -> None:
+    layout = layout_of(served)
+    assert [tuple(route) for route in layout["routes"]] == served.rows(
+        "SELECT route, count(*) FROM link GROUP BY route ORDER BY route"
+    )
+    route, tracks = layout["routes"][0][0], [track["id"] for track in layout["tracks"] if track["id"] >= 0]
+    (begin, end), = served.rows(f"SELECT quantile_disc(ts_ns, [0.4, 0.5]) FROM (SELECT s.ts_ns FROM link JOIN span s "
+                                f"ON span_id = src_span_id WHERE route = '{route}')")[0]  # fmt: skip
+    some = tracks[::2]
+    query = f"arrows?from={begin}&to={end + 1}&routes={quote(route)}&tracks={','.join(map(str, some))}"
+    chosen = ", ".join(map(str, some))
+    inside = "({0}.ts_ns < {2} AND {0}.ts_ns + greatest({0}.dur_ns, 1) > {1})"
+    expected = served.rows(
+        "SELECT DISTINCT s.ts_ns, s.span_id, t.ts_ns, t.span_id FROM link JOIN span s ON s.span_id = src_span_id "
+        f"JOIN span t ON t.span_id = dst_span_id WHERE route = '{route}' AND s.track IN ({chosen}) AND t.track IN "
+        f"({chosen}) AND ({inside.format('s', begin, end + 1)} OR {inside.format('t', begin, end + 1)}) ORDER BY ALL"
+    )
+    found = served.get(query).json
+    got = [(each["source"]["ts"], each["source"]["id"], each["target"]["ts"], each["target"]["id"])
+           for each in found["arrows"]]  # fmt: skip
+    assert got == expected and not found["cut"]
+
+
+def test_an_area_one_by_one_and_as_a_flame_graph(served: Served) -> None:
+    end = layout_of(served)["to"]
+    longest = served.rows("SELECT span_id, dur_ns FROM span ORDER BY dur_ns DESC, ts_ns, span_id LIMIT 3")
+    slices = served.get(f"slices?from=0&to={end}").json
+    assert [(one["id"], one["dur"]) for one in slices["slices"][:3]] == longest and slices["cut"]
+    frames = served.get(f"flame?from=0&to={end}").json
+    assert frames["spans"] == served.rows("SELECT count(*) FROM span")[0][0]
+    top = sum(frame["total_ns"] for frame in frames["frames"] if frame["parent"] < 0)
+    assert top <= served.rows("SELECT sum(dur_ns) FROM span WHERE parent_id IS NULL")[0][0]
+
+
+def test_a_notebook_is_answered_without_a_server(served: Served) -> None:
+    end = layout_of(served)["to"]
+    for target in (
+        "layout",
+        f"tile?from=0&to={end}&px=300",
+        f"export?to=perfetto&from=0&end={end}",
+        "span/99999999999",
+    ):
+        said = served.get(target)
+        assert asked.asked(served.place, served.info.run_id, target) == (said.status, said.body)
+    assert asked.asked(served.place, served.info.run_id, "../../etc")[0] == 404
 
 
 def test_counters_answer(served: Served) -> None:

@@ -13,6 +13,7 @@ from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.intervals import Ints
 from npulens.analysis.ranks.clock import Clock, clock
 from npulens.analysis.run import Run
+from npulens.analysis.timeline.did import Did, did
 from npulens.analysis.timeline.tiles import Cells, Spans
 
 
@@ -28,10 +29,11 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Causes:
-    """What takes seconds to find out of a large run: the pieces of every rank that could be measured, the clocks."""
+    """What takes seconds to find out of a large run: of every rank that could be measured; and the clocks."""
 
     of_rank: dict[int, Pieces]
     clock: Clock
+    did: dict[int, Did]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def causes(con: duckdb.DuckDBPyConnection) -> Causes:
     for rank in found.ranks:
         mine = found.rank == rank
         pieces[rank] = Pieces(found.start[mine], found.end[mine], found.cause[mine], found.host[mine])
-    return Causes(pieces, run.get(clock))
+    return Causes(pieces, run.get(clock), did(run, found))
 
 
 def within(pieces: Pieces, begin: int, end: int) -> tuple[int, int]:
@@ -73,6 +75,17 @@ def tile(pieces: Pieces, track: int, begin: int, end: int, bucket_ns: int) -> tu
     seen = np.arange(first, last)
     long = seen[pieces.end[seen] - pieces.start[seen] >= bucket_ns]
     return _spans(pieces, track, long), _cells(pieces, track, short, bucket_ns)
+
+
+def summed(pieces: Pieces, begin: int, end: int) -> list[tuple[str, int, int, int, int]]:
+    """Each cause of a window: how many pieces, and their total, shortest and longest part within it."""
+    at = np.arange(*within(pieces, begin, end))
+    length, cause = np.minimum(pieces.end[at], end) - np.maximum(pieces.start[at], begin), pieces.cause[at]
+    found = []
+    for code in np.unique(cause).tolist():
+        mine = length[cause == code]
+        found.append((CODES[code], len(mine), int(mine.sum()), int(mine.min()), int(mine.max())))
+    return found
 
 
 def near(pieces: Pieces, ts: int, forward: bool) -> tuple[int, int, int] | None:

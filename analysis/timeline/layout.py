@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from npulens.analysis.timeline import arrows
+
 #: Kind of track -> the group it is drawn in; groups in drawing order.
 GROUPS = {
     "host_thread": "host", "stream": "stream", "comm_group": "comm", "comm_plane": "comm", "profiler": "profiler",
@@ -19,6 +21,7 @@ class Track:
     id: int
     rank: int
     group: str
+    kind: str
     name: str
     process: str
     lanes: int
@@ -54,6 +57,7 @@ class Layout:
     tracks: tuple[Track, ...]
     counters: tuple[Counter, ...]
     steps: tuple[tuple[int, int, int, int], ...]  # rank, step, start, length
+    routes: tuple[tuple[str, int], ...]  # how launch arrows were found, and how many
 
 
 def gap_track(rank: int) -> int:
@@ -66,20 +70,20 @@ def layout(con: duckdb.DuckDBPyConnection, run: duckdb.DuckDBPyConnection) -> La
     origin, clock = run.execute("SELECT origin_ns, clock FROM run").fetchall()[0]
     ranks = run.execute("SELECT rank, device_name, host FROM rank ORDER BY rank").fetchall()
     # A counter may go on after all work.
-    (last,), = run.execute("SELECT coalesce(max(last_ns), 0) FROM rank").fetchall()
+    ((last,),) = run.execute("SELECT coalesce(max(last_ns), 0) FROM rank").fetchall()
     steps = run.execute("SELECT rank, step, ts_ns, dur_ns FROM step ORDER BY rank, ts_ns").fetchall()
     rows = con.execute(
         "SELECT track, rank, kind, name, process, lanes, spans, ts_ns, end_ns, sort FROM track "
         "ORDER BY rank, sort NULLS LAST, track"
     ).fetchall()
-    tracks = [Track(row[0], row[1], GROUPS.get(row[2], "other"), *row[3:9]) for row in rows]
+    tracks = [Track(row[0], row[1], GROUPS.get(row[2], "other"), *row[2:9]) for row in rows]
     tracks += [_gaps(rank, [track for track in tracks if track.rank == rank]) for rank, _, _ in ranks]
     counters = con.execute("SELECT id, rank, counter, series, least, most, points FROM counter ORDER BY id").fetchall()
     return Layout(
         max([track.end for track in tracks] + [ts + dur for _, _, ts, dur in steps] + [last, 1]), origin, clock,
         tuple(Rank(*row) for row in ranks),
         tuple(sorted((t for t in tracks if t.spans or t.group == "gaps"), key=_place)),
-        tuple(Counter(*row) for row in counters), tuple(steps),
+        tuple(Counter(*row) for row in counters), tuple(steps), arrows.routes(run),
     )  # fmt: skip
 
 
@@ -87,7 +91,7 @@ def _gaps(rank: int, tracks: list[Track]) -> Track:
     """The gap track of a rank; how many pieces it holds is known only when they are."""
     device = [track for track in tracks if track.group in ("stream", "comm")]
     begin, end = min((t.begin for t in device), default=0), max((t.end for t in device), default=0)
-    return Track(gap_track(rank), rank, "gaps", "", "", 1, 0, begin, end)
+    return Track(gap_track(rank), rank, "gaps", "gaps", "", "", 1, 0, begin, end)
 
 
 def _place(track: Track) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from npulens.analysis.timeline.find import Hit
 from npulens.analysis.timeline.tiles import Arranged, among, overlapping
 
 #: Rows of a summary.
@@ -63,6 +64,21 @@ def summary(con: duckdb.DuckDBPyConnection, how: Arranged, begin: int, end: int,
         f"ORDER BY total_ns DESC, track, name.text, kind.text LIMIT {MOST_ROWS + 1}"
     ).fetchall()
     return Summary(tuple(Row(*row) for row in rows[:MOST_ROWS]), busy, len(rows) > MOST_ROWS)
+
+
+def longest(
+    con: duckdb.DuckDBPyConnection, how: Arranged, begin: int, end: int, tracks: Sequence[int], limit: int
+) -> tuple[Hit, ...]:
+    """Spans of some tracks that reach into the window, one by one: those with most of their length within it."""
+    raw = overlapping(how, begin, end, 0, among(tracks), "span_id, track, ts_ns, dur_ns, name")
+    rows = con.execute(
+        "SELECT span_id, s.track, track.rank, s.ts_ns, s.dur_ns, left(text, 4096) FROM (SELECT *, "
+        f"least(ts_ns + dur_ns, {end}) - greatest(ts_ns, {begin}) AS inside FROM ({raw}) "
+        f"ORDER BY inside DESC, ts_ns, span_id LIMIT {limit}) AS s "
+        "JOIN name ON name.id = s.name JOIN track ON track.track = s.track "
+        "ORDER BY inside DESC, s.ts_ns, span_id"
+    ).fetchall()
+    return tuple(Hit(*row) for row in rows)
 
 
 # Every span of the window.

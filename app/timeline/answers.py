@@ -15,14 +15,16 @@ from starlette.responses import Response, StreamingResponse
 from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.idle.pieces import CODES
 from npulens.analysis.look.path import KINDS
-from npulens.analysis.timeline import counters, detail, find, gaps, path, summary, window
+from npulens.analysis.timeline import arrows, counters, detail, did, find, flame, gaps, path, summary, window
 from npulens.analysis.timeline.detail import Detail
+from npulens.analysis.timeline.find import Hit
 from npulens.analysis.timeline.gaps import Pieces
 from npulens.analysis.timeline.ids import SPAN_BITS, TRACK_BITS
 from npulens.analysis.timeline.layout import Track, gap_track
 from npulens.analysis.timeline.path import TRACK
 from npulens.analysis.timeline.summary import Summary
 from npulens.analysis.timeline.view import View, view
+from npulens.analysis.timeline.wanted import NotUnderstood, Place, Text, Wanted, understood
 from npulens.analysis.timeline.window import Row
 from npulens.app.timeline import export, request_values, wire
 from npulens.app.timeline.opened import Opened
@@ -32,6 +34,10 @@ from npulens.app.timeline.wire import Column, encoded, shown
 #: Pixels of the widest screen anybody has, twice.
 MOST_PIXELS = 16_384
 MOST_HITS = 1_000
+#: Spans of an area that are listed one by one.
+MOST_LISTED = 500
+#: Rows of the picture of all ranks.
+MOST_ROWS = 1_024
 #: Characters of a search.
 LONGEST_TEXT = 500
 #: Spans of one exported file: what the viewers still open.
@@ -157,19 +163,129 @@ def _search(run: Opened, request: Request) -> Response:
     if not 0 < len(text) <= LONGEST_TEXT:
         raise Refused("bad_q")
     limit = request_values.whole(query, "limit", 1, MOST_HITS, 200)
+    after = request_values.whole(query, "after", default=-request_values.FAR)
+    try:
+        wanted = understood(text)
+    except NotUnderstood as error:
+        return as_json({"not_understood": shown(error.part)})
+    if isinstance(wanted, Place):
+        return as_json({"place": [wanted.begin, wanted.end]})
     with run.lod.cursor() as con:
-        found = find.search(con, text, limit, request_values.whole(query, "after", default=-request_values.FAR))
-    return as_json({"total": found.total, "total_ns": found.total_ns, "hits": [
-        {"id": run.slots.out(hit.id, SPAN_BITS), "track": run.slots.out(hit.track, TRACK_BITS), "rank": hit.rank,
-         "ts": hit.ts, "dur": hit.dur, "name": shown(hit.name)} for hit in found.hits
-    ]})  # fmt: skip
+        found = find.search(con, wanted, run.layout.steps, limit, after)
+    return as_json({"wanted": as_wanted(wanted), "total": found.total, "total_ns": found.total_ns,
+                    "hits": [as_hit(run, hit) for hit in found.hits]})  # fmt: skip
+
+
+def as_wanted(wanted: Wanted) -> dict[str, Any]:
+    """What was understood, for the canvas to tell hits from other spans."""
+
+    def text(one: Text) -> dict[str, object]:
+        return {"pieces": [shown(piece).lower() for piece in one.pieces], "whole": one.whole, "absent": one.absent}
+
+    return {
+        "names": [text(one) for one in wanted.names], "tracks": [text(one) for one in wanted.tracks],
+        "kinds": [text(one) for one in wanted.kinds], "ranks": wanted.ranks, "steps": wanted.steps,
+        "least": wanted.least_ns, "most": wanted.most_ns,
+    }  # fmt: skip
+
+
+def as_hit(run: Opened, hit: Hit) -> dict[str, Any]:
+    """One span of a list."""
+    return {"id": run.slots.out(hit.id, SPAN_BITS), "track": run.slots.out(hit.track, TRACK_BITS), "rank": hit.rank,
+            "ts": hit.ts, "dur": hit.dur, "name": shown(hit.name)}  # fmt: skip
 
 
 def _summary(run: Opened, request: Request) -> Response:
     begin, end = request_values.window(request.query_params)
+    tracks = _tracks(run, request.query_params)
+    with run.lod.cursor() as con:
+        said = as_summary(run, summary.summary(con, run.how, begin, end, [track for track in tracks if track >= 0]))
+    said["rows"] += _idle_rows(run.pieces(), begin, end, tracks)
+    return as_json(said, KEEP if run.causes.done() else ASK_AGAIN)
+
+
+def _idle_rows(pieces: Mapping[int, Pieces], begin: int, end: int, tracks: list[int]) -> list[dict[str, Any]]:
+    """Why devices idled, in the shape of the other rows."""
+    return [
+        {"track": track, "name": cause, "kind": "idle", "count": count, "total_ns": total, "self_ns": total,
+         "min_ns": least, "max_ns": most, "mean_ns": total / count}
+        for track in tracks
+        if track in pieces and track != path.TRACK
+        for cause, count, total, least, most in gaps.summed(pieces[track], begin, end)
+    ]  # fmt: skip
+
+
+def _slices(run: Opened, request: Request) -> Response:
+    begin, end = request_values.window(request.query_params)
     tracks = [track for track in _tracks(run, request.query_params) if track >= 0]
     with run.lod.cursor() as con:
-        return as_json(as_summary(run, summary.summary(con, run.how, begin, end, tracks)))
+        found = summary.longest(con, run.how, begin, end, tracks, MOST_LISTED + 1)
+    return as_json({"slices": [as_hit(run, hit) for hit in found[:MOST_LISTED]], "cut": len(found) > MOST_LISTED})
+
+
+def _flame(run: Opened, request: Request) -> Response:
+    begin, end = request_values.window(request.query_params)
+    tracks = [track for track in _tracks(run, request.query_params) if track >= 0]
+    with run.lod.cursor() as con:
+        found = flame.flame(con, run.how, begin, end, tracks)
+    if found is None:
+        raise Refused("too_many", 413)
+    return as_json({"spans": found.spans, "left_out": found.left_out, "frames": [
+        {"parent": each.parent, "name": shown(each.name), "kind": each.kind, "count": each.count,
+         "total_ns": each.total_ns, "self_ns": each.self_ns} for each in found.frames
+    ]})  # fmt: skip
+
+
+def _states(run: Opened, request: Request) -> Response:
+    begin, end = request_values.window(request.query_params)
+    ranks = request_values.ids(request.query_params, "ranks") or []
+    known = _known(run)
+    return as_json({"states": [
+        {"rank": rank, "role": role, "ns": ns} for rank, role, ns in did.spent(known, ranks, begin, end)
+    ]})  # fmt: skip
+
+
+def _known(run: Opened) -> Mapping[int, did.Did]:
+    """What each rank did; Refused while that is being found out."""
+    if not run.causes.done():
+        raise Refused("preparing", 503)
+    known = run.known()
+    return known.did if known else {}
+
+
+def _strip(run: Opened, request: Request) -> Response:
+    begin, end = request_values.window(request.query_params)
+    pixels = request_values.whole(request.query_params, "px", 1, MOST_PIXELS // 4)
+    rows = request_values.ranges(request.query_params, "rows")
+    if len(rows) > MOST_ROWS:
+        raise Refused("bad_rows")
+    there = [rank.rank for rank in run.layout.ranks]
+    ranks = [[rank for rank in there if low <= rank <= high] for low, high in rows]
+    roles, found = did.shares(_known(run), ranks, begin, end, pixels)
+    header: dict[str, object] = {"from": begin, "to": end, "px": pixels, "roles": roles, "rows": rows,
+                                 "n_cells": found.size}  # fmt: skip
+    body = encoded(header, (Column("c_share", "u8", (found * 255).round().clip(0, 255).ravel()),))
+    return Response(body, 200, dict(KEEP), "application/octet-stream")
+
+
+def _arrows(run: Opened, request: Request) -> Response:
+    begin, end = request_values.window(request.query_params)
+    tracks = [track for track in _tracks(run, request.query_params) if track >= 0]
+    routes = [route for route in request.query_params.get("routes", "").split(",") if route]
+    if not {route for route, _ in run.layout.routes}.issuperset(routes):
+        raise Refused("bad_routes")
+    with run.lod.cursor() as con, run.run.cursor() as tables:
+        found = arrows.arrows(con, tables, run.how, begin, end, tracks, routes)
+    if found is None:
+        raise Refused("too_many", 413)
+
+    def end_of(one: arrows.End) -> dict[str, object]:
+        return {"id": run.slots.out(one.id, SPAN_BITS), "track": run.slots.out(one.track, TRACK_BITS),
+                "lane": one.lane, "ts": one.ts, "dur": one.dur}  # fmt: skip
+
+    return as_json({"cut": found.cut, "arrows": [
+        {"source": end_of(each.source), "target": end_of(each.target), "route": each.route} for each in found.arrows
+    ]})  # fmt: skip
 
 
 def _export(run: Opened, request: Request) -> Response:
@@ -237,6 +353,7 @@ def _tracks(run: Opened, query: Mapping[str, str]) -> list[int]:
 ANSWERS: dict[str, Answer] = {
     "layout": _layout, "tile": _tile, "counter": _counter, "span/{span}": _span, "gap/{rank}/{ordinal}": _gap,
     "path/{ordinal}": _on_path, "near": _near, "search": _search, "summary": _summary, "export": _export,
+    "slices": _slices, "flame": _flame, "states": _states, "strip": _strip, "arrows": _arrows,
 }  # fmt: skip
 
 
@@ -272,6 +389,7 @@ def as_layout(run: Opened) -> dict[str, Any]:
             for each in found.counters
         ],
         "steps": [{"rank": rank, "step": step, "ts": ts, "dur": dur} for rank, step, ts, dur in found.steps],
+        "routes": [list(route) for route in found.routes],
         "causes": {cause: list(text) for cause, text in {**CAUSES, **GAP_ONLY}.items()},
         "path_kinds": {kind: list(PATH_TEXT[f"kind_{kind}"]) for kind in KINDS},
     }  # fmt: skip
@@ -299,7 +417,7 @@ def _track(run: Opened, track: Track, pieces: int | None) -> dict[str, Any]:
     return {
         "id": run.slots.out(track.id, TRACK_BITS), "rank": track.rank, "group": track.group, "name": shown(track.name),
         "process": shown(track.process), "lanes": track.lanes, "spans": track.spans if pieces is None else pieces,
-        "from": track.begin, "to": track.end,
+        "from": track.begin, "to": track.end, "kind": track.kind,
     }  # fmt: skip
 
 

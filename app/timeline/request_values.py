@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 #: JavaScript counts exactly to here.
 FAR = 2**53 - 1
 #: Ids one request may name.
@@ -54,6 +55,14 @@ def ids(query: Mapping[str, str], key: str) -> list[int] | None:
     if len(parts) > MOST_IDS or not all(_WHOLE.fullmatch(part) and abs(int(part)) <= FAR for part in parts):
         raise Refused(f"bad_{key}")
     return list(dict.fromkeys(int(part) for part in parts))
+
+
+def ranges(query: Mapping[str, str], key: str) -> list[tuple[int, int]]:
+    """A comma list of whole numbers from 0 on, and of ranges that hold both of their ends: 0-15,16."""
+    found = [_RANGE.fullmatch(part) for part in query.get(key, "").split(",")]
+    if not all(found):
+        raise Refused(f"bad_{key}")
+    return [(int(one[1]), int(one[2] or one[1])) for one in found if one]
 
 
 def choice(query: Mapping[str, str], key: str, allowed: tuple[str, ...]) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import duckdb
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,8 +19,8 @@ from starlette.routing import Route
 from streamlit import config
 
 from npulens.app.intake import signed_tokens
-from npulens.app.timeline.answers import ANSWERS, ASK_AGAIN, Answer, as_json
-from npulens.app.timeline.opened import opened
+from npulens.app.timeline.answers import ANSWERS, Answer
+from npulens.app.timeline.asked import answered, refusal
 from npulens.app.timeline.request_values import Refused
 from npulens.ingest.store import runs
 
@@ -64,14 +63,12 @@ def _endpoint(answer: Answer) -> Callable[[Request], Response]:
     """Admits, opens, answers; a plain function, so that it runs on a thread and the page's socket goes on."""
 
     def endpoint(request: Request) -> Response:
+        run_id = request.path_params["run_id"]
         try:
-            run_id = request.path_params["run_id"]
             _admit(request, run_id)
-            return answer(opened(runs.default_dir(), run_id), request)
         except Refused as refused:
-            return as_json({"refused": refused.key}, ASK_AGAIN, refused.status)
-        except duckdb.OutOfMemoryException:
-            return as_json({"refused": "too_many"}, ASK_AGAIN, 413)
+            return refusal(refused)
+        return answered(answer, runs.default_dir(), run_id, request)
 
     return endpoint
 

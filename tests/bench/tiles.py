@@ -21,6 +21,7 @@ from pathlib import Path
 
 from npulens.analysis.timeline import detail, find, summary
 from npulens.analysis.timeline.view import view
+from npulens.analysis.timeline.wanted import Text, Wanted
 from npulens.app.timeline import opened, wire
 from npulens.app.timeline.answers import as_tile
 from npulens.app.timeline.opened import Opened
@@ -119,7 +120,7 @@ def others(run: Opened, options: argparse.Namespace, pick: random.Random) -> Non
         ids = [row[0] for row in con.execute("SELECT span_id FROM span USING SAMPLE 20").fetchall()]
         asked = {
             "details of a span": lambda: detail.detail(tables, pick.choice(ids)),
-            "search": lambda: find.search(con, "matmul", 200, 0),
+            "search": lambda: find.search(con, Wanted((Text(("matmul",)),)), (), 200, 0),
             "next span of a lane": lambda: find.near(con, track.id, 0, pick.randrange(run.layout.end), None, True),
             "summary of everything": lambda: summary.summary(con, run.how, 0, run.layout.end, every),
             "summary of one hundredth": lambda: summary.summary(con, run.how, 0, run.layout.end // 100, every),

@@ -1,0 +1,117 @@
+"""A run of the engine as the files that vLLM and a client leave: spans, the log of iterations, and what the client saw.
+
+With `traced` a window of a profiler lies beside them, with an annotation for each iteration.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from npulens.collectors.serving.engine import Iteration, Recorded, Served
+
+#: When a run begins, in ns since 1970: a fixed moment, so that the same seed gives the same files.
+BEGIN_NS = 1_795_000_000_000_000_000
+#: A request's name in the spans of vLLM's completions.
+_SPAN_NAME = "cmpl-{}-0"
+#: Spans that one export holds.
+_EXPORTED = 8
+
+
+def write(recorded: Recorded, folder: Path, traced: bool = False) -> None:
+    """The files of a run, in a folder that is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "client.json").write_text(json.dumps([_client(one, recorded) for one in recorded.requests]))
+    (folder / "otlp.jsonl").write_text("".join(line + "\n" for line in _spans(recorded)))
+    (folder / "iterations.log").write_text("".join(_line(one) for one in recorded.iterations))
+    if traced:
+        (folder / "rank0.pt.trace.json").write_text(json.dumps(_trace(recorded)))
+
+
+def _away(recorded: Recorded) -> int:
+    return recorded.setup.front_ns - recorded.setup.front_ns // 2
+
+
+def _client(one: Served, recorded: Recorded) -> dict[str, Any]:
+    tokens = [BEGIN_NS + ns + _away(recorded) for ns in one.tokens_ns]
+    return {
+        "id": one.asked.name, "prompt": one.asked.prompt, "max_tokens": one.asked.output,
+        "send_ns": BEGIN_NS + one.asked.send_ns, "tok_ns": tokens, "end_ns": tokens[-1] + 300_000,
+    }  # fmt: skip
+
+
+def _spans(recorded: Recorded) -> Iterator[str]:
+    """One export a line, as a collector writes them."""
+    resource = {"attributes": [_text("service.name", "npulens.serving"), _text("vllm.process_id", "1")]}
+    done = sorted(recorded.requests, key=lambda one: one.tokens_ns[-1])
+    draw = random.Random(0)
+    for begin in range(0, len(done), _EXPORTED):
+        spans = [_span(one, recorded, draw) for one in done[begin : begin + _EXPORTED]]
+        scope = {"scope": {"name": "vllm.tracing.otel"}, "spans": spans}
+        yield json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]})
+
+
+def _span(one: Served, recorded: Recorded, draw: random.Random) -> dict[str, Any]:
+    arrival = one.asked.send_ns + recorded.setup.front_ns // 4
+    first, last = one.tokens_ns[0], one.tokens_ns[-1]
+    seen = first + _away(recorded) // 2  # the front end has the token before the client does
+    seconds = {
+        "time_to_first_token": seen - arrival, "e2e": last + _away(recorded) // 2 - arrival,
+        "time_in_queue": one.scheduled_ns - one.queued_ns, "time_in_model_prefill": first - one.scheduled_ns,
+        "time_in_model_decode": last - first, "time_in_model_inference": last - one.scheduled_ns,
+    }  # fmt: skip
+    counts = {
+        "gen_ai.usage.prompt_tokens": one.asked.prompt, "gen_ai.usage.completion_tokens": len(one.tokens_ns),
+        "gen_ai.request.max_tokens": one.asked.output, "gen_ai.request.n": 1,
+    }  # fmt: skip
+    attributes: list[dict[str, Any]] = [
+        {"key": f"gen_ai.latency.{name}", "value": {"doubleValue": ns / 1e9}} for name, ns in seconds.items()
+    ]
+    attributes += [{"key": name, "value": {"intValue": str(count)}} for name, count in counts.items()]
+    attributes.append(_text("gen_ai.request.id", _SPAN_NAME.format(one.asked.name)))
+    return {
+        "traceId": f"{draw.getrandbits(128):032x}", "spanId": f"{draw.getrandbits(64):016x}", "name": "llm_request",
+        "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": str(BEGIN_NS + arrival),
+        "endTimeUnixNano": str(BEGIN_NS + last + _away(recorded)), "attributes": attributes, "status": {},
+    }  # fmt: skip
+
+
+def _text(key: str, value: str) -> dict[str, Any]:
+    return {"key": key, "value": {"stringValue": value}}
+
+
+def _line(one: Iteration) -> str:
+    """As vLLM's logger writes it: a stamp of whole seconds, and the elapsed time to 10 us."""
+    stamp = time.strftime("%m-%d %H:%M:%S", time.gmtime((BEGIN_NS + one.ts_ns + one.dur_ns) / 1e9))
+    context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
+    return (
+        f"INFO {stamp} [loggers.py:199] Engine {one.engine:03d}: Iteration({one.number}): {len(one.context)} context "
+        f"requests, {context} context tokens, {len(one.decoders) + len(one.again)} generation requests, "
+        f"{len(one.decoders) + again} generation tokens, iteration elapsed time: {one.dur_ns / 1e6:.2f} ms, "
+        f"CPU KV cache usage: {100 * one.kv_used:.1f}%\n"
+    )
+
+
+def _trace(recorded: Recorded) -> dict[str, Any]:
+    """A profiler's window over all of it, with nothing in it but the annotations of the engine."""
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}},
+    ]  # fmt: skip
+    for number, one in enumerate(recorded.iterations):
+        context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
+        name = (
+            f"execute_context_{len(one.context)}({context})_generation_{len(one.decoders) + len(one.again)}"
+            f"({len(one.decoders) + again})"
+        )
+        events.append({
+            "ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": one.ts_ns / 1e3,
+            "dur": one.dur_ns / 1e3, "args": {"External id": number + 1},
+        })  # fmt: skip
+    return {
+        "schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1},
+        "baseTimeNanoseconds": BEGIN_NS, "traceEvents": events, "traceName": "rank0.pt.trace.json",
+    }  # fmt: skip

@@ -7,11 +7,11 @@ also keyed by language.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
 import duckdb
@@ -26,10 +26,13 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.kept import wanted_by
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
+from npulens.analysis.selection import within
 from npulens.analysis.settings import FILE, Settings
 from npulens.app import run_check, run_open
 from npulens.app.charts import style
 from npulens.app.report.subject import Subject, subject
+from npulens.app.selection import chosen
+from npulens.app.selection.chosen import Selection
 from npulens.app.text import i18n
 from npulens.ingest.messages import render
 from npulens.ingest.store import runs as store
@@ -53,6 +56,13 @@ class Context:
     runs: tuple[RunInfo, ...]
     run: RunInfo | None
     asked_for: str | None  # the run id of a deep link that this store does not hold
+    selection: Selection = field(default_factory=Selection)  # of the run
+
+    @property
+    def part(self) -> within.Part | None:
+        """What of the run is measured; None: all of it."""
+        told = self.selection
+        return within.Part(told.ranks, told.steps, told.window) if told.narrows else None
 
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
         """A text in the visitor's language."""
@@ -76,10 +86,71 @@ def current() -> Context:
     place = store.default_dir()
     held = tuple(sorted(store.runs(place), key=lambda run: run.loaded_at, reverse=True))
     wanted = st.query_params.get("run")
-    newest = next((run for run in held if run.status != "damaged"), held[0] if held else None)
-    chosen = next((run for run in held if run.run_id == wanted), newest)
-    lost = wanted if wanted and held and (chosen is None or chosen.run_id != wanted) else None
-    return Context(language(), place, held, chosen, lost)
+    shown = next((run for run in held if run.run_id == wanted), _worth_seeing(held))
+    lost = wanted if wanted and held and (shown is None or shown.run_id != wanted) else None
+    return Context(language(), place, held, shown, lost, _restored(shown.run_id) if shown else Selection())
+
+
+def _restored(run_id: str) -> Selection:
+    """What the address says is selected, else what this visit has selected of the run. Either is in the address then.
+
+    Streamlit empties the address when the page changes. What an address says of another run is none of this one's.
+    """
+    kept: dict[str, dict[str, str]] = st.session_state.setdefault("selections", {})
+    before = st.session_state.get("selection_run")
+    st.session_state["selection_run"] = run_id
+    said = {key: st.query_params[key] for key in st.query_params}
+    told = chosen.read(said).query()
+    if before not in (None, run_id) and told == kept.get(before):
+        told = {}
+    told = told or kept.get(run_id, {})
+    kept[run_id] = told
+    _say_selection(told)
+    return chosen.read(told)
+
+
+def _say_selection(told: Mapping[str, str]) -> None:
+    for word in chosen.stale({key: st.query_params[key] for key in st.query_params}, told):
+        del st.query_params[word]
+    for word, text in told.items():
+        st.query_params[word] = text
+
+
+def select(ctx: Context, selection: Selection) -> None:
+    """Selects this of the chosen run, here, on every page and in the link."""
+    told = selection.query()
+    if selection.window != st.session_state.get("selected_area"):
+        st.session_state["selected_area"] = None
+    if ctx.run is not None:
+        st.session_state.setdefault("selections", {})[ctx.run.run_id] = told
+    _say_selection(told)
+
+
+def select_from_timeline(ctx: Context, place: Mapping[str, object]) -> None:
+    """What the canvas says when it has come to rest: its area and its span are selected."""
+    area, span = str(place.get("area") or ""), str(place.get("span") or "")
+    told = chosen.read({"area": area, "span": span})
+    before = ctx.selection
+    if told.window is None:  # no area any more, or none at all
+        held = before.window if st.session_state.get("selected_area") is None else None
+        select(ctx, replace(before, window=held, span=told.span))
+    else:
+        tracks = tuple(int(one) for one in area.split(",")[2:] if one.isdigit())
+        ranks = measured(ctx, within.ranks_of, tracks) if tracks else before.ranks
+        every = ctx.run is not None and set(ctx.run.ranks) == set(ranks)
+        select(ctx, replace(before, ranks=() if every else ranks, steps=None, window=told.window, span=told.span))
+    st.session_state["selected_area"] = told.window
+
+
+def _worth_seeing(held: Sequence[RunInfo]) -> RunInfo | None:
+    """The run to open where none was asked for: the newest that is neither simulated nor of a CPU alone.
+
+    Where there is none, as in a store of samples, it is the one of most ranks, then of most events.
+    """
+    whole = [run for run in held if run.status != "damaged"]
+    real = next((run for run in whole if run.evidence not in ("simulated", "cpu")), None)
+    richest = max(whole, key=lambda run: (len(run.ranks), run.world_size or 0, run.events), default=None)
+    return real or richest or (held[0] if held else None)
 
 
 def language() -> str:
@@ -168,7 +239,12 @@ def _opened(place: str, run_id: str, kept: tuple[str, ...]) -> duckdb.DuckDBPyCo
 
 
 @st.cache_data(max_entries=256, max_size=2**28, show_spinner=False)
-def _measured(place: str, run_id: str, name: str, given: tuple[object, ...], _measure: Callable[..., Any]) -> Any:
+def _measured(
+    place: str, run_id: str, part: within.Part | None, name: str, given: tuple[object, ...],
+    _measure: Callable[..., Any],
+) -> Any:  # fmt: skip
+    if part is not None:
+        return _narrowed(place, run_id, part, name.startswith(_NEEDS_HOSTS)).measure(name, _measure, given)
     con = _opened(place, run_id, wanted_by(name)).cursor()  # threads share a database, never a connection
     try:
         return _measure(con, *given)
@@ -176,16 +252,68 @@ def _measured(place: str, run_id: str, name: str, given: tuple[object, ...], _me
         con.close()
 
 
+#: Measurements that look at calls of the host outside of the selection: what launched its work.
+_NEEDS_HOSTS = (
+    "npulens.analysis.look.communication.", "npulens.analysis.look.efficiency.", "npulens.analysis.look.kernel_detail.",
+    "npulens.analysis.selection.flame.",
+)  # fmt: skip
+
+
+class _Narrowed:
+    """A connection that holds a selection. One question after the other: its tables are its own."""
+
+    def __init__(self, place: str, run_id: str, part: within.Part, hosts: bool) -> None:
+        self._whole = place, run_id
+        self._con = _opened(place, run_id, ()).cursor()
+        within.narrow(self._con, part, hosts=hosts)
+        self._held: set[str] = set()
+        self._lock = Lock()
+
+    def measure(self, name: str, measure: Callable[..., Any], given: tuple[object, ...]) -> Any:
+        with self._lock:
+            lacking = [one for one in wanted_by(name) if one not in self._held]
+            if lacking:
+                whole = _opened(*self._whole, tuple(lacking)).cursor()
+                try:
+                    within.hold(self._con, whole, lacking)
+                finally:
+                    whole.close()
+                self._held |= set(lacking)
+            return measure(self._con, *given)
+
+    def close(self) -> None:
+        with self._lock:
+            self._con.close()
+
+
+@st.cache_resource(max_entries=12, show_spinner=False, on_release=_Narrowed.close)
+def _narrowed(place: str, run_id: str, part: within.Part, hosts: bool) -> _Narrowed:
+    return _Narrowed(place, run_id, part, hosts)
+
+
+def selected(ctx: Context, measure: Callable[..., T], *given: object) -> T:
+    """What a function of analysis says of what is selected of the chosen run, asked once and kept."""
+    return _asked(ctx, ctx.run.run_id if ctx.run else "", ctx.part, measure, given)
+
+
 def measured(ctx: Context, measure: Callable[..., T], *given: object) -> T:
-    """What a function of analysis says of the chosen run: ``measure(con, *given)``, asked once and kept."""
-    run = ctx.run.run_id if ctx.run else ""
-    return measured_of(ctx, run, measure, *given)
+    """What a function of analysis says of the whole of the chosen run: ``measure(con, *given)``."""
+    return _asked(ctx, ctx.run.run_id if ctx.run else "", None, measure, given)
 
 
-def measured_of(ctx: Context, run_id: str, measure: Callable[..., T], *given: object) -> T:
-    """The same of any run."""
+def measured_of(
+    ctx: Context, run_id: str, measure: Callable[..., T], *given: object, part: within.Part | None = None
+) -> T:
+    """The same of any run, or of a part of it."""
+    return _asked(ctx, run_id, part, measure, given)
+
+
+def _asked(
+    ctx: Context, run_id: str, part: within.Part | None, measure: Callable[..., T], given: tuple[object, ...]
+) -> T:
+    name = f"{measure.__module__}.{measure.__qualname__}"
     with st.spinner(ctx.say("shell.measuring")):
-        found: T = _measured(str(ctx.store), run_id, f"{measure.__module__}.{measure.__qualname__}", given, measure)
+        found: T = _measured(str(ctx.store), run_id, part, name, given, measure)
     return found
 
 
@@ -203,8 +331,12 @@ class Parts(Generic[T, U, V]):
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _in_parts(place: str, run_id: str, names: str, _measures: tuple[Callable[[Run], Any], ...]) -> Parts[Any, Any, Any]:
+def _in_parts(
+    place: str, run_id: str, part: within.Part | None, names: str, _measures: tuple[Callable[[Run], Any], ...]
+) -> Parts[Any, Any, Any]:
     con = _opened(place, run_id, ()).cursor()
+    if part is not None:
+        within.narrow(con, part)
     run, drawn = Run(con), Event()
     first, second, third = _measures
     bench = ThreadPoolExecutor(1, thread_name_prefix="measuring")
@@ -225,10 +357,10 @@ def _leave_room(drawn: Event, began: float) -> None:
 def in_parts(
     ctx: Context, first: Callable[[Run], T], second: Callable[[Run], U], third: Callable[[Run], V]
 ) -> Parts[T, U, V]:
-    """What three functions say of the chosen run, asked once and kept. A failure is not kept."""
+    """What three functions say of what is selected, asked once and kept. A failure is not kept."""
     measures = (first, second, third)
     question = (
-        str(ctx.store), ctx.run.run_id if ctx.run else "",
+        str(ctx.store), ctx.run.run_id if ctx.run else "", ctx.part,
         " ".join(f"{one.__module__}.{one.__qualname__}" for one in measures), measures,
     )  # fmt: skip
     parts: Parts[T, U, V] = _in_parts(*question)

@@ -145,11 +145,12 @@ def test_filters_and_levels_change_the_table(samples: dict[str, str], monkeypatc
     whole(shown)
     assert len(shown.dataframe[0].value) > every
     shown.segmented_control[0].set_value("type").run()
-    shown.text_input[0].set_value("matmul").run()
+    words = f"kernels_text_{samples['torch_npu_text']}"
+    shown.text_input(key=words).set_value("matmul").run()
     whole(shown)
     left = shown.dataframe[0].value
     assert 0 < len(left) < every and "matmul" in left["op"].iloc[0].lower()
-    shown.text_input[0].set_value("no kernel is called like this").run()
+    shown.text_input(key=words).set_value("no kernel is called like this").run()
     assert i18n.say("en", "kernels.answer_no_match") in texts(shown)
 
 

@@ -6,7 +6,7 @@ mean. What waits and transfers are is decided where every detector takes it from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -18,6 +18,7 @@ from npulens.analysis.ranks.collectives import Collectives, collectives
 from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, CommTasks, comm_tasks
 from npulens.analysis.ranks.lateness import Late, late_peers, witnessed
 from npulens.analysis.run import Run
+from npulens.analysis.selection import within
 
 #: Names of the profiler's ranking of one operator kind (top1, middle, bottom2...); "total" adds all of them.
 _RANKED = r"-(top|middle|bottom)\d*$"
@@ -117,6 +118,7 @@ def kinds(con: duckdb.DuckDBPyConnection) -> tuple[Kind, ...]:
     operators, tasks = run.get(collectives), run.get(comm_tasks)
     if not len(operators):
         return ()
+    panes = within.edges(con)
     late = _late_launches(con, operators)
     codes, which = np.unique(np.stack((operators.kind, operators.team)), axis=1, return_inverse=True)
     kind = which.ravel()
@@ -125,7 +127,7 @@ def kinds(con: duckdb.DuckDBPyConnection) -> tuple[Kind, ...]:
     found = []
     for code, (name, group) in enumerate(codes.T.tolist()):
         cuts = {
-            rank: _cut(run, operators, rows, tasks, inside.get((of, rank)))
+            rank: _cut(run, operators, rows, tasks, inside.get((of, rank)), panes)
             for (of, rank), rows in own.items() if of == code
         }  # fmt: skip
         names = operators.kinds[name], operators.teams[group]
@@ -151,14 +153,19 @@ class _Cut:
     only_waiting_ns: int | None
 
 
-def _cut(run: Run, operators: Collectives, rows: Ints, tasks: CommTasks, parts: Ints | None) -> _Cut:
-    busy = Intervals.union_of(operators.ts[rows], operators.end[rows])
-    computing = run.activity(int(operators.rank[rows[0]])).computing
+def _cut(
+    run: Run, operators: Collectives, rows: Ints, tasks: CommTasks, parts: Ints | None, panes: Mapping[int, Intervals]
+) -> _Cut:
+    rank = int(operators.rank[rows[0]])
+    busy = within.cut(Intervals.union_of(operators.ts[rows], operators.end[rows]), panes, rank)
+    computing = run.activity(rank).computing
     exposed = None if computing is None else (busy - computing).total()
     if parts is None:
         return _Cut(busy.total(), exposed, None, None)
     chosen = (parts[tasks.what[parts] == what] for what in (TRANSFER, WAIT))
-    moving, waiting = (Intervals.union_of(tasks.ts[some], tasks.end[some]) for some in chosen)
+    moving, waiting = (
+        within.cut(Intervals.union_of(tasks.ts[some], tasks.end[some]), panes, rank) for some in chosen
+    )  # fmt: skip
     return _Cut(busy.total(), exposed, moving.total(), (waiting - moving).total())
 
 

@@ -16,6 +16,7 @@ from npulens.analysis.device.abilities import UNNAMED, device
 from npulens.analysis.idle.origin import Origin, origin
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
+from npulens.analysis.selection import within
 
 #: Instances a table holds, and single points a chart draws; more are put into cells.
 MOST_WORST, MOST_POINTS = 500, 2000
@@ -125,10 +126,11 @@ def totals(con: duckdb.DuckDBPyConnection) -> tuple[Total, ...]:
 
 def _way(run: Run, held: tuple[Link, ...], direction: str, mine: pd.DataFrame) -> Way:
     busy, shown, complete = 0, 0, True
+    panes = within.edges(run.con)
     for rank, rows in mine.groupby("rank"):
         did = run.activity(int(rank))
         begins = rows["ts_ns"].to_numpy(np.int64)
-        union = Intervals.union_of(begins, begins + rows["dur_ns"].to_numpy(np.int64))
+        union = within.cut(Intervals.union_of(begins, begins + rows["dur_ns"].to_numpy(np.int64)), panes, int(rank))
         busy += union.total()
         complete &= did.computing is not None and did.communication is not None
         shown += union.total() - int(run.get(_told)[int(rank)].within(union.starts, union.ends).sum())
@@ -198,9 +200,11 @@ def _groups(run: Run) -> pd.DataFrame:
     )
     edges = np.searchsorted(found["number"], np.arange(len(named) + 1))
     rows: list[tuple[object, ...]] = []
+    panes = within.edges(run.con)
     for at, (rank, direction, size, count, moved) in enumerate(named):
         mine, did = slice(edges[at], edges[at + 1]), run.activity(rank)
-        union = Intervals.union_of(found["ts_ns"][mine].astype(np.int64), found["end_ns"][mine].astype(np.int64))
+        begins, ends = (found[name][mine].astype(np.int64) for name in ("ts_ns", "end_ns"))
+        union = within.cut(Intervals.union_of(begins, ends), panes, rank)
         known = did.computing is not None and (did.communication is not None or did.complete)
         over = int(run.get(_told)[rank].within(union.starts, union.ends).sum()) if known else None
         shown = None if over is None else union.total() - over

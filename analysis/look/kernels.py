@@ -66,7 +66,8 @@ def chosen_sql(con: duckdb.DuckDBPyConnection, level: str) -> str:
         ), chosen AS (
             SELECT
                 task.*, key_{level} AS key, greatest(ts_ns, from_ns) AS begin_ns,
-                least(end_ns, to_ns) AS stop_ns, $step IS NULL OR task.step IS NOT DISTINCT FROM $step AS starts
+                least(end_ns, to_ns) AS stop_ns, CASE WHEN $step IS NOT NULL THEN task.step IS NOT DISTINCT FROM $step
+                    ELSE ts_ns >= from_ns AND (ts_ns < to_ns OR end_ns <= to_ns) END AS starts
             FROM kernel_task task JOIN pane USING (rank)
             WHERE (len($ranks::INTEGER[]) = 0 OR list_contains($ranks::INTEGER[], rank))
                 AND (len($cores::VARCHAR[]) = 0 OR list_contains($cores::VARCHAR[], coalesce(core, '')))

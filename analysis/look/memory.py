@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import duckdb
 import pandas as pd
 
+from npulens.analysis.selection import within
+
 #: A pool that this project makes itself of allocations and releases, where no pool was sampled.
 EVENTS = ""
 _SLICES = 250  # six states a slice at most: 1,500 points
@@ -71,7 +73,7 @@ def pools(con: duckdb.DuckDBPyConnection) -> tuple[Pool, ...]:
     found = [Pool(*row) for row in rows]
     sampled = {pool.rank for pool in found if pool.allocated is not None}
     for (rank,) in con.execute("SELECT DISTINCT rank FROM memory_event ORDER BY rank").fetchall():
-        states = con.execute(f"WITH state AS ({_EVENT_STATES}) SELECT count(*), max(allocated_bytes), "
+        states = con.execute(f"WITH state AS ({_states(con, rank, EVENTS)}) SELECT count(*), max(allocated_bytes), "
                              "max(reserved_bytes), min(ts_ns), max(ts_ns) FROM state",
                              {"rank": rank, "pool": EVENTS}).fetchone()  # fmt: skip
         told = con.execute("SELECT count(allocated_bytes) FROM memory_event WHERE rank = ?", [rank]).fetchone()
@@ -80,14 +82,20 @@ def pools(con: duckdb.DuckDBPyConnection) -> tuple[Pool, ...]:
     return tuple(found)
 
 
-def _states(pool: str) -> str:
-    return _EVENT_STATES if pool == EVENTS else _STATES + " AND $pool <> ''"
+def _states(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> str:
+    """The states of a pool; of a selection those in its pane. Events are added up from the first one on."""
+    every = _EVENT_STATES if pool == EVENTS else _STATES + " AND $pool <> ''"
+    pane = within.edges(con).get(rank)
+    return every if pane is None else (
+        f"SELECT * FROM ({every}) WHERE ts_ns BETWEEN {int(pane.starts[0])} AND {int(pane.ends[0])}"
+    )  # fmt: skip
 
 
 def curve(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> pd.DataFrame:
     """ts_ns, allocated_bytes, reserved_bytes, active_bytes: at most 1,500 states."""
     return con.execute(
-        f"WITH state AS ({_states(pool)}), placed AS (SELECT *, row_number() OVER (ORDER BY ts_ns) AS place, "
+        f"WITH state AS ({_states(con, rank, pool)}), placed AS (SELECT *, "
+        "row_number() OVER (ORDER BY ts_ns) AS place, "
         "(ts_ns - min(ts_ns) OVER ()) * $slices // (max(ts_ns) OVER () - min(ts_ns) OVER () + 1) AS slice FROM state), "
         "kept AS (SELECT unnest([min(place), max(place), arg_min(place, allocated_bytes), "
         "arg_max(place, allocated_bytes), arg_min(place, reserved_bytes), arg_max(place, reserved_bytes)]) AS place "
@@ -101,7 +109,7 @@ def curve(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> pd.DataFrame:
 def peak(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> Peak | None:
     """When the pool holds most, how much of what it reserved is unused then, and the most that ever is."""
     row = con.execute(
-        f"WITH state AS ({_states(pool)}) SELECT arg_max(ts_ns, coalesce(allocated_bytes, reserved_bytes)), "
+        f"WITH state AS ({_states(con, rank, pool)}) SELECT arg_max(ts_ns, coalesce(allocated_bytes, reserved_bytes)), "
         "max(allocated_bytes), arg_max(reserved_bytes, coalesce(allocated_bytes, reserved_bytes)), "
         "max(reserved_bytes - allocated_bytes), arg_max(ts_ns, reserved_bytes - allocated_bytes) FROM state",
         {"rank": rank, "pool": pool},
@@ -126,7 +134,8 @@ def holders(con: duckdb.DuckDBPyConnection, rank: int, at_ns: int) -> pd.DataFra
 def growth(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> pd.DataFrame:
     """step, end_bytes, peak_bytes, low_bytes: the pool in each step of the rank, as last known at its end."""
     return con.execute(
-        f"WITH state AS ({_states(pool)}), kept AS (SELECT ts_ns, coalesce(allocated_bytes, reserved_bytes) AS bytes "
+        f"WITH state AS ({_states(con, rank, pool)}), kept AS (SELECT ts_ns, "
+        "coalesce(allocated_bytes, reserved_bytes) AS bytes "
         "FROM state) SELECT s.step, arg_max(k.bytes, k.ts_ns) AS end_bytes, max(k.bytes) AS peak_bytes, "
         "min(k.bytes) AS low_bytes FROM step s LEFT JOIN kept k ON k.ts_ns >= s.ts_ns AND k.ts_ns < s.ts_ns + s.dur_ns "
         "WHERE s.rank = $rank GROUP BY s.step, s.ts_ns ORDER BY s.ts_ns",
@@ -163,8 +172,12 @@ def marks(con: duckdb.DuckDBPyConnection, rank: int) -> tuple[tuple[int, int], .
 
 def largest(con: duckdb.DuckDBPyConnection, rank: int, most: int) -> pd.DataFrame:
     """name, bytes, ts_ns, dur_ns, allocated_bytes: the largest blocks; NULL: before the capture, or not released."""
+    pane = within.edges(con).get(rank)
+    alive = "" if pane is None else (
+        f"AND coalesce(ts_ns, 0) < {int(pane.ends[0])} AND (dur_ns IS NULL OR ts_ns + dur_ns > {int(pane.starts[0])}) "
+    )  # fmt: skip
     return con.execute(
         "SELECT name, bytes, ts_ns, dur_ns, allocated_bytes, reserved_bytes FROM memory_event "
-        "WHERE rank = ? AND bytes > 0 AND coalesce(device, '') NOT ILIKE 'cpu%' "
+        f"WHERE rank = ? AND bytes > 0 AND coalesce(device, '') NOT ILIKE 'cpu%' {alive}"
         "ORDER BY bytes DESC, ts_ns, name LIMIT ?", [rank, most],
     ).df()  # fmt: skip

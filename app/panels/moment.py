@@ -30,8 +30,8 @@ class Moment:
 
 
 def key(ctx: Context, name: str) -> str:
-    """The key of a widget that belongs to the chosen run and language."""
-    return f"{name}_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}"
+    """The key of a widget that belongs to the chosen run, what is selected of it, and the language."""
+    return f"{name}_{ctx.run.run_id if ctx.run else ''}_{hash(ctx.part)}_{ctx.lang}"
 
 
 def answer(ctx: Context, sentences: Sequence[str]) -> None:
@@ -45,14 +45,12 @@ def scaled(frame: pd.DataFrame, columns: Sequence[str], by: float = 1e6) -> pd.D
     return frame.assign(**{name: pd.to_numeric(frame[name]).astype("Float64") / by for name in columns})
 
 
-def rank_choice(ctx: Context, ranks: Sequence[int], name: str, everyone: bool = True) -> int | None:
-    """A rank, or None for all of them; no question where there is but one."""
+def rank_choice(ctx: Context, ranks: Sequence[int], name: str) -> int | None:
+    """A rank; no question where there is but one, None where there is none."""
     if len(ranks) < 2:
-        return None if everyone or not ranks else ranks[0]
-    options: list[int | None] = [None, *ranks] if everyone else list(ranks)
-    picked: int | None = st.selectbox(
-        ctx.say("communication.rank"), options, key=key(ctx, name), width=220,
-        format_func=lambda rank: ctx.say("communication.every_rank") if rank is None else f"rank {rank}",
+        return ranks[0] if ranks else None
+    picked: int = st.selectbox(
+        ctx.say("communication.rank"), ranks, key=key(ctx, name), width=220, format_func=lambda rank: f"rank {rank}",
     )  # fmt: skip
     return picked
 

@@ -10,7 +10,8 @@ from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.communication import charts as chart
 from npulens.app.panels import cells, store_empty, unmeasured
-from npulens.app.panels.moment import PLAIN, Moment, answer, go, key, rank_choice, scaled
+from npulens.app.panels.moment import PLAIN, Moment, answer, go, key, scaled
+from npulens.app.selection import bar
 from npulens.app.text import i18n, wording
 
 TITLE = "communication.title"
@@ -25,7 +26,10 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    told = context.measured(ctx, look.summary)
+    bar.show(ctx)
+    told = context.selected(ctx, look.summary)
+    if told is None and context.measured(ctx, look.summary) is not None and bar.nothing(ctx):
+        return
     if told is None:
         if not unmeasured.show(ctx, ("comm",), "communication"):
             unmeasured.nothing(ctx, "communication.none")
@@ -49,7 +53,7 @@ _FEW_PEERS = 40
 def links(ctx: Context) -> None:
     """The link matrix, from tasks or as the profiler summed it up."""
     st.subheader(ctx.say("communication.links"), anchor="links", help=ctx.say("communication.links_means"))
-    held = {source: context.measured(ctx, look.links, source) for source in ("tasks", "summary")}
+    held = {source: context.selected(ctx, look.links, source) for source in ("tasks", "summary")}
     there = [source for source, frame in held.items() if not frame.empty]
     if not there:
         st.text(ctx.say("communication.no_links"))
@@ -60,6 +64,7 @@ def links(ctx: Context) -> None:
     rows, each = look.in_blocks(held[source], _MOST)
     if source == "summary":
         st.caption(ctx.say("communication.links_summary_note"))
+        bar.whole(ctx, "steps", "window")
     if (rows["src"] == rows["dst"]).all():
         st.text(ctx.say("communication.only_local"))
     else:
@@ -96,8 +101,9 @@ def _switch(ctx: Context, name: str, options: list[str]) -> str:
 def peers(ctx: Context) -> None:
     """Who came last, captured or not; and below, every wait for every peer."""
     st.subheader(ctx.say("communication.peers"), anchor="peers", help=ctx.say("communication.peers_means"))
-    rows, waits = context.measured(ctx, look.peers), context.measured(ctx, look.peer_waits)
+    rows, waits = context.measured(ctx, look.peers), context.selected(ctx, look.peer_waits)
     if rows:
+        bar.whole(ctx)
         _late(ctx, rows)
     elif waits.empty:
         st.text(ctx.say("communication.no_peers"))
@@ -172,7 +178,7 @@ def sentence(ctx: Context, told: look.Summary) -> None:
 
 def kinds(ctx: Context) -> None:
     """Bars and numbers by type and group."""
-    rows = context.measured(ctx, look.kinds)
+    rows = context.selected(ctx, look.kinds)
     st.subheader(ctx.say("communication.kinds"), anchor="kinds", help=ctx.say("communication.kinds_means"))
     names = {group.name: group for group in context.measured(ctx, look.groups)}
     drawn = [
@@ -219,9 +225,7 @@ def groups(ctx: Context) -> None:
 def longest(ctx: Context) -> None:
     """The longest operators, one by one."""
     st.subheader(ctx.say("communication.longest"), anchor="operators", help=ctx.say("communication.longest_means"))
-    ranks = ctx.run.ranks if ctx.run else ()
-    rank = rank_choice(ctx, ranks, "comm_rank")
-    frame = context.measured(ctx, look.longest, rank, _ROWS)
+    frame = context.selected(ctx, look.longest, None, _ROWS)
     if frame.empty:
         st.text(ctx.say("communication.none_of_rank"))
         return
@@ -233,7 +237,7 @@ def longest(ctx: Context) -> None:
     ]
     alt = ctx.say("communication.longest_alt", {"n": len(drawn)})
     picture = chart.bars(drawn, ctx.say, context.ink())
-    st.plotly_chart(picture, key=key(ctx, f"comm_longest_{rank}"), config=PLAIN, alt=alt)
+    st.plotly_chart(picture, key=key(ctx, "comm_longest"), config=PLAIN, alt=alt)
     go(ctx, [Moment(int(row.rank), int(row.ts_ns), int(row.dur_ns), int(row.span_id), wording.plain(str(row.name)))
              for row in frame.head(_MOMENTS).itertuples()], "longest")  # fmt: skip
     with st.expander(ctx.say("communication.table", {"n": len(frame)})):
@@ -250,7 +254,7 @@ def _known(value: object) -> int | None:
 
 def planes(ctx: Context) -> None:
     """What each plane carried."""
-    frame = context.measured(ctx, look.planes)
+    frame = context.selected(ctx, look.planes)
     if frame.empty:
         return
     with st.expander(ctx.say("communication.planes")):

@@ -6,10 +6,7 @@ TEXT = {
         "What does communication cost, over which links, and who keeps whom waiting?",
         "通信花了多少时间，走哪些链路，谁在等谁？",
     ),
-    "none": (
-        "The capture could record communication, and the job had none.",
-        "采集包含通信，但任务中没有通信算子。",
-    ),
+    "none": ("No communication was recognised in this capture.", "未识别到通信。"),
     "busy": (
         "Mean over {n} ranks: {operators} communication operators in all keep a rank busy for {busy} of {whole} "
         "({share}).",
@@ -20,7 +17,7 @@ TEXT = {
         "共 {operators} 个通信算子，通信 {busy}，占全程 {whole} 的 {share}。",
     ),
     "exposed": (
-        "Nothing computes beside {exposed} of it ({exposed_share} of the time).",
+        "{exposed} ({exposed_share} of the time) is not overlapped by computing.",
         "其中 {exposed}（占全程 {exposed_share}）没有被计算掩盖。",
     ),
     "fused": (
@@ -28,7 +25,7 @@ TEXT = {
         "not exposed.",
         "其中 {fused} 个是通算融合算子，同时计入计算，因此不算未掩盖通信。",
     ),
-    "of_that_waiting": ("Of that, {waiting} only waits for peers.", "这当中有 {waiting} 只是在等待对端。"),
+    "of_that_waiting": ("{waiting} of that is waiting for other ranks.", "其中 {waiting} 只是在等待其他 rank。"),
     "no_tasks": (
         "The tasks inside the operators were not recorded, so transferring cannot be told from waiting. On Ascend, "
         "profiler_level Level0 or above records them.",
@@ -51,7 +48,7 @@ TEXT = {
     "unnamed": ("not named", "未命名"),
     "part_moving": ("Transferring", "传输"),
     "part_waiting": ("Only waiting", "仅等待"),
-    "part_neither": ("Neither", "其他"),
+    "part_neither": ("Other", "其他"),
     "part_untold": ("Not told apart", "无法区分"),
     "part_moving_means": ("At least one task moves data.", "至少有一个任务在搬运数据。"),
     "part_waiting_means": (
@@ -109,9 +106,8 @@ TEXT = {
     "longest_alt": ("The {n} longest operators, each cut into its parts", "最长的 {n} 个算子及其时间构成"),
     "none_of_rank": ("This rank ran no communication operator.", "该 rank 没有通信算子。"),
     "rank": ("Rank", "rank"),
-    "every_rank": ("every rank", "所有 rank"),
     "table": ("Table: {n} rows", "表格：{n} 行"),
-    "moment": ("Moment", "时刻"),
+    "moment": ("Event", "事件"),
     "moment_said": ("rank {rank}, at {start}, {length}: {name}", "rank {rank}，{start} 处，{length}：{name}"),
     "planes": ("Planes", "通信平面"),
     "planes_means": (
@@ -175,31 +171,28 @@ TEXT = {
         "可以省下的部分。未采集的对端由已采集 rank 的等待推断。",
     ),
     "no_peers": (
-        "Nobody was waited for in a collective, or the capture cannot tell: with one captured rank and no tasks inside "
-        "operators there is nothing to compare.",
+        "Nobody was waited for in a collective, or the capture cannot tell. With one captured rank and no "
+        "tasks inside operators there is nothing to compare.",
         "集合通信中没有等待，或采集数据无法判断：只采集了一个 rank 且没有算子内部任务时无从比较。",
     ),
     "most_waits": (
-        "No peer stands out as the last to come to a collective. Of all waits, those of sends and receives included, "
-        "the longest are those of rank {rank} for rank {peer}: {wait} in the whole run.",
-        "没有哪个对端明显最后到达集合通信。全部等待（含点对点收发）中rank {rank} 等 rank {peer} 最久：全程 {wait}。",
+        "No peer stands out as the last to come. Of all waits, sends and receives included, the longest are "
+        "those of rank {rank} for rank {peer}: {wait} in the whole run.",
+        "没有明显的慢卡。全部等待（含点对点收发）中 rank {rank} 等 rank {peer} 最久：全程 {wait}。",
     ),
     "last_held": (
-        "{waiting} longest for {who}: {wait} in the whole run, of which {gain} would be saved if it came with the "
-        "second "
-        "latest.",
+        "{waiting} longest for {who}: {wait} in the whole run. {gain} would be saved if it came with the "
+        "second latest.",
         "{waiting}等 {who} 最久：全程 {wait}，若它与倒数第二个同时到，可省 {gain}。",
     ),
     "last_unknown": (
-        "{waiting} longest for {who}: {wait} in the whole run, of which {gain} would be saved if it came with the "
-        "second "
-        "latest. Whether that peer was captured is not known.",
+        "{waiting} longest for {who}: {wait} in the whole run. {gain} would be saved if it came with the "
+        "second latest. Whether that peer was captured is not known.",
         "{waiting}等{who}最久：全程 {wait}，若它与倒数第二个同时到，可省 {gain}。该对端是否已采集未知。",
     ),
     "last_not_held": (
-        "{waiting} longest for {who}, which was not captured: {wait} in the whole run, of which {gain} would be saved "
-        "if "
-        "it came with the second latest.",
+        "{waiting} longest for {who}, which was not captured: {wait} in the whole run. {gain} would be saved "
+        "if it came with the second latest.",
         "{waiting}等 {who} 最久（该对端未采集）：全程 {wait}，若它与倒数第二个同时到，可省 {gain}。",
     ),
     "waiting": ("Ranks {ranks} wait", "rank {ranks} "),

@@ -13,13 +13,13 @@ from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.compare.half import Half, Pair, Part
 from npulens.app.panels import run_list
+from npulens.app.selection.chosen import Selection
 from npulens.app.text import i18n, wording
 from npulens.app.text.number_lists import NoNumbers, numbers
 from npulens.ingest.store.runs import RunInfo
 
 WAYS = ("runs", "ranks", "steps")
 T = TypeVar("T", bound=Hashable)
-
 
 
 def show(ctx: Context) -> Pair | None:
@@ -101,7 +101,7 @@ def _runs(ctx: Context) -> Pair | None:
     if chosen is None or narrow is None:
         return None
     base, head = (
-        Half(replace(ctx, run=by_id[ids[0]]), _several(ctx, [by_id[each] for each in ids]),
+        Half(replace(ctx, run=by_id[ids[0]], selection=Selection()), _several(ctx, [by_id[each] for each in ids]),
              tuple(Part(by_id[each], ranks, steps) for each in ids))
         for ids, (ranks, steps) in zip(chosen, narrow, strict=True)
     )  # fmt: skip
@@ -184,7 +184,8 @@ def _warm(ctx: Context, pair: Pair) -> Pair:
         return pair
     what = ctx.say("shell.comma").join(
         ctx.say("verdict.leave_out_which", {"steps": i18n.ranges(steps), "side": wording.plain(half.name)})
-        for half, steps in zip(halves, said, strict=True) if steps
+        for half, steps in zip(halves, said, strict=True)
+        if steps
     )
     if not st.toggle(ctx.say("verdict.leave_out", {"what": what}), value=True, key="compare_warm",
                      help=ctx.say("verdict.leave_out_help")):  # fmt: skip

@@ -36,7 +36,9 @@ def show(ctx: Context, pair: Pair) -> None:
     with st.container(horizontal=True):
         for key, half in (("base_moment", pair.base), ("head_moment", pair.head)):
             window = half.side.windows[0]
-            link.to_timeline(half.ctx, f"compare.{key}", window.start_ns, window.dur_ns, window.rank, key=key)
+            link.to_timeline(
+                half.ctx, f"compare.{key}", window.start_ns, window.dur_ns, window.rank, key=key, select=False
+            )
 
 
 def scope(ctx: Context, half: Half) -> str:

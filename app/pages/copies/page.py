@@ -11,6 +11,7 @@ from npulens.app.context import Context
 from npulens.app.pages.copies import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
 from npulens.app.panels import pick_rows as table
+from npulens.app.selection import bar
 from npulens.app.text import i18n, wording
 
 TITLE = "copies.title"
@@ -25,7 +26,10 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    found = context.measured(ctx, look.copies)
+    bar.show(ctx)
+    found = context.selected(ctx, look.copies)
+    if not found.count and bar.nothing(ctx):
+        return
     if not found.count:
         if not unmeasured.show(ctx, ("transfer",), "copies"):
             unmeasured.nothing(ctx, "copies.none")

@@ -13,6 +13,7 @@ from npulens.app.context import Context
 from npulens.app.pages.counters import charts as chart
 from npulens.app.panels import cells, store_empty, unmeasured
 from npulens.app.panels.moment import PLAIN, Moment, answer, go, key, rank_choice, scaled
+from npulens.app.selection import bar
 from npulens.app.text import i18n, wording
 
 TITLE = "counters.title"
@@ -27,7 +28,10 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    rows = context.measured(ctx, look.series)
+    bar.show(ctx)
+    rows = context.selected(ctx, look.series)
+    if rows.empty and not context.measured(ctx, look.series).empty and bar.nothing(ctx):
+        return
     if rows.empty:
         if not unmeasured.show(ctx, ("sample",), "counters"):
             unmeasured.nothing(ctx, "counters.none")
@@ -63,7 +67,7 @@ def sentence(ctx: Context, rows: pd.DataFrame) -> None:
 
 def _slowed(ctx: Context) -> list[str]:
     """Kernels below the rated clock, where the rating is known."""
-    known = [one for one in context.measured(ctx, look.clocks) if one.rated_mhz is not None]
+    known = [one for one in context.selected(ctx, look.clocks) if one.rated_mhz is not None]
     if not known:
         return []
     worst = max(known, key=lambda one: one.lost_ns)
@@ -78,7 +82,7 @@ def _slowed(ctx: Context) -> list[str]:
 def show_multiples(ctx: Context, every: pd.DataFrame) -> None:
     """Choose a rank and families, and see them."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        rank = rank_choice(ctx, sorted(int(one) for one in every["rank"].unique()), "counter_rank", everyone=False)
+        rank = rank_choice(ctx, sorted(int(one) for one in every["rank"].unique()), "counter_rank")
         rows = every[every["rank"] == rank]
         families = _families(rows)
         told = rows[rows["low"] < rows["high"]]
@@ -102,13 +106,14 @@ def show_multiples(ctx: Context, every: pd.DataFrame) -> None:
 def _draw(ctx: Context, rank: int, rows: pd.DataFrame, panels: Sequence[chart.Panel], behind: bool) -> None:
     names = tuple(line for panel in panels for line in panel.lines)
     begin, end = int(rows["first_ns"].min()), int(rows["last_ns"].max())
-    curves = context.measured(ctx, look.points, rank, names, begin, end)
-    busy = context.measured(ctx, look.busy, rank, begin, end) if behind else None
+    curves = context.selected(ctx, look.points, rank, names, begin, end)
+    busy = context.selected(ctx, look.busy, rank, begin, end) if behind else None
     if busy is not None:
         st.caption(ctx.say("counters.behind_legend"))
     alt = ctx.say("counters.alt", {"rank": rank})
     picture = chart.figure(panels, curves, busy, (begin, end), ctx.say, context.ink())
-    st.plotly_chart(picture, key=key(ctx, f"counters_{rank}_{hash(names)}_{behind}"), config=PLAIN, alt=alt)
+    drawn = key(ctx, f"counters_{rank}_{hash(names)}_{behind}")
+    st.plotly_chart(picture, key=drawn, config=PLAIN, alt=alt, on_select=bar.area(ctx, drawn), selection_mode="box")
     _legend(ctx, panels)
     with st.expander(ctx.say("counters.points", {"n": f"{len(curves):,}"})):
         heads = {name: ctx.say(f"counters.col_{name}") for name in curves.columns}
@@ -161,7 +166,7 @@ def _lows(ctx: Context, rank: int, rows: pd.DataFrame, panels: Sequence[chart.Pa
     """The moment of the highest and the lowest sample of each drawn series."""
     names = tuple(line for panel in panels for line in panel.lines)
     begin, end = int(rows["first_ns"].min()), int(rows["last_ns"].max())
-    curves = context.measured(ctx, look.points, rank, names, begin, end)
+    curves = context.selected(ctx, look.points, rank, names, begin, end)
     moments = []
     for (counter, _), some in curves.groupby(["counter", "series"]):
         if some["value"].min() == some["value"].max():

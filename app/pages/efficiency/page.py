@@ -14,6 +14,7 @@ from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts, modules, table, whole
 from npulens.app.panels import store_empty, unmeasured
+from npulens.app.selection import bar
 from npulens.app.text import i18n, wording
 from npulens.ingest.messages import render as rendered
 
@@ -33,9 +34,12 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
+    bar.show(ctx)
     parts = ahead(ctx)
     with st.spinner(ctx.say("shell.measuring")):
         found = parts.first.result()
+    if not found.count and bar.nothing(ctx):
+        return
     if not found.count:
         if not unmeasured.show(ctx, ("kernel",), "efficiency"):
             unmeasured.nothing(ctx, "kernels.none")

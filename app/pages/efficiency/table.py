@@ -32,7 +32,9 @@ def show(ctx: Context, found: look.Efficiency) -> None:
               for pipe, share in zip(rows["pipe"], rows["pipe_share"], strict=True)],
         note=[_note(ctx, row) for _, row in rows.iterrows()],
     )  # fmt: skip
-    place = table.pick(shown, _columns(ctx, found), f"efficiency_{run}_{ctx.lang}", ctx.say("efficiency.table"))
+    place = table.pick(
+        shown, _columns(ctx, found), f"efficiency_{run}_{hash(ctx.part)}_{ctx.lang}", ctx.say("efficiency.table")
+    )
     if found.count > len(rows):
         st.text(ctx.say("kernels.cut", {"shown": f"{len(rows):,}", "n": f"{found.count:,}"}))
     _chosen(ctx, found, found.chosen[place])

@@ -25,7 +25,7 @@ def show(ctx: Context, found: dict[str, Fall]) -> None:
     chosen = "all"
     if len(found) > 1:
         chosen = st.selectbox(
-            say("efficiency.of"), list(found), key=f"efficiency_of_{run}", width=220,
+            say("efficiency.of"), list(found), key=f"efficiency_of_{run}_{hash(ctx.part)}", width=220,
             format_func=lambda one: _named(ctx, one),
         ) or "all"  # fmt: skip
     fall = found.get(chosen)

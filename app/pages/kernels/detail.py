@@ -54,7 +54,7 @@ def show(ctx: Context, level: str, what: look.Filter, row: pd.Series) -> None:
 
 
 def _durations(ctx: Context, level: str, key: int, what: look.Filter) -> None:
-    found = context.measured(ctx, look.durations, level, key, what)
+    found = context.selected(ctx, look.durations, level, key, what)
     drawn = st.segmented_control(
         ctx.say("kernels.as"), ["histogram", "ecdf"], default="histogram", required=True, key="kernels_as",
         format_func=lambda one: ctx.say(f"kernels.as_{one}"), label_visibility="collapsed",
@@ -77,10 +77,8 @@ def _durations(ctx: Context, level: str, key: int, what: look.Filter) -> None:
 
 
 def _slow(ctx: Context, level: str, key: int, what: look.Filter) -> None:
-    every = context.measured(ctx, look.slow)
+    every = context.selected(ctx, look.slow)
     mine = every[every[f"key_{level}"] == key]
-    mine = mine[mine["rank"].isin(what.ranks)] if what.ranks else mine
-    mine = mine if what.step is None else mine[mine["step"] == what.step]
     if not len(mine):
         unmeasured.nothing(ctx, "kernels.slow_none")
         return
@@ -104,7 +102,7 @@ def to_timeline(ctx: Context, row: pd.Series, key: str) -> None:
 
 
 def _source(ctx: Context, level: str, key: int, what: look.Filter) -> None:
-    found = context.measured(ctx, deeper.source, level, key, what)
+    found = context.selected(ctx, deeper.source, level, key, what)
     if found.longest.code:
         values = {"op": found.longest.op or ctx.say("kernels.not_recorded"), "code": found.longest.code}
         st.text(wording.plain(ctx.say("kernels.source_line", values)))
@@ -138,7 +136,7 @@ def _instances(ctx: Context, level: str, key: int, what: look.Filter, count: int
         page = 1 if pages == 1 else st.number_input(
             ctx.say("kernels.page", {"n": f"{pages:,}"}), 1, pages, key=f"kernels_page_{key}_{hash(what)}", width=160,
         )  # fmt: skip
-    found = context.measured(ctx, look.instances, level, key, what, order, int(page) - 1, _PAGE)
+    found = context.selected(ctx, look.instances, level, key, what, order, int(page) - 1, _PAGE)
     shown = table.in_us(table.in_ms(found, ("ts_ns",)), ("dur_ns",))
     columns = {
         "rank": table.count(ctx.say("kernels.rank")), "step": table.count(ctx.say("kernels.step")),
@@ -159,7 +157,7 @@ _METRIC = re.compile(r"(?:(aic|aiv)_)?(\w+?)(?:_(?:ratio|rate|time))?(?:\(\S+\))
 
 def show_pipes(ctx: Context, level: str, key: int, what: look.Filter) -> None:
     """Ratios as bars with what each pipe is, all counters as a table, and blocks against cores."""
-    found = context.measured(ctx, deeper.pipes, level, key, what)
+    found = context.selected(ctx, deeper.pipes, level, key, what)
     if not len(found):
         if not unmeasured.show(ctx, ("pmu",), "pipes"):
             unmeasured.nothing(ctx, "kernels.pipes_none")
@@ -210,7 +208,7 @@ def _means(ctx: Context, metric: str) -> str:
 
 
 def _blocks(ctx: Context, level: str, key: int, what: look.Filter) -> None:
-    found = context.measured(ctx, deeper.blocks, level, key, what)
+    found = context.selected(ctx, deeper.blocks, level, key, what)
     st.caption(ctx.say("kernels.blocks"))
     if not found:
         unmeasured.nothing(ctx, "kernels.blocks_none")

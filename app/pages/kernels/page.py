@@ -9,6 +9,7 @@ from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.kernels import detail, table
 from npulens.app.panels import kernel_inside, link, pick_rows, store_empty, unmeasured
+from npulens.app.selection import bar
 
 TITLE = "kernels.title"
 ICON = ":material/memory:"
@@ -29,9 +30,12 @@ def render(ctx: Context) -> None:
         if not unmeasured.show(ctx, ("kernel",), "kernels"):
             unmeasured.nothing(ctx, "kernels.none")
         return
+    bar.show(ctx)
     place = st.container(key="answer")
     level, what = table.choose(ctx, there)
-    found = context.measured(ctx, look.table, level, what)
+    found = context.selected(ctx, look.table, level, what)
+    if not found.ranks and not what.text and not what.cores and bar.nothing(ctx):
+        return
     place.text(table.answer(ctx, level, found))
     if not len(found.groups):
         return
@@ -48,7 +52,7 @@ def _sequences(ctx: Context, what: look.Filter) -> None:
         ctx.say("kernels.sequences_order"), ["gap", "total", "count"], default="gap", required=True,
         key=f"sequences_order_{run}", format_func=lambda one: ctx.say(f"kernels.sequences_{one}"),
     ) or "gap"  # fmt: skip
-    found = context.measured(ctx, look.sequences, what.ranks, what.text, order)
+    found = context.selected(ctx, look.sequences, what.ranks, what.text, order)
     if not len(found):
         unmeasured.nothing(ctx, "kernels.sequences_none")
         return

@@ -27,8 +27,6 @@ def choose(ctx: Context, there: look.Choices) -> tuple[str, look.Filter]:
     run = ctx.run.run_id if ctx.run else ""
     levels = [name for name, useful in (("type", True), ("shape", there.shaped), ("name", there.typed)) if useful]
     with st.container(horizontal=True, vertical_alignment="bottom", key="kernels_filter"):
-        ranks = [int(one) for one in _several(ctx, "ranks", there.ranks)]
-        step = _step(ctx, there.steps) if there.steps else None
         cores = [str(one) for one in _several(ctx, "cores", there.cores)]
         text = st.text_input(ctx.say("kernels.text"), key=f"kernels_text_{run}", width=260)
         level = levels[0]
@@ -37,7 +35,7 @@ def choose(ctx: Context, there: look.Choices) -> tuple[str, look.Filter]:
                 ctx.say("kernels.level"), levels, default=level, required=True, key=f"kernels_level_{run}",
                 format_func=lambda one: ctx.say(f"kernels.level_{one}"), help=ctx.say("kernels.level_help"),
             ) or level  # fmt: skip
-    return level, look.Filter(tuple(ranks), step, tuple(cores), text or "")
+    return level, look.Filter(cores=tuple(cores), text=text or "")
 
 
 def _several(ctx: Context, name: str, there: Sequence[T]) -> Sequence[T]:
@@ -49,16 +47,6 @@ def _several(ctx: Context, name: str, there: Sequence[T]) -> Sequence[T]:
         ctx.say(f"kernels.{name}"), there, key=f"kernels_{name}_{run}", width=220,
         format_func=lambda one: wording.plain(str(one)), placeholder=ctx.say(f"kernels.all_{name}"),
     )  # fmt: skip
-
-
-def _step(ctx: Context, steps: Sequence[int]) -> int | None:
-    """One step; None is the whole capture."""
-    run = ctx.run.run_id if ctx.run else ""
-    chosen = st.selectbox(
-        ctx.say("kernels.step"), ["", *map(str, steps)], key=f"kernels_step_{run}", width=180,
-        format_func=lambda one: one or ctx.say("kernels.all_steps"),
-    )  # fmt: skip
-    return int(chosen) if chosen else None
 
 
 def answer(ctx: Context, level: str, found: look.Table) -> str:
@@ -96,7 +84,7 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
         config={"displayModeBar": False}, alt=ctx.say("kernels.chart"),
     )  # fmt: skip
     st.caption(ctx.say("kernels.table"))
-    chosen = context.measured(ctx, efficiency.members, level, what)
+    chosen = context.selected(ctx, efficiency.members, level, what)
     rated = efficiency.of_kernels(context.measured(ctx, efficiency.rates), chosen)
     shown = table.in_us(table.in_ms(found.groups, ("busy_ns", "total_ns")), _TIMES).merge(rated, on="key", how="left")
     shown["tflops"] = shown["flops_per_s"] / 1e12
@@ -106,7 +94,7 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
     place = table.pick(
         shown,
         _columns(ctx, level, most, there),
-        f"kernels_{run}_{level}_{hash(what)}_{ctx.lang}",
+        f"kernels_{run}_{level}_{hash((what, ctx.part))}_{ctx.lang}",
         ctx.say("kernels.table"),
     )
     if found.count > len(shown):

@@ -2,8 +2,10 @@
 
 TEXT = {
     "title": ("Kernels", "Kernel"),
-    "question": ("Which kernels take the time, how evenly do they run, and what bounds them?",
-                 "哪些 kernel 占用时间最多，运行是否稳定，受什么限制？"),  # fmt: skip
+    "question": (
+        "Which kernels take the time, how evenly do they run, and what bounds them?",
+        "哪些 kernel 占用时间最多，运行是否稳定，受什么限制？",
+    ),  # fmt: skip
     "none": (
         "The capture recorded the device, and no kernel ran on it.",
         "采集数据包含设备侧信息，但其中没有执行任何 kernel。",
@@ -24,13 +26,11 @@ TEXT = {
     "answer_no_match": ("No kernel fits this filter.", "没有符合筛选条件的 kernel。"),
     "rank": ("Rank", "rank"),
     "ranks": ("Ranks", "rank"),
-    "all_ranks": ("all ranks", "全部 rank"),
     "step": ("Step", "step"),
-    "all_steps": ("whole capture", "整个采集区间"),
     "cores": ("Cores", "核类型"),
     "all_cores": ("all cores", "全部核类型"),
     "text": ("Name, type or shape contains", "名称、类型或 shape 包含"),
-    "level": ("Alike means", "归类方式"),
+    "level": ("Group by", "归类方式"),
     "level_help": (
         "What makes two kernels one kind. Type: operator type and core. Shape: also shapes and element types of "
         "inputs and outputs. Name: the kernel's name and core.",
@@ -64,9 +64,9 @@ TEXT = {
     "col_count": ("Count", "次数"),
     "col_busy": ("Time", "时间"),
     "col_busy_help": (
-        "Time in which at least one of them runs, ranks added: a union, so kernels that overlap count once. With a "
-        "step chosen, what runs within the step's window.",
-        "至少有一个在执行的时间（各 rank 相加）：取并集，重叠部分只计一次。选定 step 时只计该 step 窗口内的部分。",
+        "Time in which at least one of them runs, ranks added: a union, so kernels that overlap count once. "
+        "Of a selection, what runs within it.",
+        "至少有一个在执行的时间（各 rank 相加）：取并集，重叠部分只计一次。有选择时只计选择范围内的部分。",
     ),
     "col_share": ("Share of busy time", "占忙碌时间"),
     "col_share_help": (
@@ -121,7 +121,7 @@ TEXT = {
     "col_excess": ("Beyond that", "超出"),
     "col_track": ("Stream", "stream"),
     "col_blocks": ("Blocks", "block 数"),
-    "detail": ("Chosen kind", "所选类别"),
+    "detail": ("Selected kernel", "所选算子"),
     "detail_line": (
         "{count} kernels · {busy} · mean {mean} · p50 {median} · p99 {p99} · longest {most}",
         "{count} 个 · {busy} · 平均 {mean} · p50 {median} · p99 {p99} · 最长 {most}",
@@ -159,11 +159,11 @@ TEXT = {
     "pipes_none": ("No counters of the cores were recorded for these kernels.", "这些 kernel 没有采集核内计数器。"),
     "pipes_alt": ("How busy each pipe of the cores is", "核内各流水的忙碌比例"),
     "pipes_means": (
-        "Share of the kernels' time in which each pipe is busy: the mean weighs each kernel with its length, the thin "
-        "line runs from the least to the most of single kernels. Pipes work side by side, so these do not add up to "
-        "100 %.",
-        "各流水忙碌时间占 kernel 时间的比例：均值按时长加权，细线表示单个 kernel 的最小到最大。各流水并行工作，比例之"
-        "和不为 100%。",
+        "Share of the kernels' time in which each pipe is busy. The mean weighs each kernel by its length; "
+        "the thin line runs from the least to the most of single kernels. Pipes work side by side, so these "
+        "do not add up to 100 %.",
+        "各流水忙碌时间占 kernel 时间的比例：均值按时长加权，细线表示单个 kernel 的最小到最大。各流水并行工作"
+        "，比例之和不为 100%。",
     ),
     "pipes_all": ("All counters", "全部计数器"),
     "col_metric": ("Counter", "计数器"),
@@ -213,8 +213,8 @@ TEXT = {
     "col_device": ("Device", "设备"),
     "col_cores": ("Cores of the device", "设备核数"),
     "col_cores_help": (
-        "Of this kind of core: a fact of the device where its model is known, else the largest block count that "
-        "several kernels of this capture share.",
+        "Cores of this kind. For a known model it is a fact of the device; else the largest block count that "
+        "several kernels share.",
         "该类核的数量：型号已知时取设备规格，否则取本次采集中多个 kernel 共有的最大 block 数。",
     ),
     "col_waves": ("Rounds", "轮数"),
@@ -268,7 +268,7 @@ TEXT = {
     "sequences_count": ("count", "次数"),
     "sequences_alt": ("Sequences of kernels", "kernel 序列"),
     "col_ops": ("In order", "先后顺序"),
-    "col_gap": ("Gaps, added", "间隙之和"),
+    "col_gap": ("Gaps on the stream, added", "所在 stream 的间隙之和"),
     "col_gap_help": (
         "Time between the end of one and the start of the next, added.",
         "前一个结束到后一个开始的时间之和。",

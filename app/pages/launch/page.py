@@ -12,6 +12,7 @@ from npulens.app.context import Context
 from npulens.app.pages.launch import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
 from npulens.app.panels import pick_rows as table
+from npulens.app.selection import bar
 from npulens.app.text import i18n, wording
 
 TITLE = "launch.title"
@@ -26,8 +27,11 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    every = context.measured(ctx, look.launches)
+    bar.show(ctx)
+    every = context.selected(ctx, look.launches)
     found = every.headline
+    if not found.tasks and not len(every.syncs) and bar.nothing(ctx):
+        return
     if not found.launched:
         if found.tasks:
             st.text(ctx.say("launch.unlinked", {"n": f"{found.tasks:,}"}))
@@ -50,11 +54,11 @@ def show_curves(ctx: Context, found: look.Headline) -> None:
     st.subheader(ctx.say("launch.over_time"), anchor="time")
     run = ctx.run.run_id if ctx.run else ""
     rank = found.ranks[0] if len(found.ranks) == 1 else st.selectbox(
-        ctx.say("launch.rank"), found.ranks, key=f"launch_rank_{run}", width=160,
+        ctx.say("launch.rank"), found.ranks, key=f"launch_rank_{run}_{hash(ctx.part)}", width=160,
     )  # fmt: skip
-    queued = context.measured(ctx, look.queue, rank)
+    queued = context.selected(ctx, look.queue, rank)
     _draw(ctx, "queue", rank, queued)
-    ahead = context.measured(ctx, look.lead, rank)
+    ahead = context.selected(ctx, look.lead, rank)
     if not len(ahead.slices):
         unmeasured.nothing(ctx, "launch.lead_none")
         return
@@ -65,8 +69,9 @@ def _draw(ctx: Context, name: str, rank: int, curve: look.Curve) -> None:
     say, run = ctx.say, ctx.run.run_id if ctx.run else ""
     picture = (chart.lead if name == "lead" else chart.queue)(curve, say, context.ink())
     st.markdown(f"**{say(f'launch.{name}')}**", help=say(f"launch.{name}_means"))
-    st.plotly_chart(picture, key=f"launch_{name}_{run}_{rank}_{ctx.lang}", config={"displayModeBar": False},
-                    alt=say(f"launch.{name}"))  # fmt: skip
+    key = f"launch_{name}_{run}_{rank}_{hash(ctx.part)}_{ctx.lang}"
+    st.plotly_chart(picture, key=key, config={"displayModeBar": False}, alt=say(f"launch.{name}"),
+                    on_select=bar.area(ctx, key), selection_mode="box")  # fmt: skip
     with st.expander(say("launch.table")):
         st.text(say("launch.slices", {"n": f"{curve.points:,}", "slices": f"{len(curve.slices):,}"}))
         rows = table.in_ms(curve.slices, ("ts_ns",))
@@ -127,7 +132,8 @@ def latency(ctx: Context, found: look.Latency) -> None:
     )  # fmt: skip
     mine = found.quantiles[found.quantiles["route"] == chosen]
     ranks = sorted({int(rank) for rank in mine["rank"]})
-    st.plotly_chart(chart.latency(mine, ranks, say, context.ink()), key=f"launch_latency_{run}_{chosen}_{ctx.lang}",
+    key = f"launch_latency_{run}_{chosen}_{hash(ctx.part)}_{ctx.lang}"
+    st.plotly_chart(chart.latency(mine, ranks, say, context.ink()), key=key,
                     config={"displayModeBar": False}, alt=say("launch.latency_alt"))  # fmt: skip
     rows = table.in_us(found.rows, _TIMES).assign(
         route=[route(ctx, str(one)) for one in found.rows["route"]],
@@ -204,7 +210,7 @@ def syncs(ctx: Context, every: look.Launches) -> None:
 
 
 def _key(ctx: Context, name: str) -> str:
-    return f"launch_{name}_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}"
+    return f"launch_{name}_{ctx.run.run_id if ctx.run else ''}_{hash(ctx.part)}_{ctx.lang}"
 
 
 def _link(ctx: Context, row: pd.Series, key: str) -> None:

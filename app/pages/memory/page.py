@@ -13,6 +13,7 @@ from npulens.app.context import Context
 from npulens.app.pages.memory import charts as chart
 from npulens.app.panels import cells, store_empty, unmeasured
 from npulens.app.panels.moment import PLAIN, Moment, answer, go, key, rank_choice, scaled
+from npulens.app.selection import bar
 from npulens.app.text import i18n
 
 TITLE = "memory.title"
@@ -27,7 +28,10 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    pools = context.measured(ctx, look.pools)
+    bar.show(ctx)
+    pools = context.selected(ctx, look.pools)
+    if not pools and context.measured(ctx, look.pools) and bar.nothing(ctx):
+        return
     if not pools:
         if not unmeasured.show(ctx, ("memory_sample", "memory_event"), "memory"):
             unmeasured.nothing(ctx, "memory.none")
@@ -59,7 +63,7 @@ def pool_name(ctx: Context, name: str) -> str:
 
 def sentence(ctx: Context, pool: look.Pool) -> None:
     """The peak of the whole run, in numbers."""
-    peak = context.measured(ctx, look.peak, pool.rank, pool.name)
+    peak = context.selected(ctx, look.peak, pool.rank, pool.name)
     if peak is None:
         return
     values = {
@@ -73,7 +77,7 @@ def sentence(ctx: Context, pool: look.Pool) -> None:
         parts.append(ctx.say("memory.answer_reserved", {
             **values, "unused": _size(unused), "share": i18n.share(unused, peak.reserved),
         }))  # fmt: skip
-    held = context.measured(ctx, look.holders, pool.rank, peak.ts_ns)
+    held = context.selected(ctx, look.holders, pool.rank, peak.ts_ns)
     if not held.empty and isinstance(held["name"].iloc[0], str):
         first = held.iloc[0]
         parts.append(ctx.say("memory.answer_holder", {
@@ -91,7 +95,7 @@ def choose(ctx: Context, pools: Sequence[look.Pool]) -> look.Pool:
     first = main_pool(pools)
     ranks = sorted({pool.rank for pool in pools}, key=lambda rank: (rank != first.rank, rank))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        rank = rank_choice(ctx, ranks, "memory_rank", everyone=False)
+        rank = rank_choice(ctx, ranks, "memory_rank")
         mine = [pool for pool in pools if pool.rank == rank]
         best = main_pool(mine)
         names = [best.name, *(pool.name for pool in mine if pool.name != best.name)]
@@ -104,16 +108,17 @@ def choose(ctx: Context, pools: Sequence[look.Pool]) -> look.Pool:
 
 def show_pool(ctx: Context, pool: look.Pool) -> None:
     """The curve and the peak in it."""
-    rows = context.measured(ctx, look.curve, pool.rank, pool.name)
-    peak = context.measured(ctx, look.peak, pool.rank, pool.name)
-    marks = context.measured(ctx, look.marks, pool.rank)
+    rows = context.selected(ctx, look.curve, pool.rank, pool.name)
+    peak = context.selected(ctx, look.peak, pool.rank, pool.name)
+    marks = context.selected(ctx, look.marks, pool.rank)
     if pool.relative:
         st.caption(ctx.say("memory.relative"))
     if pool.samples > len(rows):
         st.caption(ctx.say("memory.thinned", {"all": f"{pool.samples:,}", "shown": f"{len(rows):,}"}))
     alt = ctx.say("memory.curve_alt", {"pool": pool_name(ctx, pool.name), "rank": pool.rank})
     picture = chart.curve(rows, peak.ts_ns if peak else None, marks, ctx.say, context.ink())
-    st.plotly_chart(picture, key=key(ctx, f"memory_curve_{pool.rank}_{pool.name}"), config=PLAIN, alt=alt)
+    curve = key(ctx, f"memory_curve_{pool.rank}_{pool.name}")
+    st.plotly_chart(picture, key=curve, config=PLAIN, alt=alt, on_select=bar.area(ctx, curve), selection_mode="box")
     if peak is None:
         return
     if peak.most_unused is not None and peak.most_unused_ns is not None:
@@ -140,7 +145,7 @@ def _moments(ctx: Context, pool: look.Pool, peak: look.Peak) -> list[Moment]:
 def _holders(ctx: Context, pool: look.Pool, peak: look.Peak) -> None:
     """What is alive at the peak, by operator."""
     st.subheader(ctx.say("memory.holders"), anchor="peak", help=ctx.say("memory.holders_means"))
-    rows = context.measured(ctx, look.holders, pool.rank, peak.ts_ns)
+    rows = context.selected(ctx, look.holders, pool.rank, peak.ts_ns)
     if rows.empty:
         st.text(ctx.say("memory.no_pairs" if pool.relative else "memory.no_events"))
         return
@@ -157,7 +162,7 @@ def _holders(ctx: Context, pool: look.Pool, peak: look.Peak) -> None:
 
 def growth(ctx: Context, pool: look.Pool) -> None:
     """The level of the pool, step by step; numbers, no verdict."""
-    rows = context.measured(ctx, look.growth, pool.rank, pool.name)
+    rows = context.selected(ctx, look.growth, pool.rank, pool.name)
     if rows.empty:
         return
     st.subheader(ctx.say("memory.growth"), anchor="growth", help=ctx.say("memory.growth_means"))
@@ -184,7 +189,7 @@ def _signed(value: int) -> str:
 
 def largest(ctx: Context, rank: int) -> None:
     """The largest blocks, each with its moment."""
-    rows = context.measured(ctx, look.largest, rank, _LARGEST)
+    rows = context.selected(ctx, look.largest, rank, _LARGEST)
     if rows.empty:
         return
     st.subheader(ctx.say("memory.largest"), anchor="largest", help=ctx.say("memory.largest_means"))

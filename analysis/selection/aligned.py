@@ -1,7 +1,7 @@
 """Two stretches of two runs side by side: where on the device's way through its work the time differs.
 
-The work of a rank is put in order. Each piece moves the front (the latest end so far) on by some time, the gap before it
-included. These advances sum to what the stretch takes. Pieces of both sides are matched by their order and their
+The work of a rank is put in order. Each piece moves the front (the latest end so far) on by some time, the gap before
+it included. These advances sum to what the stretch takes. Pieces of both sides are matched by their order and their
 names. Where a matched piece advances more on one side, the difference lies there.
 """
 

@@ -23,7 +23,7 @@ from npulens.ingest import engines, objects
 from npulens.ingest.archive.opener import Opener
 from npulens.ingest.engines.engine import Engine
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.loading import capture, ledger, roofs
+from npulens.ingest.loading import capture, ledger, roofs, served
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, worked
@@ -190,9 +190,10 @@ def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, st
 
 
 def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
-    """Ranks that belong to one session."""
-    members = [_member(i, each) for i, each in enumerate(parsed)]
-    return [[parsed[member.key] for member in session] for session in sessions(members)]
+    """Ranks that belong to one session, and the serving files that do."""
+    members = [_member(i, each) for i, each in enumerate(parsed) if not served.is_serving(each)]
+    found = [[parsed[member.key] for member in session] for session in sessions(members)]
+    return served.attached(found, [each for each in parsed if served.is_serving(each)])
 
 
 def _member(key: int, parsed: Parsed) -> Member:
@@ -220,8 +221,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     root = _common_root(group, job)
     real = {job.opener.stand_ins.real(p.source.root) for p in group}
     said = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
-    pieces = [_piece(p, root, hashes, job, said) for p in group]
-    sources = [Source(Path(p.part.directory), p.part.origin_ns if p.part.stamped else None) for p in group]
+    told = [_piece(p, root, hashes, job, said) for p in group]
+    pieces, sources = served.folded(group, told, scratch / f"served{group[0].part.rank}_{id(group)}")
     if joined is not None:
         old = store.manifest(where, joined.run_id)
         if joined.schema_version != schema.version():

@@ -38,7 +38,7 @@ def arrow(table: str) -> pa.Schema:
 
 def concatenate(table: str, parts: Sequence[tuple[Path, int]], out: Path) -> None:
     """Write one table of every part (its directory, and by how much its origin comes after the run's)."""
-    write(table, _pieces(table, parts), out)
+    write(table, pieces(table, parts), out)
 
 
 def write(table: str, pieces: Iterable[pa.Table], out: Path) -> int:
@@ -124,12 +124,24 @@ def writer(shape: pa.Schema, out: Path | pa.NativeFile) -> pq.ParquetWriter:
     )  # fmt: skip
 
 
-def _pieces(table: str, parts: Sequence[tuple[Path, int]]) -> Iterator[pa.Table]:
+def pieces(table: str, parts: Sequence[tuple[Path, int]]) -> Iterator[pa.Table]:
     shape = arrow(table)
     for directory, shift in parts:
         for rows in (_unpacked if is_packed(directory) else _row_groups)(directory, table):
             if rows.num_rows:
                 yield pa.Table.from_arrays(shifted(rows, shift).select(shape.names).columns, schema=shape)
+
+
+def columns_of(directory: Path, table: str, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of a part's table, a piece at a time; at least an empty one."""
+    yield arrow(table).empty_table().select(names)
+    if is_packed(directory):
+        yield from (rows.select(names) for rows in _unpacked(directory, table))
+        return
+    with pq.ParquetFile(directory / f"{table}.parquet") as file:
+        for batch in file.iter_batches(columns=list(names), use_threads=False):
+            rows = pa.Table.from_batches([batch])
+            yield rows.select(names).cast(pa.schema([arrow(table).field(name) for name in names]))
 
 
 def _row_groups(directory: Path, table: str) -> Iterator[pa.Table]:

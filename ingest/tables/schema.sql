@@ -6,7 +6,7 @@
 --   * NULL means "not recorded"; 0 means "recorded, and none";
 --   * span_id, track and link ends are unique within the run;
 --   * what a reader met and no column holds is kept verbatim in arg, or counted in coverage.
--- schema-version: 4
+-- schema-version: 5
 
 -- One session of a job as a profiler saw it. One row.
 CREATE TABLE run (
@@ -369,4 +369,114 @@ CREATE TABLE device_time (
     collectives     BIGINT,            -- communication operators that start in it, and kernels that communicate as well
     copies          BIGINT,            -- memory copies that start in it
     work_ts_ns      BIGINT             -- start of the first of them that takes time
+);
+
+-- A request to a serving engine, put together from all that tells of it. One row each, in order of ts_ns.
+CREATE TABLE request (
+    request         BIGINT NOT NULL,   -- unique within the run
+    request_id      VARCHAR NOT NULL,  -- as the client calls it; what a server puts around it (cmpl-ID-0) is left out
+    source          VARCHAR NOT NULL,  -- what told of it, joined by ', ': 'client', 'otlp', 'bench', 'aiperf', 'sglang', 'msserviceprofiler', 'ascend_trace'
+    engine          VARCHAR,           -- server or engine that took it
+    dp_rank         INTEGER,           -- data parallel rank of the engine
+    ts_ns           BIGINT,            -- its first known moment
+    dur_ns          BIGINT,            -- until its last known moment
+    send_ts_ns      BIGINT,            -- the client sent it
+    client_first_ts_ns BIGINT,         -- the client got the first token
+    client_end_ts_ns BIGINT,           -- the client got all of the answer
+    arrival_ts_ns   BIGINT,            -- the server took it
+    queued_ts_ns    BIGINT,            -- the engine put it into its queue
+    scheduled_ts_ns BIGINT,            -- the engine began with it
+    first_token_ts_ns BIGINT,          -- the server had its first token
+    last_token_ts_ns BIGINT,           -- the server had its last token
+    end_ts_ns       BIGINT,            -- the server was done with it
+    queue_ns        BIGINT,            -- it waited in the queue, as the engine says
+    prefill_ns      BIGINT,            -- from its scheduling to its first token, as the engine says
+    decode_ns       BIGINT,            -- from its first to its last token, as the engine says
+    prompt_tokens   BIGINT,
+    cached_tokens   BIGINT,            -- prompt tokens found in the prefix cache
+    output_tokens   BIGINT,
+    max_tokens      BIGINT,            -- as asked for
+    finish          VARCHAR,           -- why it ended: 'stop', 'length', 'abort'...
+    error           VARCHAR,
+    trace_id        VARCHAR            -- of its OpenTelemetry trace
+);
+
+-- Something that happened to a request. Sorted by request, ts_ns.
+CREATE TABLE request_event (
+    request         BIGINT NOT NULL,
+    ts_ns           BIGINT NOT NULL,
+    dur_ns          BIGINT NOT NULL,   -- instants have 0
+    kind            VARCHAR NOT NULL,  -- 'token' (the client got some), 'state', 'queue', 'schedule', 'preempt', 'resume', 'transfer', 'front_end', 'phase', 'span'
+    value           BIGINT,            -- how many tokens; the batch id of a 'schedule'; bytes or tokens of a 'transfer'
+    name            VARCHAR            -- as the source calls it
+);
+
+-- An iteration of a serving engine: one forward pass of a batch. In order of engine and time.
+CREATE TABLE iteration (
+    iteration       BIGINT NOT NULL,   -- unique within the run
+    source          VARCHAR NOT NULL,  -- what told of it, joined by ', ': 'annotation' (a trace's), 'log', 'batch' (msServiceProfiler), 'schedule' (SGLang), 'fpm' (Dynamo), 'stats'
+    engine          VARCHAR,
+    dp_rank         INTEGER,
+    number          BIGINT,            -- the engine's own; each engine counts by itself
+    rank            INTEGER,           -- rank whose step it is
+    step            BIGINT,            -- that step; NULL: no trace holds it
+    ts_ns           BIGINT,            -- start; NULL: nothing tells when
+    dur_ns          BIGINT,            -- how long it took; NULL: only its submission was recorded
+    ts_error_ns     BIGINT,            -- how far ts_ns may be off; 0: recorded; NULL: ts_ns is NULL
+    logged_ts_ns    BIGINT,            -- stamp of its line in a log, of whole seconds
+    class           VARCHAR,           -- 'prefill', 'decode', 'mixed' or 'dummy'
+    ctx_requests    BIGINT,            -- requests whose prompt was worked on
+    ctx_tokens      BIGINT,            -- prompt tokens
+    gen_requests    BIGINT,            -- requests that generate
+    gen_tokens      BIGINT,            -- their tokens; more than requests: recomputed after a preemption, or speculated
+    graph           VARCHAR,           -- how it ran: 'full', 'piecewise', 'eager'
+    padded_tokens   BIGINT,            -- tokens with padding
+    kv_used         DOUBLE,            -- share of the KV cache in use
+    running         BIGINT,            -- requests that run, as the engine says
+    waiting         BIGINT             -- requests that wait
+);
+
+-- Which request was in which iteration. Sorted by iteration, request.
+CREATE TABLE member (
+    iteration       BIGINT NOT NULL,
+    request         BIGINT NOT NULL,
+    phase           VARCHAR NOT NULL,  -- 'prefill', 'decode', or 'recompute' after a preemption
+    tokens          BIGINT,            -- tokens of the request that were worked on; NULL: not known
+    token           BIGINT,            -- the output token that came of it, from 0; NULL: none, or not known
+    how             VARCHAR NOT NULL,  -- 'recorded', 'counts' (the engine's counts replayed in order of arrival) or 'times' (counted back from the last token)
+    confidence      DOUBLE NOT NULL    -- share of the iterations of its engine in which as many requests generate as recorded; 1 if recorded
+);
+
+-- A figure of a server or of a training step: Prometheus, msServiceProfiler, the step log of verl.
+CREATE TABLE serving_sample (
+    ts_ns           BIGINT,            -- NULL: the source has no time
+    step            BIGINT,            -- training step of an RL job
+    name            VARCHAR NOT NULL,  -- as the source calls it
+    labels          VARCHAR,           -- JSON
+    value           DOUBLE NOT NULL,
+    source          VARCHAR NOT NULL   -- 'prometheus', 'msserviceprofiler', 'verl'...
+);
+
+-- What a role of an RL job did, and when.
+CREATE TABLE stage (
+    ts_ns           BIGINT NOT NULL,
+    dur_ns          BIGINT NOT NULL,
+    name            VARCHAR NOT NULL,  -- as the source calls it, e.g. actor_compute_log_prob
+    role            VARCHAR NOT NULL,  -- 'rollout', 'log_prob', 'reward', 'update', 'weights' or 'other'
+    replica         INTEGER,           -- of a rollout
+    role_rank       INTEGER,           -- of the role's own ranks
+    step            BIGINT,            -- training step
+    source          VARCHAR NOT NULL   -- 'role spans', 'role folder', 'ray timeline'
+);
+
+-- How the clocks of a serving run's sources were joined. One row a pair.
+CREATE TABLE clock_join (
+    source          VARCHAR NOT NULL,  -- placed on the axis of the other
+    target          VARCHAR NOT NULL,
+    pairs           BIGINT NOT NULL,   -- what both tell of
+    offset_ns       BIGINT,            -- what was added to the source's stamps
+    low_ns          BIGINT,            -- least delay seen from target to source; for other hosts the least offset that causality allows
+    median_ns       BIGINT,            -- median delay
+    high_ns         BIGINT,            -- greatest
+    how             VARCHAR NOT NULL   -- 'unix' (both on this host's clock), 'causality', 'sequence', 'tokens'
 );

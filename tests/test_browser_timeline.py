@@ -158,7 +158,7 @@ def test_the_area_of_a_span_and_its_neighbours(late: Screen) -> None:
 
 def test_a_cell_never_poses_as_a_span(screen: Screen, store: dict[str, str]) -> None:
     late = screen
-    late.go(store["long"])
+    late.go(store["long"], "&fold=-")
     cell = next(
         one for one in late.hook("visible(20000)")
         if one.get("cell") and one["n"] > 1 and not one["gap"] and one["x"] > 240 and 60 < one["y"] < late.height - 30
@@ -187,7 +187,7 @@ def test_the_critical_path_is_one_lane_whose_bars_lead_to_their_spans(late: Scre
     drawer.get_by_text("hcom_allReduce__848_2_1").click()
     late.settle()
     assert late.hook("picked")["name"] == "hcom_allReduce__848_2_1" and not late.hook("picked").get("path")
-    late.page.get_by_role("button", name="Tracks").first.click()
+    late.page.locator("button.tracks").click()
     late.page.locator(".menu .line label", has_text="Critical path").locator("input").uncheck()
     late.settle()
     assert "Critical path" not in [one["label"] for one in late.hook("rows")]

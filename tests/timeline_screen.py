@@ -17,6 +17,8 @@ import pytest
 from test_browser import CHROMIUM, ROOT, Visit, _wait_for, browser, playwright  # noqa: F401
 
 HOOK = "window.__npulens_timeline"
+#: Words of a link that are not the canvas's: the page, and what is selected on every page.
+OTHERS = ("run", "lang", "rank", "ranks", "steps", "window", "problem")
 PIXELS = """() => {
     const host = [...document.querySelectorAll('*')].find((one) => one.shadowRoot?.querySelector('.timeline'));
     return host.shadowRoot.querySelector('canvas').toDataURL();
@@ -157,7 +159,7 @@ class Screen(Visit):
             self.page.wait_for_timeout(200)
             said = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.page.url).query))
             wanted = {name: text for name, text in self.hook("state").items() if text}
-            if wanted == {name: text for name, text in said.items() if name not in ("run", "lang", "rank")}:
+            if wanted == {name: text for name, text in said.items() if name not in OTHERS}:
                 return said
         raise AssertionError(f"the link says {said}")
 
@@ -194,5 +196,6 @@ def screen(awake: str, browser: playwright.Browser) -> Iterator[Screen]:  # noqa
 
 @pytest.fixture
 def late(screen: Screen, store: dict[str, str]) -> Screen:
-    screen.go(store["late"])
+    """The sample with every row unfolded."""
+    screen.go(store["late"], "&fold=-")
     return screen

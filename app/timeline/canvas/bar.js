@@ -9,24 +9,28 @@ function buildBar(tl, root) {
   field.oninput = () => { clearTimeout(tl.searching); tl.searching = setTimeout(() => runSearch(tl, field.value), 220); };
   field.onkeydown = (event) => {
     event.stopPropagation();
-    if (event.key === "Enter") { clearTimeout(tl.searching); if (tl.q !== field.value.trim()) runSearch(tl, field.value, true); else stepHit(tl, event.shiftKey ? -1 : 1); }
+    if (event.key === "Enter") { clearTimeout(tl.searching); if (tl.q !== field.value.trim() || !tl.hits.length) runSearch(tl, field.value, true); else stepHit(tl, event.shiftKey ? -1 : 1); }
     if (event.key === "Escape") { if (field.value) { field.value = ""; runSearch(tl, ""); } field.blur(); tl.canvas.focus(); }
   };
   tl.found = make("span", "found", find);
   tl.found.setAttribute("role", "status");
   tl.hitList = make("div", "menu hits", find);
   tl.hitList.hidden = true;
-  tl.barParts = { bar, field, buttons: {} };
+  tl.barParts = { bar, field, buttons: {}, by: {} };
   const add = (name, act) => { tl.barParts.buttons[name] = button(bar, name, "", "", act); };
   add("hit_prev", () => stepHit(tl, -1));
   add("hit_next", () => stepHit(tl, 1));
+  const by = (tl.barParts.group = make("div", "by", bar));
+  by.setAttribute("role", "group");
+  for (const name of BY) tl.barParts.by[name] = button(by, "", "", "", () => tl.arrangeBy(name));
   add("fit", () => focusPicked(tl));
+  add("steps", () => tl.show(...stepsWindow(tl)));
   add("whole", () => tl.show(0, tl.layout.to));
-  add("tracks", () => menu(tl, "tracks", trackMenu));
-  add("marks", () => menu(tl, "marks", markMenu));
-  add("legend", () => menu(tl, "legend", legendMenu));
+  for (const [name, fill] of [["tracks", trackMenu], ["arrows", arrowMenu], ["marks", markMenu], ["legend", legendMenu]]) add(name, () => menu(tl, name, fill));
   add("table", () => showVisible(tl));
   add("files", () => menu(tl, "files", fileMenu));
+  add("commands", () => openPalette(tl));
+  add("full", () => fullscreen(tl));
   add("help", () => toggleHelp(tl));
   tl.clock = make("span", "clock", bar);
   tl.menu = make("div", "menu", root);
@@ -34,15 +38,21 @@ function buildBar(tl, root) {
 }
 
 function nameBar(tl) {
-  const { bar, field, buttons } = tl.barParts;
+  const { bar, field, buttons, by, group } = tl.barParts;
   bar.setAttribute("aria-label", tl.say("toolbar"));
   field.placeholder = tl.say("search");
   field.setAttribute("aria-label", tl.say("search"));
+  field.title = tl.say("about_search");
   for (const [name, one] of Object.entries(buttons)) {
-    const text = { hit_prev: "‹", hit_next: "›", help: "?" }[name] ?? tl.say(`button_${name}`);
+    const text = { hit_prev: "‹", hit_next: "›", help: "?", commands: ":" }[name] ?? tl.say(`button_${name}`);
     if (one.textContent !== text) one.textContent = text;
-    one.title = tl.say(`about_${name}`);
-    one.setAttribute("aria-label", one.title);
+    tell(one, text, tl.say(`about_${name}`));
+  }
+  group.setAttribute("aria-label", tl.say("by"));
+  for (const [name, one] of Object.entries(by)) {
+    one.textContent = tl.say(`by_${name}`);
+    tell(one, one.textContent, tl.say(`about_by_${name}`));
+    one.setAttribute("aria-pressed", String(tl.by === name));
   }
 }
 
@@ -58,6 +68,17 @@ function menu(tl, name, fill) {
 
 function trackMenu(tl, box) {
   const again = () => { box.replaceChildren(); trackMenu(tl, box); };
+  const find = make("input", "filter", box), only = make("div", "line kinds", box);
+  find.type = "search";
+  find.placeholder = tl.say("tracks_filter");
+  find.setAttribute("aria-label", tl.say("tracks_filter"));
+  find.onkeydown = (event) => event.stopPropagation();
+  find.oninput = () => { const wanted = find.value.trim().toLowerCase(); for (const line of box.querySelectorAll(".line[data-name]")) line.hidden = !line.dataset.name.includes(wanted); };
+  for (const kind of ["steps", ...GROUPS, "counters"]) {
+    if (!tl.layout.tracks.some((track) => track.group === kind) && !tl.layout[kind]?.length) continue;
+    const key = `all.${kind}`, one = button(only, "", kind === "steps" ? tl.say("steps") : kind === "gaps" ? tl.say("gaps") : tl.say(`group_${kind}`), "", () => { tl.toggle("hide", key); again(); });
+    one.setAttribute("aria-pressed", String(!tl.hide.has(key)));
+  }
   const top = make("div", "line", box);
   button(top, "", tl.say("show_all"), "", () => { tl.hide.clear(); tl.rearranged(); again(); });
   button(top, "", tl.say("unpin_all"), "", () => { tl.pin = []; tl.rearranged(); again(); });
@@ -67,16 +88,19 @@ function trackMenu(tl, box) {
   if (tl.pathTrack) trackLine(tl, box, String(tl.pathTrack.id), tl.say("path"), "rankline", null, again);
   for (const rank of orderedRanks(tl)) {
     trackLine(tl, box, `r${rank.rank}`, `rank ${rank.rank}`, "rankline", { type: "rank", key: `r${rank.rank}`, rank: rank.rank }, again);
+    const of = (text) => `rank ${rank.rank} ${text}`.toLowerCase();
     for (const track of orderedTracks(tl, rank.rank)) {
       const row = { type: "track", key: String(track.id), rank: rank.rank, track };
-      trackLine(tl, box, row.key, labelOf(tl, track), "", row, again);
+      trackLine(tl, box, row.key, labelOf(tl, track), "", row, again, of(labelOf(tl, track)));
     }
-    for (const one of tl.countersOf.get(rank.rank) ?? []) trackLine(tl, box, `c${one.id}`, `${clean(one.counter)} ${clean(one.series)}`, "", null, again);
+    for (const one of tl.countersOf.get(rank.rank) ?? []) trackLine(tl, box, `c${one.id}`, `${clean(one.counter)} ${clean(one.series)}`, "", null, again, of(`${one.counter} ${one.series}`));
   }
 }
 
-function trackLine(tl, box, key, text, name, row, again) {
-  const line = make("div", `line ${name}`, box), label = make("label", "", line), tick = make("input", "", label);
+function trackLine(tl, box, key, text, name, row, again, spoken = text.toLowerCase()) {
+  const line = make("div", `line ${name}`, box);
+  line.dataset.name = spoken;
+  const label = make("label", "", line), tick = make("input", "", label);
   tick.type = "checkbox";
   tick.checked = !tl.hide.has(key);
   tick.onchange = () => { tl.toggle("hide", key); };
@@ -99,16 +123,6 @@ function shift(tl, row, by) {
   tl.reorder(row, by < 0 ? peers[at - 1] : peers[at + 2] ?? null);
 }
 
-function markMenu(tl, box) {
-  const again = () => { box.replaceChildren(); markMenu(tl, box); tl.touch(); };
-  if (!tl.marks.length) make("div", "quiet", box, tl.say("no_marks"));
-  for (const at of tl.marks) {
-    const line = make("div", "line", box);
-    button(line, "link", exact(at), tl.say("go_there"), () => { const half = tl.view.length / 2; tl.show(at - half, at + half); });
-    button(line, "", "✕", tl.say("drop_mark"), () => { tl.marks = tl.marks.filter((one) => one !== at); tl.placeChanged(); again(); });
-  }
-}
-
 /** Causes that occur in this capture, the frequent first. */
 function causesShown(tile) {
   const counted = new Map();
@@ -119,53 +133,12 @@ function causesShown(tile) {
 function legendMenu(tl, box) {
   const line = (colour, text) => { const one = make("div", "line", box); make("i", "swatch", one).style.background = colour; make("span", "", one, text); };
   make("h4", "", box, tl.say("legend_kinds"));
-  for (const family of ["compute", "comm", "copy", "unknown", "wait", "host", "python", "runtime", "mark"]) line(FAMILIES[family][0], tl.say(`family_${family}`));
+  for (const [name, { colour, said }] of Object.entries(ROLES.roles)) if (name !== "residual") line(colour, said[tl.data.lang === "zh" ? 1 : 0]);
+  line(ROLES.mark, tl.say("family_mark"));
   const shown = causesShown(tl.tiles.whole_capture);
   if (shown.size) make("h4", "", box, tl.say("legend_gaps"));
   for (const cause of shown) line(causeColour(cause), tl.cause(cause));
   if (tl.pathTrack) make("h4", "", box, tl.say("path"));
   for (const kind of tl.pathTrack ? Object.keys(tl.layout.path_kinds) : []) line(causeColour(kind), tl.cause(kind));
   make("div", "quiet", box, tl.say("legend_cells"));
-}
-
-/** The hits of a search: how many, how long together, the first of them as a list. */
-async function runSearch(tl, text, jump) {
-  const wanted = text.trim();
-  tl.q = wanted;
-  tl.wanted = wanted.toLowerCase();
-  tl.hits = [];
-  tl.hitAt = -1;
-  tl.hitList.hidden = true;
-  tl.found.textContent = "";
-  tl.placeChanged();
-  tl.touch();
-  if (!wanted) return;
-  const reading = (tl.reading = { search: wanted });
-  const answer = await ask(tl, `search?q=${encodeURIComponent(wanted)}&limit=200`).then((one) => one.json(), () => null);
-  if (tl.reading === reading) tl.reading = null;
-  if (tl.q !== wanted) return;
-  if (!answer) { tl.found.textContent = tl.say("unreachable"); return; }
-  tl.hits = answer.hits;
-  tl.found.textContent = tl.say(answer.total ? "found" : "found_none", { n: answer.total.toLocaleString("en-US"), total: length(answer.total_ns) });
-  tl.hitList.replaceChildren();
-  answer.hits.forEach((one, at) => {
-    const track = tl.trackOf.get(one.track);
-    button(tl.hitList, "link", `${clean(one.name)} · ${length(one.dur)} · rank ${one.rank} · ${clean(track?.name ?? "")}`, exact(one.ts), () => { tl.hitAt = at; goTo(tl, one); markHit(tl); });
-  });
-  tl.hitList.hidden = !answer.hits.length || !tl.search.matches(":focus");
-  if (jump) stepHit(tl, 1);
-}
-
-function stepHit(tl, by) {
-  if (!tl.hits.length) return;
-  const middle = (tl.view.from + tl.view.to) / 2;
-  if (tl.hitAt < 0) { const next = tl.hits.findIndex((one) => one.ts >= middle); tl.hitAt = by > 0 ? (next < 0 ? 0 : next) - 1 : next < 0 ? 0 : next; }
-  tl.hitAt = (tl.hitAt + by + tl.hits.length) % tl.hits.length;
-  goTo(tl, tl.hits[tl.hitAt]);
-  markHit(tl);
-}
-
-function markHit(tl) {
-  [...tl.hitList.children].forEach((one, at) => one.classList.toggle("on", at === tl.hitAt));
-  tl.hitList.hidden = true;
 }

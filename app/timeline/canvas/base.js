@@ -7,6 +7,33 @@ function clean(text) {
   return String(text ?? "").replace(UNSEEN, " ").trim();
 }
 
+const CALLED = new Map(), FRAME = /^(?:.*\/)?([^/()]+\.py\(\d+\)): (.+)$/s;
+
+/** The useful part of a name first: a C++ kernel without return type, namespaces and parameters; a function, then its file. */
+function called(name) {
+  let text = CALLED.get(name);
+  if (text === undefined) {
+    if (CALLED.size > 20000) CALLED.clear();
+    const frame = FRAME.exec(name);
+    text = frame ? `${frame[2]} · ${frame[1]}` : /^\w+ [\w:]+[<(]|::.*[<(]|^\w+\(.*[<*&].*\)$/s.test(name) ? bareKernel(name) || name : name;
+    CALLED.set(name, text);
+  }
+  return text;
+}
+
+function bareKernel(name) {
+  const text = name.replaceAll("(anonymous namespace)", "_");
+  let depth = 0, begin = 0, end = text.length;
+  for (let i = 0; i < text.length; i += 1) {
+    const one = text[i];
+    if (one === "(" && depth === 0 && i > begin) { end = i; break; }
+    if (one === "<" || one === "(") depth += 1;
+    else if (one === ">" || one === ")") depth -= 1;
+    else if (one === " " && depth === 0) begin = i + 1;
+  }
+  return text.slice(begin, end).replace(/[A-Za-z_~$][\w$]*::/g, "").trim();
+}
+
 function make(tag, name, parent, text) {
   const made = document.createElement(tag);
   if (name) made.className = name;
@@ -19,11 +46,15 @@ function make(tag, name, parent, text) {
 function button(parent, name, text, about, act) {
   const made = make("button", name, parent, text);
   made.type = "button";
-  about = about || text;
-  made.title = about;
-  made.setAttribute("aria-label", about);
+  tell(made, text, about || text);
   made.onclick = act;
   return made;
+}
+
+/** What a button says to the eye stands in what it says to the ear. */
+function tell(made, text, about) {
+  made.title = about;
+  made.setAttribute("aria-label", !/\w{2}/.test(text) || about.toLowerCase().includes(text.toLowerCase()) ? about : `${text}: ${about}`);
 }
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
@@ -80,7 +111,7 @@ function save(blob, name) {
 
 /** An answer of the data route; a refusal is thrown with its status. */
 async function ask(tl, path, signal) {
-  const answer = await fetch(`${tl.data.url}/${path}`, { headers: { [tl.data.header]: tl.data.token }, signal });
+  const answer = await (tl.component.ask?.(path, signal) ?? fetch(`${tl.data.url}/${path}`, { headers: { [tl.data.header]: tl.data.token }, signal }));
   if (!answer.ok) {
     if (answer.status === 403) tl.renew();
     throw Object.assign(new Error(`${answer.status}`), { status: answer.status });

@@ -1,53 +1,27 @@
-// Colours: a fixed family for every kind of work, and within the family a shade by name, so that equal names look
-// equal and neighbours differ. The families keep their distance for every kind of colour vision (blue, orange, purple,
-// green, grey of Okabe and Ito), and every span wide enough also carries its name.
+// Colours: the table of roles of the whole dashboard (ROLES), and within a role a shade by name, so that equal names look
+// equal and neighbours differ. Every span wide enough also carries its name.
 
-const FAMILIES = {
-  compute: ["#0072b2", "#3a93cb", "#6ab4e4", "#1b5c88", "#4f84a8"],
-  comm: ["#e69f00", "#f2bb45", "#c28200", "#ffd27a", "#d9a441"],
-  copy: ["#9c2f75", "#b65a94", "#cf86b4", "#7c1d5a"],
-  host: ["#1b9e77", "#46b593", "#7acab0", "#0f7a5a", "#5f9f8b"],
-  python: ["#8f9a5b", "#a6af78", "#bcc497", "#757f45"],
-  runtime: ["#7468a8", "#9188be", "#b0a9d3", "#594e8c"],
-  unknown: ["#7a5230", "#95704d", "#5f3d20"],
-  wait: ["#a9b1bb", "#bcc3cb", "#98a2ad"],
-  mark: ["#7d8b99", "#95a1ad", "#68757f"],
-};
-
-const FAMILY_OF = {
-  kernel: "compute", memset: "compute", device_other: "compute", device_annotation: "mark",
-  comm_op: "comm", comm_task: "comm", memcpy: "copy", unknown: "unknown", wait: "wait",
-  cpu_op: "host", host_other: "host", python: "python", annotation: "mark", step_mark: "mark",
-  runtime: "runtime", enqueue: "runtime", dequeue: "runtime", gc: "copy", profiler_split: "mark",
-};
-
-const FAMILY_OF_GROUP = { stream: "compute", comm: "comm", host: "host", profiler: "mark", other: "mark" };
-
-const CAUSE_COLOURS = {
-  host_late: "#d55e00", sync_stall: "#cc79a7", launch_overhead: "#e69f00", dependency: "#56b4e9", unknown: "#a9b1bb",
-  copy_exposed: "#9c2f75", dataloader: "#009e73", gc: "#b8a800", compile: "#7468a8", memory_alloc: "#8c5a2b",
-  profiler_overhead: "#68757f", late_rank: "#f2bb45", comm_exposed: "#c28200", pipeline_bubble: "#1b5c88",
-};
-/** Pieces of the critical path by what they are; the families of the spans that they lead to. */
-const PATH_COLOURS = {
-  kernel: FAMILIES.compute[0], comm: FAMILIES.comm[0], copy: FAMILIES.copy[0], host: FAMILIES.host[0],
-  launch: "#56b4e9", queue: FAMILIES.runtime[0], sync: "#cc79a7", peer: "#d55e00", unexplained: FAMILIES.wait[0],
-};
-const SPARE_CAUSES = ["#4f84a8", "#707d1f", "#b65a94", "#7acab0"];
-
-function causeColour(cause) {
-  return CAUSE_COLOURS[cause] ?? PATH_COLOURS[cause] ?? SPARE_CAUSES[hash(cause) % SPARE_CAUSES.length];
+/** What a rank did: a cause of idle time, of which one is "unknown", or a role of work. */
+function roleColour(role) {
+  return ROLES.of_cause[role] ?? ROLES.roles[role]?.colour ?? ROLES.roles.idle.colour;
 }
+
+function causeColour(cause) { return ROLES.of_cause[cause] ?? ROLES.roles.idle.colour; }
+
+function shadesOf(role) { return ROLES.roles[role]?.shades ?? [ROLES.mark]; }
+
+function shadesOfKind(kind) { return shadesOf(ROLES.of_kind[kind]); }
+
+function shadesOfGroup(group) { return shadesOf(ROLES.of_group[group]); }
 
 function spanColour(kind, name) {
-  const family = FAMILIES[FAMILY_OF[kind] ?? "mark"];
-  return family[hash(name) % family.length];
+  const shades = shadesOfKind(kind);
+  return shades[hash(name) % shades.length];
 }
 
-function cellColour(group, name) {
-  if (group === "gaps" || group === "path") return causeColour(name);
-  const family = FAMILIES[FAMILY_OF_GROUP[group] ?? "mark"];
-  return family[hash(name) % family.length];
+/** Colours that a flag can have. */
+function flagColour(tl, at) {
+  return [tl.theme.accent, ...["transferring", "host", "waiting", "copying", "unknown"].map(roleColour)][at];
 }
 
 const INKS = new Map();

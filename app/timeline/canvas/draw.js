@@ -8,6 +8,7 @@ function draw(tl) {
   pen.fillStyle = theme.paper;
   pen.fillRect(0, 0, tl.width, tl.height);
   pen.font = `11.5px ${theme.font}`;
+  tl.sticky = stickyOf(tl);
   const marks = ticks(tl.view.from, tl.view.to, tl.plotWidth, 130);
   clipped(tl, 0, TOP + tl.pinnedHeight, tl.width, tl.height, () => {
     const low = TOP + tl.pinnedHeight;
@@ -23,7 +24,8 @@ function draw(tl) {
     pen.fillStyle = theme.accent;
     pen.fillRect(0, TOP + tl.pinnedHeight - 2, tl.width, 1);
   });
-  clipped(tl, tl.left, TOP, tl.width, tl.height, () => { paintArea(tl); paintArrows(tl); paintFlags(tl); paintBand(tl); });
+  clipped(tl, tl.left, TOP, tl.width, tl.height, () => { paintWindows(tl); paintArea(tl); paintAllArrows(tl); paintArrows(tl); paintFlags(tl); paintBand(tl); });
+  paintSticky(tl);
   paintRuler(tl, marks);
   paintOverview(tl);
   paintScrollbar(tl);
@@ -54,6 +56,7 @@ function paintRow(tl, row, key) {
   clipped(tl, tl.left, top, tl.width, top + row.h, () => {
     if (row.type === "steps") paintSteps(tl, row, top);
     else if (row.type === "counter") paintCounter(tl, row, top, key);
+    else if (row.type === "did") paintDid(tl, row, top);
     else if (row.track) paintTrack(tl, row, top + (row.type === "rank" ? 2 : 0), key);
     else if (row.type === "rank") rankLine(tl, row, top);
   });
@@ -70,6 +73,7 @@ function rankLine(tl, row, top) {
 }
 
 function paintLabel(tl, row, top) {
+  if (row.type === "did") { paintDidLabel(tl, row, top); return; }
   const { pen, theme } = tl, head = row.type === "rank" || row.type === "group", path = row.track?.group === "path" && !row.pinned;
   const indent = row.type === "rank" ? 8 : row.type === "group" || path ? 16 : 28, tall = head || path ? row.h - 1 : Math.min(row.h, 20);
   if (!head) { pen.fillStyle = row.pinned || row.key === tl.over ? theme.raised : theme.paper; pen.fillRect(0, top, GUTTER, row.h); }
@@ -78,7 +82,8 @@ function paintLabel(tl, row, top) {
   pen.fillStyle = theme.grid;
   if (!head) pen.fillRect(0, top + row.h - 1, tl.width, 1);
   pen.textBaseline = "middle";
-  const middle = top + tall / 2 + 0.5;
+  // The name of a tall track stays on the canvas as long as any of the track does.
+  const low = TOP + tl.pinnedHeight + (tl.sticky ? STICKY : 0), at = head || row.pinned ? top : Math.max(top, Math.min(low, top + row.h - tall)), middle = at + tall / 2 + 0.5;
   if (head || (row.track && row.track.lanes > 1)) arrowHead(tl, indent - (head ? 0 : 12), middle, row.folded);
   pen.fillStyle = row.type === "group" ? theme.quiet : theme.ink;
   pen.font = `${head || path ? "600 " : ""}11.5px ${theme.font}`;
@@ -92,6 +97,36 @@ function paintLabel(tl, row, top) {
     pen.fillText(row.pinned ? "◆" : "◇", GUTTER - 42, middle);
     pen.fillText("✕", GUTTER - 20, middle);
   }
+}
+
+/** A lane of the picture is often too low for its name: then every few have one. */
+function paintDidLabel(tl, row, top) {
+  const { pen, theme } = tl;
+  pen.fillStyle = row.key === tl.over ? theme.raised : theme.paper;
+  pen.fillRect(0, top, GUTTER, row.h);
+  pen.fillStyle = theme.line;
+  pen.fillRect(GUTTER - 1, top, 1, row.h);
+  if (row.of && row.rank !== null) pen.fillRect(GUTTER - 5, top, 2, row.h);
+  if (!row.named && row.key !== tl.over) return;
+  pen.fillStyle = row.key === tl.over ? theme.ink : theme.quiet;
+  pen.textBaseline = "middle";
+  if (row.several) arrowHead(tl, 8, top + row.h / 2, true);
+  pen.fillText(bare(tl, row.label, GUTTER - 36), 22, top + row.h / 2 + 0.5);
+}
+
+/** Whose rows these are, where the heading has scrolled away. */
+function paintSticky(tl) {
+  if (!tl.sticky) return;
+  const { pen, theme } = tl, low = TOP + tl.pinnedHeight;
+  pen.fillStyle = theme.raised;
+  pen.fillRect(0, low, GUTTER - 1, STICKY);
+  pen.fillStyle = theme.line;
+  pen.fillRect(0, low + STICKY - 1, GUTTER - 1, 1);
+  pen.fillStyle = theme.ink;
+  pen.textBaseline = "middle";
+  pen.font = `600 11px ${theme.font}`;
+  pen.fillText(bare(tl, tl.sticky.text, GUTTER - 16), 8, low + STICKY / 2);
+  pen.font = `11.5px ${theme.font}`;
 }
 
 function bare(tl, text, room) {
@@ -124,11 +159,15 @@ function paintRuler(tl, { size, found }) {
       pen.fillStyle = theme.quiet;
       pen.fillText(tickText(at, size), x + 4, OVERVIEW + RULER / 2);
     }
-    for (const at of tl.marks) {
-      const x = tl.xOf(at);
-      pen.fillStyle = FAMILIES.comm[0];
+    for (const flag of tl.marks) {
+      const x = tl.xOf(flag.at), wide = flag.name ? pen.measureText(flag.name).width : 0;
+      pen.fillStyle = flagColour(tl, flag.colour);
       pen.beginPath(); pen.moveTo(x, OVERVIEW + 4); pen.lineTo(x + 11, OVERVIEW + 9); pen.lineTo(x, OVERVIEW + 14); pen.fill();
       pen.fillRect(x - 0.5, OVERVIEW + 4, 1.5, RULER - 4);
+      if (!wide) continue;
+      pen.fillRect(x, OVERVIEW + 4, wide + 8, 15);
+      pen.fillStyle = inkOn(flagColour(tl, flag.colour));
+      pen.fillText(flag.name, x + 4, OVERVIEW + 12);
     }
   });
   pen.fillStyle = theme.line;
@@ -147,7 +186,7 @@ function paintOverview(tl) {
   const tall = (OVERVIEW - 6) / Math.max(1, gaps.length);
   gaps.forEach((track, at) => {
     const y = 3 + at * tall;
-    pen.fillStyle = FAMILIES.compute[0];
+    pen.fillStyle = roleColour("computing");
     pen.globalAlpha = 0.5;
     pen.fillRect(xOf(track.from), y, Math.max(0, (track.to - track.from) * scale), Math.max(1, tall - 0.5));
     pen.globalAlpha = 1;

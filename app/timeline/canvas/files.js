@@ -6,6 +6,7 @@ function fileMenu(tl, box) {
   if (tl.data.perfetto) line(tl.say("open_perfetto"), tl.say("open_perfetto_about"), () => openPerfetto(tl));
   line(tl.say("save_perfetto"), tl.say("save_perfetto_about"), () => saveExport(tl, "perfetto", "json"));
   line(tl.say("save_speedscope"), tl.say("save_speedscope_about"), () => saveExport(tl, "speedscope", "speedscope.json"));
+  if (tl.data.guest) return;
   line(tl.say("copy_link"), tl.say("copy_link_about"), () => copyLink(tl));
   if (!tl.data.perfetto) make("div", "quiet", box, tl.say("no_perfetto"));
 }
@@ -21,7 +22,7 @@ function savePicture(tl) {
 
 /** The window and the tracks that are not hidden. */
 function exportPath(tl, to) {
-  const tracks = tl.layout.tracks.filter((track) => track.id >= 0 && !tl.hide.has(String(track.id)) && !tl.hide.has(`r${track.rank}`));
+  const tracks = tl.layout.tracks.filter((track) => track.id >= 0 && !tl.hide.has(`all.${track.group}`) && !tl.hide.has(String(track.id)) && !tl.hide.has(`r${track.rank}`));
   return `export?to=${to}&from=${Math.max(0, tl.view.from)}&end=${Math.min(tl.layout.to, tl.view.to)}&tracks=${tracks.map((track) => track.id).join(",")}`;
 }
 
@@ -34,7 +35,7 @@ async function saveExport(tl, to, ending) {
 
 /** Perfetto's own page, served from here, fetching the window by itself. */
 function openPerfetto(tl) {
-  const folder = tl.data.perfetto.replace(/[^/]*$/, ""), path = `${folder}window/${tl.data.token}/${tl.data.run}/${exportPath(tl, "perfetto")}`;
+  const folder = tl.data.perfetto.replace(/[^/]*$/, ""), path = `${folder}window/${tl.data.token}/${tl.data.run}/${exportPath(tl, "perfetto")}&name=/${fileName(tl, "json")}`; // what follows the last slash is the title there
   const address = new URL(path, window.location.origin).href;
   if (!window.open(`${tl.data.perfetto}#!/?url=${encodeURIComponent(address)}`, "_blank")) tl.note(tl.say("popup_blocked"));
 }

@@ -12,6 +12,7 @@ function hit(tl, x, y) {
     return step ? { type: "step", step, row } : null;
   }
   if (row.type === "counter") return counterHit(tl, row, at);
+  if (row.type === "did") { const found = didAt(tl, row, at); return { type: "did", row, ...(found ?? { shares: [] }) }; }
   return row.track ? trackHit(tl, row, at, Math.floor((y - topOf(tl, row) - 1) / row.lane)) : null;
 }
 
@@ -66,15 +67,16 @@ function counterHit(tl, row, at) {
 
 /** A cell in words: how many, how busy, the longest. Never the name alone, as if it were one span. */
 function cellText(tl, cell) {
-  return tl.say("cell", { n: cell.n.toLocaleString("en-US"), busy: share(cell.busy, 1), longest: length(cell.longest), name: cell.gap ? tl.cause(cell.name) : cell.name });
+  return tl.say("cell", { n: cell.n.toLocaleString("en-US"), busy: share(cell.busy, 1), longest: length(cell.longest), name: cell.gap ? tl.cause(cell.name) : called(cell.name) });
 }
 
 function tipLines(tl, found) {
   const { row } = found, where = !row ? "" : row.rank === null ? row.label : `rank ${row.rank} · ${row.label}`;
   switch (found.type) {
-    case "span": return [found.span.gap ? tl.cause(found.span.name) : found.span.name, `${length(found.span.dur)}  (${exact(found.span.dur)})`, tl.say("at", { time: exact(found.span.ts) }), where];
+    case "span": return [found.span.gap ? tl.cause(found.span.name) : called(found.span.name), !found.span.gap && called(found.span.name) !== found.span.name ? found.span.name : "", `${length(found.span.dur)}  (${exact(found.span.dur)})`, tl.say("at", { time: exact(found.span.ts) }), where];
     case "cell": return [cellText(tl, found.cell), tl.say("cell_zoom"), where];
     case "step": return [tl.say("step_label", { step: found.step.step, length: length(found.step.dur) }), tl.say("at", { time: exact(found.step.ts) })];
+    case "did": return [row.label, ...found.shares.slice(0, 6).map(([role, part]) => `${tl.role(role)} ${share(part, 1)}`), found.from === undefined ? "" : tl.say("at", { time: exact(found.from) }), tl.say(row.several ? "did_open" : "did_tracks")];
     case "value": return [`${row.label}: ${number(found.last)} ${row.sub}`, found.min === found.max ? "" : tl.say("range", { min: number(found.min), max: number(found.max) }), tl.say("at", { time: exact(found.ts) })];
     case "end": return [clean(found.link.name), tl.say("go_end", { rank: found.link.rank })];
     default: return rowTip(tl, row);

@@ -36,7 +36,7 @@ function pressed(tl, event) {
   tl.canvas.focus({ preventScroll: true });
   const [x, y] = pointOf(tl, event);
   tl.canvas.setPointerCapture(event.pointerId);
-  tl.drag = { kind: kindOfDrag(tl, event, x, y), x, y, lastX: x, lastY: y, moved: false, row: rowAt(tl, y), goal: [...tl.view.goal], scroll: tl.scroll };
+  tl.drag = { kind: kindOfDrag(tl, event, x, y), x, y, lastX: x, lastY: y, moved: false, add: event.ctrlKey || event.metaKey, row: rowAt(tl, y), goal: [...tl.view.goal], scroll: tl.scroll };
   tl.tip.hidden = true;
   if (tl.drag.kind === "overview") toOverview(tl, x);
 }
@@ -95,14 +95,22 @@ function released(tl, event) {
 function tracksBetween(tl, y0, y1) {
   const rows = [...tl.pinned.filter((row) => topOf(tl, row) < y1 && topOf(tl, row) + row.h > y0),
     ...tl.flow.filter((row) => { const y = topOf(tl, row); return y < y1 && y + row.h > Math.max(y0, TOP + tl.pinnedHeight); })];
-  return [...new Set(rows.filter((row) => row.track && row.type === "track").map((row) => row.track.id))];
+  return tracksOfRows(tl, rows);
+}
+
+/** The tracks that rows stand for: their own, or every one of the ranks of a lane of the picture. */
+function tracksOfRows(tl, rows) {
+  return [...new Set(rows.flatMap((row) => {
+    if (row.type === "did") return tl.layout.ranks.filter(({ rank }) => rank >= row.ranks[0] && rank <= row.ranks[1]).flatMap(({ rank }) => tracksOfRank(tl, rank));
+    return row.track && row.type === "track" ? [row.track.id] : [];
+  }))];
 }
 
 function clicked(tl, x, y, drag) {
-  if (drag.kind === "gutter") { gutterClicked(tl, drag.row, x); return; }
+  if (drag.kind === "gutter") { gutterClicked(tl, drag, x, y); return; }
   if (drag.kind === "times") {
-    const near = tl.marks.find((at) => Math.abs(tl.xOf(at) - x) < 10);
-    if (near !== undefined) { tl.marks = tl.marks.filter((at) => at !== near); tl.placeChanged(); }
+    const near = tl.marks.find((flag) => Math.abs(tl.xOf(flag.at) - x) < 10);
+    if (near) dropFlag(tl, near);
     return;
   }
   const found = hit(tl, x, y);
@@ -110,7 +118,13 @@ function clicked(tl, x, y, drag) {
   if (found.type === "span") pick(tl, found.span);
   else if (found.type === "cell") intoCell(tl, found.cell);
   else if (found.type === "end") goTo(tl, found.link);
+  else if (found.type === "did") intoPicture(tl, found.row);
   else if (found.type === "step") selectArea(tl, found.step.ts, found.step.ts + found.step.dur, tracksOfRank(tl, found.row.rank));
+}
+
+/** A lane of the picture leads to all tracks of its rank, in the same window; one of several ranks opens first. */
+function intoPicture(tl, row) {
+  if (row.several) tl.open(row.key); else toRank(tl, row.ranks[0]);
 }
 
 /** A cell is not a span: a click goes close enough to tell its spans apart. */
@@ -119,17 +133,27 @@ function intoCell(tl, cell) {
   tl.show(cell.ts + cell.dur / 2 - size / 2, cell.ts + cell.dur / 2 + size / 2);
 }
 
-function gutterClicked(tl, row, x) {
+function gutterClicked(tl, { row, add }, x, y) {
+  if (y < TOP + tl.pinnedHeight + STICKY && y > TOP + tl.pinnedHeight && tl.sticky) { tl.scrollTo(tl.sticky.head.y); return; }
   if (!row) return;
+  if (add) { pickLane(tl, row); return; }
+  if (row.type === "did") { if (row.of) tl.open(row.of); else intoPicture(tl, row); return; }
   const own = row.type === "track" || row.type === "counter";
   if (own && x > GUTTER - 30) tl.toggle("hide", row.key);
   else if (own && x > GUTTER - 52) tl.toggle("pin", row.key);
   else if (row.type === "rank" || row.type === "group" || (row.track && row.track.lanes > 1)) tl.toggle("fold", row.key);
 }
 
+/** Takes a row into the selected area, or out of it; the first one begins an area over the window. */
+function pickLane(tl, row) {
+  const mine = tracksOfRows(tl, [row]), area = tl.area ?? { from: tl.view.from, to: tl.view.to, tracks: [] };
+  const rest = area.tracks.filter((id) => !mine.includes(id)), out = mine.length && mine.every((id) => area.tracks.includes(id));
+  if (mine.length) selectArea(tl, area.from, area.to, out ? rest : [...rest, ...mine]);
+}
+
 /** A row dropped between two others of its kind takes that place. */
 function dropped(tl, row, y) {
-  if (!row || (row.type !== "track" && row.type !== "rank")) return;
+  if (!row || (row.type !== "track" && row.type !== "rank") || (tl.by !== "ranks" && !row.pinned)) return;
   if (row.pinned) {
     const before = tl.pinned.find((one) => topOf(tl, one) + one.h / 2 > y);
     const rest = tl.pin.filter((key) => key !== row.key), at = before ? rest.indexOf(before.key) : rest.length;

@@ -9,6 +9,7 @@ const HELP = [
     [["A", "D", "←", "→"], "help_pan", { a: (tl) => panKey(tl, -PAN), d: (tl) => panKey(tl, PAN), arrowleft: (tl) => panKey(tl, -PAN), arrowright: (tl) => panKey(tl, PAN) }],
     [["↑", "↓", "PgUp", "PgDn"], "help_scroll", { arrowup: (tl) => tl.scrollTo(tl.scroll - 60), arrowdown: (tl) => tl.scrollTo(tl.scroll + 60), pageup: (tl) => tl.scrollTo(tl.scroll - tl.height * 0.8), pagedown: (tl) => tl.scrollTo(tl.scroll + tl.height * 0.8) }],
     [["Home", "0"], "help_home", { home: (tl) => tl.show(0, tl.layout.to), 0: (tl) => tl.show(0, tl.layout.to) }],
+    [["1"], "help_steps", { 1: (tl) => tl.show(...stepsWindow(tl)) }],
     [["gesture_ctrl_wheel"], "help_wheel_zoom"],
     [["gesture_wheel"], "help_wheel"],
     [["gesture_shift_drag"], "help_drag_pan"],
@@ -18,7 +19,8 @@ const HELP = [
   ["select", [
     [["gesture_click"], "help_click"],
     [["gesture_drag"], "help_drag"],
-    [["F"], "help_fit", { f: focusPicked }],
+    [["gesture_lane"], "help_lane"],
+    [["F"], "help_fit", { f: (tl, event) => (event.shiftKey ? fullscreen(tl) : focusPicked(tl)) }],
     [["R"], "help_area", { r: areaOfPicked }],
     [[".", ","], "help_next", { ".": (tl) => nextSlice(tl, "next"), ",": (tl) => nextSlice(tl, "prev") }],
     [["Esc"], "help_clear", { escape: (tl) => tl.escape() }],
@@ -26,13 +28,17 @@ const HELP = [
   ["find", [
     [["/"], "help_search", { "/": (tl) => tl.search.focus() }],
     [["N", "⇧N"], "help_hits", { n: (tl, event) => stepHit(tl, event.shiftKey ? -1 : 1) }],
+    [[":", "Ctrl+⇧P"], "help_palette", { ":": openPalette, "：": openPalette }],
     [["M"], "help_mark", { m: markHere }],
+    [["]", "["], "help_marks", { "]": (tl) => stepFlag(tl, 1), "[": (tl) => stepFlag(tl, -1) }],
     [["T"], "help_table", { t: (tl) => showVisible(tl) }],
   ]],
   ["arrange", [
     [["P"], "help_pin", { p: (tl) => onRow(tl, "pin") }],
     [["H"], "help_hide", { h: (tl) => onRow(tl, "hide") }],
     [["C"], "help_fold", { c: (tl) => onRow(tl, "fold") }],
+    [["V"], "help_by", { v: (tl) => tl.arrangeBy(BY[(BY.indexOf(tl.by) + 1) % BY.length]) }],
+    [["⇧F"], "help_full", { "⇧f": fullscreen }],
     [["gesture_gutter"], "help_order"],
     [["Q"], "help_drawer", { q: (tl) => tl.toggleDrawer() }],
     [["?"], "help_help", { "?": (tl) => toggleHelp(tl) }],
@@ -49,11 +55,13 @@ function keyed(tl, event) {
   if (!tl.host.isConnected || event.defaultPrevented) return;
   const target = event.composedPath()[0], inside = event.composedPath().includes(tl.host);
   const writing = target instanceof Element && target.matches("input, textarea, select, [contenteditable='true'], [contenteditable='']");
+  if (tl.data.guest && !inside) return; // in a notebook all other keys belong to the notebook
   if (writing || (!inside && target instanceof Element && target.closest(OTHERS))) return;
   if (inside && target instanceof Element && target.closest(".drawer, .bar, .menu") && ["arrowup", "arrowdown", "pageup", "pagedown", "home"].includes(event.key.toLowerCase())) return;
   if (!inside && target instanceof Element && target.closest("[role='radiogroup']") && event.key.startsWith("Arrow")) return;
-  if (event.ctrlKey || event.metaKey || event.altKey || !tl.layout) return;
-  const act = KEYS.get(event.key.toLowerCase());
+  const palette = (event.ctrlKey || event.metaKey) && event.shiftKey && !event.altKey && event.key.toLowerCase() === "p";
+  if (((event.ctrlKey || event.metaKey || event.altKey) && !palette) || !tl.layout) return;
+  const act = palette ? openPalette : KEYS.get(event.key.toLowerCase());
   if (!act) return;
   event.preventDefault();
   event.stopImmediatePropagation();
@@ -86,7 +94,7 @@ function focusPicked(tl) {
 }
 
 function tracksOfRank(tl, rank) {
-  return (tl.tracksOf.get(rank) ?? []).filter((track) => !tl.hide.has(String(track.id))).map((track) => track.id);
+  return (tl.tracksOf.get(rank) ?? []).filter((track) => !tl.hide.has(String(track.id)) && !tl.hide.has(`all.${track.group}`)).map((track) => track.id);
 }
 
 /** What else ran on this rank while the selected span did. */
@@ -110,12 +118,6 @@ async function nextSlice(tl, dir) {
 function pickFirst(tl) {
   const found = visibleMarks(tl, 1)[0];
   if (found?.span) pick(tl, found.span);
-}
-
-function markHere(tl) {
-  const { pointer } = tl, at = pointer && pointer.x > tl.left ? tl.nsOf(pointer.x) : tl.picked ? tl.picked.ts : tl.nsOf(tl.left + tl.plotWidth / 2);
-  tl.marks = [...new Set([...tl.marks, Math.round(at)])].sort((a, b) => a - b);
-  tl.placeChanged();
 }
 
 function onRow(tl, what) {

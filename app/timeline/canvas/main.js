@@ -1,8 +1,9 @@
 // The timeline as one object, kept on the element that Streamlit gives us: a rerun only brings new words and setters.
 
-const AGAIN_MS = 1200;
+const AGAIN_MS = 1200, FLASH_MS = 2500;
 
-export default function (component) {
+/** Draws into the element of a component, or tells the canvas that is there what is new; what to call at the end. */
+function mounted(component) {
   const { parentElement, data } = component;
   const tl = parentElement.npulens ?? (parentElement.npulens = begin(parentElement, component));
   tl.component = component;
@@ -10,6 +11,7 @@ export default function (component) {
   tl.data = data;
   tl.attach();
   if (spoke !== data.lang) tl.speak();
+  tl.touch();
   tl.follow(data.place);
   return () => tl.detach();
 }
@@ -24,7 +26,8 @@ class Timeline {
   constructor(root, component) {
     Object.assign(this, {
       component, data: component.data, layout: null, pin: [], hide: new Set(), order: [], fold: new Set(), foldAtFirst: new Set(),
-      marks: [], picked: null, area: null, q: "", wanted: "", hits: [], hitAt: -1, scroll: 0, left: GUTTER, width: 900, height: 400, ratio: 1,
+      by: component.data.by ?? "ranks", byAtFirst: component.data.by ?? "ranks", opened: new Set(), routes: new Set(),
+      marks: [], picked: null, area: null, back: null, q: "", wanted: null, hits: [], hitTotal: 0, hitAt: -1, scroll: 0, left: GUTTER, width: 900, height: 400, ratio: 1,
       widths: new Map(), pinned: [], flow: [], pinnedHeight: 0, flowHeight: 0, rowOf: new Map(), known: new Set(), draws: 0, lastDrawMs: 0, ends: [], view: new View(1),
     });
     this.host = make("div", "timeline", root);
@@ -48,6 +51,12 @@ class Timeline {
     this.help.hidden = true;
     this.help.setAttribute("role", "dialog");
     this.help.onclick = (event) => { if (event.target === this.help) toggleHelp(this); };
+    this.palette = { box: make("div", "over", this.host) };
+    this.palette.box.hidden = true;
+    this.palette.box.setAttribute("role", "dialog");
+    this.palette.box.onclick = (event) => { if (event.target === this.palette.box) closePalette(this); };
+    this.strip = new Strip(this);
+    this.arrows = new Arrows(this);
     this.tiles = new Tiles(this);
     listen(this);
     this.pullDrawer();
@@ -55,8 +64,11 @@ class Timeline {
 
   say(key, values = {}) { return (this.data.texts[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole); }
   cause(key) { return (this.layout?.causes?.[key] ?? this.layout?.path_kinds?.[key])?.[this.data.lang === "zh" ? 1 : 0] ?? clean(key); }
+  role(key) { return ROLES.roles[{ unknown_work: "unknown", unknown: "" }[key] ?? key]?.said[this.data.lang === "zh" ? 1 : 0] ?? this.cause(key); }
   fact(key) { return this.data.facts[key] ?? clean(key); }
   note(text) { this.status.textContent = text; this.status.hidden = !text; }
+  /** A note that goes by itself. */
+  flash(text) { this.note(text); setTimeout(() => { if (this.status.textContent === text) this.note(""); }, FLASH_MS); }
   get plotWidth() { return Math.max(50, this.width - this.left); }
   xOf(ns) { return this.left + ((ns - this.view.from) * this.plotWidth) / this.view.length; }
   nsOf(x) { return this.view.from + ((x - this.left) * this.view.length) / this.plotWidth; }
@@ -74,9 +86,9 @@ class Timeline {
     }
     this.index();
     this.foldAtFirst = foldedAtFirst(this.layout);
-    this.view = new View(this.layout.to);
+    this.view = new View(this.layout.to, Boolean(this.data.pair));
     this.note(this.layout.tracks.length ? "" : this.say("empty"));
-    this.known.add(spelled(this.data.place));
+    this.given = spelled(this.data.place);
     takePlace(this, this.data.place ?? {});
     this.speak();
     this.expose();
@@ -122,9 +134,9 @@ class Timeline {
 
   /** A place that did not come from here, such as a link followed while the page is open, is taken. */
   follow(place) {
-    const said = spelled(place);
-    if (!this.layout || this.known.has(said) || !place || !Object.keys(place).length) return;
-    this.known.add(said);
+    const said = spelled(place), again = said === this.given;
+    this.given = said;
+    if (!this.layout || again || this.known.has(said) || !place || !Object.keys(place).length) return;
     takePlace(this, place);
     this.viewChanged(true);
   }
@@ -145,8 +157,9 @@ class Timeline {
   again() {
     if (this.drawer.box.hidden) return;
     if (this.drawer.kind === "table") showVisible(this);
+    else if (this.drawer.kind === "hits") showHits(this);
     else if (this.picked) pick(this, this.picked);
-    else if (this.area) selectArea(this, this.area.from, this.area.to, this.area.tracks);
+    else if (this.area) showArea(this);
   }
 
   attach() {
@@ -161,7 +174,10 @@ class Timeline {
     this.onSize = () => this.resize();
     document.addEventListener("keydown", this.onKey, true);
     document.addEventListener("pointerdown", this.onPress, true);
+    document.addEventListener("fullscreenchange", this.onSize);
     window.addEventListener("resize", this.onSize);
+    this.onBeside = (event) => besideMoved(this, event.detail);
+    window.addEventListener(BESIDE, this.onBeside);
     this.sizes = new ResizeObserver(this.onSize);
     this.sizes.observe(this.host);
     this.onTheme = () => { this.theme = readTheme(this.host); this.touch(); };
@@ -173,15 +189,16 @@ class Timeline {
     this.attached = false;
     document.removeEventListener("keydown", this.onKey, true);
     document.removeEventListener("pointerdown", this.onPress, true);
+    document.removeEventListener("fullscreenchange", this.onSize);
     window.removeEventListener("resize", this.onSize);
+    window.removeEventListener(BESIDE, this.onBeside);
     this.host.removeEventListener("transitionend", this.onTheme);
     this.sizes?.disconnect();
   }
 
   /** Fills what is left of the window below the page's head; the drawer takes its part from the canvas. */
   resize() {
-    const top = this.host.getBoundingClientRect().top + (document.querySelector("[data-testid='stMain']")?.scrollTop ?? 0);
-    this.host.style.height = `${this.data.height ?? Math.max(480, Math.round(window.innerHeight - top - 20))}px`;
+    this.host.style.height = `${this.wantedHeight()}px`;
     const { clientWidth: wide, clientHeight: tall } = this.stage, ratio = window.devicePixelRatio || 1;
     if (!wide || !tall) return;
     if (wide !== this.width || tall !== this.height || ratio !== this.ratio || this.canvas.width !== Math.round(wide * ratio)) {
@@ -190,6 +207,14 @@ class Timeline {
       this.canvas.height = Math.round(tall * ratio);
       if (this.layout) { this.scrollTo(this.scroll); this.tiles.changed(); this.drawNow(); }
     }
+  }
+
+  wantedHeight() {
+    if (this.host.getRootNode().fullscreenElement === this.host) return window.innerHeight;
+    const top = this.host.getBoundingClientRect().top + (document.querySelector("[data-testid='stMain']")?.scrollTop ?? 0);
+    const rest = this.data.height ?? Math.max(480, Math.round(window.innerHeight - top - 20));
+    if (!this.data.picture || this.by !== "picture" || !this.drawer.box.hidden) return rest;
+    return bounded(this.barParts.bar.offsetHeight + TOP + this.flowHeight + 8, 160, this.data.picture);
   }
 
   pullDrawer() {
@@ -207,7 +232,7 @@ class Timeline {
     this.tip.hidden = true;
     this.tiles.changed();
     this.moved = performance.now();
-    if (!quietly) tellPlace(this);
+    if (!quietly) { tellPlace(this); tellBeside(this); }
     this.touch();
   }
 
@@ -222,6 +247,23 @@ class Timeline {
     this.placeChanged();
     this.touch();
     return true;
+  }
+
+  arrangeBy(by) {
+    if (this.by === by) return;
+    this.by = by;
+    this.scroll = 0;
+    this.menu.hidden = true;
+    this.rearranged();
+    nameBar(this);
+    this.resize();
+  }
+
+  /** Opens or closes a lane of the picture that stands for several ranks. */
+  open(key) {
+    if (!this.opened.delete(key)) this.opened.add(key);
+    this.rearranged();
+    this.resize();
   }
 
   toggle(what, key) {
@@ -249,7 +291,7 @@ class Timeline {
   }
 
   clear() {
-    this.picked = this.area = null;
+    this.picked = this.area = this.back = null;
     this.drawer.box.hidden = true;
     this.resize();
     this.placeChanged();
@@ -264,6 +306,7 @@ class Timeline {
 
   escape() {
     if (!this.help.hidden) toggleHelp(this);
+    else if (!this.palette.box.hidden) closePalette(this);
     else if (!this.menu.hidden) this.menu.hidden = true;
     else if (this.drag) this.drag = this.band = null;
     else this.clear();
@@ -291,8 +334,8 @@ class Timeline {
     if (!this.layout || !this.host.isConnected) return;
     draw(this);
     this.drawn = performance.now();
-    if (this.tiles.failed) this.note(this.say("unreachable"));
-    else if (this.status.textContent === this.say("unreachable")) this.note("");
+    const said = this.tiles.failed ? this.say("unreachable") : this.arrows.said;
+    if (said !== (this.standing ?? "")) { this.note(said); this.standing = said; }
   }
 
   /** What the browser tests and the benchmark look at. */
@@ -309,6 +352,11 @@ class Timeline {
       get picked() { return tl.picked && { ...tl.picked }; },
       get area() { return tl.area && { ...tl.area }; },
       get hits() { return tl.hits; },
+      get by() { return tl.by; },
+      get capture() { return tl.layout.to; },
+      get sticky() { return tl.sticky?.text ?? ""; },
+      get arrows() { return tl.arrows.found.length; },
+      lit: () => visibleMarks(tl, 20000).filter((one) => { if (!one.span) return false; const tile = tl.tiles.best(one.row.track.id, tl.tiles.window.key), i = tile.s_id.indexOf(one.span.id); return litIn(tl, tile, one.row)?.(i); }).map((one) => one.span.id),
       visible: (limit) => visibleMarks(tl, limit ?? 2000).map((one) => (one.span ? { ...one.span, x: tl.xOf(one.span.ts), x1: tl.xOf(one.span.ts + one.span.dur), y: topOf(tl, one.row) + 1 + (one.span.lane + 0.5) * one.row.lane } : { ...one.cell, cell: true, x: tl.xOf(one.cell.ts), x1: tl.xOf(one.cell.ts + one.cell.dur), y: topOf(tl, one.row) + 1 + (one.cell.lane + 0.9) * one.row.lane })),
       hit: (x, y) => hit(tl, x, y),
       show: (from, to) => { tl.view.set(from, to); tl.viewChanged(); },

@@ -35,7 +35,7 @@ function paintTrack(tl, row, top, key) {
 
 function paintCells(tl, row, y, tile, cells, hashes, { left, right, scale, from }) {
   const { pen } = tl, { c_ts, c_lane, c_busy, c_name } = tile, wide = Math.max(tile.bucket * scale, 1), group = row.track.group;
-  const family = derived(row.track) ? null : FAMILIES[FAMILY_OF_GROUP[group] ?? "mark"];
+  const family = derived(row.track) ? null : shadesOfGroup(group);
   const room = row.lane - 1;
   for (const i of cells) {
     const x = left + (c_ts[i] - from) * scale;
@@ -49,7 +49,7 @@ function paintCells(tl, row, y, tile, cells, hashes, { left, right, scale, from 
 function paintSpans(tl, row, y, tile, spans, hashes, { left, right, scale, from }) {
   const { pen, theme } = tl, { s_ts, s_dur, s_lane, s_name, s_kind, s_id } = tile, room = Math.max(1, row.lane - 1);
   const crowd = new Crowd(tl, row, y);
-  const gaps = derived(row.track), wanted = tl.wanted, matches = wanted && !gaps ? matching(tile, wanted) : null;
+  const gaps = derived(row.track), lit = litIn(tl, tile, row);
   pen.textBaseline = "middle";
   for (const i of spans) {
     const start = left + (s_ts[i] - from) * scale, end = start + s_dur[i] * scale;
@@ -58,21 +58,21 @@ function paintSpans(tl, row, y, tile, spans, hashes, { left, right, scale, from 
     let wide = Math.min(end, right) - x;
     if (wide > 3) wide -= 1; // the neighbour begins with a hairline between
     else if (wide < 1) wide = 1;
-    const family = gaps ? null : FAMILIES[FAMILY_OF[tile.kinds[s_kind[i]]] ?? "mark"];
+    const family = gaps ? null : shadesOfKind(tile.kinds[s_kind[i]]), hit = !lit || lit(i);
     const colour = gaps ? causeColour(name) : family[hashes[s_name[i]] % family.length];
     if (end - start < 1) {
-      crowd.add(s_lane[i], start, end - start, colour, !matches || matches[s_name[i]]);
+      crowd.add(s_lane[i], start, end - start, colour, hit);
       if (!(tl.picked && s_id[i] === tl.picked.id)) continue;
     }
     const top = y + s_lane[i] * row.lane;
-    if (matches) pen.globalAlpha = matches[s_name[i]] ? 1 : FADED;
+    if (!hit) pen.globalAlpha = FADED;
     pen.fillStyle = colour;
     pen.fillRect(x, top, wide, room);
     if (wide > TEXT_FROM && room > 9) {
-      const text = fitted(tl, gaps ? tl.cause(name) : name, wide - 8);
+      const text = fitted(tl, gaps ? tl.cause(name) : called(name), wide - 8);
       if (text) { pen.fillStyle = inkOn(colour); pen.fillText(text, x + 4, top + room / 2 + 0.5); }
     }
-    if (matches) pen.globalAlpha = 1;
+    pen.globalAlpha = 1;
     if (tl.picked && s_id[i] === tl.picked.id && tl.picked.track === row.track.id) {
       pen.strokeStyle = theme.ink;
       pen.lineWidth = 2;
@@ -106,15 +106,6 @@ class Crowd {
   }
 
   flush() { this.at.forEach((_, lane) => this.draw(lane)); }
-}
-
-/** Which names of a tile the search finds. */
-function matching(tile, wanted) {
-  if (tile.matched !== wanted) {
-    tile.matched = wanted;
-    tile.matches = tile.names.map((name) => name.toLowerCase().includes(wanted));
-  }
-  return tile.matches;
 }
 
 function veil(tl, y, tall, x0, x1) {
@@ -156,7 +147,7 @@ function paintCounter(tl, row, top, key) {
     if (x1 <= tl.left || x0 >= tl.width) continue;
     const wide = Math.max(1, x1 - x0), peak = tall(max[i]), still = x1 - x0 > 2;
     pen.globalAlpha = 0.35;
-    pen.fillStyle = FAMILIES.compute[1];
+    pen.fillStyle = roleColour("computing");
     pen.fillRect(x0, base - tall(still ? last[i] : max[i]), wide, tall(still ? last[i] : max[i]));
     pen.globalAlpha = 1;
     pen.fillStyle = theme.accent;

@@ -6,8 +6,9 @@ function paintArea(tl) {
   const x0 = tl.xOf(area.from), x1 = tl.xOf(area.to);
   pen.fillStyle = theme.accent;
   pen.globalAlpha = 0.14;
+  const tracks = new Set(area.tracks), ranks = new Set(ranksOf(tl, area));
   for (const row of [...tl.pinned, ...tl.flow]) {
-    if (!row.track || row.type === "rank" || !area.tracks.includes(row.track.id)) continue;
+    if (row.type === "did" ? !tl.layout.ranks.some(({ rank }) => ranks.has(rank) && rank >= row.ranks[0] && rank <= row.ranks[1]) : !row.track || row.type === "rank" || !tracks.has(row.track.id)) continue;
     pen.fillRect(x0, topOf(tl, row), Math.max(1, x1 - x0), row.h);
   }
   pen.globalAlpha = 0.8;
@@ -27,7 +28,7 @@ function paintBand(tl) {
   if (!band) return;
   const [x, y] = [Math.min(band.x0, band.x1), Math.min(band.y0, band.y1)];
   const [wide, tall] = [Math.abs(band.x1 - band.x0), Math.abs(band.y1 - band.y0)];
-  pen.fillStyle = band.zoom ? FAMILIES.comm[0] : theme.accent;
+  pen.fillStyle = band.zoom ? roleColour("transferring") : theme.accent;
   pen.globalAlpha = 0.18;
   pen.fillRect(x, band.zoom ? TOP : y, wide, band.zoom ? tl.height : tall);
   pen.globalAlpha = 1;
@@ -42,8 +43,7 @@ function paintBand(tl) {
 }
 
 function paintFlags(tl) {
-  tl.pen.fillStyle = FAMILIES.comm[0];
-  for (const at of tl.marks) tl.pen.fillRect(tl.xOf(at) - 0.5, TOP, 1, tl.height);
+  for (const { at, colour } of tl.marks) { tl.pen.fillStyle = flagColour(tl, colour); tl.pen.fillRect(tl.xOf(at) - 0.5, TOP, 1, tl.height); }
 }
 
 /** Where a span lies on the canvas: its lane where its tile is loaded, else the middle of its row. */

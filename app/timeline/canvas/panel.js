@@ -61,16 +61,19 @@ function facts(parent, title, rows) {
 
 function spanDetails(tl, known) {
   const { words, tools, body } = openDrawer(tl, "details"), track = tl.trackOf.get(known.track), name = clean(known.name);
-  make("strong", "name", words, name || "?");
+  make("strong", "name", words, called(name) || "?").title = name;
   make("span", "quiet", words, `${length(known.dur)} · rank ${known.rank} · ${clean(track?.name ?? "")}`);
+  if (tl.hits.length) tools.prepend(button(null, "", tl.say("hits_as_list"), "", () => showHits(tl)));
+  if (tl.back) tools.prepend(button(null, "", tl.say("back_to_area"), "", () => { tl.area = tl.back; tl.picked = null; showArea(tl); tl.placeChanged(); }));
   tools.prepend(
     button(null, "", "‹", tl.say("previous"), () => nextSlice(tl, "prev")), button(null, "", "›", tl.say("next"), () => nextSlice(tl, "next")),
     button(null, "", tl.say("focus"), tl.say("help_fit"), () => focusPicked(tl)), button(null, "", tl.say("around"), tl.say("help_area"), () => areaOfPicked(tl)),
-    button(null, "", tl.say("same_name"), tl.say("same_name_about"), () => { tl.search.value = name; runSearch(tl, name); }),
+    button(null, "", tl.say("same_name"), tl.say("same_name_about"), () => { tl.search.value = `name="${name.replace(/[\\"]/g, "\\$&")}"`; runSearch(tl, tl.search.value); }),
     button(null, "", tl.say("copy"), tl.say("copy_about"), () => navigator.clipboard?.writeText(JSON.stringify(known, null, 1))),
   );
   const columns = make("div", "columns", body);
   facts(columns, tl.say("when"), [
+    [tl.say("full_name"), called(name) === name ? null : name],
     [tl.say("start"), exact(known.ts)], [tl.say("duration"), exact(known.dur)], [tl.say("end"), exact(known.ts + known.dur)],
     [tl.say("step"), known.step], [tl.say("kind"), known.kind], [tl.say("process"), track?.process], [tl.say("depth"), known.depth], ["span_id", known.id],
   ]);
@@ -105,7 +108,7 @@ function linkList(tl, parent, known) {
   if (known.parent) button(box, "link", `↑ ${tl.say("parent")}`, tl.say("parent"), () => goTo(tl, { id: known.parent }));
   for (const end of ends) {
     const track = tl.trackOf.get(end.track), late = end.out ? end.ts - known.ts : known.ts - end.ts;
-    const text = `${end.out ? "→" : "←"} ${clean(end.name)} · ${clean(track?.name ?? "")} · ${end.out ? "+" : "−"}${length(Math.abs(late))}`;
+    const text = `${end.out ? "→" : "←"} ${called(clean(end.name))} · ${clean(track?.name ?? "")} · ${end.out ? "+" : "−"}${length(Math.abs(late))}`;
     button(box, "link", text, `${clean(end.route)} · ${tl.say("go_end", { rank: end.rank })}`, () => goTo(tl, end));
   }
 }

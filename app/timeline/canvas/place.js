@@ -1,7 +1,8 @@
 // Where the reader is, as the words of a link, and back. A link restores exactly this window and selection.
 
 const REST_MS = 600;
-const WORDS = ["from", "to", "span", "area", "pin", "hide", "order", "fold", "mark", "q", "y", "rank"];
+const WORDS = ["from", "to", "span", "area", "by", "pin", "hide", "order", "fold", "mark", "flow", "q", "y", "rank"];
+const LONGEST_AREA = 3000; // characters
 const NOTHING = "-"; // nothing is folded; without the word the usual rows are
 
 function placeOfTimeline(tl) {
@@ -10,10 +11,21 @@ function placeOfTimeline(tl) {
   return {
     from: String(Math.round(view.goal[0])), to: String(Math.max(Math.round(view.goal[1]), Math.round(view.goal[0]) + SHORTEST)),
     span: picked ? (picked.path ? `path.${picked.id}` : picked.gap ? `gap.${picked.rank}.${picked.id}` : String(picked.id)) : "",
-    area: area ? [area.from, area.to, ...area.tracks].join(",") : "",
+    area: area ? areaWords(tl, area) : "", by: tl.by === tl.byAtFirst && !(picked && tl.by === "picture") ? "" : tl.by,
     pin: list(tl.pin), hide: list(tl.hide), order: list(tl.order), fold: sameFold ? "" : list(tl.fold) || NOTHING,
-    mark: list(tl.marks), q: tl.q, y: tl.scroll || picked ? String(Math.round(tl.scroll)) : "",
+    mark: spelledFlags(tl.marks), flow: list(tl.routes), q: tl.q, y: tl.scroll || picked ? String(Math.round(tl.scroll)) : "",
   };
+}
+
+/** An area as the words of a link; without tracks it means all that have a row. */
+function areaWords(tl, { from, to, tracks }) {
+  const all = tracksShown(tl), said = [from, to, ...tracks].join(",");
+  return said.length > LONGEST_AREA || (tracks.length === all.length && all.every((id) => tracks.includes(id))) ? `${from},${to}` : said;
+}
+
+function tracksShown(tl) {
+  const ranks = new Set(tl.data.ranks ?? []), every = tracksOfRows(tl, [...tl.pinned, ...tl.flow]);
+  return ranks.size ? every.filter((id) => ranks.has(tl.trackOf.get(id)?.rank)) : every;
 }
 
 /** A place as one text, to tell places apart. */
@@ -35,32 +47,42 @@ function tellPlace(tl) {
 }
 
 const numbers = (text) => String(text ?? "").split(",").filter((one) => /^-?\d{1,16}$/.test(one)).map(Number);
-const words = (text) => String(text ?? "").split(",").filter((one) => /^(?:[rsc]?-?\d+(?:\.[a-z]+)?)$/.test(one));
+const words = (text) => String(text ?? "").split(",").filter((one) => /^(?:(?:[rscl]|lc)?-?\d+(?:\.[a-z]+)?|(?:all|l)\.[a-z]+)$/.test(one));
 
 function gapTrack(tl, rank) {
   return (tl.tracksOf.get(rank) ?? []).find((track) => track.group === "gaps")?.id;
 }
 
+/** The steps of all ranks, or without steps everything that was recorded. */
+function stepsWindow(tl) {
+  const { steps, tracks, to } = tl.layout, parts = steps.length ? steps.map((step) => [step.ts, step.ts + step.dur]) : tracks.filter((track) => track.spans).map((track) => [track.from, track.to]);
+  const from = parts.reduce((least, [start]) => Math.min(least, start), to), end = parts.reduce((most, [, stop]) => Math.max(most, stop), 0);
+  return end > from ? [Math.max(0, from), Math.min(to, end)] : [0, to];
+}
+
 /** Takes the place a link names. What it does not name stays as it is at first. */
 function takePlace(tl, place) {
   const [from] = numbers(place.from), [to] = numbers(place.to);
+  tl.by = BY.includes(place.by) ? place.by : tl.byAtFirst === "picture" && place.span ? "ranks" : tl.byAtFirst;
   tl.pin = words(place.pin);
   tl.hide = new Set(words(place.hide));
   tl.order = words(place.order);
   tl.fold = place.fold ? new Set(words(place.fold)) : new Set(tl.foldAtFirst);
-  tl.marks = numbers(place.mark);
+  tl.marks = readFlags(place.mark);
+  tl.routes = new Set(String(place.flow ?? "").split(",").filter((route) => tl.layout.routes.some(([name]) => name === route)));
   const [rank] = numbers(place.rank);
   if (rank !== undefined) { tl.fold.delete(`r${rank}`); }
   arrange(tl);
-  if (from !== undefined && to !== undefined && to > from) tl.view.set(from, to);
-  else tl.view.set(0, tl.layout.to);
+  nameBar(tl);
+  const there = from !== undefined && to !== undefined && tl.view.exactly(from, to);
+  if (!there) tl.view.set(...stepsWindow(tl));
   const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(\d+)$/.exec(wanted), path = /^path\.(\d+)$/.exec(wanted);
   const [start, end, ...tracks] = numbers(place.area);
-  const wants = { wantsView: from === undefined, wantsRow: place.y === undefined };
+  const wants = { wantsView: !there, wantsRow: place.y === undefined };
   if (gap) pick(tl, { ...wants, gap: true, rank: Number(gap[1]), id: Number(gap[2]), track: gapTrack(tl, Number(gap[1])), lane: 0, ts: from ?? 0, dur: 0, name: "" });
   else if (path) pick(tl, { ...wants, gap: true, path: true, rank: null, id: Number(path[1]), track: tl.pathTrack?.id, lane: 0, ts: from ?? 0, dur: 0, name: "" });
   else if (/^\d{1,16}$/.test(wanted)) pick(tl, { ...wants, id: Number(wanted), ts: from ?? 0, dur: 0, name: "" });
-  else if (end !== undefined) selectArea(tl, start, end, tracks);
+  else if (end !== undefined) selectArea(tl, start, end, tracks.length ? tracks : tracksShown(tl));
   tl.resize();
   const [y] = numbers(place.y);
   if (y !== undefined) tl.scrollTo(y);

@@ -1,8 +1,8 @@
-// Tables in the drawer: the summary of an area, and what is on the canvas in words, for those who cannot see it.
+// Tables in the drawer; one of them says what is on the canvas in words, for those who cannot see it.
 
 const VISIBLE_ROWS = 1000;
 
-/** A table whose heads sort it. Columns are [title, cell of a row, value to sort by, right aligned]. */
+/** A table whose heads sort it. Columns are [title, cell of a row, value to sort by, right aligned, all of a short text]. */
 function table(tl, parent, about, columns, rows, chosen) {
   const made = make("table", "", parent), head = make("tr", "", make("thead", "", made)), body = make("tbody", "", made);
   make("caption", "hidden", made, about);
@@ -11,7 +11,7 @@ function table(tl, parent, about, columns, rows, chosen) {
     body.replaceChildren();
     for (const row of rows) {
       const line = make("tr", "", body);
-      columns.forEach(([, cell, , right]) => make("td", right ? "right" : "", line, cell(row)));
+      columns.forEach(([, cell, , right, all]) => { const one = make("td", right ? "right" : "", line, cell(row)); if (all) one.title = all(row); });
       if (chosen) { line.tabIndex = 0; line.onclick = () => chosen(row); line.onkeydown = (event) => { if (event.key === "Enter") chosen(row); }; }
     }
   };
@@ -32,44 +32,8 @@ function table(tl, parent, about, columns, rows, chosen) {
   return made;
 }
 
-function selectArea(tl, from, to, tracks) {
-  tl.picked = null;
-  const start = Math.max(0, Math.floor(from));
-  const area = (tl.area = { from: start, to: Math.max(start + 1, Math.ceil(Math.min(to, tl.layout.to))), tracks });
-  tl.placeChanged();
-  const { body } = openDrawer(tl, "area");
-  if (!tracks.length) { make("div", "quiet", body, tl.say("area_empty")); tl.touch(); return; }
-  make("div", "quiet", body, tl.say("reading"));
-  tl.reading = area;
-  ask(tl, `summary?from=${area.from}&to=${area.to}&tracks=${tracks.join(",")}`).then((answer) => answer.json())
-    .then((sums) => { tl.reading = null; if (tl.area === area) areaTable(tl, area, sums); })
-    .catch(() => { tl.reading = null; if (tl.area === area) { body.replaceChildren(); make("div", "quiet", body, tl.say("unreachable")); } });
-  tl.touch();
-}
-
-function areaTable(tl, area, sums) {
-  const { words, tools, body } = openDrawer(tl, "area"), whole = area.to - area.from;
-  const trackName = (id) => { const track = tl.trackOf.get(id); return track ? ranked(track.rank, derived(track) ? labelOf(tl, track) : clean(track.name)) : String(id); };
-  const isGap = (row) => tl.trackOf.get(row.track)?.group === "gaps";
-  make("strong", "name", words, tl.say("area_title", { length: length(whole), n: area.tracks.length }));
-  make("span", "quiet", words, `${exact(area.from)} – ${exact(area.to)}`);
-  tools.prepend(button(null, "", tl.say("focus"), tl.say("help_fit"), () => focusPicked(tl)),
-    button(null, "", tl.say("copy_table"), tl.say("copy_table_about"), () => navigator.clipboard?.writeText(tabbed(body))));
-  if (sums.busy?.length) {
-    const line = make("div", "busy", body);
-    for (const one of sums.busy) make("span", "chip", line, tl.say("busy", { track: trackName(one.track), share: share(one.busy_ns, whole), length: length(one.busy_ns) }));
-  }
-  const time = (key) => [(row) => length(row[key]), (row) => row[key], true];
-  table(tl, body, tl.say("area_about"), [
-    [tl.say("col_name"), (row) => (isGap(row) ? tl.cause(row.name) : clean(row.name)), (row) => clean(row.name).toLowerCase()],
-    [tl.say("col_track"), (row) => trackName(row.track), (row) => trackName(row.track)],
-    [tl.say("col_kind"), (row) => clean(row.kind ?? ""), (row) => row.kind],
-    [tl.say("col_count"), (row) => row.count.toLocaleString("en-US"), (row) => row.count, true],
-    [tl.say("col_total"), ...time("total_ns")], [tl.say("col_share"), (row) => share(row.total_ns, whole), (row) => row.total_ns, true],
-    [tl.say("col_self"), ...time("self_ns")], [tl.say("col_mean"), ...time("mean_ns")],
-    [tl.say("col_min"), ...time("min_ns")], [tl.say("col_max"), ...time("max_ns")],
-  ], sums.rows);
-  if (sums.cut) make("div", "quiet", body, tl.say("area_cut", { n: sums.rows.length }));
+function copyTable(tl, body) {
+  return button(null, "", tl.say("copy_table"), tl.say("copy_table_about"), () => navigator.clipboard?.writeText(tabbed(body)));
 }
 
 /** The table as tab-separated text; a cell that a spreadsheet would run gets a mark in front. */
@@ -96,9 +60,10 @@ function showVisible(tl) {
   const rows = visibleMarks(tl, VISIBLE_ROWS), { words, tools, body } = openDrawer(tl, "table"), of = (one) => one.span ?? one.cell;
   make("strong", "name", words, tl.say("table_title", { n: rows.length }));
   make("span", "quiet", words, `${exact(tl.view.from)} – ${exact(tl.view.to)}`);
-  tools.prepend(button(null, "", tl.say("copy_table"), tl.say("copy_table_about"), () => navigator.clipboard?.writeText(tabbed(body))));
-  const name = (one) => (one.cell ? cellText(tl, one.cell) : one.span.gap ? tl.cause(one.span.name) : one.span.name);
-  table(tl, body, tl.say("table_about"), [
+  tools.prepend(copyTable(tl, body));
+  const name = (one) => (one.cell ? cellText(tl, one.cell) : one.span.gap ? tl.cause(one.span.name) : called(one.span.name));
+  if (!rows.length) make("div", "quiet", body, tl.say(tl.by === "picture" ? "picture_no_table" : "area_nothing"));
+  else table(tl, body, tl.say("table_about"), [
     [tl.say("col_name"), name, (one) => name(one).toLowerCase()],
     [tl.say("col_track"), (one) => ranked(one.row.rank, one.row.label), (one) => ranked(one.row.rank, one.row.label)],
     [tl.say("start"), (one) => exact(of(one).ts), (one) => of(one).ts, true],

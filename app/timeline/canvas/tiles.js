@@ -22,16 +22,23 @@ function askedWindow(view, width, limit) {
 
 const READERS = { f64: Float64Array, i32: Int32Array, u32: Uint32Array, f32: Float32Array, u16: Uint16Array, u8: Uint8Array };
 
-/** The binary answer of the tile route, its marks sorted by track. */
-function decodeTile(buffer, asked, tracks) {
+/** A binary answer: its header, and its columns as arrays over it. */
+function decoded(buffer) {
   const head = new Uint8Array(buffer, 0, 4);
   if (String.fromCharCode(...head) !== "NPT1") throw new Error("not a tile");
   const size = new DataView(buffer).getUint32(4, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, size)));
-  const tile = { key: asked.key, from: header.from, to: header.to, bucket: header.bucket_ns, names: header.names.map(clean), kinds: header.kinds ?? [], n: header.n_spans + header.n_cells, parts: new Map() };
+  const columns = {};
   for (const [name, [offset, type]] of Object.entries(header.columns)) {
-    tile[name] = new READERS[type](buffer, 8 + size + offset, name[0] === "s" ? header.n_spans : header.n_cells);
+    columns[name] = new READERS[type](buffer, 8 + size + offset, name[0] === "s" ? header.n_spans : header.n_cells);
   }
+  return { header, columns };
+}
+
+/** The answer of the tile route, its marks sorted by track. */
+function decodeTile(buffer, asked, tracks) {
+  const { header, columns } = decoded(buffer);
+  const tile = { key: asked.key, from: header.from, to: header.to, bucket: header.bucket_ns, names: header.names.map(clean), kinds: header.kinds ?? [], n: header.n_spans + header.n_cells, parts: new Map(), ...columns };
   for (const id of tracks) tile.parts.set(id, { spans: [], cells: [] });
   for (let i = 0; i < header.n_spans; i += 1) tile.parts.get(tile.s_track[i])?.spans.push(i);
   for (let i = 0; i < header.n_cells; i += 1) tile.parts.get(tile.c_track[i])?.cells.push(i);
@@ -83,7 +90,7 @@ class Tiles {
 
   get whole() {
     const { tracks, counters } = this.missing();
-    return !tracks.length && !counters.length;
+    return !tracks.length && !counters.length && this.tl.strip.whole && this.tl.arrows.whole;
   }
 
   /** Says that the view has changed: data is fetched after a short pause, in a long gesture every now and then. */
@@ -99,7 +106,7 @@ class Tiles {
     const lacking = this.missing();
     this.flight?.abort();
     this.flight = null;
-    if (!lacking.tracks.length && !lacking.counters.length) { this.tl.touch(); return; }
+    if (this.whole) { this.tl.touch(); return; }
     const flight = (this.flight = new AbortController());
     const asked = this.window;
     this.asked += 1;
@@ -108,6 +115,7 @@ class Tiles {
       const [tile, series] = await Promise.all([
         lacking.tracks.length ? ask(this.tl, `tile?${span}&tracks=${lacking.tracks.join(",")}`, flight.signal).then((answer) => answer.arrayBuffer()) : null,
         lacking.counters.length ? ask(this.tl, `counter?${span}&ids=${lacking.counters.join(",")}`, flight.signal).then((answer) => answer.json()) : null,
+        this.tl.strip.fetch(flight.signal), this.tl.arrows.fetch(flight.signal),
       ]);
       if (this.flight !== flight) return;
       if (tile) this.keep(this.kept, decodeTile(tile, asked, lacking.tracks));
@@ -136,6 +144,7 @@ class Tiles {
   forget(tracks) {
     for (const tile of this.kept) for (const id of tracks) tile.parts.delete(id);
     this.whole_capture = null;
+    this.tl.strip.forget();
   }
 
   /** The gaps of every rank over the whole capture, for the strip at the top. */

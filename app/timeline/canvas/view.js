@@ -1,12 +1,12 @@
 // The window of time on the screen. Always whole nanoseconds: what a link says is exactly what is drawn.
 
 const SHORTEST = 10; // ns across the whole canvas
-const BEYOND = 0.1; // share of the window that may lie outside the capture
 const GLIDE_MS = 45; // how fast the picture follows the keys
 
 class View {
-  constructor(limit) {
+  constructor(limit, free = false) {
     this.limit = Math.max(limit, 1);
+    this.free = free; // beside another run it may show time that this capture does not have
     this.goal = [0, this.limit];
     this.set(0, this.limit);
   }
@@ -18,6 +18,15 @@ class View {
     this.goal = this.fit(from, to);
     this.at = null;
     this.take(this.goal);
+  }
+
+  /** Shows exactly the window of a link, cut at the ends of the capture; false where nothing of it is left. */
+  exactly(from, to) {
+    if (this.free) { this.set(from, to); return true; }
+    const [start, end] = [Math.max(0, from), Math.min(this.limit, to)];
+    if (!(end > start)) return false;
+    this.set(start, end);
+    return true;
   }
 
   /** Moves towards a window over the next frames. */
@@ -32,9 +41,9 @@ class View {
   }
 
   fit(from, to) {
-    const size = bounded(to - from, SHORTEST, this.limit * (1 + 2 * BEYOND));
-    let start = (from + to) / 2 - size / 2;
-    start = bounded(start, -BEYOND * size, this.limit + BEYOND * size - size);
+    if (this.free) return [from, Math.max(to, from + SHORTEST)];
+    const size = bounded(to - from, SHORTEST, this.limit);
+    const start = bounded((from + to) / 2 - size / 2, 0, this.limit - size);
     return [start, start + size];
   }
 

@@ -1,0 +1,155 @@
+"""The timeline in a real browser: first sight, the picture of all ranks, filters, commands, flags, areas, arrows."""
+
+# ruff: noqa: F811 -- a fixture is asked for by its name
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_browser import CHROMIUM, browser, playwright  # noqa: F401
+from timeline_screen import Screen, awake, screen, server, store  # noqa: F401
+from timeline_served import Served
+
+from npulens.ingest.store import runs
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+    pytest.mark.filterwarnings("default"),
+]
+
+
+@pytest.fixture
+def tables(store: dict[str, str]) -> Served:
+    """The tables of the sample on the screen, asked directly."""
+    place = Path(store[""])
+    return Served(next(run for run in runs.runs(place) if run.run_id == store["late"]), place, "")
+
+
+def test_it_opens_on_the_steps_and_shows_ranks_in_three_ways(
+    screen: Screen, store: dict[str, str], tables: Served
+) -> None:
+    screen.go(store["late"])
+    first, last = tables.rows("SELECT min(ts_ns), max(ts_ns + dur_ns) FROM step")[0]
+    assert screen.view == (first, last)
+    hosts = [row for row in screen.hook("rows") if row["label"] == "Host threads"]
+    assert hosts and all(row["folded"] for row in hosts)
+    ranks = [rank for (rank,) in tables.rows("SELECT rank FROM rank ORDER BY rank")]
+    screen.point(700, 600)
+    screen.press("v")
+    lanes = screen.hook("rows")
+    heads = [at for at, row in enumerate(lanes) if row["type"] == "group"]
+    together = [
+        [row["label"] for row in lanes[at + 1 : after] if row["type"] == "track"]
+        for at, after in zip(heads, [*heads[1:], len(lanes)], strict=True)
+    ]
+    assert [f"rank {rank}" for rank in ranks] in together
+    screen.press("v")
+    assert screen.hook("state.by") == "picture"
+    did = [row for row in screen.hook("rows") if row["type"] == "did"]
+    assert [row["label"] for row in did] == [f"rank {rank}" for rank in ranks]
+    screen.point(700, did[1]["y"] + 5)
+    tip = screen.page.locator(".tip").inner_text()
+    assert f"rank {ranks[1]}" in tip and "%" in tip
+    screen.click(700, did[1]["y"] + 5)
+    assert screen.hook("by") == "ranks" and screen.view == (first, last)
+    assert screen.row("rank", 1)["y"] < 60 or screen.hook("state.y")
+
+
+def test_links_of_evidence_stay_exact_and_within_the_capture(
+    screen: Screen, store: dict[str, str], tables: Served
+) -> None:
+    span, ts, dur = tables.rows("SELECT span_id, ts_ns, dur_ns FROM span ORDER BY dur_ns DESC, span_id LIMIT 1")[0]
+    for first, last, span_word in (
+        (ts - 7, ts + dur + 11, f"&span={span}"),
+        (ts + 1, 10**15, f"&span={span}"),
+        (3, 1000, ""),
+    ):
+        screen.page.evaluate("delete window.__npulens_timeline")
+        screen.go(store["late"], f"&rank=0&from={max(first, 0)}&to={last}{span_word}")
+        end = screen.hook("capture")
+        assert screen.view == (max(first, 0), min(last, end))
+        said = screen.query()
+        assert (int(said["from"]), int(said["to"])) == screen.view
+
+
+def test_filters_commands_and_named_marks(screen: Screen, store: dict[str, str], tables: Served) -> None:
+    screen.go(store["late"], "&fold=-")
+    page, field = screen.page, screen.page.locator(".find input")
+    rank, least = tables.rows("SELECT rank, quantile_disc(dur_ns, 0.5) FROM span WHERE kind = 'kernel' GROUP BY rank")[
+        0
+    ]
+    field.fill(f"rank:{rank} cat:kernel dur>{least}ns")
+    wanted = {
+        number for (number,) in
+        tables.rows(f"SELECT span_id FROM span WHERE rank = {rank} AND kind = 'kernel' AND dur_ns > {least}")
+    }  # fmt: skip
+    page.locator(".hits .link").first.wait_for(timeout=10_000)
+    assert f"{len(wanted):,} hits" in page.locator(".found").inner_text()
+    lit = set(screen.hook("lit()"))
+    assert lit and lit <= wanted
+    page.get_by_text("All hits as a list").click()
+    rows = page.locator(".drawerbody tbody tr")
+    assert rows.count() == len(wanted)
+    rows.nth(3).click()
+    screen.settle()
+    assert screen.hook("picked")["id"] in wanted
+    page.get_by_role("button", name="All hits as a list").click()
+    assert rows.count() == len(wanted)
+    field.fill("dur>5")
+    page.get_by_text("cannot read dur>5").wait_for(timeout=10_000)
+    field.fill("@120.5ms")
+    field.press("Enter")
+    screen.settle()
+    page.wait_for_function("window.__npulens_timeline.settled")
+    assert sum(screen.view) / 2 == pytest.approx(120_500_000, abs=1)
+
+    page.keyboard.press(":")
+    page.locator(".palette input").fill("go step 11")
+    page.keyboard.press("Enter")
+    screen.settle()
+    step = tables.rows("SELECT ts_ns, ts_ns + dur_ns FROM step WHERE step = 11 ORDER BY rank LIMIT 1")
+    if step:
+        assert screen.view == step[0]
+    screen.point(700, 300)
+    screen.press("m")
+    page.locator("button.marks").click()
+    page.locator(".menu input").fill("here: a, b")
+    page.get_by_role("button", name="Change the colour").click()
+    mark = screen.hook("state.mark")
+    assert mark.endswith(":1:here%3A%20a%2C%20b")
+    assert screen.query()["mark"] == mark
+    page.keyboard.press("Escape")
+    page.reload()
+    screen.settle()
+    assert screen.hook("state.mark") == mark
+
+
+def test_an_area_in_four_ways_and_arrows_of_a_kind(screen: Screen, store: dict[str, str], tables: Served) -> None:
+    screen.go(store["late"], "&fold=-")
+    page = screen.page
+    screen.drag(400, 40, 1000, 42)  # in the ruler: every row
+    page.locator(".drawerbody tbody tr").first.wait_for(timeout=20_000)
+    page.get_by_role("tab", name="One by one").click()
+    screen.settle()
+    page.locator(".drawerbody tbody tr").first.wait_for(timeout=20_000)
+    page.locator(".drawerbody tbody tr").first.click()
+    screen.settle()
+    assert screen.hook("picked")["id"] is not None
+    page.get_by_role("button", name="Back to the area").click()
+    page.get_by_role("tab", name="Flame graph").click()
+    frame = page.locator(".flame .frame")
+    frame.first.wait_for(timeout=20_000)
+    assert frame.count() > 5
+    page.get_by_role("tab", name="What the ranks did").click()
+    page.locator(".drawerbody td", has_text="Computing").first.wait_for(timeout=20_000)
+    # After the last span of all nothing ran on any track.
+    (last,) = tables.rows("SELECT max(ts_ns + dur_ns) FROM span")[0]
+    screen.press("Escape")
+    route = tables.rows("SELECT min(route) FROM link")[0][0]
+    page.locator("button.arrows").click()
+    page.locator(".menu label", has_text=route).locator("input").check()
+    screen.settle()
+    assert screen.hook("arrows") > 0 or "Zoom in" in page.locator(".status").inner_text()
+    assert screen.query()["flow"] == route
+    assert screen.mistakes() == [] and last > 0

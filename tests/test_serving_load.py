@@ -217,3 +217,13 @@ def test_the_command_says_why_a_request_is_slow(tmp_path: Path) -> None:
     assert sum(piece["dur_ns"] for piece in told["pieces"]) == told["requests"][0]["e2e_ns"]
     assert CliRunner().invoke(main, [*called, "--id", "none"]).exit_code == 2
     assert CliRunner().invoke(main, [*called, "--lang", "zh"]).exit_code == 0
+
+
+def test_a_window_alone_has_its_iterations(tmp_path: Path) -> None:
+    (run,) = ingest.load(VLLM / "E_profiled/rank0.pt.trace.json.gz", tmp_path).runs
+    assert run.run_id is not None
+    con = runs.open_run(tmp_path, run.run_id)
+    every = iterations(con)
+    assert len(every) == 120 and {one.source for one in every} == {"annotation"}
+    first = con.execute("SELECT ts_ns, host_dur_ns FROM step ORDER BY ts_ns LIMIT 1").fetchall()[0]
+    assert (every[0].ts_ns, every[0].dur_ns) == first and every[0].ctx_tokens == 512

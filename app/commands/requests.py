@@ -125,13 +125,13 @@ def _slowest(found: Parts, measure: str, lang: str) -> str:
     values = found.ttft_ns.astype(np.float64) if measure == "ttft" else np.nan_to_num(found.tpot_ns)
     of = found.ttft if measure == "ttft" else found.after
     rows = []
-    for at in np.argsort(-values, kind="stable")[:_SHOWN].tolist():
+    for at in np.lexsort((-values, found.excluded))[:_SHOWN].tolist():
         largest = np.argsort(-of[at], kind="stable")[:3].tolist()
         listed = ", ".join(f"{_kind(lang, KINDS[kind])} {_ms(of[at][kind])}" for kind in largest if of[at][kind] > 0)
         mark = _say(lang, "left_out") if found.excluded[at] else ""
-        rows.append([plain(found.requests[at].id), _ms(values[at]), listed, mark])
-    header = [_say(lang, "col_id"), f"{measure.upper()}, ms", _say(lang, "col_parts"), ""]
-    return f"{_say(lang, 'slowest')}\n{table(header, rows, 1)}"
+        rows.append([plain(found.requests[at].id), listed, mark, _ms(values[at])])
+    header = [_say(lang, "col_id"), _say(lang, "col_parts"), "", f"{measure.upper()}, ms"]
+    return f"{_say(lang, 'slowest')}\n{table(header, rows, 3)}"
 
 
 def _one(found: Parts, at: int, way: tuple[Piece, ...], lang: str) -> str:

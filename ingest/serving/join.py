@@ -94,10 +94,9 @@ def join(
         out, origin = lone[1], lone[2]
     tables = {name: shifted(rows, -origin) for name, rows in tables.items()}
     tables["request"] = request_table(merged.rows, origin)
-    out.mkdir(parents=True)
-    write_all(
-        {name: tables.get(name, arrow(name).empty_table()) for name in schema.tables() if name not in _OF_RUN}, out
-    )
+    out.mkdir(parents=True, exist_ok=lone is not None)
+    wanted = OWN if lone is not None else [name for name in schema.tables() if name not in _OF_RUN]
+    write_all({name: tables.get(name, arrow(name).empty_table()) for name in wanted}, out)
     return _part(parts, tables, notes, out, (origin, end))
 
 

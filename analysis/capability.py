@@ -36,6 +36,7 @@ class Capability:
     level: int = 0  # torch_npu records it from this profiler level on
     #: Rows of (rank, ns it is known for, ns there are), where a part of the rows may lack it.
     shares: str | None = None
+    of: str | None = None  # the kind of run that has it; None: any
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,57 @@ CAPABILITIES: tuple[Capability, ...] = (
                "profile_memory=True", "profile_memory=True"),
 )  # fmt: skip
 
+#: What only runs of a kind have: a serving engine has requests, reinforcement learning has stages.
+KINDS = ("requests", "stages")
+_OTLP, _ITERATIONS = "--otlp-traces-endpoint URL", "--enable-logging-iteration-details"
+
+
+def _any(table: str, where: str = "") -> str:
+    """Every rank, where a table of the whole run has such a row."""
+    return f"SELECT rank FROM rank WHERE EXISTS (SELECT 1 FROM {table} {where and 'WHERE ' + where})"
+
+
+_STEP_LOG = "SELECT 1 FROM serving_sample WHERE name LIKE 'timing_s/%'"
+_REQUESTS = ("the requests of a serving engine", "推理服务的请求")
+#: (name, what it is, its table, which rows, what records it)
+_OF_SERVING: tuple[tuple[str, tuple[str, str], str, str, str], ...] = (
+    ("requests", _REQUESTS, "request", "", _OTLP),
+    ("iterations", ("the iterations of a serving engine", "推理引擎的迭代"), "iteration", "dur_ns > 0", _ITERATIONS),
+    ("request_states", ("when a request was queued and scheduled", "请求入队与被调度的时间"), "request",
+     "queue_ns IS NOT NULL AND prefill_ns IS NOT NULL", _OTLP),
+    ("members", ("which requests an iteration held", "每次迭代包含哪些请求"), "member", "", f"{_OTLP}, {_ITERATIONS}"),
+    ("kv_use", ("how much of the KV cache was used", "KV 缓存使用率"), "iteration", "kv_used IS NOT NULL",
+     _ITERATIONS),
+    ("exact_iterations", ("when an iteration began and ended", "每次迭代的起止时间"), "iteration",
+     "ts_ns IS NOT NULL AND coalesce(ts_error_ns, 0) <= dur_ns / 20", "/start_profile, /stop_profile"),
+    ("graph_modes", ("which iterations replayed a graph", "哪些迭代使用了图"), "iteration", "graph IS NOT NULL",
+     "--cudagraph-metrics"),
+    ("padded_tokens", ("how many tokens a graph pads to", "图填充后的 token 数"), "iteration",
+     "padded_tokens IS NOT NULL", "--cudagraph-metrics"),
+    ("cached_tokens", ("prompt tokens found in the cache", "命中前缀缓存的 token 数"), "request",
+     "cached_tokens IS NOT NULL", "--enable-prompt-tokens-details"),
+    ("speculation", ("tokens drafted and accepted", "投机解码的草稿与接受 token 数"), "serving_sample",
+     "name LIKE '%spec_decode_num_draft%' OR name LIKE '%accept%'", "--per-request-spec-decode-metrics detailed"),
+    ("transfers", ("transfers of the KV cache", "KV 缓存的传输"), "request_event", "kind = 'transfer'",
+     'domain="Request; KVCache; Communication"'),
+    ("dp_ranks", ("iterations of each data parallel engine", "各数据并行引擎的迭代"), "iteration",
+     "dp_rank IS NOT NULL", 'domain="Request; BatchSchedule; ModelExecute"'),
+    ("stages", ("the stages of reinforcement learning", "强化学习的各阶段"), "stage", "",
+     "global_profiler.tool=npu, global_profiler.steps=[2,4]"),
+)  # fmt: skip
+CAPABILITIES += tuple(
+    Capability(
+        name,
+        means,
+        table,
+        _any(table, where) + (f" OR EXISTS ({_STEP_LOG})" if name == "stages" else ""),
+        setting_,
+        setting_,
+        of=name if name in KINDS else "requests",
+    )
+    for name, means, table, where, setting_ in _OF_SERVING
+)
+
 _NOT_TOLD = (
     "none of the device's work was told to be communication", "设备上没有任务被识别为通信",
     "a line for the library in comm_facts.toml",
@@ -267,6 +319,10 @@ _NOT_TOLD = (
 _OF_DEVICES = (
     "kernel_cores", "kernel_blocks", "kernel_counters", "runtime_calls", "frequency", "comm_tasks", "peer_waits",
 )  # fmt: skip
+_NOT_OF_THE_KIND: dict[str, tuple[str, str]] = {
+    "requests": ("the run holds no requests", "本次运行没有请求数据"),
+    "stages": ("the run holds no stages", "本次运行没有强化学习阶段数据"),
+}
 _A_CPU_HAS_NONE = ("the job ran on the CPU, which has none", "作业在 CPU 上运行，没有此项")
 
 BY_NAME = {capability.name: capability for capability in CAPABILITIES}
@@ -298,6 +354,18 @@ def capabilities(run: Run) -> dict[str, Has]:
     }
 
 
+def of_this_kind(run: Run, kind: str) -> bool:
+    """Whether the run has requests, or stages."""
+    return run.get(_kinds)[kind]
+
+
+def _kinds(run: Run) -> dict[str, bool]:
+    ((served, staged),) = run.con.execute(
+        f"SELECT EXISTS (SELECT 1 FROM request), EXISTS (SELECT 1 FROM stage) OR EXISTS ({_STEP_LOG})"
+    ).fetchall()
+    return {"requests": served, "stages": staged}
+
+
 def _asked(run: Run, queries: list[str]) -> dict[str, set[int]]:
     """The ranks that each query gives, all of them in one statement."""
     parts = (f"SELECT {place} AS query, rank FROM ({sql})" for place, sql in enumerate(queries))
@@ -324,6 +392,8 @@ def _has(
         return Has(capability, run.ranks, (), None, None, None)
     unknown = capability.table == "comm" and lacking[0] in untold  # it was recorded, and nobody knows it
     having_it = tuple(rank for rank in run.ranks if rank in having)
+    if capability.of is not None and not of_this_kind(run, capability.of):
+        return Has(capability, having_it, lacking, *_NOT_OF_THE_KIND[capability.of], capability.npu, False)
     if on_cpu.issuperset(lacking) and capability.name in _OF_DEVICES:
         return Has(capability, having_it, lacking, *_A_CPU_HAS_NONE, None, False)
     why = _NOT_TOLD if unknown else _why(capability, said(lacking[0]), *made[lacking[0]])

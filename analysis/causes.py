@@ -54,6 +54,23 @@ CAUSES: dict[str, tuple[str, str]] = {
     "profiler_overhead": ("the profiler itself takes time", "采集器自身耗时"),
     "step_jitter": ("some steps take longer and nothing else explains it", "个别步变慢且没有其他解释"),
     "idle_unexplained": ("the device idles and nothing recorded says why", "设备空闲，已采集的数据说明不了原因"),
+    "queueing": ("requests wait for a slot or for tokens of an iteration", "请求在等待槽位或 token 预算"),
+    "prefill_interference": ("a long prompt holds decoders and new requests up", "长提示拖慢解码和新请求"),
+    "iteration_gap": (
+        "the engine's host code lets the device wait between iterations",
+        "引擎主机代码使设备在迭代之间等待",
+    ),
+    "engine_stall": ("the engine stops", "引擎停顿"),
+    "graph_miss": ("iterations of decoders run without a graph", "解码迭代没有使用图"),
+    "graph_padding": ("graphs pad iterations to more tokens", "图把迭代填充到更多 token"),
+    "kv_pressure": ("the KV cache is full", "KV 缓存已满"),
+    "prefix_miss": ("a prefix that the cache could give is computed again", "缓存本可提供的前缀被重新计算"),
+    "kv_transfer": ("requests wait for their KV cache from another instance", "请求在等另一实例传来的 KV 缓存"),
+    "dp_imbalance": ("data parallel engines have unequal work", "数据并行各引擎负载不均"),
+    "frontend": ("the front end holds requests up", "前端拖慢了请求"),
+    "rollout_tail": ("the last rollouts let everybody wait", "最后的 rollout 让所有人等待"),
+    "weight_sync": ("the weights of the replicas are updated", "更新生成副本的权重"),
+    "role_idle": ("no role of a step works", "一步中没有任何角色在工作"),
 }
 
 #: What a gap can hold besides: it waited for work on another stream; nothing recorded says why.

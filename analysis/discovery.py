@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from npulens.analysis import detectors as ours
-from npulens.analysis.capability import BY_NAME
+from npulens.analysis.capability import BY_NAME, KINDS
 from npulens.analysis.finding import Candidate, Words
 from npulens.analysis.limits import Limits
 from npulens.analysis.say import LANGUAGES
@@ -40,6 +40,7 @@ class Detector:
     text: Mapping[str, Mapping[str, Words]]
     detect: Callable[..., Iterable[Candidate]]
     documentation: Mapping[str, str]  # by language; English is the docstring
+    about: str | None = None  # 'requests' or 'stages': a judgement of a serving engine, or of reinforcement learning
 
 
 def detectors(settings: Settings) -> tuple[Detector, ...]:
@@ -98,7 +99,8 @@ def described(name: str, module: ModuleType) -> Detector:
         raise ValueError(f"detector {name}: Limits must be a frozen dataclass made from analysis.limits.Limits")
     if set(text) != set(LANGUAGES) or len({frozenset(words) for words in text.values()}) != 1:
         raise ValueError(f"detector {name}: TEXT needs the same sentences in {' and '.join(LANGUAGES)}")
-    return Detector(name, needs, limits, text, part("detect"), _documentation(name, module))
+    about = next((need for need in needs if need in KINDS), None)
+    return Detector(name, needs, limits, text, part("detect"), _documentation(name, module), about)
 
 
 def _documentation(name: str, module: ModuleType) -> dict[str, str]:

@@ -25,10 +25,11 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from npulens.analysis.capability import capabilities, explains, held, setting, unexplained
+from npulens.analysis.capability import capabilities, explains, held, of_this_kind, setting, unexplained
 from npulens.analysis.causes import CAUSES, OF_IDLE
 from npulens.analysis.device.family import family
 from npulens.analysis.discovery import OURS, Detector, detectors
+from npulens.analysis.finding import STEP as OF_STEP
 from npulens.analysis.finding import Candidate, Change, Evidence, Finding, NotMeasured, Words, severity, together
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.limits import COVERED, Limits, overridden
@@ -37,6 +38,8 @@ from npulens.analysis.replay import whatif
 from npulens.analysis.replay.critical import held_by, unmovable
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE, ONLY_STEP, RECORDED, STEP, filled, number
+from npulens.analysis.serving import judging
+from npulens.analysis.serving.served import Summary, summary
 from npulens.analysis.settings import DEFAULT, Settings
 from npulens.analysis.steady import of_step, steady_ns
 from npulens.analysis.views import install
@@ -94,12 +97,14 @@ class Check:
     outcomes: tuple[Outcome, ...]
     not_looked_for: tuple[str, ...]  # causes that no detector of this check speaks of
     steady_step_ns: int  # the mean step without first use: what shares of each step are shares of
+    serving: Summary | None = None  # of a serving run
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
             "run_id": self.run_id, "step_ns": self.step_ns, "steps": self.steps,
             "steady_step_ns": self.steady_step_ns, "together_ns": self.together_ns,
             "quality": self.quality.as_dict(lang),
+            "serving": self.serving.as_dict() if self.serving else None,
             "findings": [finding.as_dict(lang) for finding in self.findings],
             "outcomes": [outcome.as_dict(lang) for outcome in self.outcomes],
             "not_looked_for": [
@@ -108,27 +113,32 @@ class Check:
         }  # fmt: skip
 
 
-def check(
-    con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, settings: Settings = DEFAULT
-) -> Check:
+def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, settings: Settings = DEFAULT) -> Check:
     """Judge a run. `only`: names of detectors; `settings`: limits and own detectors of npulens.toml."""
     every = chosen(detectors(settings), only)
     ours = all(detector.detect.__module__.startswith(f"{OURS}.") for detector in every)
     install(con, _ASKED if ours else None)
     run = Run(con)
+    elsewhere = () if only else tuple(each for each in every if each.about and not of_this_kind(run, each.about))
+    every = tuple(each for each in every if each not in elsewhere)
     found: list[Finding] = []
     outcomes: list[Outcome] = []
     for detector in every:
         findings, outcome = judged(run, detector, settings)
         found += findings
         outcomes.append(outcome)
-    ranked = tuple(_capped(run, umbrella(said_once(joined(run, found)), run.step_ns)))
-    all_made = together((Change(), *(finding.change for finding in ranked)))
-    saved = min(whatif.saved_ns(run, all_made), run.wall_ns) // run.step_count if ranked else 0
-    unseen = tuple(cause for cause in CAUSES if cause not in {outcome.detector for outcome in outcomes})
+    of_steps = [finding for finding in found if finding.measure == OF_STEP]
+    of_requests = judging.once(run, [finding for finding in found if finding.measure != OF_STEP])
+    stepwise = tuple(_capped(run, umbrella(said_once(joined(run, of_steps)), run.step_ns)))
+    all_made = together((Change(), *(finding.change for finding in stepwise)))
+    saved = min(whatif.saved_ns(run, all_made), run.wall_ns) // run.step_count if stepwise else 0
+    ranked = (*of_requests, *stepwise)
+    looked_for = {outcome.detector for outcome in outcomes} | {each.name for each in elsewhere}
+    unseen = tuple(cause for cause in CAUSES if cause not in looked_for)
     return Check(
         run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),
         unseen if only is None else (), run.get(steady_ns) // run.step_count,
+        run.get(summary) if of_this_kind(run, "requests") else None,
     )  # fmt: skip
 
 
@@ -156,6 +166,8 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     try:
         limits = overridden(detector.limits(), settings.limits_of(detector.name), "npulens.toml")
         candidates = list(detector.detect(run.con, run, limits))
+        if detector.about:
+            return _of_requests(run, detector, candidates, limits)
         measured = sorted((_measured(run, detector, c) for c in candidates), key=lambda finding: -finding.saving_ns)
     except NotMeasured as missing:
         return [], Outcome(detector.name, "not_measured", missing.why, missing.why_zh, missing.collect_with)
@@ -171,6 +183,19 @@ def judged(run: Run, detector: Detector, settings: Settings) -> tuple[list[Findi
     if most and (whole := _whole_ns(run, most)) and lost >= limits.min_share * whole:
         return [], _masked(run, detector, most, lost)
     return [], _too_little(run, detector, limits) or _clean(run, detector, measured, lost, limits)
+
+
+def _of_requests(
+    run: Run, detector: Detector, candidates: list[Candidate], limits: Limits
+) -> tuple[list[Finding], Outcome]:
+    """The same of a detector of serving or of reinforcement learning: its savings are not of a step."""
+    measured = [one for each in candidates if (one := judging.finding(run, detector, each)) is not None]
+    findings = [one for one in measured if one.saving_share >= limits.min_share and one.saving_ns > 0]
+    if findings:
+        best = max(findings, key=lambda one: one.saving_share)
+        return findings, Outcome(detector.name, "found", best.words["en"].title, best.words["zh"].title)
+    outcome, why = judging.unfound(run, candidates, measured, limits)
+    return [], Outcome(detector.name, outcome, why.title, why.advice)
 
 
 def _whole_ns(run: Run, candidate: Candidate) -> int:
@@ -264,8 +289,6 @@ def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:
         detector.name, candidate.cause, severity(share), words,
         saving, most, share, candidate.confidence, numbers, candidate.evidence, candidate.change,
     )  # fmt: skip
-
-
 
 
 def _capped(run: Run, ranked: list[Finding]) -> Iterator[Finding]:

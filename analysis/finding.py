@@ -13,12 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 from npulens.analysis.intervals import Intervals, Ints
+from npulens.analysis.serving.replay import Edit
 
 Confidence = Literal["high", "medium", "low"]
 #: A number in a finding. The name's ending is its unit: _ns, _bytes, _share, _bytes_per_s, else a count.
 Value = int | float | str | None | list[int] | list[str]
 
-
+#: The measure of a saving that is of the mean step.
+STEP = "step"
 #: From which share of the step on a finding is called so.
 SEVERITIES = ((0.10, "high"), (0.03, "medium"), (0.0, "low"))
 
@@ -102,6 +104,21 @@ def _greatest(every: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What a fix does to one measure of serving or of a step of reinforcement learning."""
+
+    measure: str  # of analysis/serving/words.py
+    before: float  # as recorded: ns, or requests for goodput
+    after: float
+    error: float  # by which share a replay of what was misses it; 0 where nothing was replayed
+    of: int | None = None  # goodput: all requests
+
+    @property
+    def share(self) -> float:
+        return (self.before - self.after) / self.before if self.before else 0.0
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One thing a detector noticed. The engine measures it and drops what is below the limit."""
 
@@ -117,6 +134,10 @@ class Candidate:
     measured_ns: int | None = None
     #: False where no replay can tell what a fix gives back: the saving is the ceiling itself.
     replayed: bool = True
+    #: Of serving: what would be different, for the replay of requests (analysis/serving/replay.py).
+    edit: Edit | None = None
+    #: What no replay has to find out: the lead first.
+    gains: tuple[Gain, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,13 +168,17 @@ class Finding:
     cause: str
     severity: str
     words: dict[str, Words]  # by language, with their numbers filled in
-    saving_ns: int  # of the mean step, a ceiling
+    saving_ns: int  # of its measure, a ceiling
     saving_most_ns: int  # the same, where part of the run cannot move in the replay: what was seen lost
     saving_share: float
     confidence: Confidence
     numbers: dict[str, Value]
     evidence: tuple[Evidence, ...]
     change: Change
+    #: What the saving is of: the mean step, or the measure that comes first among the gains.
+    measure: str = STEP
+    gains: tuple[Gain, ...] = ()
+    edit: Edit | None = None
 
     def with_saving(self, saving_ns: int) -> Finding:
         """The same with less to save: the rest is told by others."""
@@ -170,6 +195,6 @@ class Finding:
             "detector": self.detector, "cause": self.cause, "severity": self.severity,
             "title": words.title, "advice": words.advice, "saving_ns": self.saving_ns,
             "saving_most_ns": self.saving_most_ns, "saving_share": self.saving_share, "confidence": self.confidence,
-            "numbers": self.numbers,
+            "numbers": self.numbers, "measure": self.measure, "gains": [vars(gain) for gain in self.gains],
             "evidence": [vars(evidence) for evidence in self.evidence],
         }  # fmt: skip

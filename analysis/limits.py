@@ -27,6 +27,13 @@ class Limits:
     min_share: float = limit(0.01, "share of the step", "below 1 % of the step a fix is not worth reading about")
 
 
+@dataclass(frozen=True)
+class ServingLimits(Limits):
+    """What every detector of serving has."""
+
+    min_share: float = limit(0.05, "share of the measure", "a replay of requests is not surer than this")
+
+
 def overridden(limits: T, values: Mapping[str, Any], where: str) -> T:
     """The limits with some replaced; an unknown name or a value that is no number is an error that says where."""
     known = {f.name for f in fields(limits)}

@@ -25,6 +25,7 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.ranks.clock import clock
 from npulens.analysis.run import Run
 from npulens.analysis.say import duration, share
+from npulens.analysis.serving.exported import exports, hurt
 from npulens.ingest.messages import render, restored
 
 # How far a capture can be trusted: which shares of it are there, and what may mislead.
@@ -130,7 +131,7 @@ def _aligned(run: Run) -> float:
 def doubts(run: Run) -> tuple[Doubt, ...]:
     """What may mislead, the worst first."""
     found = run.get(facts)
-    return tuple([*_files(found), *_launches(found), *_clocks(run), *_steps(run), *_profiler(run)])
+    return tuple([*_files(found), *_launches(found), *_clocks(run), *_steps(run), *_profiler(run), *_export(run)])
 
 
 def _files(found: Facts) -> Iterator[Doubt]:
@@ -202,6 +203,17 @@ def _steps(run: Run) -> Iterator[Doubt]:
             "what the job usually does",
             f"第一步耗时是其他步的 {ratio:.1f} 倍：如果它是预热，就不代表任务的平常状态",
         ))  # fmt: skip
+
+
+def _export(run: Run) -> Iterator[Doubt]:
+    """A profiler that writes its trace stops a serving engine, and its requests with it."""
+    if not (windows := exports(run.con)):
+        return
+    stopped, open_ = duration(sum(end - begin for begin, end in windows)), len(hurt(run.con))
+    yield Doubt("export", (
+        f"the profiler's own export stopped the engine for {stopped}; {open_} requests were open then and do not count",
+        f"采集器导出数据时引擎停了 {stopped}；当时未完成的 {open_} 个请求不计入",
+    ))  # fmt: skip
 
 
 def _profiler(run: Run) -> Iterator[Doubt]:

@@ -11,6 +11,11 @@ decimals), everything else is as in ingest/tables/schema.sql:
 `rank` is 0 and `track` follows from the kind (host kinds on thread "main", device kinds on stream
 "s0") unless given; `step`, `parent_id` and `depth` are found; `by` is the id of the host span that
 launched it (`route` says how, host_to_device unless given). Side tables lie under the table's name.
+A serving engine: `serving: {every: 200000, times: 12, requests: [...], iterations: [...]}` says so often the same. What
+has `in: [3, 6]` is said in these times only, what has `but: [5]` in all others (from 0). A request has `id`, `at`,
+`queued`, `scheduled`, `first`, `last` (in the engine; a client is 1 ms away on both sides), `prompt`, `output`,
+`cached`, `transfer`. An iteration has `at`, `for`, `ctx` (tokens), `gen` (requests), `of` (ids whose prompt it
+computes), `kv`, `graph`, `padded`, `dp`; with `times` it is said so often, one behind the other, `gap` apart.
 Other tables: `tables: {sample: [{rank: 0, counter: ..., at: 5, value: 1800}]}`, `run: {...}`,
 `rank: {0: {...}}`. Tables in `absent` are marked as not recorded; the others count as recorded.
 """
@@ -31,6 +36,8 @@ HOST_KINDS = {
     "cpu_op", "python", "annotation", "step_mark", "runtime", "enqueue", "dequeue", "gc", "host_other",
 }  # fmt: skip
 SIDE_TABLES = ("kernel", "transfer", "comm", "host_op", "stack", "arg")
+#: Tables whose rows belong to no rank.
+OF_THE_RUN = ("parallel_group", "stage", "serving_sample")
 TRACK_KINDS = {"comm_op": "comm_group", "comm_task": "comm_plane"}
 NOT_NULL = {"run": {"run_id": "case", "schema_version": schema.version(), "origin_ns": 0, "clock": "unix",
                     "status": "complete", "formats": ["torch_npu_text"]},
@@ -64,7 +71,8 @@ def connection(case: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
         for s in spans for source in _many(s.get("by"))
     ])  # fmt: skip
     for table, rows in case.get("tables", {}).items():
-        _insert(con, table, [{"rank": 0, **_ns(row)} if table != "parallel_group" else row for row in rows])
+        _insert(con, table, [{**({} if table in OF_THE_RUN else {"rank": 0}), **_ns(row)} for row in rows])
+    _serve(con, case.get("serving"))
     absent = set(case.get("absent", ()))
     _insert(con, "coverage", [
         {"rank": rank, "table_name": table, "status": "absent" if table in absent else "recorded", "rows": 0,
@@ -73,6 +81,65 @@ def connection(case: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
     ])  # fmt: skip
     sum_up(con)
     return con
+
+
+#: A client is so far away.
+_AWAY_NS = 1_000_000
+
+
+def _serve(con: duckdb.DuckDBPyConnection, said: Mapping[str, Any] | None) -> None:
+    """Requests, their transfers, iterations and who was in them."""
+    if said is None:
+        return
+    keys: dict[tuple[int, str], int] = {}
+    number = 0
+    for time in range(said["times"]):
+        shift = time * said["every"]
+        here = [
+            [each for each in said[part] if time in each.get("in", [time]) and time not in each.get("but", [])]
+            for part in ("requests", "iterations")
+        ]
+        for one in here[0]:
+            keys[time, one["id"]] = len(keys)
+            _insert(con, "request", [_request(len(keys) - 1, f"{one['id']}{time}", one, shift)])
+            if "transfer" in one:
+                _insert(con, "request_event", [{
+                    "request": len(keys) - 1, "ts_ns": _int(one["at"] + shift), "dur_ns": _int(one["transfer"]),
+                    "kind": "transfer",
+                }])  # fmt: skip
+        for one in here[1]:
+            for repeat in range(one.get("times", 1)):
+                at = one["at"] + shift + repeat * (one["for"] + one.get("gap", 0))
+                _insert(con, "iteration", [_iteration(number, one, at)])
+                _insert(con, "member", [
+                    {"iteration": number, "request": keys[time, name], "phase": "prefill", "how": "recorded",
+                     "confidence": 1.0} for name in one.get("of", ())
+                ])  # fmt: skip
+                number += 1
+
+
+def _request(key: int, name: str, one: Mapping[str, Any], shift: int) -> dict[str, Any]:
+    at, queued, scheduled, first, last = (
+        _int(one[moment] + shift) for moment in ("at", "queued", "scheduled", "first", "last")
+    )
+    return {
+        "request": key, "request_id": name, "source": "client, otlp", "ts_ns": at, "dur_ns": last + _AWAY_NS - at,
+        "send_ts_ns": at, "client_first_ts_ns": first + _AWAY_NS, "client_end_ts_ns": last + _AWAY_NS,
+        "queued_ts_ns": queued, "scheduled_ts_ns": scheduled, "first_token_ts_ns": first, "last_token_ts_ns": last,
+        "queue_ns": scheduled - queued, "prefill_ns": first - scheduled, "decode_ns": last - first,
+        "prompt_tokens": one["prompt"], "output_tokens": one["output"], "cached_tokens": one.get("cached"),
+        "dp_rank": one.get("dp"),
+    }  # fmt: skip
+
+
+def _iteration(key: int, one: Mapping[str, Any], at: int) -> dict[str, Any]:
+    return {
+        "iteration": key, "source": "log", "number": key, "ts_ns": _int(at), "dur_ns": _int(one["for"]),
+        "ts_error_ns": 0, "ctx_requests": len(one.get("of", ())), "ctx_tokens": one.get("ctx", 0),
+        "gen_requests": one.get("gen", 0), "gen_tokens": one.get("gen_tokens", one.get("gen", 0)),
+        "kv_used": one.get("kv"), "graph": one.get("graph"), "padded_tokens": one.get("padded"),
+        "dp_rank": one.get("dp"),
+    }  # fmt: skip
 
 
 def sum_up(con: duckdb.DuckDBPyConnection) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from npulens.analysis.discovery import detectors
+from npulens.analysis.discovery import Detector, detectors
 from npulens.analysis.engine import Check, check
 from npulens.analysis.finding import Words
 from npulens.analysis.say import filled, number
@@ -61,18 +61,26 @@ def test_a_detector_of_ones_own_is_one_file(tmp_path: Path) -> None:
     assert said.step_ns == 1_000_000 and said.together_ns == 700_000
 
 
+def of_steps() -> list[Detector]:
+    """Those that judge any job: this one has no requests and no stages."""
+    return [detector for detector in detectors(DEFAULT) if detector.about is None]
+
+
 def test_one_that_fails_takes_nobody_along(tmp_path: Path) -> None:
     own(tmp_path, "broken", DETECTOR.replace("dur * TIMES", "dur // 0"))
     said = check(connection(CASE), settings=own(tmp_path, "mine"))
     outcomes = {outcome.detector: outcome for outcome in said.outcomes}
     assert outcomes["broken"].outcome == "failed" and "ZeroDivisionError" in outcomes["broken"].reason
     assert outcomes["mine"].outcome == "found"
-    assert set(outcomes) == {"mine", "broken", *(detector.name for detector in detectors(DEFAULT))}
+    assert set(outcomes) == {"mine", "broken", *(detector.name for detector in of_steps())}
 
 
 def test_every_detector_ends_in_one_of_four(tmp_path: Path) -> None:
     said = check(connection(CASE))
-    assert [outcome.detector for outcome in said.outcomes] == sorted(d.name for d in detectors(DEFAULT))
+    assert [outcome.detector for outcome in said.outcomes] == sorted(d.name for d in of_steps())
+    assert not {detector.name for detector in detectors(DEFAULT)} & set(said.not_looked_for), (
+        "requests are another job's"
+    )
     assert {outcome.outcome for outcome in said.outcomes} <= {"found", "clean", "not_measured"}
     assert all(outcome.reason and outcome.reason_zh for outcome in said.outcomes)
 

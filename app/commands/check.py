@@ -12,7 +12,6 @@ import click
 
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
-from npulens.analysis.say import duration
 from npulens.analysis.settings import FILE
 from npulens.app import run_check
 from npulens.app.console import filled, json_option, lang_option, print_json, store_option
@@ -74,6 +73,8 @@ def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> It
     """
     for line in _text(wording.answer(check, lang), 0):
         yield click.style(line, bold=True)
+    for line in wording.serving(check, lang):
+        yield from _text(line, 0)
     yield from _text(wording.quality(check, lang), 0)
     for place, finding in enumerate(check.findings, 1):
         yield ""
@@ -105,7 +106,7 @@ def lines(check: Check, lang: str, name: str, notices: Sequence[str] = ()) -> It
 
 def _finding(place: int, finding: Finding, lang: str) -> Iterator[str]:
     words = finding.words[lang]
-    head = f"{place}. {duration(finding.saving_ns)}  {wording.share(finding.saving_share)}"
+    head = f"{place}. {wording.saved(finding, lang)}  {wording.share(finding.saving_share)}"
     severity = click.style(say(lang, f"findings.severity_{finding.severity}"), fg=_COLOURS[finding.severity])
     sure = say(lang, "findings.confidence", {"value": say(lang, f"findings.confidence_{finding.confidence}")})
     yield f"{click.style(head, bold=True)}  {severity}  {finding.detector}  {sure}"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from npulens.analysis.engine import Check, Outcome
-from npulens.analysis.say import duration
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
 from npulens.app.text.i18n import say
@@ -63,7 +62,7 @@ def _details(check: Check, detector: str, lang: str) -> str:
         if finding.detector != detector:
             continue
         words, share = finding.words[lang], wording.share(finding.saving_share)
-        lines.append(f"{duration(finding.saving_ns)} ({share}): {wording.plain(words.title)}")
+        lines.append(f"{wording.saved(finding, lang)} ({share}): {wording.plain(words.title)}")
         lines.append(say(lang, "findings.advice_is", {"advice": wording.plain(words.advice)}))
         lines += [f"- {wording.moment(evidence, lang)}" for evidence in finding.evidence]
     return "\n".join(lines)

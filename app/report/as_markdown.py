@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from npulens.analysis.engine import Check
-from npulens.analysis.say import duration
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
 from npulens.app.text.i18n import say
@@ -40,7 +39,7 @@ def _findings(check: Check, lang: str) -> Iterator[str]:
     yield f"| # | {' | '.join(text(column) for column in columns)} |"
     yield "|--:|--:|--:|:--|"
     for place, finding in enumerate(check.findings, 1):
-        cells = (duration(finding.saving_ns), wording.share(finding.saving_share), finding.words[lang].title)
+        cells = (wording.saved(finding, lang), wording.share(finding.saving_share), finding.words[lang].title)
         yield f"| {place} | {' | '.join(text(cell) for cell in cells)} |"
     yield ""
     if said := wording.together(check, lang):

@@ -248,6 +248,18 @@ TEXT = {
 
 #: Units and sources of our detectors' limits, which the detectors say in English.
 LIMITS = {
+    "share of the measure": "占该指标的比例",
+    "a replay of requests is not surer than this": "对请求的重放没有更高的把握",
+    "share of the KV cache": "占 KV 缓存的比例",
+    "a block more may not be there from here on": "达到此值后，可能再没有空闲块",
+    "times the median prompt": "倍（相对提示长度的中位数）",
+    "shorter ones fit into one iteration with others": "更短的提示能与其他请求放进同一次迭代",
+    "share of the time of iterations": "占迭代时间的比例",
+    "less is within what stamps scatter": "更小的差异在时间戳的误差之内",
+    "share of the requests": "占请求数的比例",
+    "a prefix that fewer share is not a common one": "共享它的请求更少时，算不上公共前缀",
+    "times the mean of the engines": "倍（相对各引擎的平均值）",
+    "requests differ, so engines never have the same": "请求各不相同，各引擎的负载不会完全一样",
     "times as fast as fp32": "倍（相对 fp32 的速度）",
     "below this the conversion costs what the faster units save": "低于此值，更快单元省下的时间会被类型转换抵消",
     "share of the step": "占步长的比例",

@@ -81,12 +81,12 @@ def test_two_runs_are_compared_part_by_part(
     monkeypatch.setenv("NPULENS_STORE", str(place))
     page = opened("compare", lang, {"base": base, "head": head})
     # Steps of 100 and 50 us: 75 us; the kernels grow from 30 to 36 us (of which 10 us overlap as before) and 20.
-    assert table(page, "base") == ["0.025000", "0.005000", "0.005000", "0.040000", "0.075000"]
-    assert table(page, "head")[0] == "0.028000"
+    assert table(page, "base") == ["25,000", "5,000", "5,000", "40,000", "75,000"]
+    assert table(page, "head")[0] == "28,000"
     shown = texts(page)
     sized = {"en": "The jobs are of different size: 4 and 2 ranks.", "zh": "任务规模不同：4 个与 2 个 rank。"}
     assert sized[lang] in shown
-    assert {"en": "cannot tell a change from drift", "zh": "无法区分真实变化与波动"}[lang] in shown
+    assert {"en": "run-to-run variation cannot be ruled out", "zh": "无法排除正常波动"}[lang] in shown
     assert len(page.get("plotly_chart")) >= 2
 
 
@@ -115,7 +115,7 @@ def test_swapping_turns_the_change_around(two_runs: tuple[Path, str, str], monke
     page.button(key="compare_swap").click().run()
     assert page.query_params["base"] == head and page.query_params["head"] == base
     flipped = [text[1:] if text.startswith("−") else f"−{text}" for text in map(str, before)]
-    assert table(page, "change") == [text.replace("−0.000000", "0.000000") for text in flipped]
+    assert table(page, "change") == ["0" if text == "−0" else text for text in flipped]
 
 
 def test_the_two_newest_runs_are_compared_unless_a_link_says_otherwise(

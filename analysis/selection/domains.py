@@ -2,8 +2,8 @@
 
 The groups are those that the job or the profiler listed. Nothing is guessed: a job whose groups have no kind has no
 grid. Times are of what is selected. A domain is all groups of one kind. Some communication in it runs beside
-computing. The rest is waiting for peers, where the capture tells, or transferring. A bubble is time in which nothing
-runs on the device.
+computing. The rest is waiting for peers, where the capture tells, or transferring. A bubble is time in which a stage
+has nothing to do: its device is idle, or it only waits in a group of the pipeline.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ class Place:
     computing_ns: int | None
     idle_ns: int | None
     domains: tuple[Domain, ...]
+
+    @property
+    def bubble_ns(self) -> int | None:
+        """Idle time, and waiting in the pipeline as far as it is known."""
+        waiting = sum(one.waiting_ns or 0 for one in self.domains if one.kind in ROWS)
+        return None if self.idle_ns is None else self.idle_ns + waiting
 
 
 @dataclass(frozen=True)
@@ -105,12 +111,17 @@ def _place(
 def _grid(
     ranks: Sequence[int], places: Mapping[tuple[int, str], int], axes: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Row and column of each rank. Expert parallel ranks lie within data parallel ones, so `ep` is an axis without."""
+    """Row and column of each rank; ranks of which no group tells a place are in a row of their own, the last.
+
+    Expert parallel ranks lie within data parallel ones, so `ep` is an axis only where there is no `dp`.
+    """
     across = [kind for kind in COLUMNS if kind in axes and not (kind == "ep" and "dp" in axes)]
     keys: dict[int, tuple[int, tuple[int, ...]]] = {}
     taken: dict[tuple[int, tuple[int, ...]], int] = {}
+    last = 1 + max((at for (_, kind), at in places.items() if kind in ROWS), default=0)
     for rank in ranks:
-        row = next((places[rank, kind] for kind in ROWS if (rank, kind) in places), 0)
+        told = any((rank, kind) in places for kind in axes)
+        row = next((places[rank, kind] for kind in ROWS if (rank, kind) in places), 0 if told else last)
         column = tuple(places.get((rank, kind), 0) for kind in across)
         again = taken[row, column] = taken.get((row, column), -1) + 1
         keys[rank] = row, (*column, again)

@@ -72,10 +72,11 @@ def pair(
 ) -> None:  # fmt: skip
     """Two runs one above the other: each shows so long from its own zero at first, and moving one moves the other."""
     name = f"{base}_{head}"
-    for run_id, zero, painted in ((base, base_zero_ns, base_painted), (head, head_zero_ns, head_painted)):
+    sides = (("base", base, base_zero_ns, base_painted), ("head", head, head_zero_ns, head_painted))
+    for side, run_id, zero, painted in sides:
         shape = _Shape(height=_BESIDE_PX, pair={"zero": zero, "name": name})
         place = {"from": str(zero), "to": str(zero + max(length_ns, 1))}
-        _draw(ctx, run_id, f"timeline_pair_{name}_{run_id}_{zero}", place, lambda: None, painted, shape)
+        _draw(ctx, run_id, f"timeline_pair_{name}_{side}_{zero}", place, lambda: None, painted, shape)
 
 
 def _placed(ctx: Context, run_id: str, painted: Sequence[Painted], shape: _Shape) -> None:

@@ -21,7 +21,7 @@ from npulens.analysis.say import duration
 from npulens.app import context, run_compare
 from npulens.app.context import Context
 from npulens.app.pages.compare import charts as chart
-from npulens.app.pages.compare import pick, split
+from npulens.app.pages.compare import pick, split, together
 from npulens.app.pages.compare.half import Half, Pair
 from npulens.app.pages.compare.split import scope
 from npulens.app.panels import cells, run_list
@@ -50,7 +50,9 @@ def render(ctx: Context) -> None:
     show_verdict(ctx, pair)
     split.show(ctx, pair)
     split.gaps(ctx, pair)
+    together.timelines(ctx, pair)
     kernels(ctx, pair)
+    together.flames(ctx, pair)
     host(ctx, pair)
     show_findings(ctx, pair)
 
@@ -307,8 +309,12 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     st.subheader(ctx.say("verdict.movers"), anchor=False, help=ctx.say("verdict.movers_help"))
     st.segmented_control(ctx.say("verdict.by"), LEVELS, default=LEVELS[0], required=True, key="compare_by_level",
                          format_func=lambda level: ctx.say(f"verdict.by_{level}"))  # fmt: skip
-    moved = [row for one in found.change.contributions if one.delta_ns
-             for row in (one, *(part for part in one.parts if part.delta_ns))]
+    moved = [
+        row
+        for one in found.change.contributions
+        if one.delta_ns
+        for row in (one, *(part for part in one.parts if part.delta_ns))
+    ]
     within = {part for one in moved for part in one.parts}
     sides = {"base": pair.base.short, "head": pair.head.short}
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn

@@ -72,9 +72,9 @@ def _table(
 ) -> None:
     """Every figure to the nanosecond; text, so that no digit is lost."""
     frame = pd.DataFrame([{
-        "part": says[delta.key], "base": i18n.exact(delta.base_ns).removesuffix(" ms"),
-        "head": i18n.exact(delta.head_ns).removesuffix(" ms"),
-        "change": i18n.exact(delta.change_ns).removesuffix(" ms"),
+        "part": says[delta.key], "base": i18n.exact(delta.base_ns).removesuffix(" ns"),
+        "head": i18n.exact(delta.head_ns).removesuffix(" ns"),
+        "change": i18n.exact(delta.change_ns).removesuffix(" ns"),
         "share": _quiet(i18n.share(delta.change_ns, delta.base_ns)),
         "of_step": _quiet(i18n.share(delta.change_ns, step.base_ns)),
     } for delta in deltas])  # fmt: skip

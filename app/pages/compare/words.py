@@ -2,8 +2,10 @@
 
 TEXT = {
     "title": ("Compare", "对比"),
-    "question": ("Is it slower, is that real, and what does the change consist of?",
-                 "是否变慢，变化是否真实，由什么构成？"),  # fmt: skip
+    "question": (
+        "Is it slower, is that real, and what does the change consist of?",
+        "是否变慢，变化是否真实，由什么构成？",
+    ),  # fmt: skip
     "by": ("Compare", "对比对象"),
     "by_runs": ("Runs", "运行"),
     "by_ranks": ("Ranks", "rank"),
@@ -20,13 +22,13 @@ TEXT = {
     "none_chosen": ("Choose at least one on each side.", "每侧至少选择一个。"),
     "overlap": (
         "A run stands on both sides: what it has in common with itself hides part of the change.",
-        "有运行同时出现在两侧：它与自身相同的部分会掩盖一部分变化。",
+        "有采集同时出现在两侧：它与自身相同的部分会掩盖一部分变化。",
     ),
-    "in_turns": ("The n-th runs of both sides were recorded next to each other", "两侧的第 n 次运行是相邻采集的"),
+    "in_turns": ("The n-th runs of both sides were recorded next to each other", "两侧的第 n 次采集是相邻采集的"),
     "in_turns_help": (
         "Then pairs are compared, in the order in which they are chosen above, and drift hits both sides alike. Where "
         "captures know their time of day, runs recorded in turns are found without this.",
-        "此时按上面选择的顺序逐对比较，波动对两侧影响相同。若采集记录了时刻，交替采集的运行会自动识别。",
+        "此时按上面选择的顺序逐对比较，波动对两侧影响相同。若采集记录了时刻，交替进行的采集会自动识别。",
     ),
     "narrow": ("Only some ranks or steps", "只取部分 rank 或 step"),
     "narrow_help": ("Write 3, 0-7 or 1,4. Empty takes all of them.", "可写 3、0-7 或 1,4，留空表示全部。"),
@@ -46,15 +48,15 @@ TEXT = {
     "step": ("step {step}", "step {step}"),
     "one_run": (
         "The store holds one run. Load another to compare runs, or compare the ranks or steps of this one.",
-        "当前存储只有一次运行。可再加载一次运行进行对比，或对比这次运行的 rank 或 step。",
+        "当前存储只有一次采集。可再加载一次采集进行对比，或对比这次采集的 rank 或 step。",
     ),
     "one_rank": (
         "This run holds one rank, so there is no other to compare it with.",
-        "这次运行只有一个 rank，无法对比。",
+        "这次采集只有一个 rank，无法对比。",
     ),
     "one_step": (
         "This run has fewer than two recorded steps. prof.step() after each step records them.",
-        "这次运行记录的 step 少于两个。每步之后调用 prof.step() 即可记录。",
+        "这次采集记录的 step 少于两个。每步之后调用 prof.step() 即可记录。",
     ),
     "empty": (
         "There is nothing to compare yet: load two captures, or one with several ranks or steps.",
@@ -65,7 +67,7 @@ TEXT = {
         "链接中的对象不在当前存储中：{name}。已改选其他对象。",
     ),
     "no_time": (
-        "One side has no stretch of time to compare: it has no such rank or step, or neither steps nor device activity "
+        "One side has no time to compare. It has no such rank or step, or neither steps nor device activity "
         "were recorded.",
         "有一侧没有可对比的时间段：没有这样的 rank 或 step，或者既没有采集到 step，也没有设备侧活动。",
     ),
@@ -79,7 +81,7 @@ TEXT = {
     ),
     "scope_runs": (
         "{side}: {runs} runs, {n} windows of rank {ranks}. Figures are of the mean window of all of them.",
-        "{side}：{runs} 次运行，rank {ranks} 的 {n} 个窗口。数值为全部窗口的均值。",
+        "{side}：{runs} 次采集，rank {ranks} 的 {n} 个窗口。数值为全部窗口的均值。",
     ),
     "scope_whole": (
         "{side}: {n} windows, the whole captures of rank {ranks}. Figures are of the mean window.",
@@ -89,7 +91,7 @@ TEXT = {
         "{side}: 1 window, the whole capture of rank {ranks}.",
         "{side}：1 个窗口，rank {ranks} 的全程。",
     ),
-    "note_same": ("Both sides are the same windows of the same run.", "两侧是同一次运行的同一批窗口。"),
+    "note_same": ("Both sides are the same windows of the same run.", "两侧是同一次采集的同一批窗口。"),
     "note_whole": (
         "At least one side has no recorded steps, so whole captures are compared.",
         "至少有一侧没有 step 标记，因此对比全程。",
@@ -124,8 +126,8 @@ TEXT = {
         "只有基线采集了：{tables}。采集本身也耗时。",
     ),
     "note_only_head": (
-        "Only the side compared with it recorded: {tables}. Recording costs time too.",
-        "只有对比侧采集了：{tables}。采集本身也耗时。",
+        "Only the new side recorded {tables}. Recording itself may slow it.",
+        "只有对比侧采集了 {tables}。采集本身可能使其变慢。",
     ),
     "none": ("not recorded", "未采集"),
     "split": ("The mean step on both sides", "两侧的平均 step"),
@@ -142,8 +144,8 @@ TEXT = {
     "whole_step": ("The step", "整个 step"),
     "axis": ("change against the base", "相对基线的变化"),
     "col_part": ("Part", "部分"),
-    "col_base": ("{side}, ms", "{side}，ms"),
-    "col_change": ("Change, ms", "变化，ms"),
+    "col_base": ("{side}, ns", "{side}，ns"),
+    "col_change": ("Change, ns", "变化，ns"),
     "col_share": ("Change of the part", "该部分变化"),
     "col_of_step": ("Of the base's step", "占基线 step"),
     "gaps": ("Why the device idled", "设备空闲的原因"),
@@ -170,7 +172,7 @@ TEXT = {
         "profiler_level=Level1 records types.",
         "一侧采集了算子类型，另一侧只有名称，因此几乎无法对应。profiler_level=Level1 可采集类型。",
     ),
-    "group": ("Alike means", "视为相同"),
+    "group": ("Group by", "归类方式"),
     "group_type": ("Type", "类型"),
     "group_shape": ("Type and shape", "类型与形状"),
     "states": (
@@ -212,15 +214,15 @@ TEXT = {
     "findings_help": (
         "What each detector says of the whole run of either side: what a fix would give back per step, at most. "
         "Not measured is not clean.",
-        "各检查项对两侧整次运行的结论：修复后每步最多可省多少。未采集不等于无问题。",
+        "各检查项对两侧整次采集的结论：修复后每步最多可省多少。未采集不等于无问题。",
     ),
     "findings_same_run": (
         "Findings are of a run as a whole. These are the ones with evidence on each side.",
-        "发现针对整次运行。这里列出在各侧有证据的发现。",
+        "发现针对整次采集。这里列出在各侧有证据的发现。",
     ),
     "findings_first": (
         "Of {side}, these are the findings of the first run: {run}.",
-        "{side} 只列出第一次运行的发现：{run}。",
+        "{side} 只列出第一次采集的发现：{run}。",
     ),
     "findings_working": ("The detectors are at work, {n} s so far.", "检查正在进行，已用 {n} 秒。"),
     "findings_none": ("No detector found anything on either side.", "两侧均没有发现。"),
@@ -232,7 +234,30 @@ TEXT = {
     "outcome_not_measured": ("not measured", "无法检查"),
     "outcome_failed": ("failed", "出错"),
     "outcome_found": ("found", "有发现"),
-    "outcome_elsewhere": ("elsewhere in the run", "在该运行的其他位置"),
+    "outcome_elsewhere": ("elsewhere in the run", "在该采集的其他位置"),
     "base_moment": ("Base on the timeline", "在时间线上查看基线"),
     "head_moment": ("The other side on the timeline", "在时间线上查看对比侧"),
+    "together": ("Timelines, aligned at the step", "按步对齐的时间线"),
+    "together_means": (
+        "Both start at their step. Moving one moves the other. Frames mark where the time differs most.",
+        "两侧均从各自训练步的起点开始，移动一侧时另一侧随之移动。方框标出耗时差异最大的位置。",
+    ),
+    "too_many_pieces": (
+        "Too much device work to match piece by piece; no differences are framed.",
+        "设备任务过多，无法逐个匹配，未标出差异。",
+    ),
+    "no_spots": ("The device's work takes the same time on both sides.", "两侧设备任务耗时相同。"),
+    "spots": ("Where the time differs ({n} places)", "耗时差异所在（{n} 处）"),
+    "spots.one": ("Where the time differs (one place)", "耗时差异所在（1 处）"),
+    "spot_name": ("Device work", "设备任务"),
+    "spot_change": ("Change", "变化"),
+    "spot_change_means": (
+        "From the end of everything before it to its own end, the gap before it included.",
+        "从其之前所有任务结束到自身结束，含其之前的空隙。",
+    ),
+    "spot_at": ("At, {side}", "位置，{side}"),
+    "flame_per": (
+        "Means of a window: base {base}, head {head}.",
+        "每个窗口的平均值：基线 {base}，对比侧 {head}。",
+    ),
 }

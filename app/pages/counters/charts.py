@@ -10,12 +10,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from npulens.analysis.device.strip import Strip
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
+from npulens.app.charts.over_time import markable
 from npulens.app.text import wording
 
 #: Hues that stay apart for every kind of colour vision, with a dash each, so that no line speaks by colour alone.
-HUES = (style.COMPUTING, style.RESIDUAL, "#009e73", style.COPY, style.COMMUNICATION, "#56b4e9", style.QUIET_TEXT)
+HUES = style.SERIES[:7]
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 MOST_LINES = len(HUES)
 _PANEL = 168
@@ -50,7 +51,7 @@ def figure(
                 hovertemplate="%{x:,.3f} ms<br>%{y:,.5~g}<extra>" + name + "</extra>",
             )  # fmt: skip
     _dress(picture, len(panels), span, ink)
-    return picture
+    return markable(picture)
 
 
 def _behind(picture: go.Figure, place: int, busy: Strip, say: Say) -> None:
@@ -58,8 +59,8 @@ def _behind(picture: go.Figure, place: int, busy: Strip, say: Say) -> None:
     slices = max(len(busy.computing), 1)
     width = (busy.end_ns - busy.begin_ns) / slices / 1e6
     at = [busy.begin_ns / 1e6 + index * width for index in range(slices)]
-    parts = ((busy.computing, "rgba(0,114,178,0.20)", "computing"),
-             (busy.communication, "rgba(230,159,0,0.20)", "communication"))  # fmt: skip
+    parts = ((busy.computing, roles.faded("computing", 0.2), "computing"),
+             (busy.communication, roles.faded("transferring", 0.2), "communication"))  # fmt: skip
     for shares, colour, key in parts:
         if shares:
             picture.add_scatter(

@@ -9,12 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from npulens.analysis.look.launch import Curve
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.charts.kernels import dress, line
+from npulens.app.charts.over_time import markable
 from npulens.app.text import i18n
 
-_BAND = "rgba(0,114,178,0.28)"
+_BAND = roles.faded("computing", 0.28)
 #: Leads are drawn linear up to a microsecond and by their decades beyond.
 _LINEAR_NS = 1_000
 _TICKS = (0, 10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10)
@@ -116,4 +117,4 @@ def _band(
     dress(picture, ink, 300)
     picture.update_layout(bargap=0, hovermode="x")
     picture.update_xaxes(ticksuffix=" ms", range=[curve.begin_ns / 1e6, max(curve.end_ns, curve.begin_ns + 1) / 1e6])
-    return picture
+    return markable(picture)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
+from npulens.app.charts.over_time import markable
 from npulens.app.text import i18n, wording
 
 _LINES = (
@@ -30,7 +31,7 @@ def curve(rows: pd.DataFrame, peak_ns: int | None, marks: Sequence[tuple[int, in
         picture.add_scatter(
             x=held["ts_ns"] / 1e6, y=held[name].astype(float) / 1e6, mode="lines", name=say(f"memory.line_{name}", {}),
             line={"color": colour, "dash": dash, "width": 1.6, "shape": "hv"},
-            fill="tozeroy" if name == "allocated_bytes" else None, fillcolor="rgba(0,114,178,0.14)",
+            fill="tozeroy" if name == "allocated_bytes" else None, fillcolor=roles.faded("computing", 0.14),
             hovertemplate="%{x:,.3f} ms<br>%{y:,.3f} MB<extra>%{fullData.name}</extra>",
         )  # fmt: skip
     top = rows[["allocated_bytes", "reserved_bytes"]].astype(float).max().max() / 1e6
@@ -43,7 +44,7 @@ def curve(rows: pd.DataFrame, peak_ns: int | None, marks: Sequence[tuple[int, in
     _dress(picture, 360, ink, " MB")
     picture.update_xaxes(ticksuffix=" ms")
     picture.update_yaxes(range=[0, top * 1.06] if top > 0 else None)
-    return picture
+    return markable(picture)
 
 
 def holders(rows: pd.DataFrame, rest: int | None, say: Say, ink: str, most: int) -> go.Figure:

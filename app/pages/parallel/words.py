@@ -1,0 +1,61 @@
+"""What the page of the parallel strategy says."""
+
+TEXT = {
+    "title": ("Parallel strategy", "并行策略"),
+    "question": ("Parallel strategy: who waits in which domain?", "并行策略：哪个并行域在等待？"),
+    "answer": (
+        "{sizes}. {n} ranks in the grid, {held} of them recorded.",
+        "{sizes}。网格中共 {n} 个 rank，已采集 {held} 个。",
+    ),
+    "answer_idle": (
+        "Bubbles of the mean rank: {idle} ({share}).",
+        "平均每个 rank 的气泡时间：{idle}（{share}）。",
+    ),
+    "none": ("No parallel groups were recorded.", "未记录并行组。"),
+    "untold": (
+        "The parallel strategy was not recorded: no communication group says its kind.",
+        "未记录并行策略：通信组没有标明类型。",
+    ),
+    "untold_groups": (
+        "{n} communication groups without a kind; the Communication page lists them.",
+        "有 {n} 个未标明类型的通信组，详见“通信”页。",
+    ),
+    "untold_groups.one": (
+        "One communication group without a kind; the Communication page lists it.",
+        "有 1 个未标明类型的通信组，详见“通信”页。",
+    ),
+    "grid": ("The grid of ranks", "rank 网格"),
+    "grid_means": (
+        "Rows are pipeline stages. Columns are the other parallel dimensions. A click selects the rank on every page.",
+        "行为流水线阶段，列为其他并行维度。点击后，所有页面都会选中该 rank。",
+    ),
+    "grid_alt": ("Ranks by pipeline stage and other parallel dimensions", "按流水线阶段和其他并行维度排列的 rank"),
+    "colour": ("Colour by", "着色依据"),
+    "value_bubble": ("Bubble (idle, or waiting in PP)", "气泡（空闲或 PP 等待）"),
+    "not_placed": ("not told", "未标明"),
+    "value_computing": ("Computing", "计算"),
+    "value_wait": ("Waiting in {kind}", "{kind} 等待"),
+    "not_told": ("The capture does not tell this of any rank.", "采集数据中没有任何 rank 的此项信息。"),
+    "not_captured": ("not captured", "未采集"),
+    "domains": ("Communication by domain", "各并行域的通信"),
+    "domains_means": (
+        "Mean over recorded ranks. Pale time runs beside computing and costs nothing.",
+        "已采集 rank 的平均值。浅色部分与计算重叠，不增加耗时。",
+    ),
+    "no_communication": ("No communication was recognised.", "未识别到通信。"),
+    "other": ("Other groups", "其他通信组"),
+    "part_waiting": ("Waiting", "等待"),
+    "part_moving": ("Transferring", "传输"),
+    "part_hidden": ("Beside computing", "与计算重叠"),
+    "part_untold": ("Waiting or transferring", "等待或传输"),
+    "table": ("Table ({n} ranks)", "表格（{n} 个 rank）"),
+    "table.one": ("Table (one rank)", "表格（1 个 rank）"),
+    "col_rank": ("Rank", "rank"),
+    "col_place": ("Place", "位置"),
+    "col_dur_ns": ("Window, ms", "时间窗（ms）"),
+    "col_computing_ns": ("Computing, ms", "计算（ms）"),
+    "col_bubble_ns": ("Bubble, ms", "气泡（ms）"),
+    "col_exposed": ("{kind} exposed, ms", "{kind} 未掩盖（ms）"),
+    "col_waiting": ("{kind} waiting, ms", "{kind} 等待（ms）"),
+    "sources": ("Groups as recorded in: {sources}.", "通信组来源：{sources}。"),
+}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npulens.analysis.look.path import Path as CriticalPath
+    from npulens.app.timeline.notebook import Timeline
 
 FIGURES = ("split", "path")
 
@@ -33,6 +34,7 @@ class Run:
     info: runs.RunInfo
     connection: duckdb.DuckDBPyConnection
     manifest: Mapping[str, Any]  # as the store holds it
+    store: Path
 
     def __enter__(self) -> Run:
         return self
@@ -87,6 +89,16 @@ class Run:
             return path_chart.figure(self.path(), say, _INK)
         raise ValueError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
 
+    def timeline(self, window: tuple[int, int] | None = None, lang: str = "en", height: int = 520) -> Timeline:
+        """The dashboard's timeline as a widget of a notebook; ``window`` is from and to in ns from the run's origin."""
+        try:
+            from npulens.app.timeline import notebook
+        except ModuleNotFoundError as error:
+            if error.name not in ("anywidget", "traitlets"):
+                raise
+            raise ModuleNotFoundError("a timeline in a notebook needs: pip install 'npulens[notebook]'") from error
+        return notebook.timeline(self.store, self.info.run_id, window, lang, height)
+
 
 _INK = "#31333f"  # of text on white
 
@@ -97,4 +109,4 @@ def opened(run: str, store: str | Path | None) -> Run:
     info = runs.resolve(place, run)
     connection = runs.open_run(place, info.run_id)
     install(connection)
-    return Run(info, connection, runs.manifest(place, info.run_id))
+    return Run(info, connection, runs.manifest(place, info.run_id), place)

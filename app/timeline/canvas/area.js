@@ -54,10 +54,6 @@ function nothing(tl, page, rows) {
 function areaNames(tl, area, sums, page) {
   const whole = area.to - area.from, idle = (row) => tl.trackOf.get(row.track)?.group === "gaps";
   if (nothing(tl, page, sums.rows)) return;
-  if (sums.busy?.length) {
-    const line = make("div", "busy", page);
-    for (const one of sums.busy) make("span", "chip", line, tl.say("busy", { track: trackName(tl, one.track), share: share(one.busy_ns, whole), length: length(one.busy_ns) }));
-  }
   const time = (key) => [(row) => length(row[key]), (row) => row[key], true];
   table(tl, page, tl.say("area_about"), [
     [tl.say("col_name"), (row) => (idle(row) ? tl.cause(row.name) : called(clean(row.name))), (row) => clean(row.name).toLowerCase(), false, (row) => clean(row.name)],
@@ -69,6 +65,10 @@ function areaNames(tl, area, sums, page) {
     [tl.say("col_min"), ...time("min_ns")], [tl.say("col_max"), ...time("max_ns")],
   ], sums.rows);
   if (sums.cut) make("div", "quiet", page, tl.say("area_cut", { n: sums.rows.length }));
+  if (sums.busy?.length) {
+    const line = make("div", "busy", page);
+    for (const one of sums.busy) make("span", "chip", line, tl.say("busy", { track: trackName(tl, one.track), share: share(one.busy_ns, whole), length: length(one.busy_ns) }));
+  }
 }
 
 function areaSlices(tl, area, { slices, cut }, page) {

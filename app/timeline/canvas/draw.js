@@ -1,6 +1,6 @@
 // The whole picture: rows, grid, ruler, overview, gutter, selection, arrows. One pass, no state of its own.
 
-const OVERVIEW = 26, RULER = 26, TOP = OVERVIEW + RULER, GUTTER = 232;
+const OVERVIEW = 26, RULER = 26, TOP = OVERVIEW + RULER, GUTTER = 232, PICTURE_GUTTER = 116;
 
 function draw(tl) {
   const began = performance.now(), { pen, theme } = tl, key = tl.tiles.window.key;
@@ -76,9 +76,9 @@ function paintLabel(tl, row, top) {
   if (row.type === "did") { paintDidLabel(tl, row, top); return; }
   const { pen, theme } = tl, head = row.type === "rank" || row.type === "group", path = row.track?.group === "path" && !row.pinned;
   const indent = row.type === "rank" ? 8 : row.type === "group" || path ? 16 : 28, tall = head || path ? row.h - 1 : Math.min(row.h, 20);
-  if (!head) { pen.fillStyle = row.pinned || row.key === tl.over ? theme.raised : theme.paper; pen.fillRect(0, top, GUTTER, row.h); }
+  if (!head) { pen.fillStyle = row.pinned || row.key === tl.over ? theme.raised : theme.paper; pen.fillRect(0, top, tl.left, row.h); }
   pen.fillStyle = theme.line;
-  pen.fillRect(GUTTER - 1, top, 1, row.h);
+  pen.fillRect(tl.left - 1, top, 1, row.h);
   pen.fillStyle = theme.grid;
   if (!head) pen.fillRect(0, top + row.h - 1, tl.width, 1);
   pen.textBaseline = "middle";
@@ -89,13 +89,13 @@ function paintLabel(tl, row, top) {
   pen.font = `${head || path ? "600 " : ""}11.5px ${theme.font}`;
   const x = indent + (head ? 14 : 4);
   const text = row.type === "group" ? `${row.label} (${row.count})` : row.pinned ? ranked(row.rank, row.label) : row.label;
-  pen.fillText(bare(tl, text, GUTTER - x - (row.key === tl.over ? 50 : 8)), x, middle);
+  pen.fillText(bare(tl, text, tl.left - x - (row.key === tl.over ? 50 : 8)), x, middle);
   pen.font = `11.5px ${theme.font}`;
-  if (row.sub && row.h > 30) { pen.fillStyle = theme.quiet; pen.fillText(bare(tl, `${row.sub} · ${brief(row.counter.min)} – ${brief(row.counter.max)}`, GUTTER - x - 8), x, middle + 15); }
+  if (row.sub && row.h > 30) { pen.fillStyle = theme.quiet; pen.fillText(bare(tl, `${row.sub} · ${brief(row.counter.min)} – ${brief(row.counter.max)}`, tl.left - x - 8), x, middle + 15); }
   if (row.key === tl.over && !head && row.type !== "steps") {
     pen.fillStyle = theme.quiet;
-    pen.fillText(row.pinned ? "◆" : "◇", GUTTER - 42, middle);
-    pen.fillText("✕", GUTTER - 20, middle);
+    pen.fillText(row.pinned ? "◆" : "◇", tl.left - 42, middle);
+    pen.fillText("✕", tl.left - 20, middle);
   }
 }
 
@@ -103,15 +103,15 @@ function paintLabel(tl, row, top) {
 function paintDidLabel(tl, row, top) {
   const { pen, theme } = tl;
   pen.fillStyle = row.key === tl.over ? theme.raised : theme.paper;
-  pen.fillRect(0, top, GUTTER, row.h);
+  pen.fillRect(0, top, tl.left, row.h);
   pen.fillStyle = theme.line;
-  pen.fillRect(GUTTER - 1, top, 1, row.h);
-  if (row.of && row.rank !== null) pen.fillRect(GUTTER - 5, top, 2, row.h);
+  pen.fillRect(tl.left - 1, top, 1, row.h);
+  if (row.of && row.rank !== null) pen.fillRect(tl.left - 5, top, 2, row.h);
   if (!row.named && row.key !== tl.over) return;
   pen.fillStyle = row.key === tl.over ? theme.ink : theme.quiet;
   pen.textBaseline = "middle";
   if (row.several) arrowHead(tl, 8, top + row.h / 2, true);
-  pen.fillText(bare(tl, row.label, GUTTER - 36), 22, top + row.h / 2 + 0.5);
+  pen.fillText(bare(tl, row.label, tl.left - 36), 22, top + row.h / 2 + 0.5);
 }
 
 /** Whose rows these are, where the heading has scrolled away. */
@@ -119,13 +119,13 @@ function paintSticky(tl) {
   if (!tl.sticky) return;
   const { pen, theme } = tl, low = TOP + tl.pinnedHeight;
   pen.fillStyle = theme.raised;
-  pen.fillRect(0, low, GUTTER - 1, STICKY);
+  pen.fillRect(0, low, tl.left - 1, STICKY);
   pen.fillStyle = theme.line;
-  pen.fillRect(0, low + STICKY - 1, GUTTER - 1, 1);
+  pen.fillRect(0, low + STICKY - 1, tl.left - 1, 1);
   pen.fillStyle = theme.ink;
   pen.textBaseline = "middle";
   pen.font = `600 11px ${theme.font}`;
-  pen.fillText(bare(tl, tl.sticky.text, GUTTER - 16), 8, low + STICKY / 2);
+  pen.fillText(bare(tl, tl.sticky.text, tl.left - 16), 8, low + STICKY / 2);
   pen.font = `11.5px ${theme.font}`;
 }
 

@@ -139,8 +139,8 @@ function gutterClicked(tl, { row, add }, x, y) {
   if (add) { pickLane(tl, row); return; }
   if (row.type === "did") { if (row.of) tl.open(row.of); else intoPicture(tl, row); return; }
   const own = row.type === "track" || row.type === "counter";
-  if (own && x > GUTTER - 30) tl.toggle("hide", row.key);
-  else if (own && x > GUTTER - 52) tl.toggle("pin", row.key);
+  if (own && x > tl.left - 30) tl.toggle("hide", row.key);
+  else if (own && x > tl.left - 52) tl.toggle("pin", row.key);
   else if (row.type === "rank" || row.type === "group" || (row.track && row.track.lanes > 1)) tl.toggle("fold", row.key);
 }
 

@@ -1,6 +1,6 @@
 // The same canvas in a notebook: what it asks goes to the kernel as a message, and the answer comes back as bytes.
 
-const GUEST_STYLE = `:host { --st-background-color: var(--jp-layout-color0, #ffffff); --st-secondary-background-color: var(--jp-layout-color1, #f3f5f7);
+const GUEST_STYLE = `:host { --st-background-color: var(--jp-layout-color0, #ffffff); --st-secondary-background-color: var(--jp-layout-color2, #f3f5f7);
   --st-text-color: var(--jp-ui-font-color0, #1d2733); --st-primary-color: var(--jp-brand-color1, #0067a8); --st-font: var(--jp-ui-font-family, sans-serif); }`;
 
 function render({ model, el }) {

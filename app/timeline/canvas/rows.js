@@ -163,6 +163,7 @@ function pinnedRow(tl, key) {
 
 /** Lays all rows out anew; called when anything but the window of time has changed. */
 function arrange(tl) {
+  tl.left = tl.by === "picture" ? PICTURE_GUTTER : GUTTER;
   tl.pinned = tl.pin.filter((key) => !tl.hide.has(key)).map((key) => pinnedRow(tl, key)).filter(Boolean);
   const path = tl.pathTrack, shown = path && wants(tl, String(path.id), "path") && tl.by !== "picture";
   const top = shown ? [Object.assign(trackRow(tl, path), { h: PATH_ROW, lane: PATH_ROW - 4 })] : [];

@@ -99,4 +99,4 @@ def amount(value: float | None, unit: str) -> str:
         return "-"
     if unit == "ns":
         return i18n.duration(round(value))
-    return i18n.size(round(value)) if unit == "bytes" else f"{value:,.6g}" + ("" if unit == "count" else f" {unit}")
+    return i18n.size(round(value)) if unit == "bytes" else i18n.digits(value) + ("" if unit == "count" else f" {unit}")

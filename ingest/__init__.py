@@ -90,6 +90,7 @@ def load(
     max_time: str | None = None,
     redact: bool = False,
     engine: str = "local",
+    called: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> LoadReport:
     """Load files, directories and archives into the store.
@@ -97,7 +98,8 @@ def load(
     The work happens in a process of its own; this one only waits. Raises IngestError when nothing could be tried (no
     such run to join, no place for the store). A capture that cannot be read is an entry of the report with its error.
     ``redact``: nothing stored names people, machines or places. ``max_disk`` ("20G") and ``max_time`` ("30m") limit the
-    load; ingest/loading/quota.py has the defaults. ``engine``: who reads the ranks, "local", "ray" or "ray://HEAD".
+    load; ingest/loading/quota.py has the defaults. ``called``: what the path is called where it came from; runs
+    without a label are named after it. ``engine``: who reads the ranks, "local", "ray" or "ray://HEAD".
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
@@ -109,6 +111,7 @@ def load(
         "max_time": max_time,
         "redact": redact,
         "engine": engine,
+        "called": called,
     }
     answer = _ask_worker(request, progress)
     return LoadReport(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import hostile_capture
@@ -57,21 +56,16 @@ def test_what_was_not_recorded_is_drawn_as_not_told_apart() -> None:
     assert breakdown.lengths(dark) == {"computing": 40, "unsplit": 60}
 
 
-def test_colours_stay_apart_for_every_kind_of_colour_vision() -> None:
-    """Simulated by the matrices of Machado, Oliveira and Fernandes (2009) at full severity."""
-    seen = {
-        "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-        "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-        "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
-        "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
-    }
-    colours = {part.key: part.colour for part in breakdown.PARTS if part.key in {*hostile_capture.STEP_1_NS, "unknown"}}
-    for vision, matrix in seen.items():
-        for left, right in combinations(colours, 2):
-            assert _distance(colours[left], colours[right], matrix) > 18, f"{left} and {right} for {vision}"
+#: Kinds of colour vision by the matrices of Machado, Oliveira and Fernandes (2009) at full severity.
+VISION = {
+    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
 
 
-def _distance(left: str, right: str, matrix: tuple[tuple[float, ...], ...]) -> float:
+def colour_distance(left: str, right: str, matrix: tuple[tuple[float, ...], ...]) -> float:
     """CIE76 difference of two colours after the simulation; above 10 they are told apart at a glance."""
 
     def lab(colour: str) -> tuple[float, float, float]:

@@ -18,9 +18,10 @@ from streamlit.testing.v1 import AppTest
 from test_upload import call
 
 from npulens.app.context import Context
-from npulens.app.intake import drop_folders, drop_zone, invitations, load_queue, signed_tokens
+from npulens.app.intake import drop_folders, invitations, load_queue, signed_tokens, tray
 from npulens.app.intake.load_queue import Outcome
 from npulens.app.intake.signed_tokens import Refused
+from npulens.app.intake.visitor_drops import Ended
 from npulens.app.text import i18n
 from npulens.ingest.store import runs as stores
 
@@ -195,9 +196,10 @@ def test_every_refusal_has_what_it_is_and_what_to_do_in_both_languages(tmp_path:
         ctx = Context(lang, tmp_path, (), None, None)
         for kind in kinds:
             run = {"run_id": None, "error": {"kind": kind, "message": "the very words", "path": "x\u202e.zip"}}
-            said = "\n".join(drop_zone.lines(ctx, "drop", Outcome((run,), None)))
-            assert i18n.say(lang, f"upload.remedy_{kind}") in said and "the very words" in said
-            assert "\u202e" not in said
+            row = Ended("1", "drop", "refused", run)
+            said = "\n".join(tray.lines(ctx, row))
+            assert i18n.say(lang, f"upload.remedy_{kind}") in said and "the very words" not in said, "said twice"
+            assert "the very words" in tray.detail(ctx, row) and "\u202e" not in said
 
 
 def courier_page() -> None:

@@ -123,8 +123,8 @@ def test_what_changes_while_it_is_read_is_taken_back(
     capture(folder / "a.json")
     load = ingest.load
 
-    def late(path: Path, place: Path) -> ingest.LoadReport:
-        report = load(path, place)
+    def late(path: Path, place: Path, called: str) -> ingest.LoadReport:
+        report = load(path, place, called=called)
         capture(folder / "a.json", 3)
         monkeypatch.setattr(verb.ingest, "load", load)
         return report
@@ -150,7 +150,7 @@ def test_what_the_machine_failed_at_is_tried_at_the_next_start(
     capture(folder / "a.json")
     load = ingest.load
 
-    def crash(path: Path, place: Path) -> ingest.LoadReport:
+    def crash(path: Path, place: Path, called: str) -> ingest.LoadReport:
         raise ingest.IngestError("crashed", "out of luck")
 
     monkeypatch.setattr(verb.ingest, "load", crash)

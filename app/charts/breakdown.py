@@ -81,7 +81,8 @@ def figure(rows: Sequence[Row], say: Say, as_share: bool, profiler: bool, ink: s
         picture.add_bar(
             orientation="h", x=[_length(bar, part, as_share, scale) for bar in held],
             y=[bar.y for bar in held], width=[bar.width for bar in held],
-            name=say(f"breakdown.{part.key}", {}), marker={"color": part.colour, "line": {"width": 0}},
+            name=say(f"breakdown.{part.key}", {}),
+            marker={"color": part.colour, "line": {"width": 1, "color": style.paper(ink)}},
             text=[_label(bar, part) if bar.own else "" for bar in held],
             textposition="inside", insidetextanchor="middle", textangle=0,
             insidetextfont={"color": part.text_colour or ink, "size": 12},
@@ -110,7 +111,7 @@ def _hover(bar: Bar, part: Part, say: Say) -> str:
     title = say(f"breakdown.{part.key}", {}) + ("" if bar.own else " · " + say("breakdown.profiler_says", {}))
     meaning = say(f"breakdown.{part.key}_means" if bar.own else "breakdown.profiler_means", {})
     return (
-        f"<b>{style.plain(title)}</b> · {style.plain(where)}<br>{i18n.exact(value)} ({value:,} ns)"
+        f"<b>{style.plain(title)}</b> · {style.plain(where)}<br>{i18n.duration(value)} ({value:,} ns)"
         f" · {i18n.share(value, bar.whole_ns)}<br><br>{style.wrapped(meaning)}"
     )
 

@@ -12,7 +12,7 @@ from npulens.app.charts.breakdown import Say
 from npulens.app.text import i18n, wording
 
 #: One line a rank: eight hues that stay apart for every kind of colour vision, then the same dashed and dotted.
-HUES = ("#0072b2", "#e69f00", "#009e73", "#9c2f75", "#56b4e9", "#d55e00", "#8a8f00", "#77818c")
+HUES = style.SERIES
 DASHES = ("solid", "dash", "dot", "dashdot")
 #: Characters of a name that fit beside a bar.
 _NAME = 44

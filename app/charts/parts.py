@@ -6,29 +6,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from npulens.analysis.split import Row
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of time: the field of a split row, its text and its colours."""
+    """One kind of time: the field of a split row, its text, and its role; without one it has no colour of its own."""
 
     key: str
     field: str
     profiler_field: str | None
-    colour: str
-    text_colour: str  # empty: the theme's
+    role: str | None
+
+    @property
+    def colour(self) -> str:
+        return roles.colour(self.role) if self.role else style.FAINT
+
+    @property
+    def text_colour(self) -> str:
+        """Empty: the theme's."""
+        return roles.text_on(self.colour) if self.role else ""
+
+    @property
+    def css(self) -> str:
+        """Its class in a report."""
+        return self.role or self.key
 
 
 PARTS = (
-    Part("computing", "computing_ns", "computing_ns", style.COMPUTING, style.LIGHT_TEXT),
+    Part("computing", "computing_ns", "computing_ns", "computing"),
     Part("communication", "communication_not_overlapped_ns", "communication_not_overlapped_ns",
-         style.COMMUNICATION, style.DARK_TEXT),
-    Part("copy", "copy_not_overlapped_ns", None, style.COPY, style.LIGHT_TEXT),
-    Part("unknown", "unknown_not_overlapped_ns", None, style.UNKNOWN, style.LIGHT_TEXT),
-    Part("idle", "idle_ns", "free_ns", style.IDLE, style.DARK_TEXT),
-    Part("unsplit", "", None, style.FAINT, ""),
-    Part("residual", "residual_ns", None, style.RESIDUAL, style.DARK_TEXT),
+         "transferring"),
+    Part("copy", "copy_not_overlapped_ns", None, "copying"),
+    Part("unknown", "unknown_not_overlapped_ns", None, "unknown"),
+    Part("idle", "idle_ns", "free_ns", "idle"),
+    Part("unsplit", "", None, None),
+    Part("residual", "residual_ns", None, "residual"),
 )  # fmt: skip
 
 

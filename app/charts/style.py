@@ -1,26 +1,35 @@
-"""Colours and text rules that every chart shares.
-
-Any two hues of a bar stay far apart for every kind of colour vision (the tests simulate them). They are readable on
-white and on near-black. Each also has a written label, so that no chart relies on colour alone.
-"""
+"""Colours and text rules that every chart shares. What time is spent on has its colours in roles.py."""
 
 from __future__ import annotations
 
 import textwrap
 
-COMPUTING = "#0072b2"
-COMMUNICATION = "#e69f00"
-COPY = "#9c2f75"
-UNKNOWN = "#7a5230"
-IDLE = "#a9b1bb"
-RESIDUAL = "#d55e00"
+from npulens.app.charts import roles
+from npulens.app.charts.roles import DARK_TEXT as DARK_TEXT
+from npulens.app.charts.roles import LIGHT_TEXT as LIGHT_TEXT
+
+COMPUTING = roles.colour("computing")
+COMMUNICATION = roles.colour("transferring")
+WAITING = roles.colour("waiting")
+COPY = roles.colour("copying")
+HOST = roles.colour("host")
+UNKNOWN = roles.colour("unknown")
+IDLE = roles.colour("idle")
+RESIDUAL = roles.colour("residual")  # what is out of order: worse, lost, pointed at
+FINE = "#12a777"  # what is in order or got better
+#: Lines of a chart that are no kinds of time: series, operators, counters. In this order, then dashed.
+SERIES = ("#146fd0", "#e57405", "#12a777", "#a24192", "#0e96b3", "#cc2c08", "#7c7d00", "#66717d")
 INK = {"light": "#1d2733", "dark": "#e4e9ef"}  # text, as in .streamlit/config.toml
 ACCENT = {"light": "#0067a8", "dark": "#6cb8ef"}  # primaryColor there
 GRID = "rgba(128,138,150,0.25)"
 FAINT = "rgba(128,138,150,0.16)"
 QUIET_TEXT = "#77818c"  # readable on both
-DARK_TEXT, LIGHT_TEXT = "#15202b", "#ffffff"
-GOOD, HALF = "rgba(0,158,115,0.26)", "rgba(230,159,0,0.42)"
+GOOD, HALF = "rgba(18,167,119,0.26)", "rgba(229,116,5,0.42)"
+
+
+def paper(ink: str) -> str:
+    """The page's own colour under text of this colour: the line between neighbours of a stack."""
+    return roles.PAPER["dark" if ink == INK["dark"] else "light"]
 
 
 def plain(text: str) -> str:

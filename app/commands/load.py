@@ -37,12 +37,13 @@ from npulens.ingest import objects
 )  # fmt: skip
 @click.option("--files", "show_files", is_flag=True, help="Also list what became of every file.")
 @redact_option
+@click.option("--called", hidden=True, help="What PATH is called where it came from.")
 @click.option("--progress-json", is_flag=True, hidden=True, help="Progress as JSON lines on stderr.")
 @store_option
 @json_option
 def command(
     paths: tuple[Path, ...], label: str | None, join: str | None, max_disk: str | None, max_time: str | None,
-    engine: str, show_files: bool, redact: bool, progress_json: bool, store: Path, as_json: bool,
+    engine: str, show_files: bool, redact: bool, called: str | None, progress_json: bool, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Load files, directories and archives that a profiler left.
 
@@ -69,7 +70,7 @@ def command(
     progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
     report = ingest.load(
         paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, engine=engine,
-        progress=progress,
+        called=called, progress=progress,
     )  # fmt: skip
     _summaries(store, report)
     if as_json:

@@ -59,7 +59,7 @@ class WatchedFolder:
     def _load(self, path: str, entry: Path, seen: str) -> Iterator[dict[str, object]]:
         """Loads an entry; a run of something that changed meanwhile is taken back and waits to settle again."""
         try:
-            report = ingest.load(entry, self.store)
+            report = ingest.load(entry, self.store, called=entry.name)
         except IngestError as error:
             self._tried[path] = seen
             yield {"path": path, "status": "failed", "run_id": None, "reason": str(error)}
@@ -68,10 +68,10 @@ class WatchedFolder:
         if settled.look(entry).print != seen:
             for run_id in fresh:
                 stores.remove(self.store, run_id)
+                stores.set_label(self.store, run_id, "")  # the next may have its name
             self._seen[path] = (None, time.monotonic())
             yield {"path": path, "status": "changed", "run_id": None, "reason": "it changed while it was read"}
             return
-        notes.name_new(self.store, fresh, entry.name)
         kinds = [str((run.error or {}).get("kind")) for run in report.runs if run.run_id is None]
         if any(kind in _PASSING for kind in kinds):
             self._tried[path] = seen

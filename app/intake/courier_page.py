@@ -8,7 +8,7 @@ import streamlit as st
 
 from npulens.app import context
 from npulens.app.context import Context
-from npulens.app.intake import drop_zone, invitations, visitor_drops
+from npulens.app.intake import invitations, tray, visitor_drops
 from npulens.app.intake.signed_tokens import Refused
 from npulens.app.text import i18n
 from npulens.ingest.store import runs
@@ -38,4 +38,4 @@ def show(token: str) -> None:
         st.text(ctx.say("manage.courier_what", {
             "n": captures, "size": i18n.size(max(size, 0)), "when": f"{until:%Y-%m-%d %H:%M} UTC",
         }))  # fmt: skip
-    drop_zone.show(ctx, token)
+    tray.show(ctx, token)

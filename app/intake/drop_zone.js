@@ -22,6 +22,7 @@ function element(tag, name, parent) {
 
 function build(root) {
   const box = element("div", "zone", root);
+  const curtain = element("div", "curtain", box);
   const title = element("div", "title", box);
   const hint = element("div", "hint", box);
   const buttons = element("div", "buttons", box);
@@ -161,10 +162,12 @@ function build(root) {
     document.removeEventListener("dragleave", leave);
     document.removeEventListener("drop", dropped);
   };
-  zone.paint = ({ texts, hint: sentence, large, busy: loading }) => {
+  // What has arrived is a row of the tray from then on, and nothing is said of it here.
+  zone.paint = ({ texts, hint: sentence, large, busy: working, loading }) => {
     zone.attach();
-    if (zone.sent && !loading) { zone.sent = false; line.textContent = ""; }
+    if (zone.sent && (loading || !working)) { zone.sent = false; line.textContent = ""; }
     box.classList.toggle("large", large);
+    curtain.textContent = texts.drop;
     title.textContent = texts.title;
     hint.textContent = sentence;
     chooseFiles.textContent = texts.files;

@@ -51,6 +51,7 @@ class Outcome:
 
     runs: tuple[Mapping[str, Any], ...]
     error: str | None
+    files: tuple[Mapping[str, Any], ...] = ()  # what became of each
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -97,7 +98,7 @@ class Load:
         return self._ended if self.done.is_set() else None
 
     def run(self) -> None:
-        """Loads it, names its runs after what was sent, and removes what was uploaded: the store has what it needs."""
+        """Loads it, and removes what was uploaded: the store has what it needs."""
         self.waiting = False
         try:
             if self._start() and self.process is not None:
@@ -115,6 +116,7 @@ class Load:
     def _start(self) -> bool:
         """Starts the child; False if the load was stopped before its turn."""
         arguments = [str(self.grant.capture.resolve()), "--store", str(self.store.resolve()), "--json"]
+        arguments += ["--called", self.name] if self.name else []
         line = {"arguments": [*arguments, "--progress-json"], "out": str(self._answer), "err": str(self._log)}
         with self._lock:
             if self._stopped:
@@ -133,8 +135,7 @@ class Load:
         return _outcome(self._answer, self._log, self.process.returncode, f"{self.grant.folder.resolve()}/")
 
     def _named(self, outcome: Outcome) -> Outcome:
-        """Names the new runs. A capture nobody could read does not use up its ticket; its bytes count all the same."""
-        notes.name_new(self.store, outcome.run_ids, self.name)
+        """The names of its runs. What nobody could read does not use up its ticket; its bytes count all the same."""
         if self.ticket is not None and not outcome.run_ids:
             invitations.give_back(self.store, self.ticket, self.grant.files, 0)
         labels = notes.labels(self.store)
@@ -207,7 +208,8 @@ def _outcome(answer: Path, log: Path, status: int, folder: str) -> Outcome:
     """What the child said; the folder it read from is nobody's business and is taken out of every text."""
     try:
         report = loaded(answer.read_text("utf-8").replace(folder, ""))
-        return Outcome(tuple(report.get("runs", ())), report["said"] if "error" in report else None)
+        error = report["said"] if "error" in report else None
+        return Outcome(tuple(report.get("runs", ())), error, tuple(report.get("files", ())))
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         plain = [line for line in _tail(log).splitlines() if line.strip() and not line.startswith("{")]
         return Outcome((), plain[-1].replace(folder, "") if plain else f"exit status {status}")

@@ -19,7 +19,7 @@ from npulens.app.intake.invitations import Ticket
 from npulens.app.intake.load_queue import Load, Outcome
 from npulens.app.intake.signed_tokens import Refused
 
-_MOST_ENDED = 20
+_MOST_ENDED = 40
 _KEY = "visit"
 
 
@@ -31,6 +31,45 @@ class Open:
     grant: Grant
     name: str
     ticket: Ticket | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of one file or capture: a row of the tray until that is dismissed."""
+
+    ident: str
+    name: str
+    state: str  # loaded, exists, refused, failed or stopped
+    run: Mapping[str, Any] = field(default_factory=dict)  # what the load said of it
+    error: str | None = None
+
+    @property
+    def fine(self) -> bool:
+        """Whether it is in the store now."""
+        return self.state in ("loaded", "exists")
+
+
+def ended(load: Load, outcome: Outcome) -> list[Ended]:
+    """The rows of a load that has ended: one a capture, one a file dropped beside it, and one if the load failed."""
+    said = {str((run.get("error") or {}).get("path")) for run in outcome.runs}
+    beside = [
+        {"run_id": None, "reason": file["reason"], "error": {"path": file["path"]}}
+        for file in outcome.files
+        if not file["run_id"] and "/" not in file["path"] and file["path"] not in said
+    ]
+    rows = [
+        Ended(f"{load.grant.id}-{place}", load.name, _state(run), run)
+        for place, run in enumerate([*outcome.runs, *beside])
+    ]
+    if outcome.error:
+        rows.insert(0, Ended(load.grant.id, load.name, "failed", error=outcome.error))
+    return rows
+
+
+def _state(run: Mapping[str, Any]) -> str:
+    if run.get("run_id") is None:
+        return "refused"
+    return "exists" if run.get("stored") == "exists" else "loaded"
 
 
 @dataclass
@@ -47,8 +86,8 @@ class Visit:
     answered: str | None = None
     #: What is waiting or loading, first come first.
     loads: list[Load] = field(default_factory=list)
-    #: How loads ended, until that is dismissed.
-    ended: list[tuple[str, Outcome]] = field(default_factory=list)
+    #: How loads ended, the last first.
+    ended: list[Ended] = field(default_factory=list)
     #: The run that came in and has not been on the screen yet.
     to_show: str | None = None
 
@@ -110,22 +149,29 @@ class Visit:
         return True
 
     def finish(self) -> list[str]:
-        """Takes the loads that have ended off the list; the runs they brought."""
+        """Takes the loads that have ended off the list; the runs they brought.
+
+        What is in the store since an earlier load needs no row any more.
+        """
         done = [(load, outcome) for load in self.loads if (outcome := load.outcome()) is not None]
         self.loads = [load for load in self.loads if all(load is not gone for gone, _ in done)]
-        self.ended = [*self.ended, *((load.name, outcome) for load, outcome in done)][-_MOST_ENDED:]
+        if done:
+            before = [row for row in self.ended if not row.fine]
+            now = [row for load, outcome in done for row in ended(load, outcome)]
+            self.ended = [*now, *before][:_MOST_ENDED]
         brought = [run_id for _, outcome in done for run_id in outcome.run_ids]
         self.to_show = brought[0] if brought else self.to_show
         return brought
 
     def stop(self, load: Load) -> None:
-        """Ends a load, or takes it out of the queue."""
+        """Ends a load, or takes it out of the queue; a row says so."""
         load.stop()
         self.loads = [other for other in self.loads if other is not load]
+        self.ended = [Ended(load.grant.id, load.name, "stopped"), *self.ended][:_MOST_ENDED]
 
-    def dismiss(self) -> None:
-        """Forgets how they ended."""
-        self.ended = []
+    def dismiss(self, ident: str | None = None) -> None:
+        """Forgets how one ended, or all."""
+        self.ended = [row for row in self.ended if ident is not None and row.ident != ident]
 
     def shown(self, run_id: str) -> None:
         """Notes that a run is on the screen."""

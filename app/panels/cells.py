@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -15,6 +14,8 @@ from npulens.app.text import wording
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
+#: How a table shows a number with a point.
+FOUR = "%,.4g"
 #: What stands where nothing was recorded.
 ABSENT = "–"
 
@@ -44,15 +45,7 @@ def show(frame: pd.DataFrame, heads: Mapping[str, str], key: str, about: str, ri
 
 
 def _column(head: str, values: pd.Series) -> ColumnConfig:
-    """Numbers with a point have as many digits behind it as the longest needs, so that they stand in line."""
+    """Numbers with a point are shown to four digits; sorted and downloaded, they have all of theirs."""
     if not pd.api.types.is_float_dtype(values.dtype):
         return st.column_config.Column(head)
-    digits = max((_digits(float(value)) for value in values.dropna()), default=0)
-    return st.column_config.NumberColumn(head, format=f"%,.{digits}f")
-
-
-def _digits(value: float) -> int:
-    """Behind the point, six at most: a nanosecond in milliseconds. What does not end there is a quotient: three."""
-    if not math.isfinite(value) or value == round(value):
-        return 0
-    return next((digits for digits in range(1, 7) if math.isclose(value, round(value, digits), rel_tol=1e-12)), 3)
+    return st.column_config.NumberColumn(head, format=FOUR)

@@ -46,11 +46,11 @@ def count(head: str, help_: str | None = None) -> ColumnConfig:
 
 def micro(head: str, help_: str | None = None) -> ColumnConfig:
     """A length in whole nanoseconds, shown in microseconds: `in_us` makes the column."""
-    return st.column_config.NumberColumn(head, help=help_, format="%,.2f µs")
+    return st.column_config.NumberColumn(head, help=help_, format=f"{cells.FOUR} µs")
 
 
 def milli(head: str, help_: str | None = None) -> ColumnConfig:
-    return st.column_config.NumberColumn(head, help=help_, format="%,.3f ms")
+    return st.column_config.NumberColumn(head, help=help_, format=f"{cells.FOUR} ms")
 
 
 def share(head: str, help_: str | None = None, most: float = 1.0) -> ColumnConfig:

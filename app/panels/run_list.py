@@ -5,21 +5,24 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from npulens.app.context import Context
-from npulens.app.text import i18n
+from npulens.app.text import i18n, wording
 from npulens.ingest.store.runs import RunInfo
 
 
 def name(ctx: Context, run: RunInfo) -> str:
-    """What a run is called: its label, else the beginning of its id."""
-    return run.label or ctx.say("runs.unnamed", {"id": run.run_id[:12]})
+    """What a run is called."""
+    return wording.run_name(run, ctx.lang)
+
+
+def origin(ctx: Context, run: RunInfo) -> str:
+    """What kind of sample a run is; empty for a capture that somebody brought."""
+    key = f"runs.origin_{run.evidence}"
+    return ctx.say(key) if run.evidence and i18n.known(key) else ""
 
 
 def formats(ctx: Context, run: RunInfo) -> str:
     """The formats of a run in words."""
-    known = [f"shell.format_{fmt}" for fmt in run.formats]
-    return ctx.say("runs.and").join(
-        ctx.say(key) if i18n.known(key) else fmt for key, fmt in zip(known, run.formats, strict=True)
-    )
+    return wording.formats(run, ctx.lang)
 
 
 def when(text: str) -> datetime | None:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
 from npulens.analysis.say import duration, number
+from npulens.app.charts import roles
 from npulens.app.charts.parts import PARTS
 from npulens.app.report import drawing
 from npulens.app.report.html_text import HtmlText, text
@@ -35,7 +36,8 @@ def thresholds(subject: Subject, html: HtmlText) -> str:
                 values = {"value": f"{changed[limit.name]:g}", "default": value}
                 value = html.say("report.overridden", values)
             rows.append(
-                f"<tr><td>{text(detector.name)}</td><td><code>{text(limit.name)}</code></td>"
+                f"<tr><td>{text(detector.name)}</td>"
+                f"<td>{html.about(limit.name, wording.limit_name)} <code>{text(limit.name)}</code></td>"
                 f'<td class="n">{value}</td><td>{text(limit.metadata.get("unit", ""))}</td>'
                 f"<td>{text(limit.metadata.get('source', ''))}</td></tr>"
             )
@@ -54,8 +56,7 @@ def thresholds(subject: Subject, html: HtmlText) -> str:
 def definitions(html: HtmlText) -> str:
     """What the words of the report mean."""
     terms = "".join(
-        f"<dt><b>{html.say(f'report.{term}')}</b></dt><dd>{html.say(f'report.{term}_means')}</dd>"
-        for term in _TERMS
+        f"<dt><b>{html.say(f'report.{term}')}</b></dt><dd>{html.say(f'report.{term}_means')}</dd>" for term in _TERMS
     )
     return f"<h2>{html.say('report.definitions')}</h2><dl>{terms}</dl>"
 
@@ -80,7 +81,7 @@ def write(subjects: Sequence[Subject], langs: tuple[str, ...]) -> str:
 
 def framed(title: str, langs: tuple[str, ...], body: str, more_style: str = "") -> str:
     """A whole page around a body: its policy, its styles, the switch of languages."""
-    style = files("npulens.app.report").joinpath("report.css").read_text("utf-8") + more_style
+    style = files("npulens.app.report").joinpath("report.css").read_text("utf-8") + roles.css() + more_style
     switch = _SWITCH.format(en="checked", zh="") if len(langs) > 1 else ""
     return (
         f'<!doctype html>\n<html lang="{langs[0]}"><head><meta charset="utf-8">'
@@ -167,8 +168,8 @@ def _split(subject: Subject, html: HtmlText) -> str:
     head = f"<h2>{html.say('report.split')}</h2>"
     if not picture:
         return f"{head}<p>{html.say('report.split_none')}</p>"
-    used = [part for part in PARTS if f'class="p-{part.key}"' in picture]
-    legend = _legend([(f"p-{part.key}", html.say(f"breakdown.{part.key}")) for part in used])
+    used = [part for part in PARTS if f'class="part p-{part.css}"' in picture]
+    legend = _legend([(f"p-{part.css}", html.say(f"breakdown.{part.key}")) for part in used])
     rest = f"<p>{html.say('report.split_rest', {'n': left_out})}</p>" if left_out else ""
     meanings = "".join(
         f"<dt>{html.say(f'breakdown.{part.key}')}</dt><dd>{html.say(f'breakdown.{part.key}_means')}</dd>"
@@ -213,8 +214,8 @@ def _figure(picture: str, caption: str) -> str:
 
 def _evidence(finding: Finding, html: HtmlText) -> str:
     rows = "".join(
-        f'<tr><td class="n">{e.rank}</td><td class="n">{e.ts_ns / 1e6:,.3f}</td>'
-        f'<td class="n">{e.dur_ns / 1e6:,.3f}</td><td>{text(e.note)}</td>'
+        f'<tr><td class="n">{e.rank}</td><td class="n">{duration(e.ts_ns)}</td>'
+        f'<td class="n">{duration(e.dur_ns)}</td><td>{text(e.note)}</td>'
         f'<td class="n">{"" if e.span_id is None else e.span_id}</td></tr>'
         for e in finding.evidence
     )
@@ -225,8 +226,7 @@ def _evidence(finding: Finding, html: HtmlText) -> str:
 
 def _numbers(finding: Finding, html: HtmlText) -> str:
     rows = "".join(
-        f'<tr><td><code>{text(name)}</code></td><td class="n">{text(number(name, value))}</td>'
-        f'<td class="n quiet">{text(value)}</td></tr>'
+        f'<tr><td>{html.about(name, wording.number_name)}</td><td class="n">{text(number(name, value))}</td></tr>'
         for name, value in finding.numbers.items()
         if value is not None
     )
@@ -241,10 +241,7 @@ def _others(check: Check, html: HtmlText) -> Iterator[str]:
         if not ended:
             continue
         told = wording.unmeasured if outcome == "not_measured" else wording.reason
-        rows = "".join(
-            f"<tr><td>{text(found.detector)}</td><td>{html.about(found, told)}</td></tr>"
-            for found in ended
-        )
+        rows = "".join(f"<tr><td>{text(found.detector)}</td><td>{html.about(found, told)}</td></tr>" for found in ended)
         head = _head(html, ("detector", 0), ("reason", 0), words="findings.")
         yield f"<h3>{html.say(f'findings.{title}')}</h3><table>{head}{rows}</table>"
     if check.not_looked_for:
@@ -287,5 +284,5 @@ def _code(check: Check, lang: str) -> str:
 
 
 def _head(html: HtmlText, *columns: tuple[str, int], words: str = "findings.col_") -> str:
-    cells = (f'<th{" class=n" if right else ""}>{html.say(words + name)}</th>' for name, right in columns)
+    cells = (f"<th{' class=n' if right else ''}>{html.say(words + name)}</th>" for name, right in columns)
     return f"<tr>{''.join(cells)}</tr>"

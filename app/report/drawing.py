@@ -1,7 +1,8 @@
 """The report's charts as SVG: the split of each step, what each finding gives back, where its evidence lies.
 
-Widths are in units of a drawing 1000 wide that scales with the page. Colours are the classes of report.css, so that
-light and dark need no second drawing. Texts are escaped by HtmlText; everything else here is a number.
+Widths are in units of a drawing 1000 wide that scales with the page. Colours are classes: those of roles.py, the
+rest in report.css. Light and dark need no second drawing. Texts are escaped by HtmlText; everything else here is a
+number.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ def _row(row: Row, place: int, scale: float, html: HtmlText) -> str:
         if width := held.get(part.key, 0) * scale:
             name = f"{i18n.duration(held[part.key])} · {i18n.share(held[part.key], row.dur_ns)}"
             drawn.append(
-                f'<rect class="p-{part.key}" x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_BAR}">'
+                f'<rect class="part p-{part.css}" x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_BAR}">'
                 f"<title>{name}</title></rect>"
             )
             if width > 140:
-                drawn.append(f'<text class="on-{part.key}" x="{x + width / 2:.2f}" y="{y + 14}" '
+                drawn.append(f'<text class="on-{part.css}" x="{x + width / 2:.2f}" y="{y + 14}" '
                              f'text-anchor="middle">{name}</text>')  # fmt: skip
             x += width
     return "".join(drawn)
@@ -72,7 +73,7 @@ def timeline(strips: Sequence[Strip], evidence: Sequence[Evidence], html: HtmlTe
         drawn.append(f'<text x="{_LABEL - 8}" y="{y + 25}" text-anchor="end">rank {strip.rank}</text>')
         drawn.append(f'<rect class="p-rest" x="{_LABEL}" y="{y}" width="{_WIDTH - _LABEL}" height="36"/>')
         for lane, (key, shares) in enumerate(
-            (("computing", strip.computing), ("communication", strip.communication), ("copy", strip.copy))
+            (("computing", strip.computing), ("transferring", strip.communication), ("copying", strip.copy))
         ):
             if path := _columns(shares, y + 12 * lane, 12):
                 drawn.append(f'<path class="p-{key} back" d="{path}"/>')

@@ -16,6 +16,7 @@ from npulens.analysis.run import Run
 from npulens.analysis.settings import Settings
 from npulens.analysis.split import Row, breakdown
 from npulens.app import run_check
+from npulens.app.text.wording import run_name
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.runs import RunInfo
 
@@ -64,7 +65,7 @@ def subject(store: Path, name: str, settings: Settings) -> Subject:
     finally:
         con.close()
     return Subject(
-        info.label or info.run_id[:12], info, check, rows, scenes, detectors, settings.limits,
+        run_name(info, "en"), info, check, rows, scenes, detectors, settings.limits,
         stores.manifest(store, info.run_id),
     )  # fmt: skip
 

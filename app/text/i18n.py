@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
+from math import floor, isfinite, log10
 from types import ModuleType
 
 from npulens.app import pages
@@ -20,6 +21,8 @@ from npulens.app.text import words
 LANGUAGES = {"en": "English", "zh": "中文"}
 _NOTHING: Mapping[str, object] = {}
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_LETTERS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 _OLDEST_WALL_CLOCK_NS = 10**18  # September 2001; anything smaller counts from an unknown zero
 
 
@@ -75,16 +78,22 @@ def duration(ns: int | None) -> str:
     if abs(ns) >= 120 * 10**9:
         minutes, seconds = divmod(round(abs(ns) / 1e9), 60)
         return f"{'−' if ns < 0 else ''}{minutes:,} min {seconds} s"
-    scale, unit = next(((scale, unit) for scale, unit in _UNITS if abs(ns) >= scale), _UNITS[-1])
-    value = ns / scale
-    digits = 0 if scale == 1 or abs(value) >= 1000 else 3 - len(str(int(abs(value)))) + 1
-    return f"{value:,.{max(digits, 0)}f} {unit}"
+    scale, unit = next(((scale, unit) for scale, unit in _UNITS if abs(ns) >= 0.99995 * scale), _UNITS[-1])
+    return f"{ns:,} {unit}" if scale == 1 else f"{digits(ns / scale)} {unit}"
+
+
+def digits(value: float) -> str:
+    """A figure to four digits: 346.7, 0.001235; a million and more with a letter, 2.163M."""
+    scale, letter = next(((scale, letter) for scale, letter in _LETTERS if abs(value) >= 0.99995 * scale), (1.0, ""))
+    value /= scale
+    if not value or not isfinite(value):
+        return f"{value:.0f}"
+    return f"{value:,.{max(0, 3 - floor(log10(abs(float(f'{value:.3e}')))))}f}{letter}"
 
 
 def exact(ns: int) -> str:
-    """Milliseconds with every nanosecond: 346.701234 ms. Whole-number arithmetic, so nothing is rounded."""
-    whole, rest = divmod(abs(ns), 1_000_000)
-    return f"{'−' if ns < 0 else ''}{whole:,}.{rest:06d} ms"
+    """Every nanosecond, where each counts: 346,701,234 ns. All other figures have three to four digits."""
+    return f"{'−' if ns < 0 else ''}{abs(ns):,} ns"
 
 
 def share(part: int | None, whole: int | None) -> str:
@@ -95,13 +104,11 @@ def share(part: int | None, whole: int | None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in decimal units: 23.4 MB."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 999.5:
-            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
-        value /= 1000
-    return f"{value:.1f}".removesuffix(".0") + " TB"
+    """Bytes in decimal units to three digits: 23.4 MB."""
+    scale, unit = next((each for each in _SIZES if abs(count) >= 0.9995 * each[0]), (1, "B"))
+    value = count / scale
+    behind = 0 if scale == 1 else max(0, 2 - floor(log10(abs(float(f"{value:.2e}")))))
+    return f"{value:.{behind}f}".removesuffix(".00").removesuffix(".0") + f" {unit}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -23,7 +23,7 @@ from npulens.ingest import engines, objects
 from npulens.ingest.archive.opener import Opener
 from npulens.ingest.engines.engine import Engine
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.loading import capture, ledger, roofs, served
+from npulens.ingest.loading import capture, ledger, naming, roofs, served
 from npulens.ingest.loading.capture import RankSource
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, worked
@@ -95,6 +95,8 @@ class Request:
     quota: Quota = Quota()
     redact: bool = False
     engine: str = "local"
+    named: bool = False  # whether runs without a label are named after what they came from
+    called: str | None = None  # what the path is called there
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def _load(job: _Job) -> Done:
             parsed, failed = job.engine.parse(found.sources, job.scratch, job.watch, job.say)
             job.watch.measure()
             entries = [_commit(group, hashes, found.files, job) for group in _groups(parsed)]
+            _call(entries, job)
             entries += [job.refusal(error) for _, error in failed]
             if not failed:  # what failed is tried again next time
                 store.remember_upload(where, upload, entries)
@@ -174,10 +177,22 @@ def _load(job: _Job) -> Done:
         entry.pop("roots", None)
         if entry["run_id"] and request.label:
             store.set_label(where, entry["run_id"], request.label)
+        elif entry["run_id"] and entry.get("called"):
+            store.name_new(where, entry["run_id"], entry["called"])
+        entry.pop("called", None)
         if entry["run_id"]:
             entry["label"] = store.resolve(where, entry["run_id"]).label
     history_run.after_load(where, entries)
     return Done(entries + [job.refusal(error) for error in found.refused], fates)
+
+
+def _call(entries: list[dict[str, Any]], job: _Job) -> None:
+    """Names for the runs; a redacted one gets none, because names of files tell of people."""
+    files = [entry.pop("files", []) for entry in entries]
+    if job.request.named and not job.request.redact:
+        told = naming.names(files, job.request.paths, job.request.called)
+        for entry, name in zip(entries, told, strict=True):
+            entry["called"] = name
 
 
 def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, str]) -> str:
@@ -249,7 +264,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
-    return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots}
+    outside = [Path(job.opener.origin(path)) for p in group for path in p.source.files]
+    return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots, "files": outside}
 
 
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:
@@ -344,6 +360,7 @@ def main() -> None:
     request = Request(
         tuple(Path(p) for p in asked["paths"]), Path(asked["store"]), asked.get("label"), asked.get("join"),
         redact=bool(asked.get("redact")), engine=asked.get("engine") or "local",
+        named=True, called=asked.get("called"),
     )  # fmt: skip
     try:
         request = replace(request, quota=Quota.of(asked))

@@ -63,6 +63,7 @@ class RunInfo:
     bytes: int
     schema_version: int
     redacted: bool = False  # people, machines and places were taken out before it was stored
+    evidence: str | None = None  # what a description beside the capture says that it is: 'simulated', 'cpu', 'npu' ...
 
     @property
     def baseline(self) -> bool:
@@ -110,6 +111,15 @@ def set_label(store: Path, run_id: str, label: str) -> None:
         bucket.label(run_id, notes.line(label))
 
 
+def name_new(store: Path, run_id: str, name: str) -> None:
+    """Name a run that has no name after what it came from."""
+    if run_id in notes.labels(store):
+        return
+    notes.name_new(store, [run_id], name)
+    if (bucket := objects.of(store)) is not None:
+        bucket.label(run_id, notes.labels(store).get(run_id, ""))
+
+
 def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
     written = (entry / "manifest.json").stat().st_mtime_ns
     try:
@@ -122,7 +132,9 @@ def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
 def _head(directory: Path, written_ns: int) -> dict[str, Any]:
     """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
     row = manifest_of(directory)
-    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
+    said = row.get("collected")
+    evidence = said.get("evidence") if isinstance(said, dict) else None
+    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row} | {"evidence": evidence}
 
 
 def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
@@ -132,7 +144,7 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
         reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
         missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
         steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
-        redacted=row.get("redacted") is True,
+        redacted=row.get("redacted") is True, evidence=str(row["evidence"]) if row.get("evidence") else None,
     )  # fmt: skip
 
 

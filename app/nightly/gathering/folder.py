@@ -18,7 +18,6 @@ from npulens.app.nightly.gathering.runs import of_run
 from npulens.app.nightly.night import Said
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import settled
-from npulens.ingest.store import notes
 
 NAME = "seen.json"
 #: Failures of the machine rather than of the capture: the next night tries again.
@@ -38,7 +37,7 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
         if seen.get(str(path)) == print_:
             continue
         try:
-            report = ingest.load(path, session.store)
+            report = ingest.load(path, session.store, called=path.name)
         except IngestError as error:
             if place.is_full(error):
                 raise
@@ -49,7 +48,6 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if not any(kind in _PASSING for kind in kinds):
             read[str(path)] = print_
-        notes.name_new(session.store, [run.run_id for run in report.runs if run.run_id], path.name)
         for run in report.runs:
             if run.run_id is None:
                 session.notices.append(Said("lost_capture", {"path": path.name, "reason": str(run.reason or "")}))

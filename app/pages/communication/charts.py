@@ -14,7 +14,7 @@ from npulens.app.text import i18n, wording
 
 #: The parts of an operator's time, in the order in which they are stacked.
 PARTS = (
-    ("moving", style.COMMUNICATION, style.DARK_TEXT), ("waiting", style.COPY, style.LIGHT_TEXT),
+    ("moving", style.COMMUNICATION, style.DARK_TEXT), ("waiting", style.WAITING, style.DARK_TEXT),
     ("neither", style.IDLE, style.DARK_TEXT), ("untold", style.HALF, ""),
 )  # fmt: skip
 #: Little to much, readable for every kind of colour vision and on both backgrounds.

@@ -15,10 +15,10 @@ from npulens.app.text import i18n
 
 #: direction -> colour and mark; no chart says it by colour alone.
 LOOKS = {
-    "h2d": ("#0072b2", "circle"), "d2h": ("#e69f00", "square"), "d2d": ("#009e73", "diamond"),
-    "p2p": ("#9c2f75", "cross"), "h2h": ("#56b4e9", "star"), "": ("#77818c", "x"),
+    "h2d": (style.SERIES[0], "circle"), "d2h": (style.SERIES[1], "square"), "d2d": (style.SERIES[2], "diamond"),
+    "p2p": (style.SERIES[3], "cross"), "h2h": (style.SERIES[4], "star"), "": (style.QUIET_TEXT, "x"),
 }  # fmt: skip
-_UNKNOWN = ("#77818c", "x")
+_UNKNOWN = (style.QUIET_TEXT, "x")
 _LEAST_MARK, _MOST_MARK = 7.0, 26.0
 
 
@@ -51,7 +51,7 @@ def groups(rows: pd.DataFrame, say: Say, ink: str) -> go.Figure:
     names = [f"{way(row['direction'], say)} · {size_class(row['from_bytes'], say)}" for _, row in rows.iterrows()]
     places = list(range(len(names)))
     known = bool(rows["exposed_ns"].notna().all())
-    parts = (("overlapped_ns", "hidden", style.IDLE), ("exposed_ns", "exposed", style.RESIDUAL)) if known else (
+    parts = (("overlapped_ns", "hidden", style.IDLE), ("exposed_ns", "exposed", style.COPY)) if known else (
         ("busy_ns", "busy", style.COPY),
     )  # fmt: skip
     picture = go.Figure()

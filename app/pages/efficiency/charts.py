@@ -24,7 +24,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "unknown": (style.QUIET_TEXT, "square"),
 }  # fmt: skip
 #: What a part of the step is drawn in: used, lost in kernels, not known, and the rest as in the other charts.
-_USED, _LOST, _UNTOLD = "#009e73", style.RESIDUAL, style.QUIET_TEXT
+_USED, _LOST, _UNTOLD = style.FINE, style.RESIDUAL, style.QUIET_TEXT
 PARTS: Mapping[str, str] = {
     "at_peak": _USED, "matrix_roof": style.COMPUTING, "matrix_slow": _LOST, "other_roof": style.COMPUTING,
     "other_slow": _LOST, "unfused": _LOST, "above_roof": _UNTOLD, "no_roof": _UNTOLD, "no_work": _UNTOLD,

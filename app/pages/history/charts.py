@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from npulens.analysis.regression.baseline import baseline
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.histories import Judged, amount, percent
 from npulens.ingest.store.history import Annotation, Point
@@ -19,7 +19,7 @@ _SCALES = {"ns": (1e6, "ms"), "bytes": (1e6, "MB")}
 #: Conditions that a hover box has room for.
 _MOST_SAID = 8
 _FEW = 7  # nights, each written with its date
-_BAND = "rgba(0,114,178,0.13)"
+_BAND = roles.faded("computing", 0.13)
 
 
 def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: Say, ink: str) -> go.Figure:

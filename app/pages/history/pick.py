@@ -34,8 +34,10 @@ def show(ctx: Context, known: dict[str, Identity]) -> tuple[Judged, list[Judged]
         st.text(ctx.say("history.unknown", {"name": wording.plain(wanted)}))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         keys = sorted(known, key=lambda key: (not known[key].workload, known[key].texts))  # what has a name first
+        of_run = history.identity_of(ctx.store, ctx.run.run_id) if ctx.run else None
+        first = next((key for key in (wanted, of_run) if key in known), keys[0])
         chosen = st.selectbox(
-            ctx.say("history.identity"), keys, index=keys.index(wanted) if wanted in known else 0,
+            ctx.say("history.identity"), keys, index=keys.index(first),
             format_func=lambda key: _called(ctx, known[key]), key=f"history_identity_{ctx.lang}_{hash(tuple(keys))}",
             help=ctx.say("history.identity_means"),
         )  # fmt: skip

@@ -6,10 +6,10 @@ TEXT = {
         "Is it slower than it was, since when, and what changed then?", "变慢了吗？从哪一天起？那天变了什么？",
     ),
     "empty": (
-        "Nothing was measured yet. Every run that is loaded adds its numbers here under what it is: the same workload, "
+        "Nothing was measured yet. Every run that is loaded adds its numbers under the same workload, "
         "configuration, shapes, hardware and class of host. From five nights on, changes are found and dated.",
-        "还没有测量数据。每次加载的运行都会按其身份（相同的负载、配置、形状、硬件和主机类型）在这里增加数据点。"
-        "从第五个晚上起，即可发现变化并确定日期。",
+        "还没有测量数据。每次加载的运行都会按其身份（相同的负载、配置、形状、硬件和主机类型）在这里增加数据点"
+        "。从第五个晚上起，即可发现变化并确定日期。",
     ),
     "empty_load": ("Load what a profiler left:", "加载采集数据："),
     "empty_watch": ("Or let every night's captures come in by themselves:", "或让每晚的采集自动进入："),
@@ -46,7 +46,7 @@ TEXT = {
         "{what} is {level}. Whether it changed by {margin} cannot be told yet.",
         "{what} 为 {level}。是否变化了 {margin} 目前无法判断。",
     ),
-    "said_nothing": ("{what} has no night that may be judged.", "{what} 没有可用于判断的数据。"),
+    "said_nothing": ("{what}: no night can be judged yet.", "{what}：还没有可用于判断的数据。"),
     "doubt": (
         "So many metrics were looked at that a change like this is expected by chance: it counts once it stands out.",
         "同时查看的指标很多，这样的变化可能只是偶然；更明显时才算数。",
@@ -79,7 +79,7 @@ TEXT = {
         "新水平有 95 % 的可能始于 {first} 至 {last} 之间。",
     ),
     "change_exact": ("The night is sure, 95 times in 100.", "日期的可信度为 95 %。"),
-    "compare": ("Compare the runs on either side", "对比前后两次运行"),
+    "compare": ("Compare the runs on either side", "对比前后两次采集"),
     "suspects": ("Changed there too, the most telling first:", "同时变化的条件，最能说明问题的在前："),
     "suspects_none": ("No recorded condition changed there.", "没有记录到同时变化的条件。"),
     "suspect_name": ("condition", "条件"),

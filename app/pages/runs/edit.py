@@ -28,7 +28,7 @@ def show(ctx: Context, chosen: tuple[RunInfo, ...]) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="run_actions"):
         if len(chosen) == 1:
-            _link(ctx, "overview", "manage.open", ":material/insights:", {"run": chosen[0].run_id, "lang": ctx.lang})
+            _link(ctx, "workspace", "manage.open", ":material/insights:", {"run": chosen[0].run_id, "lang": ctx.lang})
         _compare(ctx, chosen)
         st.button(
             ctx.say("manage.delete", {"n": len(chosen)}), key="delete_runs", icon=":material/delete:",

@@ -10,7 +10,7 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from npulens.app import searching
 from npulens.app.context import Context
-from npulens.app.intake import drop_zone, invite_panel, visitor_drops
+from npulens.app.intake import invite_panel, visitor_drops
 from npulens.app.pages.runs import edit, trash
 from npulens.app.panels import cells, run_list, store_empty
 from npulens.app.text import wording
@@ -25,8 +25,7 @@ GROUP = "data"
 
 
 def render(ctx: Context) -> None:
-    """Drop zone, what was just deleted, the table with what can be done to a run, and what can be had back."""
-    drop_zone.show(ctx)
+    """What was just deleted, the table with what can be done to a run, and what can be had back."""
     trash.undo(ctx)
     if ctx.runs:
         chosen = show_table(ctx)
@@ -95,8 +94,9 @@ def _frame(ctx: Context, runs: tuple[RunInfo, ...], said: Mapping[str, About]) -
                 "note": wording.plain(told.note[:_NOTE_CHARS]),
                 "loaded": run_list.when(run.loaded_at),
                 "status": ctx.say(f"runs.{run.status}"),
+                "origin": run_list.origin(ctx, run) or None,
                 "ranks": len(run.ranks),
-                "world": run.world_size,
+                "world": cells.ABSENT if run.world_size is None else f"{run.world_size:,}",
                 "wall": None if run.dur_ns is None else run.dur_ns / 1e6,
                 "steps": run.steps,
                 "events": run.events,
@@ -117,12 +117,13 @@ def _columns(ctx: Context) -> dict[str, ColumnConfig]:
         "note": text(ctx.say("manage.note"), width="medium"),
         "loaded": when(ctx.say("runs.loaded"), format="YYYY-MM-DD HH:mm", timezone="UTC"),
         "status": text(ctx.say("runs.status"), width="small"),
+        "origin": text(ctx.say("runs.origin"), width="small"),
         "ranks": number(ctx.say("manage.ranks"), width="small", help=ctx.say("manage.ranks_help")),
-        "world": number(ctx.say("manage.world"), width="small", help=ctx.say("manage.world_help")),
-        "wall": number(ctx.say("runs.wall"), format="%,.1f ms", help=ctx.say("manage.wall_help")),
+        "world": text(ctx.say("manage.world"), width="small", alignment="right", help=ctx.say("manage.world_help")),
+        "wall": number(ctx.say("runs.wall"), format="%,.4g ms", help=ctx.say("manage.wall_help")),
         "steps": number(ctx.say("runs.steps"), width="small"),
         "events": number(ctx.say("runs.events"), format="localized"),
         "format": text(ctx.say("runs.format")),
-        "size": number(ctx.say("manage.size"), format="%.2f MB", help=ctx.say("manage.size_help")),
+        "size": number(ctx.say("manage.size"), format="%,.4g MB", help=ctx.say("manage.size_help")),
         "id": text(ctx.say("runs.id"), width="small"),
     }

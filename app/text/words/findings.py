@@ -1,13 +1,14 @@
 """What the detectors say of a run, and what they could not see: on the screen, in the terminal and in reports."""
 
 TEXT = {
-    "title": ("What gives time back", "优化哪里收益最大"),
+    "title": ("Where you can save time", "优化哪里收益最大"),
     "all": ("All findings and limits", "全部发现与阈值"),
-    "next": ("To see more next time. {how}", "下次想看到更多：{how}"),
+    "next": ("Record again for a full answer. {how}", "建议重新采集。{how}"),
     "limits": ("Limits", "阈值"),
     "limits_how": (
-        "Move a limit and this run is judged again at once, here only. To keep it, copy the lines into npulens.toml.",
-        "调整阈值会立即重新判断本次运行，仅在此处生效。若要保留，请将下面几行复制到 npulens.toml。",
+        "Try other thresholds: this run is judged again at once, here only. To keep them, copy the lines into "
+        "npulens.toml.",
+        "可在此试用其他阈值：立即重新判断本次采集，仅在此处生效。若要保留，请将下面几行复制到 npulens.toml。",
     ),
     "limits_of": ("Detector", "检查项"),
     "limits_source": ("{unit}. {source}", "{unit}。{source}"),
@@ -16,50 +17,25 @@ TEXT = {
     "limits_same": ("These are the limits in force.", "当前即为生效的阈值。"),
     "outcome_found": ("Found", "有发现"),
     "outcome_masked": ("Masked by another limit", "被其他瓶颈掩盖"),
-    "outcome_clean": ("Looked at and clean", "已检查，未发现问题"),
+    "outcome_clean": ("Checked, no problem", "已检查，无问题"),
     "outcome_not_measured": ("Could not be measured", "无法检查"),
     "outcome_failed": ("Failed", "检查出错"),
     "working": (
         "Looking for what costs time in this run, {n} s so far. The rest of the page is ready.",
-        "正在分析这次运行的耗时原因，已用 {n} 秒。页面其余部分可以先看。",
+        "正在分析这次采集的耗时原因，已用 {n} 秒。页面其余部分可以先看。",
     ),
-    "failed": ("This run could not be judged.", "无法分析这次运行。"),
+    "failed": ("This run could not be judged.", "无法分析这次采集。"),
     "answer": (
-        "{title}. Fixing it gives back at most {saving} of the {step} step ({share}).",
+        "{title}. Fixing it saves at most {saving} of the {step} step ({share}).",
         "{title}。修复后每步（{step}）最多可省 {saving}（{share}）。",
     ),
     "answer_once": (
-        "{title}. Fixing it gives back at most {saving}, once ({share} of the recorded time).",
+        "{title}. Fixing it saves at most {saving}, once ({share} of the recorded time).",
         "{title}。修复后最多可省 {saving}，仅此一次（占采集时长 {share}）。",
     ),
-    "answer_measure": (
-        "{title}. Fixing it saves at most {saving} ({share}).",
-        "{title}。修复后最多可省 {saving}（{share}）。",
-    ),
-    "answer_serving": (
-        "No problem worth {least} of a percentile was found. {clean} checks found none, {masked}{blind} could not "
-        "look.",
-        "没有发现影响分位数 {least} 以上的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
-    ),
-    "saved_of": ("{saving} of {measure}", "{measure} 的 {saving}"),
-    "serving": (
-        "{requests} requests: TTFT P50 {ttft_p50}, P99 {ttft_p99}; TPOT P50 {tpot_p50}, P99 {tpot_p99}; goodput {good} "
-        "of {requests} (TTFT {ttft_slo}, TPOT {tpot_slo}).",
-        "{requests} 个请求：TTFT P50 {ttft_p50}、P99 {ttft_p99}；TPOT P50 {tpot_p50}、P99 {tpot_p99}；"
-        "goodput {good}/{requests}（TTFT {ttft_slo}、TPOT {tpot_slo}）。",
-    ),
-    "serving_left_out": (
-        "The profiler's own export stopped the engine for {export}; {n} requests were open then and are left out.",
-        "采集器导出数据时引擎停了 {export}；当时未完成的 {n} 个请求不计入。",
-    ),
-    "serving_replay": (
-        "A replay of this run misses these by {error} at most.",
-        "对本次运行的重放与这些值最多相差 {error}。",
-    ),
     "answer_none": (
-        "Nothing was found that would give back 1 % of the {step} step: {clean} detectors looked and found nothing, "
-        "{masked}{blind} could not look.",
-        "没有发现能省下步长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
+        "No problem worth 1 % of the {step} step was found. {clean} checks found none, {masked}{blind} could not look.",
+        "没有发现能省下单步耗时（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
     "answer_blind": (
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
@@ -73,37 +49,30 @@ TEXT = {
     ),
     "answer_no_detectors": ("No detector was asked.", "没有运行任何检查。"),
     "together": (
-        "All of them together give back at most {saving} of the {step} step ({share}); they overlap, so this is less "
-        "than their sum.",
+        "Fixing everything saves at most {saving} of the {step} step ({share}). The problems overlap, so that "
+        "is less than their sum.",
         "全部修复后每步（{step}）最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
     ),
     "together_more": (
-        "All of them together give back at most {saving} of the {step} step ({share}); one stands behind the other, so "
-        "this is more than their sum.",
+        "Fixing everything saves at most {saving} of the {step} step ({share}). That is more than the sum: "
+        "some problems only show once others are fixed.",
         "全部修复后每步（{step}）最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
     ),
     "together_sum": (
-        "All of them together give back at most {saving} of the {step} step ({share}).",
+        "Fixing everything saves at most {saving} of the {step} step ({share}).",
         "全部修复后每步（{step}）最多可省 {saving}（{share}）。",
     ),
     "ceiling": (
         "A saving is a ceiling: the run is replayed without the cause, everything else as it was recorded.",
         "收益是上限：去掉该原因、其余保持采集时的样子后重放得到。",
     ),
-    "quality": (
-        "This capture answers {score} of 100.",
-        "采集质量：{score} / 100。",
-    ),
-    "quality_lacks": (
-        "This capture answers {score} of 100. Not in it: {what}.",
-        "采集质量：{score} / 100。缺少：{what}。",
-    ),
+    "quality": ("Capture quality: {score} of 100.", "采集质量：{score} / 100。"),
+    "quality_lacks": ("Capture quality: {score} of 100. Missing: {what}.", "采集质量：{score} / 100。缺少：{what}。"),
     "and_more": ("{what} and {n} more", "{what}等另外 {n} 项"),
-    "gives_back_of": ("{saving} · {share}", "{saving} · {share}"),
-    "gives_back": ("{saving} · {share} of the step", "{saving} · 占步长 {share}"),
+    "gives_back": ("{saving} · {share} of the step", "{saving} · 占单步耗时 {share}"),
     "interval": (
         "Part of this run cannot move in the replay: a fix gives back between {least} and {most} of each step.",
-        "本次运行有一部分在重放中无法移动：修复后每步可省 {least} 至 {most}。",
+        "本次采集有一部分在重放中无法移动：修复后每步可省 {least} 至 {most}。",
     ),
     "severity_high": ("high", "高"),
     "severity_medium": ("medium", "中"),
@@ -137,28 +106,27 @@ TEXT = {
     "evidence_first_bare": ("Rank {rank}, {length} from {start} on", "rank {rank}，从 {start} 起 {length}"),
     "evidence_more": ("{text} (and {n} more)", "{text}（另有 {n} 处）"),
     "col_rank": ("rank", "rank"),
-    "col_start": ("Start, ms", "开始，ms"),
-    "col_length": ("Length, ms", "时长，ms"),
+    "col_start": ("Start", "开始"),
+    "col_length": ("Length", "时长"),
     "col_note": ("What", "内容"),
     "col_span": ("Span", "区间编号"),
     "col_number": ("Number", "数值名"),
     "col_value": ("Value", "值"),
     "numbers": ("Its numbers", "相关数值"),
     "masked": ("Lost, and masked by another limit", "有损失，但被其他瓶颈掩盖"),
-    "clean": ("Looked at and clean", "已检查，未发现问题"),
+    "clean": ("Checked, no problem", "已检查，无问题"),
     "not_measured": ("Could not be measured", "无法检查"),
     "broken": ("Failed", "检查出错"),
     "outcomes_count": (
-        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, "
-        "{blind} could not look.",
+        "{all} checks: {found} with problems, {masked}{clean} fine, {blind} not possible with this capture.",
         "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查。",
     ),
     "outcomes_failed": (
-        "Of {all} detectors, {found} found something, {masked}{clean} looked and found nothing, "
-        "{blind} could not look, {failed} failed.",
+        "{all} checks: {found} with problems, {masked}{clean} fine, {blind} not possible with this capture, "
+        "{failed} failed.",
         "共 {all} 项检查：{found} 项有发现，{masked}{clean} 项无问题，{blind} 项无法检查，{failed} 项出错。",
     ),
-    "masked_and": ("{n} saw a loss that another limit masks, ", "{n} 项被其他瓶颈掩盖，"),
+    "masked_and": ("{n} masked by another limit, ", "{n} 项被其他瓶颈掩盖，"),
     "not_looked_for": ("Not looked for", "没有检查"),
     "not_looked_for_means": (
         "No detector speaks of these causes: {causes}.",
@@ -168,10 +136,10 @@ TEXT = {
     "no_setting": ("No setting of this profiler records it.", "此 profiler 没有可采集它的设置。"),
     "detector": ("Detector", "检查项"),
     "reason": ("Why", "说明"),
-    "collect": ("A better capture", "更好的采集"),
+    "collect": ("What to record next", "建议的采集配置"),
     "collect_how": (
-        "This profiler configuration fills the holes: {steps} steps of {ranks}.",
-        "以下 profiler 配置可以补齐缺失：采集 {ranks} 的 {steps} 步。",
+        "Record {steps} steps of {ranks} with these settings.",
+        "用以下 profiler 配置采集 {ranks} 的 {steps} 步。",
     ),
     "collect_all": ("every rank", "所有 rank"),
     "collect_some": ("ranks {ranks}", "rank {ranks}"),

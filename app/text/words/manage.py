@@ -1,7 +1,7 @@
 """Managing runs: search, names, notes, tags, deleting and having back, and the way in for somebody else."""
 
 TEXT = {
-    "search": ("Find runs", "查找运行"),
+    "search": ("Find runs", "查找采集"),
     "search_example": ("night, tag:release, format:kineto, ranks:8", "夜间任务、tag:release、format:kineto、ranks:8"),
     "search_help": (
         "Every word has to fit: in the label, note, tags or format, or at the beginning of the id. label:, note:, "
@@ -9,11 +9,11 @@ TEXT = {
         "所有词都要匹配：名称、备注、标签、格式或运行 ID 的开头。label:、note:、tag:、format:、status:、id: "
         "只查对应字段；ranks:8 表示采集了 8 个 rank。",
     ),
-    "count_all": ("{n} runs", "共 {n} 次运行"),
-    "count_all.one": ("1 run", "共 1 次运行"),
-    "count": ("{shown} of {n} runs", "{shown} / {n} 次运行"),
-    "none_found": ("No run fits this search.", "没有符合条件的运行。"),
-    "table": ("The runs of this store; mark rows to act on them", "当前存储中的运行；勾选行后可进行操作"),
+    "count_all": ("{n} runs", "共 {n} 次采集"),
+    "count_all.one": ("1 run", "共 1 次采集"),
+    "count": ("{shown} of {n} runs", "{shown} / {n} 次采集"),
+    "none_found": ("No run fits this search.", "没有符合条件的采集。"),
+    "table": ("The runs of this store; mark rows to act on them", "当前存储中的采集；勾选行后可进行操作"),
     "changed": (
         "The store has changed since this was drawn: {new} new, {gone} gone.",
         "存储内容已变化：新增 {new}，移除 {gone}。",
@@ -22,25 +22,25 @@ TEXT = {
     "tags": ("Tags", "标签"),
     "note": ("Note", "备注"),
     "ranks": ("Ranks", "rank 数"),
-    "world": ("of", "总数"),
+    "world": ("World size", "总 rank 数"),
     "world_help": (
         "How many ranks the whole job had; empty where the capture does not say.",
         "整个任务的 rank 总数；采集数据未记录时为空。",
     ),
-    "ranks_help": ("How many ranks this run holds.", "本次运行包含的 rank 数。"),
+    "ranks_help": ("How many ranks this run holds.", "本次采集包含的 rank 数。"),
     "wall_help": ("From the first event of any rank to the last.", "从任一 rank 的首个事件到最后一个事件。"),
     "size": ("Read", "读取量"),
     "size_help": ("The size of the files it was read from.", "读取的原始文件大小。"),
     "mark": (
         "Mark a run in the table to open, name, tag or delete it; mark two to compare them.",
-        "在表格中勾选一次运行，可打开、命名、加标签或删除；勾选两次运行可进行对比。",
+        "在表格中勾选一次采集，可打开、命名、加标签或删除；勾选两次采集可进行对比。",
     ),
     "open": ("Open", "打开"),
-    "compare": ("Compare the two marked runs", "对比勾选的两次运行"),
-    "compare_help": ("Mark exactly two runs.", "请勾选两次运行。"),
+    "compare": ("Compare the two marked runs", "对比勾选的两次采集"),
+    "compare_help": ("Mark exactly two runs.", "请勾选两次采集。"),
     "compare_which": ("{head} against {base}", "{head} 对比 {base}"),
-    "delete": ("Delete {n} runs", "删除 {n} 次运行"),
-    "delete.one": ("Delete this run", "删除该运行"),
+    "delete": ("Delete {n} runs", "删除 {n} 次采集"),
+    "delete.one": ("Delete this run", "删除该采集"),
     "delete_help": (
         "It can be had back for a day, here or with npulens rm --undo.",
         "一天之内可在此处或用 npulens rm --undo 恢复。",
@@ -57,23 +57,23 @@ TEXT = {
     ),
     "note_placeholder": (
         "What was different about this run?",
-        "这次运行有什么不同？",
+        "这次采集有什么不同？",
     ),
     "save": ("Save", "保存"),
     "problem_label_taken": (
         "Another run has this name. Everything else was saved; choose another name.",
-        "已有其他运行使用该名称。其余内容已保存，请换一个名称。",
+        "已有其他采集使用该名称。其余内容已保存，请换一个名称。",
     ),
     "problem_label_long": ("A name may have 200 characters.", "名称最多 200 个字符。"),
     "problem_note_long": ("A note may have 10,000 characters.", "备注最多 10,000 个字符。"),
     "problem_tag_long": (
         "A run may have 20 tags of 40 characters each.",
-        "每次运行最多 20 个标签，每个不超过 40 个字符。",
+        "每次采集最多 20 个标签，每个不超过 40 个字符。",
     ),
     "deleted": ("Deleted: {names}", "已删除：{names}"),
     "deleted_more": ("Deleted: {names} and {more} more", "已删除：{names} 等，另有 {more} 次"),
     "undo": ("Undo", "撤销"),
-    "trash": ("Deleted runs that can be had back: {n}", "可恢复的已删除运行：{n}"),
+    "trash": ("Deleted runs that can be had back: {n}", "可恢复的已删除采集：{n}"),
     "trash_how": (
         "They are kept for a day at least, then removed when the next capture is loaded.",
         "至少保留一天，之后在下一次加载采集数据时清除。",

@@ -1,9 +1,9 @@
 """The list of runs and the sentence that says what a run is."""
 
 TEXT = {
-    "title": ("Runs", "运行列表"),
-    "pick": ("Pick a run to see where its time goes.", "选择一次运行，查看时间去向。"),
-    "label": ("Run", "运行"),
+    "title": ("Runs", "采集列表"),
+    "pick": ("Pick a run to see where its time goes.", "选择一次采集，查看时间去向。"),
+    "label": ("Run", "采集"),
     "loaded": ("Loaded (UTC)", "加载时间（UTC）"),
     "status": ("Capture", "采集状态"),
     "complete": ("complete", "完整"),
@@ -16,39 +16,42 @@ TEXT = {
     "events": ("Events", "事件数"),
     "format": ("Recorded as", "采集格式"),
     "reason": ("Why partial", "不完整的原因"),
-    "id": ("Run id", "运行 ID"),
+    "id": ("Run id", "采集 ID"),
     "of": ("{have} of {world}", "{have} / {world}"),
     "world_unknown": ("{have}, job size not recorded", "{have}，总数未采集"),
     "none": ("none", "无"),
     "unknown": ("not known", "未知"),
-    "unnamed": ("run {id}", "运行 {id}"),
+    "unnamed": ("{formats}, {when}", "{formats}，{when}"),
+    "origin": ("Origin", "来源"),
+    "origin_simulated": ("simulated", "模拟"),
+    "origin_cpu": ("recorded on a CPU", "在 CPU 上采集"),
     "unknown_run": (
         "The link names a run this store does not hold: {id}. The newest run is shown instead.",
-        "链接中的运行不在当前存储中：{id}。下面显示最新的一次运行。",
+        "链接中的采集不在当前存储中：{id}。下面显示最新的一次采集。",
     ),
     "holds_of.one": (
         "This run holds 1 of the job's {world} ranks (rank {ranks}), recorded as {formats}",
-        "本次运行包含任务 {world} 个 rank 中的 1 个（rank {ranks}），采集格式为 {formats}",
+        "本次采集包含任务 {world} 个 rank 中的 1 个（rank {ranks}），采集格式为 {formats}",
     ),
     "holds_of": (
         "This run holds {n} of the job's {world} ranks (ranks {ranks}), recorded as {formats}",
-        "本次运行包含任务 {world} 个 rank 中的 {n} 个（rank {ranks}），采集格式为 {formats}",
+        "本次采集包含任务 {world} 个 rank 中的 {n} 个（rank {ranks}），采集格式为 {formats}",
     ),
     "holds_all": (
         "This run holds all {world} ranks of the job, recorded as {formats}",
-        "本次运行包含任务的全部 {world} 个 rank，采集格式为 {formats}",
+        "本次采集包含任务的全部 {world} 个 rank，采集格式为 {formats}",
     ),
     "holds_only": (
         "This run holds the only rank of its job, recorded as {formats}",
-        "本次运行包含任务唯一的一个 rank，采集格式为 {formats}",
+        "本次采集包含任务唯一的一个 rank，采集格式为 {formats}",
     ),
     "holds": (
         "This run holds {n} ranks (ranks {ranks}) of a job whose size was not recorded, as {formats}",
-        "本次运行包含 {n} 个 rank（rank {ranks}），任务规模未采集，采集格式为 {formats}",
+        "本次采集包含 {n} 个 rank（rank {ranks}），任务规模未采集，采集格式为 {formats}",
     ),
     "holds.one": (
         "This run holds rank {ranks} of a job whose size was not recorded, as {formats}",
-        "本次运行包含 rank {ranks}，任务规模未采集，采集格式为 {formats}",
+        "本次采集包含 rank {ranks}，任务规模未采集，采集格式为 {formats}",
     ),
     "and": (" and ", "、"),
     "with_steps": (
@@ -67,11 +70,11 @@ TEXT = {
     "since": (", starting {when}.", "，开始于 {when}。"),
     "stop": (".", "。"),
     "missing_ranks": (
-        "Ranks {ranks} of {world} were not captured, so what waits for them can be seen only from this side.",
+        "Ranks {ranks} of {world} were not captured. Only the waiting for them is visible.",
         "共 {world} 个 rank，其中 rank {ranks} 未采集，因此只能从已采集的一侧看到对它们的等待。",
     ),
     "missing_ranks.one": (
-        "Rank {ranks} of {world} was not captured, so what waits for it can be seen only from this side.",
+        "Rank {ranks} of {world} was not captured. Only the waiting for it is visible.",
         "共 {world} 个 rank，其中 rank {ranks} 未采集，因此只能从已采集的一侧看到对它的等待。",
     ),
     "partial_because": ("The capture is partial: {reason}", "采集不完整：{reason}"),

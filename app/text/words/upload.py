@@ -25,7 +25,7 @@ TEXT = {
     ),
     "disk_full": (
         "The disk of the store is too full for this capture. Remove runs with npulens rm, or load it elsewhere.",
-        "存储所在磁盘空间不足。请用 npulens rm 删除部分运行，或在其他机器加载。",
+        "存储所在磁盘空间不足。请用 npulens rm 删除部分采集，或在其他机器加载。",
     ),
     "bad_name": (
         "A file name in this capture cannot be stored safely. Rename it, or use npulens load on the server.",
@@ -73,6 +73,16 @@ TEXT = {
     "failed": ("Loading {name} failed: {reason}", "加载 {name} 失败：{reason}"),
     "and_more": ("and {n} more", "还有 {n} 项"),
     "close": ("Close", "关闭"),
+    "close_all": ("Close all", "全部关闭"),
+    "drop": ("Drop to load", "松开即可加载"),
+    "state_waiting": ("Waiting", "排队中"),
+    "state_loading": ("Loading", "加载中"),
+    "state_loaded": ("Loaded", "已加载"),
+    "state_exists": ("Already here", "已存在"),
+    "state_refused": ("Refused", "未接收"),
+    "state_failed": ("Failed", "失败"),
+    "state_stopped": ("Stopped", "已停止"),
+    "stopped": ("Stopped loading {name}. Nothing of it was kept.", "已停止加载 {name}，未保留任何数据。"),
     "remedy": ("What to do: {remedy}", "处理方法：{remedy}"),
     "detail": ("The reader said: {message}", "读取器原文：{message}"),
     "ticket_over": (

@@ -12,9 +12,11 @@ from typing import Any
 
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.engine import Check, Outcome
-from npulens.analysis.finding import Evidence, Finding
+from npulens.analysis.finding import STEP, Evidence, Finding
+from npulens.analysis.limits import ServingLimits
 from npulens.analysis.quality import Missing
 from npulens.analysis.say import ONCE, duration, number
+from npulens.analysis.serving.judging import MEASURES
 from npulens.app.text.i18n import known, ranges, say
 from npulens.app.text.i18n import moment as moment_of
 from npulens.ingest.errors import IngestError
@@ -69,6 +71,10 @@ def answer(check: Check, lang: str) -> str:
     """The one sentence to take away."""
     if check.findings:
         top = check.findings[0]
+        if top.measure != STEP:
+            title = plain(top.words[lang].title).rstrip(".。")
+            values = {"title": title, "saving": saved(top, lang), "share": share(top.saving_share)}
+            return say(lang, "findings.answer_measure", values)
         once = top.numbers.get("per") == ONCE
         return say(lang, "findings.answer_once" if once else "findings.answer", {
             "title": plain(top.words[lang].title).rstrip(".。"),
@@ -76,6 +82,10 @@ def answer(check: Check, lang: str) -> str:
             "step": duration(check.steady_step_ns), "share": share(top.saving_share),
         })  # fmt: skip
     clean, masked, blind = (count(check, outcome) for outcome in ("clean", "masked", "not_measured"))
+    if check.serving and (clean or masked):
+        return say(lang, "findings.answer_serving", {
+            "least": share(ServingLimits().min_share), "clean": clean, "masked": _masked(check, lang), "blind": blind,
+        })  # fmt: skip
     if clean or masked:
         return say(lang, "findings.answer_none", {
             "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
@@ -100,9 +110,10 @@ _WORTH_SAYING = 0.001
 
 def together(check: Check, lang: str) -> str | None:
     """What all findings give back at once; nothing where there is but one."""
-    if len(check.findings) < 2:
+    of_steps = [finding for finding in check.findings if finding.measure == STEP]
+    if len(of_steps) < 2:
         return None
-    apart = sum(finding.saving_ns for finding in check.findings)
+    apart = sum(finding.saving_ns for finding in of_steps)
     more, worth = check.together_ns - apart, check.step_ns * _WORTH_SAYING
     key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
     part = check.together_ns / check.step_ns if check.step_ns else 0.0
@@ -181,6 +192,38 @@ def alike(missing: Sequence[Missing], lang: str) -> list[tuple[list[Missing], st
     # What a setting would record comes first.
     found = sorted(groups.items(), key=lambda item: item[0][1] is None)
     return [(entries, why, setting) for (why, setting), entries in found]
+
+
+def saved(finding: Finding, lang: str) -> str:
+    """What a fix gives back, and of what, where that is not the step."""
+    if finding.measure == STEP:
+        return duration(finding.saving_ns)
+    measure = of(lang, MEASURES[finding.measure])
+    return say(lang, "findings.saved_of", {"saving": duration(finding.saving_ns), "measure": measure})
+
+
+def gives_back(finding: Finding, lang: str) -> str:
+    """The same with its share."""
+    values = {"saving": saved(finding, lang), "share": share(finding.saving_share)}
+    return say(lang, "findings.gives_back" if finding.measure == STEP else "findings.gives_back_of", values)
+
+
+def serving(check: Check, lang: str) -> list[str]:
+    """The percentiles and goodput of a serving run, and what was left out of them; nothing of any other run."""
+    found = check.serving
+    if found is None:
+        return []
+    real = found.real
+    said = [say(lang, "findings.serving", {
+        "requests": real.requests, "good": round(real.good), "ttft_p50": duration(real.ttft_p50_ns),
+        "ttft_p99": duration(real.ttft_p99_ns), "tpot_p50": duration(real.tpot_p50_ns),
+        "tpot_p99": duration(real.tpot_p99_ns), "ttft_slo": duration(found.slo.ttft_ns),
+        "tpot_slo": duration(found.slo.tpot_ns),
+    })]  # fmt: skip
+    if found.left_out or found.export_ns:
+        values = {"export": duration(found.export_ns), "n": found.left_out}
+        said.append(say(lang, "findings.serving_left_out", values))
+    return [*said, say(lang, "findings.serving_replay", {"error": share(found.error)})]
 
 
 def cause(finding: Finding, lang: str) -> str:

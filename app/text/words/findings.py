@@ -33,6 +33,30 @@ TEXT = {
         "{title}. Fixing it saves at most {saving}, once ({share} of the recorded time).",
         "{title}。修复后最多可省 {saving}，仅此一次（占采集时长 {share}）。",
     ),
+    "answer_measure": (
+        "{title}. Fixing it saves at most {saving} ({share}).",
+        "{title}。修复后最多可省 {saving}（{share}）。",
+    ),
+    "answer_serving": (
+        "No problem worth {least} of a percentile was found. {clean} checks found none, {masked}{blind} could not "
+        "look.",
+        "没有发现影响分位数 {least} 以上的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
+    ),
+    "saved_of": ("{saving} of {measure}", "{measure} 的 {saving}"),
+    "serving": (
+        "{requests} requests: TTFT P50 {ttft_p50}, P99 {ttft_p99}; TPOT P50 {tpot_p50}, P99 {tpot_p99}; goodput {good} "
+        "of {requests} (TTFT {ttft_slo}, TPOT {tpot_slo}).",
+        "{requests} 个请求：TTFT P50 {ttft_p50}、P99 {ttft_p99}；TPOT P50 {tpot_p50}、P99 {tpot_p99}；"
+        "goodput {good}/{requests}（TTFT {ttft_slo}、TPOT {tpot_slo}）。",
+    ),
+    "serving_left_out": (
+        "The profiler's own export stopped the engine for {export}; {n} requests were open then and are left out.",
+        "采集器导出数据时引擎停了 {export}；当时未完成的 {n} 个请求不计入。",
+    ),
+    "serving_replay": (
+        "A replay of this run misses these by {error} at most.",
+        "对本次运行的重放与这些值最多相差 {error}。",
+    ),
     "answer_none": (
         "No problem worth 1 % of the {step} step was found. {clean} checks found none, {masked}{blind} could not look.",
         "没有发现能省下单步耗时（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
@@ -69,6 +93,7 @@ TEXT = {
     "quality": ("Capture quality: {score} of 100.", "采集质量：{score} / 100。"),
     "quality_lacks": ("Capture quality: {score} of 100. Missing: {what}.", "采集质量：{score} / 100。缺少：{what}。"),
     "and_more": ("{what} and {n} more", "{what}等另外 {n} 项"),
+    "gives_back_of": ("{saving} · {share}", "{saving} · {share}"),
     "gives_back": ("{saving} · {share} of the step", "{saving} · 占单步耗时 {share}"),
     "interval": (
         "Part of this run cannot move in the replay: a fix gives back between {least} and {most} of each step.",

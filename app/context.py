@@ -110,10 +110,11 @@ def _restored(run_id: str) -> Selection:
 
 
 def _say_selection(told: Mapping[str, str]) -> None:
-    for word in chosen.stale({key: st.query_params[key] for key in st.query_params}, told):
-        del st.query_params[word]
-    for word, text in told.items():
-        st.query_params[word] = text
+    """All of it at once: nobody copies half of an address."""
+    said = {key: st.query_params[key] for key in st.query_params}
+    gone = chosen.stale(said, told)
+    if gone or told:
+        st.query_params.from_dict({key: text for key, text in said.items() if key not in gone} | dict(told))
 
 
 def select(ctx: Context, selection: Selection) -> None:

@@ -21,10 +21,8 @@ from npulens.analysis.serving.recorded import (
     DECODE,
     PREFILL,
     RECOMPUTE,
-    Iteration,
     Members,
     Request,
-    iterations,
     members,
     requests,
 )
@@ -95,9 +93,10 @@ _Marks = tuple[Ints, Ints, Ints, Ints, Ints]
 
 @dataclass
 class _Axis:
-    """Iterations of an engine one after the other, without overlap, and how each is divided for who decodes in it."""
+    """Iterations of each engine one after the other, without overlap, and how one is divided for who decodes in it."""
 
     key: Ints
+    engine: Ints
     begin: Ints
     end: Ints
     usual: Ints  # of its length, what a decoder would have had anyway
@@ -154,14 +153,14 @@ class Goodput:
 
 
 def goodput(found: Parts, ttft_ns: float, tpot_ns: float) -> Goodput:
-    """Requests within both objectives. One that is not is lost by the part that is most above its usual length."""
+    """Requests within both objectives. Another one is lost by the part that is most above what those have of it."""
     counted = ~found.excluded
     ttft, tpot = found.ttft_ns, np.nan_to_num(found.tpot_ns)
     good = counted & (ttft <= ttft_ns) & (tpot <= tpot_ns)
     lost: dict[str, int] = {}
     many = np.array([max(1, (one.output_tokens or 0) - 1) for one in found.requests], np.float64)
     rates = found.after / many[:, None]
-    usual = [np.median(table[counted], axis=0) if counted.any() else table for table in (found.ttft, rates)]
+    usual = [np.median(table[good], axis=0) if good.any() else np.zeros(len(KINDS)) for table in (found.ttft, rates)]
     for at in np.flatnonzero(counted & ~good):
         late = ttft[at] > ttft_ns
         above = (found.ttft[at] if late else rates[at]) - usual[0 if late else 1]
@@ -209,8 +208,7 @@ class _Apart:
         index = home[said.iteration]
         known = (row >= 0) & (index >= 0)
         row, index, phase, token = (column[known] for column in (row, index, said.phase, said.token))
-        place_of = self._axis.begin[index] if len(index) else index
-        order = np.lexsort((place_of, row))
+        order = np.lexsort((index, row))
         self._row, self._at, self._phase, self._token = row[order], index[order], phase[order], token[order]
         begin, end = self._axis.begin[self._at], self._axis.end[self._at]
         self._from = np.clip(begin, self._arrival[self._row], self._done[self._row])
@@ -279,10 +277,16 @@ class _Apart:
         waits = np.flatnonzero(there & (first > self._arrival))
         begun = np.searchsorted(np.sort(self._arrival[waits]), axis.begin, "right")
         why = _why(axis, begun > np.searchsorted(np.sort(first[waits]), axis.end, "left"))
+        engine = np.zeros(len(there), np.int64)
+        engine[self._row[::-1]] = axis.engine[self._at[::-1]]
         for at in waits.tolist():
             since, until = int(self._arrival[at]), int(first[at])
-            low = int(np.searchsorted(axis.end, since, "right"))
-            high = int(np.searchsorted(axis.begin, until, "left"))
+            own = np.searchsorted(axis.engine, (engine[at], engine[at] + 1))
+            low, high = int(own[0]), int(own[1])
+            low, high = (
+                low + int(np.searchsorted(axis.end[low:high], since, "right")),
+                low + int(np.searchsorted(axis.begin[low:high], until, "left")),
+            )
             begin = np.clip(axis.begin[low:high], since, until)
             end = np.clip(axis.end[low:high], since, until)
             held = axis.stall[low:high] * 2 > axis.end[low:high] - axis.begin[low:high]
@@ -339,9 +343,10 @@ class _Apart:
         whole = np.zeros((size, len(KINDS)), np.int64)
         ttft = np.zeros_like(whole)
         cut = np.where(token >= 0, np.minimum(token, self._first), self._first)
-        for row, kind, begin, ns, _ in found:
-            np.add.at(whole, (row, kind), ns)
-            np.add.at(ttft, (row, kind), np.clip(cut[row] - begin, 0, ns))
+        row, kind, begin, ns = (np.concatenate([piece[column] for piece in found]) for column in range(4))
+        for table, of in ((whole, ns), (ttft, np.clip(cut[row] - begin, 0, ns))):
+            # What is added up is whole ns of less than 2^53, so it stays exact as a float.
+            table += np.bincount(row * len(KINDS) + kind, of, whole.size).astype(np.int64).reshape(whole.shape)
         rest = (self._done - self._begin) - whole.sum(axis=1)
         whole[:, _AT["unexplained"]] += rest
         ttft[:, _AT["front_end_out"]] += (self._first - self._begin) - ttft.sum(axis=1)
@@ -361,41 +366,48 @@ class _Apart:
         return {key: tuple(sorted(several, key=lambda piece: piece.ts_ns)) for key, several in found.items()}
 
 
+_TIMED = """
+SELECT iteration, dense_rank() OVER (ORDER BY engine, dp_rank) - 1 AS engine, ts_ns,
+    coalesce(dur_ns, lead(ts_ns) OVER later - ts_ns, 0) AS dur_ns, coalesce(ctx_requests, 0) AS prompts,
+    coalesce(ctx_tokens, 0) AS context, coalesce(gen_requests, 0) AS generating, coalesce(gen_tokens, 0) AS tokens,
+    coalesce(kv_used, 0) AS kv
+FROM iteration WHERE ts_ns IS NOT NULL WINDOW later AS (PARTITION BY engine, dp_rank ORDER BY ts_ns, iteration)
+ORDER BY engine, dp_rank, ts_ns, iteration
+"""
+
+
 def _axis(con: duckdb.DuckDBPyConnection, windows: tuple[tuple[int, int], ...]) -> _Axis:
-    """Iterations whose time is known, one after the other."""
-    every = [one for one in iterations(con) if one.ts_ns is not None]
-    every.sort(key=lambda one: (one.ts_ns or 0, one.key))
+    """Iterations whose time is known, one engine after the other, each in order of time.
 
-    def column(name: str) -> Ints:
-        return np.array([getattr(one, name) or 0 for one in every], np.int64)
-
-    ts, dur, context, tokens = (column(name) for name in ("ts_ns", "dur_ns", "ctx_tokens", "gen_tokens"))
-    prompts = column("ctx_requests")
-    dur = _lengths(every, ts, dur)
-    until = np.maximum.accumulate(ts + dur) if len(every) else ts
-    begin = np.maximum(ts, np.append(ts[:1], until[:-1])) if len(every) else ts
+    Of an iteration of which only the submission was recorded, the length is the time to the next one.
+    """
+    rows = con.execute(_TIMED).fetchnumpy()
+    kv = np.asarray(rows.pop("kv"), np.float64)
+    every = {name: np.asarray(values, np.int64) for name, values in rows.items()}
+    ts, dur, engine, prompts, generating = (
+        every[name] for name in ("ts_ns", "dur_ns", "engine", "prompts", "generating")
+    )
+    until, begin = ts + dur, ts.copy()
+    for one in np.unique(engine).tolist():
+        own = engine == one
+        until[own] = np.maximum.accumulate(until[own])
+        begin[own] = np.maximum(ts[own], np.append(ts[own][:1], until[own][:-1]))
     length = until - begin
-    alone = (prompts == 0) & (column("gen_requests") > 0)
+    alone = (prompts == 0) & (generating > 0)
     usual = int(np.median(dur[alone])) if alone.any() else 0
-    worked = context + np.maximum(0, tokens - column("gen_requests"))
+    worked = every["context"] + np.maximum(0, every["tokens"] - generating)
     some = worked > 0
     slope = float(np.median((dur[some] - usual) / worked[some])) if some.any() else 0.0
     said = usual + np.maximum(0.0, slope) * worked
     stalled = (dur - said > np.maximum(_STALL * usual, said)) & (usual > 0)
     stall = np.where(stalled, np.maximum(0, length - said.astype(np.int64)), 0)
-    export = np.zeros(len(every), bool)
+    export = np.zeros(len(ts), bool)
     for since, end in windows:
         export |= (begin < end) & (until > since)
-    keys = np.array([one.key for one in every], np.int64)
-    kv = np.array([one.kv_used or 0.0 for one in every])
-    shares = (np.full(len(every), usual), np.where(prompts > 0, length, 0), stall)
-    return _Axis(keys, begin, until, *shares, export, context + tokens, prompts + column("gen_requests"), kv)
-
-
-def _lengths(every: list[Iteration], ts: Ints, dur: Ints) -> Ints:
-    """Of an iteration of which only the submission was recorded, the time to the next one."""
-    unknown = np.array([one.dur_ns is None for one in every], bool)
-    return np.where(unknown, np.append(np.diff(ts), 0)[: len(ts)], dur)
+    return _Axis(
+        every["iteration"], engine, begin, until, np.full(len(ts), usual), np.where(prompts > 0, length, 0), stall,
+        export, every["context"] + every["tokens"], prompts + generating, kv,
+    )  # fmt: skip
 
 
 def _why(axis: _Axis, waiting: NDArray[np.bool_]) -> Ints:

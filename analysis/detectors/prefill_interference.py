@@ -40,15 +40,15 @@ _NAMED = 8
 TEXT = {
     "en": {
         "found": Words(
-            "{prompts} long prompts ({named}; {least} to {most} tokens, the median has {median}) hold everybody up: "
-            "their {iterations} iterations take {excess_ns} more than decoding alone",
+            "{prompts} long prompts ({named}; {least} to {most} tokens, the median has {median}) hold everybody up. "
+            "Their {iterations} iterations take {excess_ns} more than decoding alone",
             "Compute long prompts on an instance of their own (prefill and decode apart) or in smaller pieces "
             "(--max-num-batched-tokens, --long-prefill-token-threshold). With them elsewhere: {gives}.",
         ),
     },
     "zh": {
         "found": Words(
-            "{prompts} 个长提示（{named}；{least} 到 {most} 个 token，中位数为 {median}）拖慢了所有请求："
+            "{prompts} 个长提示（{named}；{least} 到 {most} 个 token，中位数为 {median}）拖慢了所有请求。"
             "它们所在的 {iterations} 次迭代比纯解码多用 {excess_ns}",
             "请把长提示放到单独的实例上（prefill 与 decode 分离），或切成更小的块"
             "（--max-num-batched-tokens、--long-prefill-token-threshold）。移走之后：{gives}。",

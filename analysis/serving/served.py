@@ -209,7 +209,7 @@ def _front(
         np.append(rows.ts_ns[long], np.array([one for one, _ in outside], np.int64)),
         np.append((rows.ts_ns + rows.dur_ns)[long], [one for _, one in outside]).astype(np.int64),
     )
-    met = _covered(shut, read) - _covered(shut, begin)
+    met = np.subtract(_covered(shut, read.astype(np.float64)), _covered(shut, begin.astype(np.float64)))
     late = np.maximum(0.0, front - floor - np.maximum(np.maximum(0.0, flight), met))
     late[late < 2 * near] = 0.0
     return int(floor), np.where(known, late, 0.0).astype(np.int64)
@@ -258,10 +258,18 @@ def _holds(run: Run, every: Sequence[Request]) -> Ints:
     return np.array([moved.get(one.key, 0) for one in every], np.int64)
 
 
+def begun_ns(one: Request) -> int | None:
+    """When the engine began with a request: as stamped, else so long before its first token as its prefill took."""
+    if one.scheduled_ns is not None:
+        return one.scheduled_ns
+    if one.first_token_ns is None or one.prefill_ns is None:
+        return None
+    return one.first_token_ns - one.prefill_ns
+
+
 def _waiting(every: Sequence[Request], rows: Columns) -> Ints:
     """Requests in the queue when each iteration begins."""
-    known = [(one.scheduled_ns - one.queue_ns, one.scheduled_ns) for one in every
-             if one.scheduled_ns is not None and one.queue_ns]  # fmt: skip
+    known = [(begun - one.queue_ns, begun) for one in every if one.queue_ns and (begun := begun_ns(one)) is not None]
     if not known:
         return np.zeros(len(rows.ts_ns), np.int64)
     begins, ends = (np.sort(np.array(side, np.int64)) for side in zip(*known, strict=True))

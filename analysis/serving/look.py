@@ -1,0 +1,137 @@
+"""Requests of a serving run: percentiles taken apart, and one request with its pieces, iterations and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from npulens.analysis.serving.exported import exports
+from npulens.analysis.serving.parts import KINDS, Parts, Taken, goodput, parts, pieces, taken
+from npulens.analysis.serving.recorded import Request, iterations
+from npulens.analysis.serving.replay import Slo
+from npulens.analysis.serving.served import begun_ns
+
+#: What is taken apart: (measure, percent).
+PERCENTILES = tuple((measure, percent) for measure in ("ttft", "tpot") for percent in (50, 90, 99))
+#: Requests that are drawn beside the chosen one, and iterations and samples that a window holds.
+BESIDE, _MOST = 12, 4000
+
+
+@dataclass(frozen=True)
+class Requests:
+    """All requests that ended."""
+
+    count: int
+    left_out: int  # open while a profiler wrote its trace
+    export_ns: int
+    good: int
+    counted: int
+    lost: Mapping[str, int]  # requests outside of the objectives, by the kind of part that grew most
+    slo: Slo
+    percentiles: tuple[Taken, ...]
+    rows: pd.DataFrame  # key, id, ttft_ns, tpot_ns, whole_ns, prompt, output, excluded, most (its longest kind of part)
+
+
+@dataclass(frozen=True)
+class Around:
+    """A request and what went on meanwhile."""
+
+    begin_ns: int
+    end_ns: int
+    rank: int | None  # of the iterations, where a trace holds them
+    pieces: pd.DataFrame  # request, id, kind, ts_ns, dur_ns, iteration
+    iterations: pd.DataFrame  # key, ts_ns, dur_ns, kind, ctx_tokens, gen_requests, rank
+    queue: pd.DataFrame  # ts_ns, waiting, running, kv_used
+
+
+def look(con: duckdb.DuckDBPyConnection) -> Requests | None:
+    """None: the run holds no requests."""
+    found = parts(con)
+    if not found.requests:
+        return None
+    slo = Slo()
+    kept = goodput(found, slo.ttft_ns, slo.tpot_ns)
+    told = tuple(one for one in (taken(found, *each) for each in PERCENTILES) if one is not None)
+    stopped = sum(end - begin for begin, end in exports(con))
+    return Requests(
+        len(found.requests), int(found.excluded.sum()), stopped, kept.good, kept.of, kept.lost, slo, told, _rows(found)
+    )
+
+
+def _rows(found: Parts) -> pd.DataFrame:
+    whole = found.ttft + found.after
+    return pd.DataFrame({
+        "key": [one.key for one in found.requests], "id": [one.id for one in found.requests],
+        "ttft_ns": found.ttft_ns, "tpot_ns": found.tpot_ns, "whole_ns": whole.sum(axis=1),
+        "prompt": pd.array([one.prompt_tokens for one in found.requests], "Int64"),
+        "output": pd.array([one.output_tokens for one in found.requests], "Int64"), "excluded": found.excluded,
+        "most": [KINDS[at] for at in whole.argmax(axis=1).tolist()],
+    })  # fmt: skip
+
+
+def near(rows: pd.DataFrame, measure: str, percent: int) -> pd.DataFrame:
+    """Requests at a percentile and slower, the slowest first for P99; for lower ones those around it."""
+    counted = rows[~rows["excluded"]].dropna(subset=[f"{measure}_ns"]).sort_values(f"{measure}_ns", ascending=False)
+    if not len(counted):
+        return counted
+    value = float(np.percentile(counted[f"{measure}_ns"], percent))
+    order = np.argsort(np.abs(counted[f"{measure}_ns"].to_numpy(np.float64) - value), kind="stable")
+    return counted.iloc[np.sort(order[: BESIDE * 4])]
+
+
+def around(con: duckdb.DuckDBPyConnection, key: int) -> Around | None:
+    """A request, those that were open beside it, and the engine's iterations meanwhile."""
+    mine = pieces(con, key)
+    if not mine:
+        return None
+    begin, end = mine[0].ts_ns, mine[-1].ts_ns + mine[-1].dur_ns
+    every = parts(con).requests
+    others = [
+        one for one in every
+        if one.key != key and one.begin_ns is not None and one.done_ns is not None and one.begin_ns < end
+        and one.done_ns > begin
+    ]  # fmt: skip
+    at = next(one for one in every if one.key == key)
+    others.sort(key=lambda one: abs((one.begin_ns or 0) - begin))
+    drawn = [at, *sorted(others[: BESIDE - 1], key=lambda one: one.begin_ns or 0)]
+    rows = [
+        (one.key, one.id, piece.kind, piece.ts_ns, piece.dur_ns, piece.iteration)
+        for one in drawn for piece in (mine if one.key == key else pieces(con, one.key))
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["request", "id", "kind", "ts_ns", "dur_ns", "iteration"])
+    frame["iteration"] = frame["iteration"].astype("Int64")
+    margin = (end - begin) // 10
+    steps = _iterations(con, begin - margin, end + margin)
+    ranks = steps["rank"].dropna().tolist()
+    return Around(begin, end, int(ranks[0]) if ranks else None, frame, steps, _queue(every, steps))
+
+
+def _iterations(con: duckdb.DuckDBPyConnection, begin: int, end: int) -> pd.DataFrame:
+    rows = [
+        (one.key, one.ts_ns, one.dur_ns, one.kind or "decode", one.ctx_tokens or 0, one.gen_requests or 0,
+         one.ctx_requests or 0, one.rank, one.kv_used)
+        for one in iterations(con)
+        if one.ts_ns is not None and one.dur_ns and one.ts_ns < end and one.ts_ns + one.dur_ns > begin
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=[
+        "key", "ts_ns", "dur_ns", "kind", "ctx_tokens", "gen_requests", "ctx_requests", "rank", "kv_used",
+    ])  # fmt: skip
+    if len(frame) > _MOST:  # the longest are seen at any width
+        frame = frame.nlargest(_MOST, "dur_ns").sort_values("ts_ns")
+    return frame.reset_index(drop=True)
+
+
+def _queue(every: Sequence[Request], steps: pd.DataFrame) -> pd.DataFrame:
+    """Who waits and who runs when each iteration begins."""
+    waits = [(begun - one.queue_ns, begun) for one in every if one.queue_ns and (begun := begun_ns(one)) is not None]
+    begins, ends = (np.sort(np.array([wait[side] for wait in waits], np.int64)) for side in (0, 1))
+    ts = steps["ts_ns"].to_numpy(np.int64)
+    waiting = np.searchsorted(begins, ts, "right") - np.searchsorted(ends, ts, "right")
+    return pd.DataFrame({
+        "ts_ns": ts, "waiting": waiting, "running": (steps["ctx_requests"] + steps["gen_requests"]).to_numpy(np.int64),
+        "kv_used": steps["kv_used"].astype("Float64"),
+    })  # fmt: skip

@@ -1,0 +1,1 @@
+"""The page of requests to a serving engine."""

@@ -1,0 +1,84 @@
+"""The page of requests: without requests, with those of a planted run, and from a percentile down to an iteration."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from npulens import ingest
+from npulens.analysis.serving import look
+from npulens.app.pages.requests import charts
+from npulens.app.text import i18n
+from npulens.collectors.serving.engine import run
+from npulens.collectors.serving.plants import PLANTS, plan
+from npulens.collectors.serving.writers import write
+from npulens.ingest.store import runs as stores
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run with long prompts, written as files and loaded."""
+    draw = random.Random(4)
+    faulty, _ = PLANTS["prefill_interference"](draw, plan(draw, 60))
+    place = tmp_path_factory.mktemp("serving")
+    write(run(list(faulty.asked), faulty.setup, 4), place / "run")
+    (found,) = ingest.load(place / "run", place / "store").runs
+    return place / "store", found.run_id
+
+
+def page() -> None:
+    from npulens.app import context
+    from npulens.app.pages.requests import page
+
+    page.render(context.current())
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, store: Path, run_id: str, lang: str) -> AppTest:
+    monkeypatch.setenv("NPULENS_STORE", str(store))
+    found = AppTest.from_function(page, default_timeout=60)
+    found.query_params["lang"], found.query_params["run"] = lang, run_id
+    found.run()
+    assert not found.exception, found.exception[0].value
+    return found
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_from_a_percentile_to_a_request_and_its_parts(
+    monkeypatch: pytest.MonkeyPatch, loaded: tuple[Path, str], lang: str
+) -> None:
+    found = shown(monkeypatch, *loaded, lang)
+    titles = [one.value for one in found.subheader]
+    assert titles[0] == i18n.say(lang, "requests.question") and len(titles) == 5
+    slowest = str(found.dataframe[0].value["id"].iloc[0])
+    assert slowest in titles[3]
+    parts = found.dataframe[1].value
+    assert len(parts) >= 4 and i18n.say(lang, "requests.kind_own_prefill") in set(parts["kind"])
+
+
+def test_pieces_of_the_drawn_request_are_its_whole_time(loaded: tuple[Path, str]) -> None:
+    con = stores.open_run(*loaded)
+    try:
+        found = look.look(con)
+        assert found is not None and found.count == found.counted == 60
+        key = int(look.near(found.rows, "ttft", 99)["key"].iloc[0])
+        around = look.around(con, key)
+    finally:
+        con.close()
+    assert around is not None
+    mine = around.pieces[around.pieces["request"] == key]
+    assert int(mine["dur_ns"].sum()) == around.end_ns - around.begin_ns
+    whole = int(found.rows.set_index("key").loc[key, "whole_ns"])
+    assert whole == around.end_ns - around.begin_ns
+    figure = charts.axis(around, lambda text, values: i18n.say("en", text, values), "#000000")
+    assert {"waiting", "running", "decode", "own prefill"} <= {str(trace.name) for trace in figure.data}
+
+
+def test_a_run_without_requests_says_what_records_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (other,) = ingest.load(ROOT / "sample_traces" / "kineto", tmp_path).runs
+    found = shown(monkeypatch, tmp_path, other.run_id, "en")
+    assert any("--otlp-traces-endpoint" in one.value for one in found.text)

@@ -126,7 +126,7 @@ def through(name: str, place: Path) -> dict[str, Any]:
     """What the laboratory says of one of them: how it was captured, or why not, and each rewrite's verdict."""
     collectors = [sys.executable, "-m", "npulens.collectors"]
     job = [sys.executable, "-m", "tests.lab.zoo", "--run", name]
-    heard = _answer([*collectors, "lab-hear", "-o", str(place), "--", *job])
+    heard = answer([*collectors, "lab-hear", "-o", str(place), "--", *job])
     if not heard.get("subjects"):
         return {"name": name, "engine": None, "why": heard.get("refused") or heard, "trials": []}
     subject = heard["subjects"][0]
@@ -140,7 +140,7 @@ def through(name: str, place: Path) -> dict[str, Any]:
     return {**told, "trials": [laboratory.tried(each).as_dict() for each in REWRITES]}
 
 
-def _answer(command: Sequence[str]) -> dict[str, Any]:
+def answer(command: Sequence[str]) -> dict[str, Any]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=7200)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:

@@ -19,6 +19,7 @@ from npulens.app.timeline import component
 from npulens.app.timeline.component import Painted
 
 _NAME = 80
+_FRAMED = 8  # of the largest differences
 
 
 def timelines(ctx: Context, pair: Pair) -> None:
@@ -36,8 +37,8 @@ def timelines(ctx: Context, pair: Pair) -> None:
     component.pair(
         ctx, pair.base.parts[0].run.run_id, base.start_ns, pair.head.parts[0].run.run_id, head.start_ns,
         max(base.dur_ns, head.dur_ns),
-        [Painted(base.rank, one.base_ns, one.base_dur_ns) for one in found or ()],
-        [Painted(head.rank, one.head_ns, one.head_dur_ns) for one in found or ()],
+        [Painted(base.rank, one.base_ns, one.base_dur_ns) for one in (found or ())[:_FRAMED]],
+        [Painted(head.rank, one.head_ns, one.head_dur_ns) for one in (found or ())[:_FRAMED]],
     )  # fmt: skip
     if found is None:
         st.caption(ctx.say("compare.too_many_pieces"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from npulens.ingest.serving.annotations import annotated_counts
 from npulens.ingest.serving.counts import DECODE, PREFILL, RECOMPUTE, Counts, Segment, Wanted, replay
 from npulens.ingest.serving.times import NEVER, Answer, counted_back, ends
 
@@ -137,3 +138,20 @@ def test_members_counted_back_from_last_tokens() -> None:
     }  # fmt: skip
     wrong = counted_back(answers, end, np.full(10, 7, np.int64), context)
     assert wrong is not None and wrong.confidence == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("execute_context_2(512)_generation_3(3)", ("mixed", 2, 512, 3, 3)),
+        ("execute_context_0(0)_generation_4(4)", ("decode", 0, 0, 4, 4)),
+        ("execute_515_context_2(sq512sk900sqsq9sqsk9)_generation_3(sq3sk70sqsq3sqsk70)", ("mixed", 2, 512, 3, 3)),
+        ("step[DECODE bs=32]", ("decode", 0, 0, 32, 32)),
+        ("step[EXTEND bs=2 toks=1024 forward_id=7]", ("prefill", 2, 1024, None, None)),
+        ("step[TARGET_VERIFY bs=4]", ("decode", 0, 0, 4, None)),
+        ("step[IDLE bs=0]", ("dummy", 0, 0, 0, 0)),
+        ("execute_model", None),
+    ],
+)
+def test_annotations_of_engines(name: str, told: tuple[object, ...] | None) -> None:
+    assert annotated_counts(name) == told

@@ -67,7 +67,7 @@ def _of_rank(rank: int, directory: Path, origin: int) -> Iterator[Annotated]:
     for row in steps.to_pylist():
         name = names.get(row["ts_ns"])
         length = row["host_dur_ns"] if row["host_dur_ns"] is not None else row["dur_ns"]
-        counts = None if name is None else _counts(name)
+        counts = None if name is None else annotated_counts(name)
         if counts is not None:
             yield Annotated(rank, row["step"], row["ts_ns"] + origin, length, *counts)
 
@@ -83,7 +83,8 @@ def _names(directory: Path, stamps: np.ndarray[tuple[int], np.dtype[np.int64]]) 
     return found
 
 
-def _counts(name: str) -> tuple[str, int | None, int | None, int | None, int | None] | None:
+def annotated_counts(name: str) -> tuple[str, int | None, int | None, int | None, int | None] | None:
+    """What an annotation says: class, requests and tokens of prompts, requests and tokens that generate."""
     if match := _VLLM.match(name):
         context, tokens, generating, generated = (int(part or 0) for part in match.groups())
         return kind(context, generating), context, tokens, generating, generated

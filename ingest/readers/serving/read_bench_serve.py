@@ -16,7 +16,7 @@ from npulens.ingest.readers.serving.found import Found, duration, text, whole
 from npulens.ingest.readers.serving.lines import beginning, document, several, table
 from npulens.ingest.tables.draft import Draft
 
-TITLE = "`vllm bench serve` result"
+TITLE = "vLLM bench result"
 
 _SIGN = re.compile(rb'^\{\s*"(?:date|endpoint_type|backend|label)"\s*:.*"(?:num_prompts|request_rate)"\s*:', re.DOTALL)
 _KEYS = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")

@@ -12,7 +12,7 @@ from npulens.ingest.readers.serving.found import Found, real, stamp, text, whole
 from npulens.ingest.readers.serving.lines import beginning, document, lines, several
 from npulens.ingest.tables.draft import Draft
 
-TITLE = "verl steps and roles"
+TITLE = "verl steps, roles"
 
 _STEP = re.compile(rb"(?:^|\n|[ )])step:\d+ - [\w/@.-]+:")
 _LINE = re.compile(r"(?:^|[ )])step:(\d{1,15}) - (.*)$")

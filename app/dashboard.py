@@ -19,7 +19,7 @@ from streamlit.navigation.page import Page
 
 from npulens.app import context, pages
 from npulens.app.context import Context
-from npulens.app.intake import courier_page, load_queue
+from npulens.app.intake import courier_page, load_queue, tray
 from npulens.app.pages.bench import about
 from npulens.app.pages.efficiency import page as efficiency
 from npulens.app.panels import run_list
@@ -46,6 +46,14 @@ STYLE = """<style>
 </style>"""
 
 
+#: What Streamlit draws too faint or too bright to be read (WCAG 2, 4.5:1): captions, and text on the primary colour.
+CONTRAST = {
+    "light": '<style>[data-testid="stCaptionContainer"] * { color: #4a5663; }</style>',
+    "dark": """<style>[data-testid="stCaptionContainer"] * { color: #aab4bf; }
+[data-testid^="stBaseButton-primary"] *, [data-baseweb="tag"] * { color: #12161c; }</style>""",
+}
+
+
 def discover() -> list[ModuleType]:
     """Every page, in the order it asks for."""
     folders = [module.name for module in pkgutil.iter_modules(pages.__path__)]
@@ -68,17 +76,21 @@ def name(page: ModuleType) -> str:
 
 
 def header(ctx: Context) -> None:
-    """The name, what it is for, the run on the screen and the one language switch."""
+    """The name, the run on the screen, the way in, the language switch; below, what was brought in."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="brand"):
         st.title("npulens", anchor=False, width="content")
-        st.caption(ctx.say("shell.tagline"))
+        if ctx.run is None:
+            st.caption(ctx.say("shell.tagline"))
         if len(ctx.runs) > 1 and ctx.run is not None:
             _switch(ctx, ctx.run)
+        if ctx.runs:
+            tray.button(ctx)
         st.segmented_control(
             ctx.say("shell.language"), list(i18n.LANGUAGES), default=ctx.lang, key="language",
             format_func=i18n.LANGUAGES.__getitem__, label_visibility="collapsed", required=True,
             on_change=lambda: context.choose_language(st.session_state["language"]),
         )  # fmt: skip
+    tray.show(ctx)
 
 
 def _switch(ctx: Context, run: RunInfo) -> None:
@@ -102,17 +114,42 @@ def menu(modules: list[ModuleType], lang: str) -> dict[str, list[Page]]:
         )
         for page in modules
     }  # fmt: skip
-    context.register(made)
+    context.register({**made, **{old.lower(): made["workspace"] for old in _MOVED}})
     for page in modules:
         title = i18n.say(lang, f"shell.group_{page.GROUP}") if page.GROUP else ""
         groups.setdefault(title, []).append(made[name(page)])
+    groups[""] += _elsewhere(modules)
     return groups
+
+
+#: Addresses of pages that the workspace replaced -> what it shows then.
+_MOVED = {"Overview": "problems", "Findings": "problems", "Ranks": "ranks"}
+
+
+def _elsewhere(modules: list[ModuleType]) -> list[Page]:
+    """Pages without an entry in the menu: addresses of before, and every address in small letters."""
+    ways = {old: ("workspace", view) for old, view in _MOVED.items()}
+    ways |= {address(page).lower(): (name(page), "") for page in modules}
+    ways |= {old.lower(): way for old, way in ways.items() if old in _MOVED}
+    return [
+        st.Page(partial(_go_on, target, view), title=path, url_path=path, visibility="hidden")
+        for path, (target, view) in ways.items()
+    ]
+
+
+def _go_on(target: str, view: str) -> None:
+    """To where a page is now, with what the address said."""
+    page, said = context.page(target), st.query_params.to_dict()
+    if view:
+        said["panel"] = "checks" if "detector" in said else view
+    if page is not None:
+        st.switch_page(page, query_params=said)
 
 
 def main() -> None:
     """Draws the chosen page."""
     st.set_page_config(page_title="npulens", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
-    st.html(STYLE)
+    st.html(STYLE + CONTRAST["dark" if st.context.theme.type == "dark" else "light"])
     if token := courier_page.wanted():
         courier_page.show(token)
         return
@@ -134,7 +171,7 @@ def draw(page: ModuleType) -> None:
         if page.GROUP != "data" and name(page) not in ("bench", "laboratory"):
             about.elsewhere(ctx)
         page.render(ctx)
-        if name(page) in ("overview", "findings") and _judged(ctx):
+        if name(page) == "workspace" and _judged(ctx):
             efficiency.ahead(ctx)  # until there is a judgement, the detectors have the machine
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))

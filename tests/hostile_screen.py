@@ -90,7 +90,7 @@ def watch(server: str, browser: playwright.Browser) -> Iterator[Watch]:  # noqa:
 
 
 def opened(watch: Watch, name: str, run: str, lang: str, more: str = "") -> None:
-    watch.page.goto(f"{watch.url}/{name}?run={run}&lang={lang}{more}")
+    watch.page.goto(f"{watch.url}/{name}{'&' if '?' in name else '?'}run={run}&lang={lang}{more}")
     watch.settle()
     watch.page.wait_for_timeout(400)
 

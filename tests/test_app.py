@@ -61,11 +61,13 @@ def test_a_run_is_said_in_a_sentence_with_what_it_lacks(lang: str, run_dir: Path
     shown = texts(page)
     sentence = {
         "en": "This run holds 1 of the job's 4 ranks (rank 0), recorded as PyTorch (Kineto) trace: 2 steps, ",
-        "zh": "本次运行包含任务 4 个 rank 中的 1 个（rank 0），采集格式为 PyTorch（Kineto）trace：共 2 个 step",
+        "zh": "本次采集包含任务 4 个 rank 中的 1 个（rank 0），采集格式为 PyTorch（Kineto）trace",
     }
     assert sentence[lang] in shown
     assert {"en": "Ranks 1–3 of 4 were not captured", "zh": "共 4 个 rank，其中 rank 1–3 未采集"}[lang] in shown
-    assert len(page.get("plotly_chart")) >= 2  # the split and what was recorded; a finding's evidence may add its own
+    assert {"en": "1 of 4 ranks · 2 steps", "zh": "4 卡中的 1 卡 · 2 步"}[lang] in shown
+    for panel in ("time", "recorded"):
+        assert len(opened(lang, {"panel": panel}).get("plotly_chart")) == 1, panel
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -81,7 +83,7 @@ def test_the_language_switch_changes_the_page_and_the_link(run_dir: Path) -> Non
     page = opened("en")
     page.segmented_control(key="language").set_value("zh").run()
     assert page.query_params["lang"] == "zh"
-    assert "时间去向" in [element.value for element in page.subheader]
+    assert "单步耗时" in "".join(one.proto.body for one in page.get("html"))
 
 
 def test_a_link_to_a_run_this_store_does_not_hold_says_so(run_dir: Path) -> None:
@@ -102,7 +104,7 @@ def test_idle_time_of_a_cut_capture_is_not_taken_for_idleness(run_dir: Path, tmp
     whole.write_text(whole.read_text("utf-8")[:-300], "utf-8")
     run = ingest.load(whole, run_dir).runs[0]
     assert run.status == "partial"
-    shown = texts(opened("en", {"run": str(run.run_id)}))
+    shown = texts(opened("en", {"run": str(run.run_id), "panel": "time"}))
     assert f"The capture is partial: {run.reason}" in shown
     assert "time shown as idle may be work that is missing" in shown
 
@@ -126,15 +128,15 @@ def test_every_text_is_there_in_both_languages_with_the_same_blanks() -> None:
 @pytest.mark.parametrize(
     ("ns", "text"),
     [(None, "–"), (0, "0 ns"), (999, "999 ns"), (1_500, "1.500 µs"), (346_701_234, "346.7 ms"),
-     (98_071_947, "98.07 ms"), (12_346_701_234, "12.35 s"), (125 * 10**9, "2 min 5 s")],
+     (98_071_947, "98.07 ms"), (999_996_000, "1.000 s"), (12_346_701_234, "12.35 s"), (125 * 10**9, "2 min 5 s")],
 )  # fmt: skip
 def test_lengths_of_time_read_well(ns: int | None, text: str) -> None:
     assert i18n.duration(ns) == text
 
 
-def test_exact_milliseconds_keep_every_nanosecond() -> None:
-    assert i18n.exact(9_007_199_254_740_993) == "9,007,199,254.740993 ms"
-    assert i18n.exact(-1) == "−0.000001 ms"
+def test_an_exact_length_keeps_every_nanosecond() -> None:
+    assert i18n.exact(9_007_199_254_740_993) == "9,007,199,254,740,993 ns"
+    assert i18n.exact(-1) == "−1 ns"
 
 
 def test_rank_lists_join_their_runs() -> None:

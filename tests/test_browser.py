@@ -153,15 +153,17 @@ def test_a_dropped_directory_becomes_a_run_and_hostile_names_stay_text(visit: Vi
     visit.shows("This store is empty.")
     page.set_input_files("input.pick-directory", str(capture))
     visit.shows("Loaded job <img src=x onerror=window.pwned=1>")
-    visit.shows("This run holds 1 of the job's 4 ranks")
+    visit.shows("1 of 4 ranks")
+    page.get_by_role("radio", name="Time").click()
     page.wait_for_selector(".js-plotly-plot .bars path >> visible=true", timeout=60_000)
-    assert "run=" in page.url
+    assert "run=" in page.url and "panel=time" in page.url
 
     page.get_by_text("中文").click()
     visit.shows("时间去向")
     assert "lang=zh" in page.url
     page.reload()
-    visit.shows("本次运行包含任务 4 个 rank 中的 1 个")
+    visit.shows("4 卡中的 1 卡")
+    page.wait_for_selector(".js-plotly-plot .bars path >> visible=true", timeout=60_000)
 
     for bar in page.locator(".js-plotly-plot .bars path >> visible=true").all():
         bar.hover(force=True)
@@ -174,11 +176,11 @@ def test_a_dropped_directory_becomes_a_run_and_hostile_names_stay_text(visit: Vi
 
 def test_another_page_keeps_the_language_of_the_navigation(visit: Visit) -> None:
     visit.open("?lang=zh")
-    visit.page.get_by_role("link", name=i18n.say("zh", "shell.findings")).first.click()
-    visit.page.wait_for_url("**/Findings**")
+    visit.page.get_by_role("link", name=i18n.say("zh", "timeline.title")).first.click()
+    visit.page.wait_for_url("**/Timeline**")
     visit.page.wait_for_timeout(1_500)
-    assert visit.page.get_by_role("link", name=i18n.say("zh", "shell.findings")).count() > 0
-    assert visit.page.get_by_role("link", name="Findings").count() == 0
+    assert visit.page.get_by_role("link", name=i18n.say("zh", "timeline.title")).count() > 0
+    assert visit.page.get_by_role("link", name="Timeline").count() == 0
 
 
 def test_a_file_nobody_knows_is_refused_in_a_sentence(visit: Visit, tmp_path: Path) -> None:
@@ -211,24 +213,24 @@ def test_files_can_be_dragged_onto_the_page_and_the_switch_goes_back(visit: Visi
     visit.open("?lang=en")
     page.set_input_files("input.pick-directory", str(capture))
     page.wait_for_url("**run=*", timeout=60_000)
-    visit.shows("This run holds 1 of the job's 4 ranks")
+    visit.shows("1 of 4 ranks")
     page.wait_for_selector("button.files", timeout=60_000)
     first = page.url
     text = next(capture.iterdir()).read_text("utf-8").replace('"world_size": 4', '"world_size": 3')
     page.evaluate(DROP, text)
     visit.shows("Loaded dragged.json")
-    visit.shows("This run holds 1 of the job's 3 ranks")
+    visit.shows("1 of 3 ranks")
     assert page.url != first
     page.locator('[data-testid="stSelectbox"]').first.click()
     page.get_by_role("option").filter(has_text="job <img").click()  # the run loaded before
     page.wait_for_url(lambda url: _asks(url) == _asks(first), timeout=60_000)
-    visit.shows("This run holds 1 of the job's 4 ranks")
+    visit.shows("1 of 4 ranks")
     assert visit.errors == []
 
 
 def test_every_message_is_sent_whole(visit: Visit) -> None:
     """One that only names an older message kills the page if the browser has forgotten that."""
-    visit.open("?lang=en")
+    visit.open("?lang=en&panel=time")
     visit.page.wait_for_selector(".js-plotly-plot .bars path >> visible=true", timeout=60_000)
     before = visit.messages
     for language in ("中文", "English"):

@@ -12,7 +12,7 @@ import tablecase
 
 from npulens.analysis import views
 from npulens.analysis.look import ranks as look
-from npulens.app.pages.ranks import charts as chart
+from npulens.app.pages.workspace import charts as chart
 
 
 def _said(key: str, _values: object = None) -> str:

@@ -1,4 +1,4 @@
-"""The pages Ranks, Communication, Memory and Counters, drawn whole: in both languages, over every kind of run."""
+"""Ranks, Communication, Memory and Counters, drawn whole: in both languages, over every kind of run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LANGUAGES = ("en", "zh")
 ROOT = Path(__file__).resolve().parent.parent
 TWO_RANKS = "Ascend+msinsight/test/data/pytorch/text/level1"
 QUESTION = {
-    "ranks": ("Do the ranks do the same", "各 rank 每个 step 是否一致"),
+    "ranks": ("Ranks: who is slow?", "各 rank：谁慢？"),
     "communication": ("What does communication cost", "通信花了多少时间"),
     "memory": ("How much device memory", "任务占用多少设备内存"),
     "counters": ("What did the hardware count", "硬件计数随时间如何变化"),
@@ -27,8 +27,12 @@ def _page(name: str) -> None:
     import importlib
 
     from npulens.app import context
+    from npulens.app.pages.workspace import ranks
 
-    importlib.import_module(f"npulens.app.pages.{name}.page").render(context.current())
+    if name == "ranks":  # a view of the workspace, which draws it for a run only
+        ranks.show(context.current())
+    else:
+        importlib.import_module(f"npulens.app.pages.{name}.page").render(context.current())
 
 
 def opened(name: str, lang: str) -> AppTest:
@@ -54,7 +58,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", PAGES[1:])
 def test_an_empty_store_is_said(name: str, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path))
     page = opened(name, lang)

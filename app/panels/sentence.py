@@ -21,13 +21,18 @@ def show(ctx: Context, run: RunInfo) -> None:
     """The heading and the sentences."""
     title(ctx, run)
     with st.container(key="prose", gap="xxsmall"):
-        st.text(what(ctx, run))
-        if run.missing_ranks:
-            values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks), "world": run.world_size}
-            st.text(ctx.say("runs.missing_ranks", values))
-        if run.status == "partial":
-            key = "runs.partial_because" if run.reason else "runs.partial_unsaid"
-            st.text("◐ " + ctx.say(key, {"reason": render(run.reason, ctx.lang)}))
+        about(ctx, run)
+
+
+def about(ctx: Context, run: RunInfo) -> None:
+    """The sentences alone: what it is, the ranks that are missing, why it is partial."""
+    st.text(what(ctx, run))
+    if run.missing_ranks:
+        values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks), "world": run.world_size}
+        st.text(ctx.say("runs.missing_ranks", values))
+    if run.status == "partial":
+        key = "runs.partial_because" if run.reason else "runs.partial_unsaid"
+        st.text("◐ " + ctx.say(key, {"reason": render(run.reason, ctx.lang)}))
 
 
 def what(ctx: Context, run: RunInfo) -> str:

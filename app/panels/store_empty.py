@@ -14,8 +14,8 @@ def show(ctx: Context, drop: bool = False) -> None:
         st.subheader(ctx.say("runs.empty_title"), anchor=False)
         if not drop:
             st.text(ctx.say("shell.bring_one"))
-            if page := context.page("overview"):
-                st.page_link(page, label=ctx.say("shell.overview"), icon=":material/insights:")
+            if page := context.page("workspace"):
+                st.page_link(page, label=ctx.say("workspace.title"), icon=":material/space_dashboard:")
             return
         st.text(ctx.say("runs.empty_how"))
         st.text(ctx.say("runs.empty_drop"))

@@ -182,6 +182,11 @@ def _shapes(con: duckdb.DuckDBPyConnection) -> str:
     return f"{len(found)} of products · {hashlib.sha256(json.dumps(found).encode()).hexdigest()[:8]}"
 
 
+def workload(where: Path, run: runs.RunInfo) -> str:
+    """What the job of a run is called; a run that nothing names is a workload of its own."""
+    return _workload(run, _mapping(runs.manifest(where, run.run_id).get("collected"))) or run.run_id
+
+
 def _workload(run: runs.RunInfo, told: Mapping[str, Any]) -> str:
     """What a job is called: as its collector says, its script, or the label without the count of namesakes."""
     named = told.get("workload")

@@ -1,7 +1,7 @@
-"""What people say about runs: labels, notes and tags. Runs never change; this does, in one small SQLite file.
+"""What people say about runs and findings: labels, notes, tags and states, in one small SQLite file.
 
-Every process over a store reads and writes it (WAL, short transactions). Nothing of it is derived from a capture but
-the name a new run starts with.
+Runs never change; this does. Every process over a store reads and writes it (WAL, short transactions). Nothing of it
+is derived from a capture but the name a new run starts with.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS label(run_id TEXT PRIMARY KEY, label TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS note(run_id TEXT PRIMARY KEY, note TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS tag(run_id TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY(run_id, tag))",
+    "CREATE TABLE IF NOT EXISTS remark(workload TEXT NOT NULL, finding TEXT NOT NULL, state TEXT NOT NULL, "
+    "owner TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY(workload, finding))",
     "CREATE TABLE IF NOT EXISTS watched(path TEXT PRIMARY KEY, seen TEXT NOT NULL, outcome TEXT NOT NULL, at REAL)",
 )
 
@@ -36,6 +38,19 @@ class About:
 
     note: str = ""
     tags: tuple[str, ...] = ()
+
+
+#: What may become of a finding.
+STATES = ("open", "done", "ignored")
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What somebody says about a finding. It belongs to the workload, so the next run of it has it too."""
+
+    state: str = "open"
+    owner: str = ""
+    note: str = ""
 
 
 def _clean(text: str) -> str:
@@ -152,6 +167,30 @@ def set_tags(store: Path, run_id: str, tags: Iterable[str]) -> None:
     with state(store) as con:
         con.execute("DELETE FROM tag WHERE run_id = ?", [run_id])
         con.executemany("INSERT INTO tag VALUES (?, ?)", [(run_id, tag) for tag in sorted(wanted)])
+
+
+def remarks(store: Path, workload: str) -> Mapping[str, Remark]:
+    """What is said about the findings of a workload, by finding."""
+    if not (store / "state.sqlite").is_file():
+        return {}
+    with state(store) as con:
+        rows = con.execute("SELECT finding, state, owner, note FROM remark WHERE workload = ?", [workload]).fetchall()
+    return {finding: Remark(*said) for finding, *said in rows}
+
+
+def set_remark(store: Path, workload: str, finding: str, said: Remark) -> None:
+    """Replace what is said about a finding; the words of one that is open, without owner or note, are dropped."""
+    if said.state not in STATES:
+        raise ValueError(f"a finding is {', '.join(STATES)}, not {said.state!r}")
+    note, owner = _clean(said.note).strip(), line(said.owner)[:MOST_LABEL]
+    if len(note) > MOST_NOTE:
+        raise IngestError(
+            "note_long", Message("note_may_have_characters_this", {"most": f"{MOST_NOTE:,}", "n": f"{len(note):,}"})
+        )
+    with state(store) as con:
+        con.execute("DELETE FROM remark WHERE workload = ? AND finding = ?", [workload, finding])
+        if Remark(said.state, owner, note) != Remark():
+            con.execute("INSERT INTO remark VALUES (?, ?, ?, ?, ?)", [workload, finding, said.state, owner, note])
 
 
 def forget(store: Path, run_ids: Collection[str]) -> None:

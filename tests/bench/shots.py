@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
-    "Overview", "Findings", "Timeline", "Efficiency", "Kernels", "Launch", "Copies", "Communication", "Ranks",
+    "Workspace", "Timeline", "Efficiency", "Kernels", "Launch", "Copies", "Communication",
     "Memory", "Counters", "Bench", "Laboratory", "Compare", "History", "Nights", "Runs", "Sql", "Learn",
 )  # fmt: skip
 WIDE = ((1280, 800), (3840, 2160))
@@ -133,9 +133,9 @@ def _visit(
     page = context.new_page()
     page.goto(f"{url}/?lang={lang}&run={run}")
     for title in pages:
-        where = "" if title == "Overview" else title
+        where = "" if title == "Workspace" else title
         page.goto(f"{url}/{where}?lang={lang}&run={run}" + (f"&sql={QUERY}" if title == "Sql" else ""))
-        _wait(page, bool(run) and title in ("Overview", "Findings"))
+        _wait(page, bool(run) and title == "Workspace")
         if title != "Timeline" and size[0] == 1440:
             tall = page.evaluate("document.querySelector('[data-testid=stMain]')?.scrollHeight ?? 900")
             page.set_viewport_size({"width": size[0], "height": max(size[1], min(int(tall), 6000))})

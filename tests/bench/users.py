@@ -33,7 +33,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from tests.bench.captures import ROOT
 from tests.bench.measure import proportional_bytes
 
-PAGES = ("", "Findings", "Kernels")
+PAGES = ("", "Timeline", "Kernels")
 PATIENCE_S = 60
 
 

@@ -11,25 +11,17 @@ from npulens.analysis.look import path, rank_sums
 from npulens.analysis.look import ranks as look
 from npulens.analysis.look.ranks import Compared, Grid, Stand
 from npulens.app import context
+from npulens.app.charts import critical_path as path_chart
 from npulens.app.context import Context
-from npulens.app.pages.ranks import charts as chart
-from npulens.app.pages.ranks import path_chart
-from npulens.app.panels import cells, store_empty, unmeasured
-from npulens.app.panels.moment import PLAIN, Moment, answer, go, key
+from npulens.app.pages.workspace import charts as chart
+from npulens.app.panels import cells, unmeasured
+from npulens.app.panels.moment import PLAIN, Moment, go, key
 from npulens.app.text import i18n
 
-TITLE = "ranks.title"
-ICON = ":material/grid_on:"
-ORDER = 20
-GROUP = ""
 
-
-def render(ctx: Context) -> None:
+def show(ctx: Context) -> None:
     """The sentence, the grid, how each rank stands, the critical path, one step as a picture, the clocks."""
     st.subheader(ctx.say("ranks.question"), anchor=False)
-    if ctx.run is None:
-        store_empty.show(ctx)
-        return
     first = context.measured(ctx, look.across)
     if "dur" not in first.grids:
         if not unmeasured.show(ctx, ("step", "kernel"), "ranks"):
@@ -54,6 +46,8 @@ def render(ctx: Context) -> None:
 
 # One step, rank by rank, with the bubbles of a pipeline; and the clocks that this picture rests on.
 _SLICES, _FEW, _CHOICES = 320, 16, 1000
+#: With fewer clocks beside the reference the sentence says all there is.
+_DRAWN_CLOCKS = 3
 
 
 def show_step(ctx: Context, found: look.Compared) -> None:
@@ -131,7 +125,7 @@ def clocks(ctx: Context, found: look.Compared) -> None:
         }))  # fmt: skip
     if lost:
         st.text(ctx.say("ranks.clocks_lost", {"n": len(lost), "ranks": i18n.ranges(lost)}))
-    if not others:
+    if len(others) < _DRAWN_CLOCKS:
         return
     picture = chart.clocks(known, ctx.say, context.ink(), context.accent())
     st.plotly_chart(picture, key=key(ctx, "clocks"), config=PLAIN, alt=ctx.say("ranks.clocks"))
@@ -163,7 +157,8 @@ def sentence(ctx: Context, found: Compared) -> None:
     parts = [ctx.say("ranks.spread_whole" if whole else "ranks.spread", values)]
     parts += [ctx.say("ranks.missed", {"rank": found.missed.rank, "wait": i18n.duration(found.missed.wait_ns)})
               ] if found.missed else _waited(ctx, found.stands)  # fmt: skip
-    answer(ctx, parts)
+    with st.container(key="finding_ranks"):
+        st.text(("" if ctx.lang == "zh" else " ").join(parts))
 
 
 def _waited(ctx: Context, stands: Sequence[Stand]) -> list[str]:
@@ -191,7 +186,7 @@ def show_grid(ctx: Context, found: Compared) -> None:
     st.caption(ctx.say(f"ranks.means_{metric}"))
     held = found.grids[metric]
     rows = _ordered(held, found, metric) if order == "far" else list(held.ranks)
-    picture = chart.grid(held, rows, how == "apart", ctx.say, context.ink())
+    picture = chart.grid(held, rows, how == "apart", ctx.say, context.ink(), metric)
     alt = ctx.say("ranks.grid_alt", {"what": ctx.say(f"ranks.metric_{metric}")})
     st.plotly_chart(picture, key=key(ctx, f"ranks_grid_{metric}_{how}_{order}"), config=PLAIN, alt=alt)
     if held.each > 1:

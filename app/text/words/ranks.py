@@ -2,32 +2,30 @@
 
 TEXT = {
     "title": ("Ranks", "Rank 对比"),
-    "question": (
-        "Do the ranks do the same, step after step, and which one is different?",
-        "各 rank 每个 step 是否一致，哪个 rank 不一样？",
-    ),
+    "question": ("Ranks: who is slow?", "各 rank：谁慢？"),
     "none": ("The capture holds no time to compare.", "采集数据中没有可比较的时间。"),
     "sums": (
-        "Only the profiler's own sums are here, without spans: a step is as long as its computing, communication not "
-        "overlapped and free time together. Load the rank directories to see inside a step.",
-        "这里只有采集器自己的汇总，没有区间：一个 step 的时长为其计算、未掩盖通信与空闲（Free）之和。"
-        "要看 step 内部，请加载各 rank 目录。",
+        "Only the profiler's own sums are here, without spans. A step is its computing, exposed communication "
+        "and free time added. Load the rank directories to see inside a step.",
+        "这里只有采集器自己的汇总，没有区间：一个 step 的时长为其计算、未掩盖通信与空闲（Free）之和。要看 ste"
+        "p 内部，请加载各 rank 目录。",
     ),
     "whole": ("all", "全程"),
     "spread": (
-        "{n} ranks, steps recorded: {steps}; the median rank's step takes {middle}; from the shortest, rank {low}, to "
-        "the longest, rank {high}, it is {apart}.",
-        "{n} 个 rank，{steps} 个 step：中位 rank 的 step 为 {middle}；最短的 rank {low} 与最长的 rank {high} 相差 "
-        "{apart}。",
+        "{n} ranks, steps recorded: {steps}. The median rank's step takes {middle}. Step times differ by "
+        "{apart}: rank {low} is fastest, rank {high} slowest.",
+        "{n} 个 rank，{steps} 个 step：中位 rank 的 step 为 {middle}；最短的 rank {low} 与最长的 rank {high} "
+        "相差 {apart}。",
     ),
     "spread.one": (
         "One rank, steps recorded: {steps}; its median step takes {middle}.",
         "1 个 rank，{steps} 个 step：step 中位数为 {middle}。",
     ),
     "spread_whole": (
-        "{n} ranks, no steps recorded: the median rank's capture takes {middle}; from the shortest, rank {low}, to the "
-        "longest, rank {high}, it is {apart}.",
-        "{n} 个 rank，未采集 step：中位 rank 全程 {middle}；最短的 rank {low} 与最长的 rank {high} 相差 {apart}。",
+        "{n} ranks, no steps recorded. The median rank's capture takes {middle}. The ranks differ by {apart}: "
+        "rank {low} is shortest, rank {high} longest.",
+        "{n} 个 rank，未采集 step：中位 rank 全程 {middle}；最短的 rank {low} 与最长的 rank {high} 相差 {apart}"
+        "。",
     ),
     "spread_whole.one": (
         "One rank, no steps recorded: its capture takes {middle}.",
@@ -68,9 +66,10 @@ TEXT = {
     "metric_idle": ("Idle", "空闲"),
     "metric_start": ("Work start", "开始工作"),
     "means_dur": (
-        "From one step mark of the host to the next. Ranks that synchronise in every step all take as long as the "
-        "slowest: look at computing, idle and waiting to tell them apart.",
-        "主机侧相邻两个 step 标记之间的时间。每步同步的任务中所有 rank 都与最慢的一样长，要区分请看计算、空闲与等待。",
+        "From one step mark of the host to the next. Ranks that synchronise in every step all take as long as "
+        "the slowest. Computing, idle and waiting tell them apart.",
+        "主机侧相邻两个 step 标记之间的时间。每步同步的任务中所有 rank 都与最慢的一样长，要区分请看计算、空闲"
+        "与等待。",
     ),
     "means_computing": ("At least one kernel or memset runs.", "至少有一个算子或 memset 在执行。"),
     "means_exposed": (
@@ -105,13 +104,11 @@ TEXT = {
     "axis_rank": ("Rank", "rank"),
     "standing": ("How each rank stands", "各 rank 的位置"),
     "standing_means": (
-        "The rank that others waited longest for comes first. \"From median\" is the median over steps of the distance "
-        "from the median rank of the same step. Kernels: the rank's kernels together, less those of the median rank, "
-        "and "
-        "the one that differs most; equal work on every rank makes that small.",
-        "被等得最久的 rank 在前。“差”指每个 step 与中位 rank 之差，再取各 step 的中位数。算子：该 rank 算子总时间减去"
-        "中位 rank "
-        "的，以及相差最大的算子；各 rank 工作量相同时很小。",
+        'The rank that others waited longest for comes first. "From median" is the distance from the median '
+        "rank of the same step, as the median over steps. Kernels: the rank's kernel time less that of the "
+        "median rank, and the kernel that differs most. Equal work on every rank makes that small.",
+        "被等得最久的 rank 在前。“差”指每个 step 与中位 rank 之差，再取各 step 的中位数。算子：该 rank 算子总"
+        "时间减去中位 rank 的，以及相差最大的算子；各 rank 工作量相同时很小。",
     ),
     "col_rank": ("rank", "rank"),
     "col_waited": ("Waited for, ms", "被等待，ms"),
@@ -135,13 +132,11 @@ TEXT = {
     ),
     "pipeline": ("The pipeline in one step", "单个 step 的流水线"),
     "pipeline_means": (
-        "Every rank (stage) in the same step, on one clock: blocks of computing, and between them the bubbles, in "
-        "which a "
-        "stage waits for its neighbour or idles. Each slice has the colour of what the rank did for most of it; the "
-        "shares are on hover.",
-        "所有 rank（流水级）的同一个 step，按统一时钟对齐：计算块以及它们之间的气泡（等待相邻流水级或空闲）。每一小格"
-        "取占比最大的状态"
-        "着色，悬停可看比例。",
+        "Every rank (stage) in the same step, on one clock. Between blocks of computing lie the bubbles, in "
+        "which a stage waits for its neighbour or idles. Each slice has the colour of what the rank did for "
+        "most of it; the shares are on hover.",
+        "所有 rank（流水级）的同一个 step，按统一时钟对齐：计算块以及它们之间的气泡（等待相邻流水级或空闲）。"
+        "每一小格取占比最大的状态着色，悬停可看比例。",
     ),
     "draw": ("Draw it", "绘制"),
     "no_lanes": ("No device work of this step was recorded.", "该 step 没有采集到设备侧工作。"),
@@ -180,22 +175,20 @@ TEXT = {
         "差别没有意义。",
     ),
     "clocks_known": (
-        "{n} clocks were put on that of rank {reference}. The farthest, rank {far}, is {offset} away and corrected "
-        "for; "
-        "what remains unsure is at most ±{unsure} (rank {worst}), and smaller differences between stamps of ranks say "
-        "nothing.",
-        "{n} 个时钟已对齐到 rank {reference}。偏差最大的是 rank {far}，差 {offset}，已校正；剩余不确定度最大 ±{unsure}"
-        "（rank "
-        "{worst}），rank 间小于此值的时间差没有意义。",
+        "{n} clocks were put on that of rank {reference}. The farthest, rank {far}, was {offset} away and is "
+        "corrected. What remains unsure is at most ±{unsure} (rank {worst}); smaller differences between "
+        "ranks say nothing.",
+        "{n} 个时钟已对齐到 rank {reference}。偏差最大的是 rank {far}，差 {offset}，已校正；剩余不确定度最大 "
+        "±{unsure}（rank {worst}），rank 间小于此值的时间差没有意义。",
     ),
     "clocks_lost": (
-        "Ranks {ranks} share no collective that could compare their clocks: their stamps are drawn as they are, and "
-        "nothing can be said of which came first.",
+        "Ranks {ranks} share no collective that could compare their clocks. Their stamps are drawn as they "
+        "are; which came first is not known.",
         "rank {ranks} 没有可用于比较时钟的集合通信：时间戳按原样绘制，无法判断先后。",
     ),
     "clocks_lost.one": (
-        "Rank {ranks} shares no collective that could compare its clock: its stamps are drawn as they are, and nothing "
-        "can be said of whether it came first.",
+        "Rank {ranks} shares no collective that could compare its clock. Its stamps are drawn as they are; "
+        "whether it came first is not known.",
         "rank {ranks} 没有可用于比较时钟的集合通信：时间戳按原样绘制，无法判断先后。",
     ),
     "clocks_table": ("Table: clocks, µs", "表格：时钟，µs"),

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from npulens.analysis.look.path import KINDS, Part, Path
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.text import i18n
 
-#: As the timeline's lane has them (app/timeline/canvas/colour.js).
-COLOURS = {
-    "kernel": style.COMPUTING, "comm": style.COMMUNICATION, "copy": style.COPY, "host": "#1b9e77", "launch": "#56b4e9",
-    "queue": "#7468a8", "sync": "#cc79a7", "peer": style.RESIDUAL, "unexplained": style.IDLE,
-}  # fmt: skip
-_DARK = ("kernel", "copy", "queue")  # on which white reads better
 #: Ranks that are drawn, those with most of the path.
 MOST = 16
 
@@ -32,9 +26,9 @@ def figure(found: Path, say: Say, ink: str) -> go.Figure:
         if any(parts):
             picture.add_bar(
                 orientation="h", y=names, x=[(part.ns if part else 0) / 1e6 for part in parts], width=0.62,
-                name=say(f"path.kind_{kind}", {}), marker={"color": COLOURS[kind], "line": {"width": 0}},
+                name=say(f"path.kind_{kind}", {}), marker={"color": roles.of_cause(kind), "line": {"width": 0}},
                 text=_labels(parts, found.wall_ns), textposition="inside", insidetextanchor="middle", textangle=0,
-                insidetextfont={"color": style.LIGHT_TEXT if kind in _DARK else style.DARK_TEXT, "size": 12},
+                insidetextfont={"color": roles.text_on(roles.of_cause(kind)), "size": 12},
                 hovertext=[_hover(part, found.wall_ns, say) for part in parts], hoverinfo="text",
             )  # fmt: skip
     picture.update_layout(

@@ -1,4 +1,4 @@
-"""The first screen: what this run is, how good its capture, what gives time back, where the time goes."""
+"""What was recorded: the matrix, and below it what is missing with the setting that records it."""
 
 from __future__ import annotations
 
@@ -10,50 +10,12 @@ import streamlit as st
 from npulens.app import context
 from npulens.app.charts import recorded as chart
 from npulens.app.context import Context
-from npulens.app.intake import drop_zone, visitor_drops
-from npulens.app.pages.bench import about
-from npulens.app.pages.laboratory import page as laboratory
-from npulens.app.pages.overview import breakdown
-from npulens.app.panels import findings, sentence, store_empty
 from npulens.app.text import i18n, recording
 from npulens.ingest.store import runs
 from npulens.ingest.store.runs import CoverageRow, RunInfo
 
-TITLE = "shell.overview"
-ICON = ":material/insights:"
-ORDER = 0
-GROUP = ""
 
-
-def render(ctx: Context) -> None:
-    """Drop zone, and the chosen run."""
-    if ctx.run is not None:
-        visitor_drops.visit().shown(ctx.run.run_id)
-    drop_zone.show(ctx)
-    if ctx.run is None:
-        if not visitor_drops.visit().busy:
-            store_empty.show(ctx, drop=True)
-        return
-    if ctx.asked_for:
-        st.text(ctx.say("runs.unknown_run", {"id": ctx.asked_for}))
-    sentence.show(ctx, ctx.run)
-    if "bench" in ctx.run.formats:
-        about.brief(ctx)
-        show_recorded(ctx, ctx.run)
-        return
-    if "lab" in ctx.run.formats:
-        laboratory.brief(ctx)
-        show_recorded(ctx, ctx.run)
-        return
-    answer = st.container()  # stands first, and is drawn last: a judgement may take longer than the split
-    breakdown.show(ctx)
-    cards = st.container()
-    show_recorded(ctx, ctx.run)
-    findings.brief(ctx, answer, cards)
-
-
-# What was recorded: the matrix, and below it what is missing with the setting that records it.
-def show_recorded(ctx: Context, run: RunInfo) -> None:
+def show(ctx: Context, run: RunInfo) -> None:
     """The panel of the chosen run."""
     st.subheader(ctx.say("recorded.title"), anchor="recorded")
     rows = context.coverage(ctx)

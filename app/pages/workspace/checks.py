@@ -1,55 +1,88 @@
-"""Every judgement of the run: what was found, what was looked at, what could not be seen, and by which limits."""
+"""How every check ended, what the capture cannot answer, and the limits: move one, and the run is judged again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
+import pandas as pd
 import streamlit as st
 
 from npulens.analysis.discovery import Detector
+from npulens.analysis.engine import Outcome
 from npulens.analysis.say import duration
 from npulens.analysis.settings import FILE
 from npulens.app import context
 from npulens.app.context import Context
-from npulens.app.panels import findings, sentence, store_empty
+from npulens.app.pages.workspace import chosen
+from npulens.app.report.subject import Subject
 from npulens.app.text import wording
 
-TITLE = "shell.findings"
-ICON = ":material/fact_check:"
-ORDER = 15
-GROUP = ""
-
-
-def render(ctx: Context) -> None:
-    """The findings, then the limits behind them."""
-    if ctx.run is None:
-        store_empty.show(ctx)
-        return
-    sentence.title(ctx, ctx.run)
-    if findings.show(ctx):
-        show_limits(ctx)
-
-
-# The limits behind the findings: move one, and the run is judged again.
 #: A slider reaches so many times the value in force.
 _REACH, _NOTCHES = 5, 100
 
 
-def show_limits(ctx: Context) -> None:
+def show(ctx: Context, found: Subject) -> None:
+    """The outcomes, the capture, the limits."""
+    st.text(wording.outcomes(found.check, ctx.lang))
+    _outcomes(ctx, found.check.outcomes)
+    if unseen := wording.not_looked_for(found.check, ctx.lang):
+        with st.expander(f"{ctx.say('findings.not_looked_for')} · {len(found.check.not_looked_for)}"):
+            st.text(unseen)
+    _better(ctx, found)
+    _limits(ctx, found)
+
+
+def _outcomes(ctx: Context, outcomes: Sequence[Outcome]) -> None:
+    """The detectors that found nothing: those that could not look say what would let them."""
+    titles = (("masked", "masked"), ("not_measured", "not_measured"), ("failed", "broken"), ("clean", "clean"))
+    for outcome, title in titles:
+        ended = [found for found in outcomes if found.outcome == outcome]
+        if not ended:
+            continue
+        told = wording.unmeasured if outcome == "not_measured" else wording.reason
+        with st.expander(f"{ctx.say(f'findings.{title}')} · {len(ended)}"):
+            for found in ended:
+                with st.container(key=f"gap_{outcome}_{found.detector}", gap=None):
+                    st.text(chosen.named(ctx, found.detector))
+                    st.text(told(found, ctx.lang))
+
+
+def _better(ctx: Context, found: Subject) -> None:
+    """What the capture cannot answer, why, and the configuration that would."""
+    quality = found.check.quality
+    with st.expander(ctx.say("findings.collect")):
+        for place, (entries, why, setting) in enumerate(wording.alike(quality.missing, ctx.lang)):
+            what = ctx.say("findings.wide_comma").join(wording.of(ctx.lang, entry.what) for entry in entries)
+            with st.container(key=f"gap_quality_{place}", gap=None):
+                st.text(what)
+                values = {"reason": why, "remedy": wording.remedy(setting, ctx.lang)}
+                st.text(ctx.say("findings.reason_remedy", values))
+        for doubt in quality.doubts:
+            st.text("◐ " + wording.plain(wording.of(ctx.lang, doubt.text)))
+        st.text(wording.collect(found.check, ctx.lang))
+        st.code(quality.collect.code(ctx.lang), language="python")
+        st.text(wording.points(found.check, ctx.lang))
+        parts = [(wording.of(ctx.lang, p.text), str(p.points), wording.share(p.share)) for p in quality.parts]
+        heads = [ctx.say(f"findings.col_{name}") for name in ("part", "points", "share")]
+        st.dataframe(pd.DataFrame(parts, columns=heads), hide_index=True)
+
+
+def _limits(ctx: Context, found: Subject) -> None:
     """Choose a detector, move its limits, see what it says then."""
     st.subheader(ctx.say("findings.limits"), anchor="limits")
     with st.container(key="prose_limits"):
         st.text(ctx.say("findings.limits_how"))
     known = context.detectors()
-    first = [name for name in findings.order(ctx) if name in known]
+    first = [name for name in dict.fromkeys(one.detector for one in found.check.findings) if name in known]
     names = [*first, *(name for name in known if name not in first)]
     wanted = st.query_params.get("detector")
-    chosen = st.selectbox(
+    picked = st.selectbox(
         ctx.say("findings.limits_of"), names, index=names.index(wanted) if wanted in names else 0,
         key=f"limits_of_{ctx.lang}", width=320,
+        format_func=lambda name: chosen.named(ctx, name),
     )  # fmt: skip
-    _judge(ctx, known[chosen])
+    _judge(ctx, known[picked])
 
 
 @st.fragment

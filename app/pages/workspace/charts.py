@@ -10,32 +10,38 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from npulens.analysis.look.ranks import Clocked, Grid, Lane
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.text import i18n
 
-SCALE = "Cividis"
+#: What a cell shows -> whose colour it has; the time of a step is no kind of time.
+ROLE = {"computing": "computing", "exposed": "transferring", "waiting": "waiting", "idle": "idle"}
+#: Up to so many steps and ranks a grid is bars: a map of two cells shows nothing.
+_BAR_STEPS, _BAR_RANKS = 3, 64
 #: Less than the median, the median, more: apart for every kind of colour vision, the middle near both backgrounds.
 APART = ((0.0, style.COMPUTING), (0.5, "#b9bfc7"), (1.0, style.RESIDUAL))
 STATES = (
-    ("computing", style.COMPUTING), ("moving", style.COMMUNICATION), ("waiting", style.COPY), ("idle", style.IDLE),
+    ("computing", style.COMPUTING), ("moving", style.COMMUNICATION), ("waiting", style.WAITING), ("idle", style.IDLE),
 )  # fmt: skip
 _FEW = 64
 _TALLEST = 720
 
 
-def grid(held: Grid, rows: Sequence[int], apart: bool, say: Say, ink: str) -> go.Figure:
+def grid(held: Grid, rows: Sequence[int], apart: bool, say: Say, ink: str, metric: str = "dur") -> go.Figure:
     """Ranks down in the order of `rows`, steps across; one image however many there are."""
     places = {rank: place for place, rank in enumerate(held.ranks)}
     values = held.deviation() if apart else held.ns
     shown = values[[places[rank] for rank in rows]] / 1e6
     steps = [step or say("ranks.whole", {}) for step in held.steps]
+    colour = roles.colour(ROLE[metric]) if metric in ROLE else roles.MARK
+    if shown.shape[1] <= _BAR_STEPS and len(rows) <= _BAR_RANKS:
+        return _bars(shown, rows, steps, say("ranks.hover_apart" if apart else "ranks.hover", {}), colour, ink)
     few = shown.size <= 320
     far = float(np.nanmax(np.abs(shown))) if shown.size and not np.isnan(shown).all() else 1.0
     picture = go.Figure(go.Heatmap(
         z=shown.astype(np.float32), x=steps, y=[f"rank {rank}" for rank in rows], hoverongaps=False,
-        colorscale=[list(stop) for stop in APART] if apart else SCALE, zmin=-far if apart else 0,
-        zmax=far, xgap=1 if few else 0, ygap=1 if few else 0,
+        colorscale=[list(stop) for stop in APART] if apart else [[0, style.FAINT], [1, colour]],
+        zmin=-far if apart else 0, zmax=far, xgap=1 if few else 0, ygap=1 if few else 0,
         texttemplate=("%{z:+,.3~r}" if apart else "%{z:,.4~r}") if few and shown.shape[1] <= 24 else None,
         hovertemplate=say("ranks.hover_apart" if apart else "ranks.hover", {}),
         colorbar={"title": {"text": "ms"}, "tickfont": {"color": ink}, "thickness": 14, "nticks": 6},
@@ -49,6 +55,24 @@ def grid(held: Grid, rows: Sequence[int], apart: bool, say: Say, ink: str) -> go
         type="category", autorange="reversed", tickmode="array",
         tickvals=[f"rank {rank}" for rank in rows[::every]],
     )  # fmt: skip
+    return picture
+
+
+def _bars(
+    shown: NDArray[np.float64], rows: Sequence[int], steps: Sequence[str], hover: str, colour: str, ink: str
+) -> go.Figure:  # fmt: skip
+    """One bar a rank and step."""
+    picture = go.Figure()
+    for at, step in enumerate(steps):
+        picture.add_bar(
+            orientation="h", y=[f"rank {rank}" for rank in rows], x=shown[:, at], name=step,
+            marker={"color": colour, "opacity": 1 - 0.22 * at}, customdata=[step] * len(rows),
+            hovertemplate=hover.replace("%{x}", "%{customdata}").replace("%{z", "%{x"),
+        )  # fmt: skip
+    _dress(picture, 84 + 22 * len(rows) * len(steps), "", ink)
+    picture.update_layout(barmode="group", bargap=0.25, showlegend=len(steps) > 1, legend={"title": None})
+    picture.update_xaxes(ticksuffix=" ms", gridcolor=style.GRID, showgrid=True)
+    picture.update_yaxes(type="category", autorange="reversed")
     return picture
 
 

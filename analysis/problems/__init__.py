@@ -1,0 +1,1 @@
+"""The findings of a run as the workspace shows them."""

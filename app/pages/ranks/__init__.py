@@ -1,1 +1,0 @@
-"""The page of ranks beside each other."""

@@ -1,0 +1,1 @@
+"""The default page: one run, one place."""

@@ -1,0 +1,157 @@
+"""What is known of the chosen problem: the sentence, its numbers, the line of code, what to do, what to record next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+import pandas as pd
+import streamlit as st
+
+from npulens.analysis.finding import Finding, Value
+from npulens.analysis.problems.shown import Source, source
+from npulens.analysis.say import number
+from npulens.app import context
+from npulens.app.context import Context
+from npulens.app.pages.workspace import chosen
+from npulens.app.panels import cells
+from npulens.app.report.subject import Subject
+from npulens.app.text import wording
+from npulens.app.text.snippets import SNIPPETS
+from npulens.ingest.store import notes
+from npulens.ingest.store.notes import Remark
+
+#: Endings of a number's name that are its unit.
+_UNIT = re.compile(r"_(ns|bytes_per_s|bytes|share)$")
+_PLACE = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)$")
+#: Numbers that only choose the words of a sentence.
+_INNER = ("per", "device", "who", "who_zh", "waiting", "way_zh", "ranks_zh")
+
+
+def show(ctx: Context, found: Subject, now: chosen.Problem, span: int | None) -> None:
+    """Two columns: what it is and what to do; where it comes from, its numbers, what people say."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        _do(ctx, now.finding)
+        _source(ctx, found, now, span)
+    with right:
+        _numbers(ctx, now.finding)
+        _remark(ctx, now)
+        _next(ctx, found)
+
+
+def title(ctx: Context, finding: Finding) -> None:
+    """The problem in a sentence."""
+    with st.container(key="finding_chosen"):
+        st.text(wording.plain(finding.words[ctx.lang].title))
+
+
+def _do(ctx: Context, finding: Finding) -> None:
+    st.subheader(ctx.say("workspace.do"), anchor=False)
+    st.text(wording.plain(finding.words[ctx.lang].advice))
+    if between := wording.interval(finding, ctx.lang):
+        st.text(between)
+    snippet = SNIPPETS.get(finding.cause)
+    if snippet is None:
+        return
+    before, after = st.columns(2, gap="small")
+    with before:
+        st.caption(ctx.say("workspace.before"))
+        st.code(snippet.before, language="python", wrap_lines=True)
+    with after:
+        st.caption(ctx.say("workspace.after"))
+        st.code(snippet.after, language="python", wrap_lines=True)
+
+
+def _source(ctx: Context, found: Subject, now: chosen.Problem, span: int | None) -> None:
+    """The line that the chosen moment belongs to; without a call stack, what would record it."""
+    st.subheader(ctx.say("workspace.source"), anchor=False)
+    held = None if span is None else context.measured(ctx, source, span)
+    if held is None or held.line is None:
+        if held is not None and held.op:
+            st.text(ctx.say("workspace.source_op", {"op": wording.plain(held.op)}))
+        st.text(ctx.say("workspace.source_none"))
+        setting = next((row.collect_with for row in context.coverage(ctx) if row.table == "stack"), None)
+        if setting:
+            st.text(ctx.say("workspace.source_how", {"setting": wording.plain(setting)}))
+        return
+    st.code(wording.plain(held.line), language=None)
+    _editor(ctx, held)
+    if held.op:
+        st.text(ctx.say("workspace.source_op", {"op": wording.plain(held.op)}))
+    if len(held.stack) > 1:
+        with st.expander(ctx.say("workspace.stack", {"n": len(held.stack)})):
+            st.code("\n".join(map(wording.plain, held.stack)), language=None)
+
+
+def _editor(ctx: Context, held: Source) -> None:
+    """A link that an editor on this machine opens; only for a whole path."""
+    place = _PLACE.match(held.place or "")
+    if place is None or not PurePosixPath(place["file"]).is_absolute():
+        return
+    st.link_button(
+        ctx.say("workspace.editor"), f"vscode://file{quote(place['file'])}:{place['line']}", icon=":material/code:"
+    )
+
+
+def _numbers(ctx: Context, finding: Finding) -> None:
+    rows = [
+        (label(ctx, name), cells.cell(wording.plain(number(name, value))))
+        for name, value in finding.numbers.items()
+        if _told(name, value)
+    ]
+    if not rows:
+        return
+    st.subheader(ctx.say("workspace.numbers"), anchor=False)
+    heads = [ctx.say("workspace.number"), ctx.say("workspace.value")]
+    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height=min(35 * (len(rows) + 1) + 3, 250))
+
+
+def _told(name: str, value: Value) -> bool:
+    return name not in _INNER and value is not None and value not in ("", [])
+
+
+def label(ctx: Context, name: str) -> str:
+    """What a number is called: its name without its unit, in words where there are some."""
+    unit = _UNIT.search(name)
+    bare = _UNIT.sub("", name)
+    said = wording.text_of(ctx.lang, f"workspace.number_{bare}", bare.replace("_", " "))
+    share: Mapping[str, object] = {"name": said}
+    return ctx.say("workspace.number_share", share) if unit and unit[1] == "share" else said
+
+
+def _remark(ctx: Context, now: chosen.Problem) -> None:
+    """Whether it is open, done or ignored, whose it is, and what there is to say: for every run of the workload."""
+    job = chosen.workload(ctx)
+    key = f"{now.key}_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}"
+    said = now.remark
+    with st.expander(ctx.say("workspace.remark"), expanded=said != Remark()), st.form(f"remark_{key}", border=False):
+        st.segmented_control(
+            ctx.say("workspace.state"), notes.STATES, default=said.state, required=True, key=f"state_{key}",
+            format_func=lambda name: ctx.say(f"workspace.state_{name}"),
+        )  # fmt: skip
+        st.text_input(ctx.say("workspace.owner"), said.owner, key=f"owner_{key}", max_chars=notes.MOST_LABEL)
+        st.text_area(ctx.say("workspace.note"), said.note, key=f"note_{key}", max_chars=notes.MOST_NOTE, height=80)
+        st.text(ctx.say("workspace.kept_for", {"workload": wording.plain(job)}))
+        st.form_submit_button(
+            ctx.say("workspace.keep"), icon=":material/save:", key=f"keep_{key}",
+            on_click=lambda: _keep(ctx, job, now.key, key),
+        )  # fmt: skip
+
+
+def _keep(ctx: Context, job: str, finding: str, key: str) -> None:
+    state = st.session_state
+    said = Remark(state[f"state_{key}"] or "open", state[f"owner_{key}"] or "", state[f"note_{key}"] or "")
+    notes.set_remark(ctx.store, job, finding, said)
+
+
+def _next(ctx: Context, found: Subject) -> None:
+    """The next capture: what would show more than this one."""
+    quality = found.check.quality
+    if not quality.missing:
+        return
+    with st.expander(ctx.say("workspace.next")):
+        st.text(wording.collect(found.check, ctx.lang))
+        st.code(quality.collect.code(ctx.lang), language="python")

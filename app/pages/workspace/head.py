@@ -1,0 +1,142 @@
+"""The head of the workspace: what the run is, one verdict, six tiles; the sentences behind "why"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import streamlit as st
+
+from npulens.analysis.engine import Check
+from npulens.analysis.problems.shown import Glance, ranks_of
+from npulens.analysis.say import duration
+from npulens.app.charts import roles
+from npulens.app.context import Context
+from npulens.app.pages.workspace import chosen
+from npulens.app.panels import run_list, sentence
+from npulens.app.text import i18n, wording
+from npulens.ingest.store.runs import RunInfo
+
+STYLE = f"<style>{Path(__file__).with_name('head.css').read_text('utf-8')}</style>"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure: what it is, how much, and what of."""
+
+    name: str
+    value: str
+    of: str
+    role: str | None = None  # of app/charts/roles.py
+
+
+def show(ctx: Context, run: RunInfo, seen: Glance | None, found: Check | None, said: str, waits: bool) -> None:
+    """What the run is, the verdict with "why" beside it, the tiles; ``said`` is the verdict."""
+    stage = "waits" if waits else "judged"  # both can be drawn in one script, the later over the earlier
+    with st.container(horizontal=True, vertical_alignment="center", key=f"facts_{stage}", gap="small"):
+        with st.container(key=f"run_title_{stage}", width="content"):
+            st.text(run_list.name(ctx, run), width="content")
+        st.text(" · ".join(filter(None, (run_list.origin(ctx, run), facts(ctx, run)))), width="content")
+    with st.container(horizontal=True, vertical_alignment="center", key=f"verdict_line_{stage}", gap="small"):
+        with st.container(key="verdict" if waits else "answer", width="content"):
+            st.text(said, width="content")
+        with st.popover(ctx.say("workspace.why"), type="tertiary", key=f"why_{stage}"):
+            _why(ctx, run, found, stage)
+    st.html(drawn(tiles(ctx, seen, found)))
+
+
+def facts(ctx: Context, run: RunInfo) -> str:
+    """Ranks, steps and format in a few words."""
+    several = run.world_size is not None and run.world_size > len(run.ranks)
+    parts = [ctx.say("workspace.facts_ranks" if several else "workspace.facts_all",
+                     {"n": len(run.ranks), "world": run.world_size})]  # fmt: skip
+    parts.append(ctx.say("workspace.facts_steps" if run.steps else "workspace.facts_no_steps", {"n": run.steps}))
+    parts.append(run_list.formats(ctx, run))
+    if run.status == "partial":
+        parts.append(ctx.say("workspace.facts_partial"))
+    return " · ".join(parts)
+
+
+def _why(ctx: Context, run: RunInfo, found: Check | None, stage: str) -> None:
+    """The sentences: what this run is and lacks, the answer, everything together, the capture."""
+    with st.container(key=f"prose_{stage}", gap="xsmall"):
+        sentence.about(ctx, run)
+        if found is None:
+            return
+        st.text(wording.answer(found, ctx.lang))
+        for said in (wording.together(found, ctx.lang), wording.quality(found, ctx.lang)):
+            if said:
+                st.text(said)
+        st.text(wording.outcomes(found, ctx.lang))
+
+
+def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
+    """At most 14 words: the largest saving that is still open, on which ranks, how much."""
+    open_ = next((one.finding for one in every if not one.settled), None)
+    if open_ is not None:
+        way = "is_rank" if open_.cause == "late_rank" else "on_rank"
+        called = chosen.called(ctx, open_)
+        return ctx.say("workspace.verdict" if _stepped(ctx) else "workspace.verdict_recorded", {
+            "problem": chosen.where(ctx, ranks_of(open_), way, called), "share": wording.share(open_.saving_share),
+        })  # fmt: skip
+    if wording.count(found, "clean") or wording.count(found, "masked") or found.findings:
+        return ctx.say("workspace.verdict_none")
+    host_only = any(part.name == "kernels" and not part.share for part in found.quality.parts)
+    return ctx.say("workspace.verdict_no_device" if host_only else "workspace.verdict_blind")
+
+
+def _stepped(ctx: Context) -> bool:
+    return bool(ctx.run and ctx.run.steps)
+
+
+def tiles(ctx: Context, seen: Glance | None, found: Check | None) -> list[Tile]:
+    """Step time, computing, exposed communication, idle, what can be saved, quality of the capture."""
+    none = ctx.say("workspace.no_figure")
+    of_ranks = none if seen is None else ctx.say("workspace.of_ranks", {"n": seen.ranks})
+    of = of_ranks if seen is None or not seen.steps else ctx.say("workspace.of_mean", {"n": seen.steps})
+    mean = None if seen is None else seen.mean_ns
+    made = [
+        Tile(ctx.say("workspace.tile_step" if _stepped(ctx) else "workspace.tile_recorded"), _length(mean), of),
+        *(
+            Tile(ctx.say(f"workspace.tile_{name}"), i18n.share(value, mean), none if value is None else _length(value),
+                 role)
+            for name, role, value in (
+                ("computing", "computing", seen.computing_ns if seen else None),
+                ("exposed", "transferring", seen.exposed_ns if seen else None),
+                ("idle", "idle", seen.idle_ns if seen else None),
+            )
+        ),
+    ]  # fmt: skip
+    waits = ctx.say("workspace.waits")
+    if found is None:
+        return [*made, *(Tile(ctx.say(f"workspace.tile_{name}"), "–", waits) for name in ("saving", "quality"))]
+    lacks = len(found.quality.missing)
+    return [
+        *made,
+        Tile(ctx.say("workspace.tile_saving"), i18n.share(found.together_ns, found.step_ns),
+             ctx.say("workspace.up_to", {"saving": duration(found.together_ns)}) if found.findings
+             else ctx.say("workspace.nothing")),
+        Tile(ctx.say("workspace.tile_quality"), f"{found.quality.score} / 100",
+             ctx.say("workspace.lacks" if lacks else "workspace.whole_quality", {"n": lacks})),
+    ]  # fmt: skip
+
+
+def _length(ns: int | None) -> str:
+    return "–" if ns is None else duration(ns)
+
+
+def drawn(every: Sequence[Tile]) -> str:
+    """The tiles as markup; nothing in them comes from a capture, and it is escaped all the same."""
+    cells = "".join(
+        f'<div class="tile" role="listitem" {_edge(tile)}>'
+        f"<span>{escape(tile.name)}</span><b>{escape(tile.value)}</b><small>{escape(tile.of)}</small></div>"
+        for tile in every
+    )
+    return f'<div class="tiles" role="list">{cells}</div>'
+
+
+def _edge(tile: Tile) -> str:
+    """The colour of the tile's kind of time, on its left."""
+    return f'style="border-left: 4px solid {roles.colour(tile.role)}"' if tile.role else ""

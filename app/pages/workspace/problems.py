@@ -1,0 +1,122 @@
+"""The problems by what they cost, the job as a picture with their windows, and the evidence of the chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from npulens.analysis.causes import CAUSES
+from npulens.analysis.engine import Check
+from npulens.analysis.finding import Evidence
+from npulens.analysis.problems.shown import moments, ranks_of, spans_of
+from npulens.analysis.say import duration
+from npulens.app import context
+from npulens.app.context import Context
+from npulens.app.pages.workspace import chosen, evidence, picker
+from npulens.app.report.subject import Subject
+from npulens.app.text import wording
+from npulens.app.timeline import component
+from npulens.ingest.store.runs import RunInfo
+
+_CHIPS = ("masked", "clean", "not_measured", "failed")
+_MOMENTS_PX = 180
+_LIST_PX = 330
+#: Letters of a name in a list.
+_NAME = 70
+
+
+def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem]) -> None:
+    """List and picture side by side, the evidence below."""
+    now = chosen.problem(ctx, every)
+    with st.container(key="problem_row"):
+        left, centre = st.columns([3, 7], gap="medium")
+    with left:
+        _list(ctx, run, found, every, now)
+    windows = moments(now.finding) if now else ()
+    spans = context.measured(ctx, spans_of, windows) if windows else ()
+    with centre:
+        if now is not None:
+            evidence.title(ctx, now.finding)
+        component.strip(ctx, run.run_id, _painted(windows))
+        if now is not None:
+            _moments(ctx, run, now, windows, spans)
+    if now is None or found is None:
+        return
+    at = chosen.moment(ctx, windows, spans) or 0
+    evidence.show(ctx, found, now, spans[at] if spans else None)
+
+
+def _painted(windows: Sequence[Evidence]) -> list[component.Painted]:
+    return [component.Painted(one.rank, one.ts_ns, one.dur_ns) for one in windows]
+
+
+def _list(
+    ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chosen.Problem], now: chosen.Problem | None
+) -> None:  # fmt: skip
+    rows = [_row(ctx, run, one) for one in every]
+    none = ctx.say("workspace.judging" if found is None else "workspace.no_problems")
+    chips = [] if found is None else _chips(ctx, found.check)
+    picker.show(
+        f"problems_{run.run_id}", picker.Listed(ctx.say("workspace.problems"), none, rows, chips, _LIST_PX),
+        now.key if now else None, lambda key: chosen.choose_problem(ctx, key),
+    )  # fmt: skip
+
+
+def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
+    """Name and saving, ranks and share, the bar; the whole title where the pointer rests."""
+    finding = one.finding
+    said = [chosen.where(ctx, ranks_of(finding), "rank")]
+    if one.settled:
+        said.append(ctx.say(f"workspace.state_{one.remark.state}"))
+    if one.remark.owner:
+        said.append(one.remark.owner)
+    return picker.Row(
+        one.key, chosen.titled(ctx, finding), duration(finding.saving_ns), " · ".join(filter(None, said)),
+        ctx.say("workspace.of_step" if run.steps else "workspace.of_time", {
+            "share": wording.share(finding.saving_share)
+        }),
+        min(1.0, max(0.0, finding.saving_share)), wording.plain(finding.words[ctx.lang].title), one.settled,
+    )  # fmt: skip
+
+
+def _chips(ctx: Context, found: Check) -> list[picker.Chip]:
+    """How the other checks ended, and what none of them looks for."""
+    chips = []
+    for outcome in _CHIPS:
+        told = wording.unmeasured if outcome == "not_measured" else wording.reason
+        items = tuple(
+            picker.Item(chosen.named(ctx, one.detector), told(one, ctx.lang))
+            for one in found.outcomes
+            if one.outcome == outcome
+        )
+        if items:
+            chips.append(picker.Chip(outcome, ctx.say(f"workspace.chip_{outcome}"), items))
+    if found.not_looked_for:
+        unseen = tuple(
+            picker.Item(chosen.named(ctx, cause), wording.of(ctx.lang, CAUSES[cause])) for cause in found.not_looked_for
+        )
+        chips.append(picker.Chip("unseen", ctx.say("workspace.chip_unseen"), unseen))
+    return chips
+
+
+def _moments(
+    ctx: Context, run: RunInfo, now: chosen.Problem, windows: Sequence[Evidence], spans: Sequence[int | None]
+) -> None:  # fmt: skip
+    """Every moment of the problem; a click goes there in the picture above."""
+    longest = max((one.dur_ns for one in windows), default=1)
+    rows = [
+        picker.Row(
+            str(place), wording.plain(one.note)[:_NAME] or ctx.say("workspace.at", {"start": duration(one.ts_ns)}),
+            duration(one.dur_ns), ctx.say("workspace.rank", {"ranks": one.rank}),
+            ctx.say("workspace.at", {"start": duration(one.ts_ns)}), one.dur_ns / max(longest, 1),
+            wording.plain(one.note),
+        )
+        for place, one in enumerate(windows)
+    ]  # fmt: skip
+    at = chosen.moment(ctx, windows, spans)
+    label, none = ctx.say("workspace.moments"), ctx.say("workspace.no_moments")
+    picker.show(
+        f"moments_{run.run_id}_{now.key}", picker.Listed(label, none, rows, (), _MOMENTS_PX, compact=True),
+        None if at is None else str(at), lambda key: chosen.choose_moment(ctx, windows[int(key)], spans[int(key)]),
+    )  # fmt: skip

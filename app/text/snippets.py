@@ -1,0 +1,115 @@
+"""What a fix looks like in code: before and after, by cause. Code is the same in both languages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A few lines as they often are, and as they should be."""
+
+    before: str
+    after: str
+
+
+#: cause -> its snippet. A cause that no line of code can mend has none.
+SNIPPETS: dict[str, Snippet] = {
+    "host_late": Snippet(
+        "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n    log(metrics(model))",
+        "for step, batch in enumerate(loader):\n    loss = train_step(batch)\n"
+        "    if step % 100 == 0:\n        log(metrics(model))",
+    ),
+    "sync_stall": Snippet(
+        "total += loss.item()\nif grad.isnan().any():\n    grad.zero_()",
+        "total += loss.detach()          # read total.item() every 100 steps\n"
+        "grad = torch.where(grad.isnan(), 0, grad)",
+    ),
+    "launch_overhead": Snippet(
+        "optimizer = torch.optim.AdamW(parameters, foreach=False)",
+        "optimizer = torch.optim.AdamW(parameters, foreach=True)\nmodel = torch.compile(model)",
+    ),
+    "unfused": Snippet(
+        "y = torch.nn.functional.silu(gate) * up",
+        "@torch.compile\ndef gated(gate, up):\n    return torch.nn.functional.silu(gate) * up\n\ny = gated(gate, up)",
+    ),
+    "copy_exposed": Snippet(
+        "loader = DataLoader(data, batch_size=32)\nx = batch.to(device)",
+        "loader = DataLoader(data, batch_size=32, pin_memory=True)\nx = batch.to(device, non_blocking=True)",
+    ),
+    "dataloader": Snippet(
+        "loader = DataLoader(data, batch_size=32)",
+        "loader = DataLoader(data, batch_size=32, num_workers=8, prefetch_factor=4,\n"
+        "                    persistent_workers=True, pin_memory=True)",
+    ),
+    "gc": Snippet(
+        "for batch in loader:\n    train_step(batch)",
+        "gc.collect()\ngc.freeze()\ngc.disable()\nfor step, batch in enumerate(loader):\n    train_step(batch)\n"
+        "    if step % 500 == 0:         # the same step on every rank\n        gc.collect()",
+    ),
+    "compile": Snippet(
+        "model = torch.compile(model)\nout = model(batch)                # a new length compiles again",
+        "model = torch.compile(model)\ntorch._dynamo.mark_dynamic(batch, 1)\nout = model(batch)",
+    ),
+    "memory_alloc": Snippet(
+        "for batch in loader:\n    train_step(batch)\n    torch.cuda.empty_cache()    # torch.npu.empty_cache()",
+        "# PYTORCH_NPU_ALLOC_CONF=expandable_segments:True  (PYTORCH_CUDA_ALLOC_CONF)\n"
+        "for batch in loader:\n    train_step(batch)",
+    ),
+    "aicpu": Snippet(
+        "mask = torch.arange(n, device=device)             # int64\nscale = torch.tensor(s, dtype=torch.float64)",
+        "mask = torch.arange(n, device=device, dtype=torch.int32)\nscale = torch.tensor(s, dtype=torch.float32)",
+    ),
+    "layout_conversion": Snippet(
+        "x = x.float()\ny = layer(x).to(torch.bfloat16)",
+        "with torch.autocast(device, dtype=torch.bfloat16):  # whole blocks\n    y = layer(x)",
+    ),
+    "full_precision": Snippet(
+        "out = model(batch)                 # float32",
+        "with torch.autocast(device, dtype=torch.bfloat16):\n    out = model(batch)",
+    ),
+    "idle_cores": Snippet(
+        "for x, w in zip(xs, ws):\n    out.append(x @ w)",
+        "out = torch.bmm(torch.stack(xs), torch.stack(ws))",
+    ),
+    "low_efficiency": Snippet(
+        "scores = (q @ k.transpose(-2, -1) / d ** 0.5).softmax(-1)\nout = scores @ v",
+        "out = torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+    ),
+    "device_copies": Snippet(
+        "buffer[i] = x + y",
+        "torch.add(x, y, out=buffer[i])       # written where it is needed",
+    ),
+    "shape_churn": Snippet(
+        "batch = pad_to_longest(samples)",
+        "length = next(n for n in (512, 1024, 2048, 4096) if n >= longest(samples))\nbatch = pad_to(samples, length)",
+    ),
+    "first_use": Snippet(
+        "schedule(wait=0, warmup=0, active=5)",
+        "schedule(wait=5, warmup=1, active=5)",
+    ),
+    "comm_exposed": Snippet(
+        "loss.backward()\nfor p in model.parameters():\n    dist.all_reduce(p.grad)",
+        "model = DistributedDataParallel(model, bucket_cap_mb=25)\nloss.backward()       # reduces while it computes",
+    ),
+    "small_packets": Snippet(
+        "for tensor in tensors:\n    dist.all_reduce(tensor)",
+        "flat = torch.cat([tensor.flatten() for tensor in tensors])\ndist.all_reduce(flat)",
+    ),
+    "pipeline_bubble": Snippet(
+        "schedule = ScheduleGPipe(stage, n_microbatches=4)",
+        "schedule = Schedule1F1B(stage, n_microbatches=16)",
+    ),
+    "imbalance": Snippet(
+        "sampler = DistributedSampler(data)          # equal numbers of samples",
+        "batches = pack_by_tokens(data, tokens_per_rank)   # equal numbers of tokens",
+    ),
+    "memory_pressure": Snippet(
+        "losses.append(loss)",
+        "losses.append(loss.detach())",
+    ),
+    "profiler_overhead": Snippet(
+        "profile(with_stack=True, record_shapes=True, profile_memory=True)",
+        "profile(with_stack=False, record_shapes=False, profile_memory=False)",
+    ),
+}

@@ -1,0 +1,255 @@
+"""The workspace without a browser: its head, its list, the chosen problem, remarks, both languages."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import judged
+import pytest
+import tablecase
+from streamlit.testing.v1 import AppTest
+
+from npulens import ingest
+from npulens.analysis.causes import CAUSES
+from npulens.analysis.finding import Change, Evidence, Finding, Words
+from npulens.analysis.problems import shown as look
+from npulens.analysis.split import Row
+from npulens.app import context, run_check
+from npulens.app.text import i18n, wording
+from npulens.app.text.snippets import SNIPPETS
+from npulens.ingest.store import history_run, notes
+from npulens.ingest.store import runs as stores
+from npulens.ingest.store.notes import Remark
+
+DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
+MARKUP = '<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:'
+VERDICT = {
+    "en": "Biggest saving: occasionally slow kernels on rank 0, up to 40.0 % of the step.",
+    "zh": "最大可省：算子偶发变慢（0 卡），最多占单步 40.0 %。",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a run whose names are hostile, judged by the settings beside it."""
+    ingest.load(judged.capture(tmp_path / "trace.json", MARKUP), tmp_path / "store", label="night")
+    judged.folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    return tmp_path
+
+
+def texts(page: AppTest) -> str:
+    return "\n".join(element.value for element in page.text)
+
+
+def lists(page: AppTest) -> list[dict[str, Any]]:
+    """What the lists of the page were given: the problems first, then the moments."""
+    given = [element.proto for element in page.get("bidi_component")]
+    data = [json.loads(proto.mixed.json if proto.WhichOneof("data") == "mixed" else proto.json) for proto in given]
+    return [one for one in data if "rows" in one and "chips" in one]
+
+
+def opened(lang: str, until: str, **query: str) -> AppTest:
+    page = AppTest.from_file(str(DASHBOARD), default_timeout=60)
+    page.query_params["lang"] = lang
+    for key, value in query.items():
+        page.query_params[key] = value
+    for _ in range(60):
+        page.run()
+        assert not page.exception, page.exception[0].value
+        if until in texts(page):
+            return page
+        time.sleep(0.2)
+    raise AssertionError(texts(page))
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_head_says_the_largest_saving_in_one_line_and_six_figures(place: Path, lang: str) -> None:
+    page = opened(lang, VERDICT[lang])
+    (tiles,) = [one.proto.body for one in page.get("html") if 'class="tiles"' in one.proto.body]
+    # of each step of 100 us: 40 us of kernels, 10 us of a copy, the rest idle; the operator's 40 us can be saved
+    figures = re.findall(r"<b>(.*?)</b>", tiles)
+    assert figures[:2] == ["100 µs", "40.0 %"] and figures[3:5] == ["50.0 %", "40.0 %"]
+    assert len(figures) == 6 and figures[5].endswith("/ 100")
+    saving = {"en": "at most 40.0 µs of the 100 µs step (40.0 %)", "zh": "最多可省 40.0 µs"}
+    assert saving[lang] in texts(page), "the sentence lies behind the button"
+
+
+def test_the_list_holds_every_problem_and_chips_hold_every_other_outcome(place: Path) -> None:
+    problems, moments = lists(opened("en", VERDICT["en"]))
+    (row,) = problems["rows"]
+    assert (row["key"], row["amount"]) == ("longest", "40.0 µs")
+    assert (row["who"], row["share"]) == ("rank 0", "40.0 % of the step")
+    assert row["bar"] == 0.4 and problems["chosen"] == "longest" and row["title"].startswith(f"{MARKUP} runs 40.0 µs")
+    chips = {chip["key"]: chip["items"] for chip in problems["chips"]}
+    assert {name: len(items) for name, items in chips.items()} == {
+        "clean": 1, "not_measured": 1, "failed": 1, "unseen": len(CAUSES)
+    }  # fmt: skip
+    assert chips["failed"][0]["text"] == "RuntimeError: it broke"
+    assert "To record it: torch.profiler.profile(profile_memory=True)" in chips["not_measured"][0]["text"]
+    assert len(moments["rows"]) == judged.STEPS and {one["amount"] for one in moments["rows"]} == {"40.0 µs"}
+    assert {one["head"] for one in moments["rows"]} == {MARKUP[:70]}
+
+
+def test_the_chosen_problem_says_what_to_do(place: Path) -> None:
+    page = opened("en", f"Make {MARKUP} faster")
+    table = next(one.value for one in page.dataframe if one.value.shape[1] == 2)
+    assert dict(table.to_numpy().tolist())["length"] == "40.0 µs"
+    code = next(element.value for element in page.code if "torch.profiler.profile(" in element.value)
+    compile(code, "configuration", "exec")
+
+
+def test_a_remark_settles_a_problem_for_the_next_run_of_the_same_job(place: Path) -> None:
+    store = place / "store"
+    (run,) = stores.runs(store)
+    page = opened("en", VERDICT["en"])
+    key = f"longest_{run.run_id}_en"
+    page.segmented_control(key=f"state_{key}").set_value("ignored")
+    page.text_input(key=f"owner_{key}").set_value("  Ada\nL. ")
+    page.button(key=f"keep_{key}").click().run()
+    job = history_run.workload(store, run)
+    assert job == "night" and notes.remarks(store, job) == {"longest": Remark("ignored", "Ada L.", "")}
+    ingest.load(judged.capture(place / "next.json", "other", steps=12), store, label="night (2)")
+    later = next(one for one in stores.runs(store) if one.run_id != run.run_id)
+    assert history_run.workload(store, later) == "night"
+    page = opened("en", "Nothing found that would save 1 % of the step.", run=str(later.run_id))
+    (row,) = lists(page)[0]["rows"]
+    assert row["settled"] and row["who"] == "rank 0 · ignored · Ada L."
+    notes.set_remark(store, job, "longest", Remark())
+    assert notes.remarks(store, job) == {}
+    with pytest.raises(ValueError, match="open, done, ignored"):
+        notes.set_remark(store, job, "longest", Remark("gone"))
+
+
+def test_checks_show_every_outcome_and_judge_again_by_other_limits(place: Path) -> None:
+    page = opened("en", "4 checks: 1 with problems", panel="checks")
+    names = (("not_measured", 1), ("broken", 1), ("clean", 1), ("not_looked_for", len(CAUSES)))
+    labels = [f"{i18n.say('en', f'findings.{name}')} · {count}" for name, count in names]
+    assert [one.label for one in page.expander] == [*labels, i18n.say("en", "findings.collect")]
+    assert "RuntimeError: it broke" in texts(page)
+    assert i18n.say("en", "findings.limits_same") in [element.value for element in page.caption]
+    share, most = page.slider
+    assert (share.value, most.label) == (0.01, "most")
+    share.set_value(share.max).run()
+    assert not page.exception
+    assert "[limits.longest]\nmin_share = 0.05" in [element.value for element in page.code]
+
+
+def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
+    (run,) = stores.runs(place / "store")
+    settings = run_check.settings(place / "npulens.toml")
+    detector = next(one for one in run_check.ready(settings) if one.name == "longest")
+    bench = run_check.hold(place / "store", run.run_id)
+    (found,), outcome = bench.judge(detector, {}, settings)
+    assert (outcome.outcome, found.saving_share) == ("found", 0.4)
+    assert bench.judge(detector, {"min_share": 0.41}, settings)[1].outcome == "clean"
+    assert bench.judge(detector, {"min_share": 0.4}, settings)[1].outcome == "found"
+    bench.close()
+
+
+@pytest.mark.parametrize("panel", ["problems", "time", "ranks", "recorded", "checks"])
+def test_names_never_reach_markup(place: Path, panel: str) -> None:
+    page = opened("en", VERDICT["en"], panel=panel)
+    for kind in ("markdown", "caption", "subheader", "title", "header", "info", "error", "warning", "success"):
+        for element in page.get(kind):
+            assert "pwned" not in str(getattr(element, "value", "")), kind
+    assert not any("pwned" in str(one.proto.body) for one in page.get("html"))
+    assert not any("pwned" in expander.label for expander in page.expander)
+
+
+def test_while_it_is_judged_the_figures_are_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = judged.BODIES["quiet"][1].replace("    return", "    import time; time.sleep(3)\n    return")
+    own = place / "own" / "quiet.py"
+    own.write_text(own.read_text("utf-8").replace(judged.BODIES["quiet"][1], slow), "utf-8")
+    monkeypatch.setattr(context, "_PATIENCE", 0.05)
+    page = AppTest.from_file(str(DASHBOARD), default_timeout=60).run()
+    assert not page.exception
+    assert "Looking for what costs time: " in texts(page)
+    (tiles,) = [one.proto.body for one in page.get("html") if 'class="tiles"' in one.proto.body]
+    assert "100 µs" in tiles
+    opened("en", VERDICT["en"])
+
+
+def test_a_mistake_in_the_settings_is_said_and_mended_without_a_restart(place: Path) -> None:
+    good = (place / "npulens.toml").read_text("utf-8")
+    (place / "npulens.toml").write_text("[limits.nobody]\nx = 1\n", "utf-8")
+    page = opened("en", "there is no detector nobody")
+    assert [element.value for element in page.error] == ["This run could not be judged."]
+    (place / "npulens.toml").write_text(good, "utf-8")
+    opened("en", VERDICT["en"])
+
+
+def _row(rank: int, step: int | None, dur: int, computing: int, exposed: int | None, idle: int) -> Row:
+    return Row(rank, step, 0, dur, computing, exposed, exposed, 0, 0, 0, 0, 0, idle, 0, None)
+
+
+def test_a_glance_is_the_mean_step_and_nothing_unmeasured_becomes_zero() -> None:
+    rows = [_row(0, None, 999, 1, 1, 1), _row(0, 1, 100, 60, 20, 20), _row(0, 2, 200, 100, 40, 60),
+            _row(1, 1, 300, 140, None, 100)]  # fmt: skip
+    assert look.glance(rows) == look.Glance(2, 2, 200, 100, None, 60)
+    assert look.glance(rows[:3]) == look.Glance(1, 2, 150, 80, 30, 40)
+    assert look.glance(rows[:1]) == look.Glance(1, 0, 999, 1, 1, 1)
+    assert look.glance([]) is None
+
+
+def _finding(detector: str, numbers: dict[str, Any], evidence: tuple[Evidence, ...], cause: str = "gc") -> Finding:
+    words = {"en": Words("", ""), "zh": Words("", "")}
+    return Finding(detector, cause, "low", words, 1, 1, 0.1, "high", numbers, evidence, Change())
+
+
+def test_findings_are_called_by_their_detector_and_speak_of_ranks() -> None:
+    one, two, other = (_finding(name, {}, ()) for name in ("gc", "gc", "aicpu"))
+    assert look.finding_ids((one, other, two)) == ("gc", "aicpu", "gc-2")
+    seen = (Evidence(4, 0, 1), Evidence(2, 0, 1))
+    assert look.ranks_of(_finding("x", {"ranks": "0-2, 7"}, seen)) == (0, 1, 2, 7)
+    assert look.ranks_of(_finding("x", {"rank": 3, "ranks": "All slow links end at rank 3."}, seen)) == (3,)
+    assert look.ranks_of(_finding("x", {"peer": 5, "ranks": "0"}, seen, "late_rank")) == (5,)
+    assert look.ranks_of(_finding("x", {"ranks": "all of them"}, seen)) == (2, 4)
+
+
+def test_a_stretch_of_time_is_one_moment() -> None:
+    inner, around, apart, elsewhere = (
+        Evidence(0, 10, 5), Evidence(0, 5, 20), Evidence(0, 22, 10), Evidence(1, 10, 5)
+    )  # fmt: skip
+    assert look.moments(_finding("x", {}, (inner, around, apart, elsewhere))) == (inner, apart, elsewhere)
+
+
+def test_the_span_to_select_fits_its_window() -> None:
+    """A step mark around everything and a wide frame are not it; a named span that lies there is."""
+    con = tablecase.connection({"spans": [
+        {"id": 1, "rank": 0, "kind": "step_mark", "name": "ProfilerStep#1", "at": 0, "for": 100},
+        {"id": 2, "rank": 0, "kind": "cpu_op", "name": "wide", "at": 0, "for": 90},
+        {"id": 3, "rank": 0, "kind": "cpu_op", "name": "fits", "at": 21, "for": 8},
+        {"id": 4, "rank": 0, "kind": "cpu_op", "name": "named", "at": 20, "for": 6},
+        {"id": 5, "rank": 1, "kind": "cpu_op", "name": "other rank", "at": 20, "for": 10},
+    ]})  # fmt: skip
+    us = 1000
+    windows = [Evidence(0, 20 * us, 10 * us, 2), Evidence(0, 20 * us, 10 * us, 4), Evidence(0, 20 * us, 10 * us),
+               Evidence(0, 95 * us, 2 * us, 2), Evidence(3, 0, us)]  # fmt: skip
+    assert look.spans_of(con, windows) == (3, 4, 3, 2, None)
+    assert look.spans_of(con, []) == ()
+
+
+def test_the_verdict_has_at_most_fourteen_words() -> None:
+    """Whatever the cause, with the longest of its numbers."""
+    for cause in CAUSES:
+        named = wording.text_of("en", f"workspace.cause_{cause}", cause.replace("_", " "))
+        where = i18n.say("en", "workspace.on_ranks", {"problem": named, "ranks": "0–127"})
+        for key in ("verdict", "verdict_recorded"):
+            said = i18n.say("en", f"workspace.{key}", {"problem": where, "share": "32.5 %"})
+            assert len([word for word in said.split() if re.search(r"\w", word)]) <= 14, said
+    for key in ("none", "blind", "no_device", "failed"):
+        assert len(i18n.say("en", f"workspace.verdict_{key}").split()) <= 14
+
+
+def test_snippets_are_of_causes_and_can_be_read_by_python() -> None:
+    assert set(SNIPPETS) <= set(CAUSES)
+    for cause, snippet in SNIPPETS.items():
+        for code in (snippet.before, snippet.after):
+            compile(code, cause, "exec")
+        assert snippet.before != snippet.after

@@ -87,6 +87,7 @@ picture: .venv/.test .venv/.browser  ## the README's picture again
 
 score: .venv/.test  ## detectors against planted faults: 150 captures from fresh seeds, all dialects (SCORE_ARGS=--full ...)
 	$(BIN)/python -m tests.score $(SCORE_ARGS)
+	$(BIN)/python -m tests.serving.score
 
 pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)
 	$(BIN)/python -m tests.pairs $(PAIRS_ARGS)

@@ -10,6 +10,7 @@ from test_browser import CHROMIUM, browser, playwright  # noqa: F401
 from timeline_screen import Screen, awake, screen, server, store  # noqa: F401
 from timeline_served import Served
 
+from npulens.app.timeline import scripts
 from npulens.ingest.store import runs
 
 pytestmark = [
@@ -153,3 +154,54 @@ def test_an_area_in_four_ways_and_arrows_of_a_kind(screen: Screen, store: dict[s
     assert screen.hook("arrows") > 0 or "Zoom in" in page.locator(".status").inner_text()
     assert screen.query()["flow"] == route
     assert screen.mistakes() == [] and last > 0
+
+
+#: What is typed or recorded, and what the canvas makes of it.
+CALLED = {
+    "void dpsk::ep::internode::combine<128, true, (anonymous namespace)::X>(int*, float)": "combine<128, true, X>",
+    "void at::native::elementwise_kernel<4, at::native::AddFunctor<float> >(int, float)": (
+        "elementwise_kernel<4, AddFunctor<float> >"
+    ),
+    "std::enable_if<!T, void>::type internal::gemv<float, 1>(Params<float>)": "gemv<float, 1>",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": (
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    ),
+    "/usr/lib/torch/nn/modules/linear.py(114): forward": "forward · linear.py(114)",
+    "aten::add": "aten::add", "Memcpy HtoD (Pageable -> Device)": "Memcpy HtoD (Pageable -> Device)",
+    "autograd::engine::evaluate_function: AddBackward0": "autograd::engine::evaluate_function: AddBackward0",
+    "hcom_allReduce__848_2_1": "hcom_allReduce__848_2_1", "<script>alert(1)</script>": "<script>alert(1)</script>",
+    "step(3)": "step(3)", "": "",
+}  # fmt: skip
+LIKE = [
+    (["gemm"], False, False, "aten::GEMM_x", True), (["a", "c"], False, False, "xaxbxcx", True),
+    (["c", "a"], False, False, "abc", False), (["add"], True, False, "Add", True),
+    (["add"], True, False, "adds", False), (["ad", "s"], True, False, "adds", True),
+    (["ad", "ds"], True, False, "ads", False), (["x"], False, True, "abc", True),
+    (["", "c"], True, False, "abc", True), (["a", ""], True, False, "abc", True),
+    (["aa", "aa"], True, False, "aaa", False),
+]  # fmt: skip
+
+
+def test_names_patterns_flags_and_folded_ranks_by_hand(browser: playwright.Browser) -> None:
+    page = browser.new_page()
+    page.add_script_tag(content=scripts.js().replace("export default mounted;", ""))
+    assert page.evaluate("(names) => names.map(called)", list(CALLED)) == list(CALLED.values())
+    for pieces, whole, absent, name, fits in LIKE:
+        text = {"pieces": pieces, "whole": whole, "absent": absent}
+        assert page.evaluate("([text, name]) => like(text, name)", [text, name]) is fits, (pieces, name)
+    flags = "5,7:2,9:1:a%2C%20b%3A%25"
+    assert page.evaluate("(text) => spelledFlags(readFlags(text))", flags) == flags
+    assert page.evaluate("(text) => readFlags(text).map((one) => one.name)", flags) == ["", "", "a, b:%"]
+    assert page.evaluate("readFlags('x,7:,-3,5:9:%E0%A4%A,5:1:<b>').map((one) => one.at + one.name)") == ["5<b>", "7"]
+    rows = """([count, opened]) => pictureRows({
+        layout: { ranks: [...Array(count).keys()].map((rank) => ({ rank })) }, order: [], hide: new Set(),
+        opened: new Set(opened), stepsOf: new Map(), data: { height: 480 },
+    }).map((row) => row.ranks)"""
+    assert page.evaluate(rows, [3, []]) == [[0, 0], [1, 1], [2, 2]]
+    many = page.evaluate(rows, [1000, []])
+    assert len(many) <= 64 and many[0][0] == 0 and many[-1][1] == 999
+    assert all(after[0] == before[1] + 1 for before, after in zip(many, many[1:], strict=False))
+    low, high = many[1]
+    opened = page.evaluate(rows, [1000, [f"d{low}"]])
+    assert opened[0] == many[0] and opened[1 : 2 + high - low] == [[rank, rank] for rank in range(low, high + 1)]
+    page.close()

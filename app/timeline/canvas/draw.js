@@ -102,8 +102,7 @@ function paintLabel(tl, row, top) {
 /** A lane of the picture is often too low for its name: then every few have one. */
 function paintDidLabel(tl, row, top) {
   const { pen, theme } = tl;
-  pen.fillStyle = row.key === tl.over ? theme.raised : theme.paper;
-  pen.fillRect(0, top, tl.left, row.h);
+  if (row.key === tl.over) { pen.fillStyle = theme.raised; pen.fillRect(0, top, tl.left, row.h); }
   pen.fillStyle = theme.line;
   pen.fillRect(tl.left - 1, top, 1, row.h);
   if (row.of && row.rank !== null) pen.fillRect(tl.left - 5, top, 2, row.h);

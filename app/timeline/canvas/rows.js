@@ -5,7 +5,7 @@ const BY = ["picture", "ranks", "lanes"];
 const LANE = 18, DENSE_LANE = 14, DENSE_FROM = 9, HEAD = 24, GROUP = 20, COUNTER = 38, STEPS_ROW = 19, FOLDED = 17, PATH_ROW = 27;
 const MANY_COUNTERS = 6, MANY_RANKS = 16, RANKS_OPEN = 4;
 const GROUPS = ["gaps", "stream", "comm", "host", "profiler", "other"];
-const PICTURE = 280, MOST_DID = 64; // how high the picture is about, and how many lanes it has at most
+const PICTURE = 280, HEADS = 360, MOST_DID = 64; // how high the picture is about, what lies above it, its lanes at most
 const STICKY = 18;
 
 /** What is folded before anybody folds anything. */
@@ -17,6 +17,7 @@ function foldedAtFirst(layout) {
     if (layout.counters.filter((one) => one.rank === rank).length > MANY_COUNTERS) folded.add(`r${rank}.counters`);
     if (layout.ranks.length > MANY_RANKS && at >= RANKS_OPEN) folded.add(`r${rank}`);
   });
+  if (layout.ranks.length > RANKS_OPEN) folded.add("l.steps");
   const device = layout.tracks.some(onDevice);
   for (const { key, group } of lanesOf(layout.tracks)) if (["profiler", "other"].includes(group) || (group === "host" && device)) folded.add(key);
   return folded;
@@ -146,7 +147,8 @@ function pictureRows(tl) {
     if (size > 1 && tl.opened.has(key)) groups.push(...some.map((rank, n) => ({ key: n ? `d${rank}` : key, ranks: [rank, rank], of: key })));
     else groups.push({ key, ranks: [some[0], some.at(-1)], several: size > 1 });
   }
-  const tall = bounded(Math.floor(PICTURE / Math.max(1, groups.length)), 5, 40);
+  const room = tl.data.picture || tl.data.height ? PICTURE : Math.max(PICTURE, window.innerHeight - HEADS);
+  const tall = bounded(Math.floor(room / Math.max(1, groups.length)), 5, 40);
   const first = ranks.find((rank) => (tl.stepsOf.get(rank) ?? []).length);
   const steps = first === undefined ? [] : [stepsRow(tl, first)];
   return [...steps, ...groups.map(({ key, ranks: [low, high], several, of }, at) => ({

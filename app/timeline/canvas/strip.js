@@ -73,10 +73,10 @@ function paintDid(tl, row, top) {
     if (row.named) pen.fillText(tl.say(held ? "did_none" : "reading"), tl.left + 8, top + row.h / 2);
     return;
   }
-  const scale = held.px / (held.to - held.from), [first, last] = [tl.view.from, tl.view.to].map((at) => bounded((at - held.from) * scale, 0, held.px));
+  const gap = row.h > 8 ? 1 : 0, scale = held.px / (held.to - held.from), [first, last] = [tl.view.from, tl.view.to].map((at) => bounded((at - held.from) * scale, 0, held.px));
   const x0 = tl.xOf(held.from + first / scale), wide = tl.xOf(held.from + last / scale) - x0;
   pen.imageSmoothingEnabled = false;
-  if (last > first) pen.drawImage(stripImage(tl, held), first, held.places.get(name) * STACK, last - first, STACK, x0, top + 1, wide, row.h - 1);
+  if (last > first) pen.drawImage(stripImage(tl, held), first, held.places.get(name) * STACK, last - first, STACK, x0, top + gap, wide, row.h - gap);
   if (row.rank === null) return;
   pen.fillStyle = tl.theme.paper;
   for (const step of tl.stepsOf.get(row.rank) ?? []) pen.fillRect(Math.round(tl.xOf(step.ts)), top, 1, row.h);

@@ -84,9 +84,9 @@ class Run:
 
             return chart.figure(self.split(), say, as_share=False, profiler=True, ink=_INK)
         if name == "path":
-            from npulens.app.pages.ranks import path_chart
+            from npulens.app.charts import critical_path
 
-            return path_chart.figure(self.path(), say, _INK)
+            return critical_path.figure(self.path(), say, _INK)
         raise ValueError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
 
     def timeline(self, window: tuple[int, int] | None = None, lang: str = "en", height: int = 520) -> Timeline:

@@ -208,7 +208,9 @@ class _Apart:
         index = home[said.iteration]
         known = (row >= 0) & (index >= 0)
         row, index, phase, token = (column[known] for column in (row, index, said.phase, said.token))
-        order = np.lexsort((index, row))
+        # Members come in order of time, so a stable sort by request is enough; of few requests it is a quick one.
+        few = len(self._requests) < 1 << 16
+        order = np.argsort(row.astype(np.uint16) if few else row, kind="stable")
         self._row, self._at, self._phase, self._token = row[order], index[order], phase[order], token[order]
         begin, end = self._axis.begin[self._at], self._axis.end[self._at]
         self._from = np.clip(begin, self._arrival[self._row], self._done[self._row])

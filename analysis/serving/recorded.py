@@ -138,11 +138,10 @@ def iterations(con: duckdb.DuckDBPyConnection) -> tuple[Iteration, ...]:
 
 
 def members(con: duckdb.DuckDBPyConnection) -> Members:
-    """All of them, in order of iteration."""
+    """All of them, in order of iteration: so they are stored."""
     found = con.execute(
         "SELECT iteration, request, (CASE phase WHEN 'prefill' THEN 0 WHEN 'decode' THEN 1 ELSE 2 END)::TINYINT AS "
         "phase, coalesce(token, -1)::BIGINT AS token, coalesce(tokens, -1)::BIGINT AS tokens FROM member "
-        "ORDER BY iteration, request"
     ).fetchnumpy()
     rows = con.execute("SELECT how, min(confidence) FROM member GROUP BY how ORDER BY count(*) DESC LIMIT 1").fetchall()
     how, confidence = rows[0] if rows else ("recorded", 1.0)

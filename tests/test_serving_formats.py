@@ -183,6 +183,17 @@ def test_clocks_hours_apart_are_joined_by_causality(tmp_path: Path) -> None:
     assert all(abs((each.arrival_ns or 0) - (each.send_ns or 0)) <= 9 * MS for each in requests(con))
 
 
+def test_a_clock_that_jumps_once_stays_one_clock(tmp_path: Path) -> None:
+    """The server's clock is set back by 20 ms before the last of twelve requests."""
+    sent = [{"id": f"q{n}", "prompt": 7, "send_ns": at - 5 * MS, "tok_ns": [at + 103 * MS], "end_ns": at + 200 * MS}
+            for n in range(12) for at in [T0 + n * 10**9]]  # fmt: skip
+    back = [20 * MS if n == 11 else 0 for n in range(12)]
+    spans = [answered(f"{n + 1:016x}", T0 + n * 10**9 - back[n], f"q{n}") for n in range(12)]
+    con = loaded(tmp_path, ("o", json.dumps(export(*spans))), ("c", json.dumps(sent)))
+    told = con.execute("SELECT offset_ns, low_ns, median_ns, how FROM clock_join").fetchall()
+    assert told == [(0, -15 * MS, 5 * MS, "unix")]
+
+
 def line(number: int, context: int, tokens: int, generating: int, second: int = 0, engine: int = 0) -> str:
     return (f"INFO 11-23 14:00:{second:02d} [loggers.py:199] Engine {engine:03d}: Iteration({number}): "
             f"{context} context requests, {tokens} context tokens, {generating} generation requests, "

@@ -362,7 +362,7 @@ def _ranks(run: Run) -> Iterator[Missing]:
     listed, world = _listed(run.missing_ranks), run.world_size
     few = "rank" if len(run.missing_ranks) == 1 else "ranks"
     yield Missing(
-        "ranks", (f"{few} {listed} of {world}", f"{world} 个 rank 中的 {listed}"),
+        "ranks", (f"{few} {listed} of {world}", f"rank {listed}（共 {world} 个 rank）"),
         ("not captured, or not loaded together with these", "未采集，或没有与现有数据一起加载"),
         f"npulens load --join ({few} {listed})", (),
     )  # fmt: skip

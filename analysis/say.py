@@ -61,10 +61,10 @@ def share(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in powers of 1000: 1,234,567 is 1.23 MB."""
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(count) >= scale * 0.9995:
-            return f"{_digits(count / scale).removesuffix('.00').removesuffix('.0')} {unit}"
+    """Bytes in powers of 1024."""
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(count) >= scale:
+            return f"{_digits(count / scale)} {unit}"
     return f"{count:.0f} B"
 
 

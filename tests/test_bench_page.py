@@ -113,5 +113,5 @@ def test_a_verdict_says_by_which_clock_it_is(tmp_path: Path) -> None:
     assert "CPU time" not in sentences.sentence(by_variant["fused"], "en")
     assert sentences.other_clock(by_variant["folded"], "zh") == "主机: 0.900 [0.300, 2.700]"
     wide = {**by_variant["fused"], "withheld": "as far as this", "withheld_by": "wide"}
-    assert "no further from 1 than the control" in sentences.sentence(wide, "en")
+    assert "the same variant twice, reaches as far from 1" in sentences.sentence(wide, "en")
     assert "不予采信" in sentences.sentence(wide, "zh")

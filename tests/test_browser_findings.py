@@ -75,11 +75,11 @@ def test_a_report_opens_without_a_script_or_a_request(
     page.on("request", lambda request: said.append(request.url))
     page.on("console", lambda message: said.append(message.text))
     page.goto((tmp_path / "x.html").as_uri())
-    assert page.get_by_text("Fixing it gives back").first.is_visible()
+    assert page.get_by_text("Fixing it saves").first.is_visible()
     assert not page.get_by_text("最多可省").first.is_visible()
     page.locator("label[for=lang-zh]").click()
     assert page.get_by_text("最多可省").first.is_visible()
-    assert not page.get_by_text("Fixing it gives back").first.is_visible()
+    assert not page.get_by_text("Fixing it saves").first.is_visible()
     assert page.locator("body").bounding_box()["width"] <= 390  # type: ignore[index]
     assert said == [(tmp_path / "x.html").as_uri()], json.dumps(said)
     context.close()

@@ -47,12 +47,12 @@ def test_the_first_line_is_the_answer(place: Path) -> None:
     first, second, *rest = done.stdout.splitlines()
     saving = "at most 40.0 µs of the 100 µs step (40.0 %)."
     assert first == f"{SAFE} runs 40.0 µs of each step. Fixing it gives back {saving}"
-    assert second.startswith("This capture answers ")
+    assert second.startswith("Capture quality: ")
     text = "\n".join(rest)
     assert "Make " + SAFE in text and "(and 9 more)" in text
     for word in ("quiet", "nothing of the kind was seen", "blind", "profile_memory=True", "RuntimeError: it broke"):
         assert word in text
-    assert "Of 4 detectors, 1 found something, 1 looked and found nothing, 1 could not look, 1 failed." in text
+    assert "4 checks: 1 with problems, 1 fine, 1 not possible with this capture, 1 failed." in text
 
 
 def test_chinese_is_complete(place: Path) -> None:
@@ -99,7 +99,7 @@ def test_json_promises_its_keys(place: Path) -> None:
 
 def test_only_asks_one_detector(place: Path) -> None:
     assert [o["detector"] for o in answer(place, "--only", "quiet")["outcomes"]] == ["quiet"]
-    assert "Nothing was found" in run(place, "--only", "quiet").stdout.splitlines()[0]
+    assert "No problem worth" in run(place, "--only", "quiet").stdout.splitlines()[0]
     assert "Nothing could be judged" in run(place, "--only", "blind").stdout.splitlines()[0]
 
 

@@ -54,9 +54,9 @@ def test_sets_are_judged_as_the_command_judges_them(
     assert (found["method"], found["n"], found["delta_ns"]) == ("sets", 4, 60_000)
     said = texts(page)
     assert {"en": "Captures of each side taken as independent", "zh": "两侧的采集视为相互独立"}[lang] in said
-    scope = {"en": "before 0 and 3 more: 4 runs, 32 windows of rank 0", "zh": "before 0 及另外 3 次运行：4 次运行"}
+    scope = {"en": "before 0 and 3 more: 4 runs, 32 windows of rank 0", "zh": "before 0 及另外 3 次运行：4 次采集"}
     assert scope[lang] in said
-    assert {"en": "the findings of the first run: before 0", "zh": "只列出第一次运行的发现：before 0"}[lang] in said
+    assert {"en": "the findings of the first run: before 0", "zh": "只列出第一次采集的发现：before 0"}[lang] in said
     assert table(page, "change")[-1] == "0.060000", "the mean step of all windows"
     assert sum(float(str(text).replace("−", "-")) for text in table(page, "change")[:-1]) == pytest.approx(0.06)
     assert table(page, "own_change") == [60.0]
@@ -68,7 +68,7 @@ def test_what_is_chosen_stands_in_the_address(
     sets: tuple[Path, list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = shown(sets, monkeypatch, more={"base": sets[1][0], "head": sets[2][0]})
-    assert "cannot tell a change from drift" in texts(page)
+    assert "normal run-to-run variation cannot be ruled out" in texts(page)
     assert str(table(page, "interval")[0]).startswith("[+"), "eight steps a side are enough for one of these captures"
     page.multiselect[0].set_value(sets[1][1:3]).run()
     page.multiselect[1].set_value([sets[2][3], sets[2][0]]).run()

@@ -47,20 +47,20 @@ TEXT = {
     "en": {
         "reduce": Words(
             _HEAD,
-            "Reduce gradients while the backward pass still runs: DistributedDataParallel does so with buckets "
+            "Reduce gradients while the backward pass still runs. DistributedDataParallel does so with buckets "
             "(bucket_cap_mb: smaller ones start earlier), Megatron[[npu:  and MindSpeed]] with --overlap-grad-reduce. "
             "Do not wait for a bucket before the next one is computed; under gradient accumulation use no_sync()."
             "[[npu:  Set HCCL_BUFFSIZE (MB) above the size of an operator.]]" + _SIZES,
         ),
         "other": Words(
             _HEAD,
-            "Start it before its result is needed and compute something else meanwhile: prefetch parameters "
+            "Start it before its result is needed and compute something else meanwhile. Prefetch parameters "
             "(--overlap-param-gather, FSDP's forward_prefetch), overlap tensor parallel communication with matmuls, or "
             "let fewer ranks share a layer.[[npu:  Set HCCL_BUFFSIZE (MB) above the size of an operator.]]" + _SIZES,
         ),
         "whole": Words(
             "{collective} operators{beside} run without compute beside them for {exposed_ns} of each step "
-            "({exposed_share}); how much of it is waiting for other ranks was not recorded",
+            "({exposed_share}). How much of it is waiting for other ranks was not recorded",
             "Record every rank[[npu: , or the parts of collectives (profiler_level=Level1),]] to tell transfer "
             "from waiting. If it is transfer, start it during the backward pass (bucket_cap_mb, "
             "--overlap-grad-reduce)."
@@ -71,12 +71,13 @@ TEXT = {
         "reduce": Words(
             _HEAD_ZH,
             "请在反向计算进行时就规约梯度：DistributedDataParallel 用分桶实现（bucket_cap_mb 越小开始越早），Megatron"
-            "[[npu:  与 MindSpeed]] 用 --overlap-grad-reduce；不要等一个桶完成才计算下一个，梯度累积时用 no_sync()。"
+            "[[npu:  与 MindSpeed]] 用 --overlap-grad-reduce。不要等一个桶完成才计算下一个，梯度累积时用 no_sync()。"
             "[[npu: 请将 HCCL_BUFFSIZE（MB）设为大于单个算子的数据量。]]" + _SIZES_ZH,
         ),
         "other": Words(
             _HEAD_ZH,
-            "请在需要结果之前启动通信并同时计算其他内容：预取参数（--overlap-param-gather、FSDP 的 forward_prefetch）、"
+            "请在需要结果之前启动通信并同时计算其他内容。"
+            "可预取参数（--overlap-param-gather、FSDP 的 forward_prefetch）、"
             "将张量并行通信与矩阵乘重叠，或减少共享一层的卡数。[[npu: 请将 HCCL_BUFFSIZE"
             "（MB）设为大于单个算子的数据量。]]"
             + _SIZES_ZH,

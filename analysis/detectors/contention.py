@@ -49,8 +49,8 @@ TEXT = {
             "Kernels take {times} times as long beside a transfer as alone: {lost_ns} of each step ({lost_share}) on "
             "rank {rank}",
             "{count} kernels a step, most in {kernels}.[[ Transfers beside compute move {rate_bytes_per_s} instead of "
-            "{usual_bytes_per_s}.]] Start the transfers where large matrix products run, not kernels bound by memory; "
-            "send fewer bytes (reduce in bf16); give communication fewer cores ({switch}).",
+            "{usual_bytes_per_s}.]] Start the transfers where large matrix products run, not kernels bound by memory. "
+            "Send fewer bytes (reduce in bf16); give communication fewer cores ({switch}).",
         ),
     },
     "zh": {
@@ -199,4 +199,3 @@ def _candidate(run: Run, mine: _Compared, moved: Ints, theirs: _Compared, gain: 
         "contention", "found", numbers, evidence(every, rows, mine.less[rows]), change, "medium",
         lost + gain.lost_ns, lost + gain.lost_ns,
     )  # fmt: skip
-

@@ -104,9 +104,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
             yield _candidate(run, found, shown, way, ranks, rows[those])
 
 
-def _candidate(
-    run: Run, found: dict[str, Any], shown: Ints, way: str, ranks: tuple[int, ...], rows: Ints
-) -> Candidate:
+def _candidate(run: Run, found: dict[str, Any], shown: Ints, way: str, ranks: tuple[int, ...], rows: Ints) -> Candidate:
     rows = rows[np.argsort(-shown[rows], kind="stable")]
     worst = int(rows[0])
     size, length = int(found["bytes"][worst]), int(found["dur_ns"][worst])

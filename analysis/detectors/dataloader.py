@@ -42,7 +42,7 @@ TEXT = {
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) until the data loader hands over "
             "the next batch",
             "Give the loader more workers (num_workers, prefetch_factor, persistent_workers=True) on cores of their "
-            "own, or make a sample cheaper: decode "
+            "own. Or make a sample cheaper: decode "
             "[[npu: on the device (DVPP) or ]][[cuda|rocm: on the device (DALI) or ]]ahead of time.",
         )
     },

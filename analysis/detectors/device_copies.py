@@ -57,9 +57,9 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: {count} copies within the device take {copied_ns} of each step, {exposed_ns} "
-            "({exposed_share}) with nothing beside them; {origin_share} of that from {origin}",
+            "({exposed_share}) with nothing beside them. {origin_share} of that from {origin}",
             "Write results where they are needed (out=, slices of one buffer), use views, leave out .clone() and "
-            ".contiguous() that nothing needs; one torch.cat or torch._foreach_copy_ instead of many copies. "
+            ".contiguous() that nothing needs. One torch.cat or torch._foreach_copy_ instead of many copies. "
             "With DistributedDataParallel: gradient_as_bucket_view=True.",
         )
     },

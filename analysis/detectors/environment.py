@@ -58,34 +58,34 @@ _DEFAULT_ENTRIES = 10_000  # ACLNN_CACHE_LIMIT where it is not set
 TEXT = {
     "en": {
         "blocking": Words(
-            "Rank {ranks}: {setting} makes every launch wait for its kernel; the device idles {idle_ns} of each step "
+            "Rank {ranks}: {setting} makes every launch wait for its kernel. The device idles {idle_ns} of each step "
             "({idle_share}) until the host has come back",
             "Remove {setting} from the environment of the job: it is for finding errors. Then compare the two runs.",
         ),
         "seen": Words(
-            "Rank {ranks}: {waiting_share} of the launches of long kernels return only after them, as with {setting}; "
-            "the device idles {idle_ns} of each step ({idle_share}) until the host has come back",
+            "Rank {ranks}: {waiting_share} of the launches of long kernels return only after them, as with {setting}. "
+            "The device idles {idle_ns} of each step ({idle_share}) until the host has come back",
             "Look whether {setting} is set for the job and remove it: it is for finding errors. A debugger or a "
             "checker of memory errors makes launches wait, too.",
         ),
         "queue": Words(
-            "Rank {ranks}: {setting} switches the task queue off; the device idles {idle_ns} of each step "
+            "Rank {ranks}: {setting} switches the task queue off. The device idles {idle_ns} of each step "
             "({idle_share}) while the script itself is in calls of CANN",
             "Set TASK_QUEUE_ENABLE=1, or 2 for both stages, so that a thread of its own prepares and launches.",
         ),
         "aclnn": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) in the first phase of aclnn "
-            "operators (GetWorkspaceSize), and {setting} limits what of it is kept",
+            "operators (GetWorkspaceSize). {setting} limits what of it is kept",
             "If shapes vary much, set ACLNN_CACHE_LIMIT=100000 (about 2 KB of host memory an entry and thread) and "
-            "compare the two runs; fewer distinct shapes help as well.",
+            "compare the two runs. Fewer distinct shapes help as well.",
         ),
         "host_cache": Words(
-            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) in aclop calls of dynamic shapes, "
-            "and {setting} keeps none of what they compute on the host",
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) in aclop calls of dynamic shapes. "
+            "{setting} keeps none of what they compute on the host",
             "Set HOST_CACHE_CAPACITY=20 and compare the two runs; better, use operators with an aclnn form.",
         ),
         "log": Words(
-            "Rank {ranks}: {setting} makes CANN write detailed logs; the device idles {idle_ns} of each step "
+            "Rank {ranks}: {setting} makes CANN write detailed logs. The device idles {idle_ns} of each step "
             "({idle_share}) while the host is in calls of CANN",
             "Set ASCEND_GLOBAL_LOG_LEVEL=3 (errors only) and compare the two runs.",
         ),

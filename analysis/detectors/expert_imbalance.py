@@ -49,8 +49,8 @@ _ALL_TO_ALL = frozenset({"alltoall", "alltoallv", "alltoallvc", "dispatch", "com
 TEXT = {
     "en": {
         "found": Words(
-            "Experts get unequal numbers of tokens: rank {rank} computes {most_ns} of each step in them, the mean of "
-            "{count} ranks is {mean_ns}; the busiest rank of each layer costs {lost_ns} ({lost_share})",
+            "Experts get unequal numbers of tokens. Rank {rank} computes {most_ns} of each step in them, the mean of "
+            "{count} ranks is {mean_ns}. The busiest rank of each layer costs {lost_ns} ({lost_share})",
             "The worst layer needs {worst_share} more on its busiest rank than on average. Balance the router: "
             "--moe-aux-loss-coeff, --moe-router-enable-expert-bias, --moe-expert-capacity-factor. At inference place "
             "experts anew by their load and give hot ones a copy.[[ Only {count} of {members} ranks of the group were "

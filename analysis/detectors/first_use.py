@@ -57,8 +57,9 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: {first_ns} ({first_share}) of the recorded time is first use of an operator or library, "
             "which happens once: {longest_ns} in {what}",
-            "The device waits while kernels are loaded, a context is built or an algorithm is picked." + _LATER +
-            "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
+            "The device waits while kernels are loaded, a context is built or an algorithm is picked."
+            + _LATER
+            + "[[cuda:  CUDA_MODULE_LOADING=EAGER moves loading to the start of the process.]]"
             "[[npu:  Keep the cache of compiled operators (ACL_OP_COMPILER_CACHE_DIR) on a local disk.]]",
         ),
         "unseen": Words(
@@ -78,8 +79,9 @@ TEXT = {
         "found": Words(
             "rank {ranks}：采集时间中有 {first_ns}（{first_share}）是算子或库的首次使用，只发生一次："
             "{what} 用了 {longest_ns}",
-            "设备在等待加载算子、建立上下文或选择算法。" + _LATER_ZH +
-            "[[cuda: CUDA_MODULE_LOADING=EAGER 可把加载提前到进程启动时。]]"
+            "设备在等待加载算子、建立上下文或选择算法。"
+            + _LATER_ZH
+            + "[[cuda: CUDA_MODULE_LOADING=EAGER 可把加载提前到进程启动时。]]"
             "[[npu: 请把算子编译缓存（ACL_OP_COMPILER_CACHE_DIR）放在本地盘。]]",
         ),
         "unseen": Words(
@@ -162,7 +164,7 @@ def _what(run: Run, pieces: Idle, piece: int, span: int) -> str:
     if span not in known:
         return names(run, pieces.task[[piece]]).get(int(pieces.task[piece]), "?")
     name = known[span].rsplit("@", 1)[-1]
-    (rank, begin), = run.con.execute("SELECT rank, ts_ns FROM span WHERE span_id = ?", [span]).fetchall()
+    ((rank, begin),) = run.con.execute("SELECT rank, ts_ns FROM span WHERE span_id = ?", [span]).fetchall()
     code = codes(run, rank, np.array([begin], np.int64))[0]
     where = ", ".join(part for part in (code.frame, code.op) if part and part != name)
     return f"{name} in {where}" if where else name

@@ -57,8 +57,8 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: AI cores run at {clock_mhz} of {rated_mhz} MHz for {slow_ns} of each step",
-            "Check power cap, temperature and cooling of the device (npu-smi info -t power / -t temp / -t common), and "
-            "confirm by moving the job to another one. {count} kernels ran below the rating.",
+            "Check power cap, temperature and cooling of the device (npu-smi info -t power / -t temp / -t common). "
+            "Confirm by moving the job to another one. {count} kernels ran below the rating.",
         )
     },
     "zh": {

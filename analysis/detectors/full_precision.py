@@ -64,7 +64,7 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: {count} matrix kernels of each step run in full precision (fp32)"
-            "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}); most on {type}",
+            "[[cuda|rocm:  without tensor cores]], {kernel_ns} of each step ({kernel_share}). Most on {type}",
             "[[cuda: Allow TF32: torch.set_float32_matmul_precision('high'), torch.backends.cudnn.allow_tf32 = True; "
             "or bf16 by torch.autocast('cuda', dtype=torch.bfloat16).]][[rocm: Use bf16: "
             "torch.autocast('cuda', dtype=torch.bfloat16).]][[npu: Allow HF32: torch.npu.matmul.allow_hf32 = True, "
@@ -73,7 +73,7 @@ TEXT = {
         ),
         "double": Words(
             "Rank {ranks}: {count} operators of each step compute in float64, {kernel_ns} of each step "
-            "({kernel_share}); most on {type}",
+            "({kernel_share}). Most on {type}",
             "Make models and inputs float32: what comes from NumPy or Python is float64 until it is converted. A CPU "
             "computes and moves twice as many float32 as float64. Compare accuracy. Launched by {origin}.",
         ),

@@ -41,8 +41,8 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: Python's garbage collector stops the host, the device idles {idle_ns} of each step "
             "({idle_share}); {collections} collections, the longest {longest_ns}",
-            "After start-up call gc.collect(); gc.freeze(), then gc.disable() or gc.set_threshold(100_000, 50, 1000), "
-            "and collect by hand every few hundred steps, in the same step on all ranks.",
+            "After start-up call gc.collect(); gc.freeze(), then gc.disable() or gc.set_threshold(100_000, 50, 1000). "
+            "Collect by hand every few hundred steps, in the same step on all ranks.",
         )
     },
     "zh": {

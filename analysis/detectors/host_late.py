@@ -46,7 +46,7 @@ TEXT = {
             "{code_share} of that in {code}",
             "Take {code} out of the step's way: do it less often[[npu|cuda|rocm: , on the device,]] or in another "
             "thread. For dispatch that is slow everywhere: bind the process to cores of its own[[npu:  "
-            "(CPU_AFFINITY_CONF=1), set TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]], or capture the step as a graph"
+            "(CPU_AFFINITY_CONF=1), set TASK_QUEUE_ENABLE=2]][[cuda|rocm:  (numactl)]]. Or capture the step as a graph"
             "[[npu:  (torch.compile with torchair)]][[cuda: : CUDA graphs, torch.compile(mode='reduce-overhead')]]"
             "[[rocm: : HIP graphs, torch.compile(mode='reduce-overhead')]][[cpu:  (torch.compile)]].",
         )

@@ -79,7 +79,7 @@ TEXT = {
             "Rank {ranks}: {type} uses {blocks} of {cores} cores, {kernel_ns} of each step in {count} kernels"
             "[[, most on {shapes}]]",
             "Give it more to divide: a larger batch, several products as one grouped or batched product, dimensions "
-            "that are multiples of 16; check core limits and try another tiling. Launched by {origin}. This is the "
+            "that are multiples of 16. Check core limits and try another tiling. Launched by {origin}. This is the "
             "most it can give back: a kernel bound by memory may need no more cores.",
         )
     },

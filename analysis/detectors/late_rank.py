@@ -50,7 +50,7 @@ _TOLD = 0.8
 
 _HEAD = "{who} {wait_ns} of each step ({wait_share}{bare})"
 _HEAD_ZH = "rank {waiting} 每步有 {wait_ns}（{wait_share}{bare_zh}）"
-_SAVES = "If the last came together with the last but one, each step would be {saving_ns} shorter."
+_SAVES = "If the last rank arrived when the second-slowest does, each step would be {saving_ns} shorter."
 _SAVES_ZH = "若最后一张卡与倒数第二张卡同时到达，每步可缩短 {saving_ns}。"
 _SEE = "The other findings of rank {peer} say more. " + _SAVES
 _SEE_ZH = "rank {peer} 的其他结论有更多说明。" + _SAVES_ZH
@@ -79,18 +79,18 @@ TEXT = {
             "which one comes late. " + _SAVES,
         ),
         "guessed": Words(
-            "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size: "
-            "a rank comes late, or a link is slow",
+            "Collectives take {wait_ns} of each step ({wait_share}) longer than the fastest of their size. "
+            "A rank comes late, or a link is slow",
             "Profile every rank of the group over the same steps[[npu:  (profiler_level=Level1 on this one is "
             "enough)]], "
             "then it is known which. " + _SAVES,
         ),
         "ordered": Words(
-            "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls; rank {witness} "
+            "Rank {peer} comes last to {last_share} of {count} collectives, by the order of calls. Rank {witness} "
             "waits {wait_ns} of each step ({wait_share}) for it",
             "Nothing proves which calls of the ranks are the same collective, so this is a hint. Record every rank "
-            "over the same steps, with names of groups and members (torch.distributed initialised before profiling), "
-            "and look at the host and the input of rank {peer} first. " + _SAVES,
+            "over the same steps, with names of groups and members (torch.distributed initialised before profiling). "
+            "Look at the host and the input of rank {peer} first. " + _SAVES,
         ),
         "local": Words(
             _HEAD + " for member {member} of group {group}",

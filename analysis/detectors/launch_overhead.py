@@ -59,7 +59,7 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: {kernels} kernels of each step, {kernel_ns} each, are shorter than their launches "
-            "({launch_ns}); the device idles {idle_ns} ({idle_share}) between them, {code_share} of that in {code}",
+            "({launch_ns}). The device idles {idle_ns} ({idle_share}) between them, {code_share} of that in {code}",
             "Launch them together: foreach or fused operators[[npu:  (NpuFusedAdamW, torch_npu.npu_*)]], torch.compile"
             "[[npu:  (torchair)]][[cuda|rocm:  (mode='reduce-overhead')]], or a captured graph[[npu:  (NPUGraph)]]"
             "[[cuda:  (CUDA graphs)]][[rocm:  (HIP graphs)]]. [[npu: TASK_QUEUE_ENABLE=2 makes each launch cheaper. ]]"

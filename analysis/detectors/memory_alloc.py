@@ -42,12 +42,12 @@ TEXT = {
     "en": {
         "found": Words(
             "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
-            "freed; {calls} calls in a step[[, {retries} of them right after a free]]; {code_share} of the time "
+            "freed. {calls} calls in a step[[, {retries} of them right after a free]]. {code_share} of the time "
             "in {code}",
             "Let the allocator grow its segments (expandable_segments:True in the environment variable"
             "[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]][[rocm:  PYTORCH_HIP_ALLOC_CONF]] "
-            "of the allocator), remove empty_cache() from the step, keep shapes the same.[[ The {retries} "
-            "allocations right after a free may be second tries: the memory is full, and a smaller batch or "
+            "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ The {retries} "
+            "allocations right after a free may be second tries. The memory is full, and a smaller batch or "
             "recomputation gives room.]]",
         )
     },

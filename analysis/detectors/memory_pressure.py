@@ -57,20 +57,20 @@ _VARIABLES = {"npu": "PYTORCH_NPU_ALLOC_CONF", "rocm": "PYTORCH_HIP_ALLOC_CONF"}
 TEXT = {
     "en": {
         "full": Words(
-            "Rank {ranks}: device memory is full, {peak_bytes} of {device_bytes} ({full_share}); the device idles "
+            "Rank {ranks}: device memory is full, {peak_bytes} of {device_bytes} ({full_share}). The device idles "
             "{idle_ns} of each step while the allocator gives memory back and asks again ({cycles} in the run)",
             "Make room: a smaller batch, recomputation, or sharded optimizer states. Expandable segments "
             "({setting}=expandable_segments:True) help where blocks of many sizes are asked for.",
         ),
         "fragmented": Words(
-            "Rank {ranks}: device memory lies in pieces, {peak_bytes} reserved for at most {allocated_bytes}; the "
+            "Rank {ranks}: device memory lies in pieces, {peak_bytes} reserved for at most {allocated_bytes}. The "
             "device idles {idle_ns} of each step while the allocator gives memory back and asks again ({cycles} in "
             "the run)",
             "Set {setting}=expandable_segments:True, keep shapes the same or round them up to a few sizes, and take "
             "empty_cache() out of the step.",
         ),
         "growing": Words(
-            "Rank {ranks}: allocated memory grows by {growth_bytes} in each of {steps} steps, and the device idles "
+            "Rank {ranks}: allocated memory grows by {growth_bytes} in each of {steps} steps. The device idles "
             "{idle_ns} of each step while more is asked for",
             "Find what is kept from step to step: a loss without .item() or .detach(), outputs in a list, caches "
             "without a limit. The Memory page names what stays allocated.",

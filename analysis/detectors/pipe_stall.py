@@ -62,23 +62,23 @@ NEEDS = ("kernels", "kernel_counters")
 TEXT = {
     "en": {
         "idle": Words(
-            "Rank {ranks}: {type} waits, none of its pipes is busy for more than {busy_share} of its time; {kernel_ns} "
+            "Rank {ranks}: {type} waits, none of its pipes is busy for more than {busy_share} of its time. {kernel_ns} "
             "of each step in {count} kernels[[, most on {shapes}]]",
-            "Let its pipes overlap: larger shapes, inner axes of 512 bytes and more, a fused operator "
+            "Let its pipes overlap. Try larger shapes, inner axes of 512 bytes and more, a fused operator "
             "(torch_npu.npu_*), a newer CANN or another tiling (AOE). In a kernel of your own: double buffering and "
             "larger copies; see it with msprof op. The busiest pipe is {pipe}. Launched by {origin}.",
         ),
         "scalar": Words(
             "Rank {ranks}: the scalar unit holds {type} up, busy for {scalar_share} of its time, every other pipe for "
-            "{busy_share} at most; {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
-            "Addresses and loops are computed one by one. Give it sides that are multiples of 16 and long inner axes, "
-            "replace the operator by one that needs no index arithmetic, or try a newer CANN. Launched by {origin}.",
+            "{busy_share} at most. {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
+            "Addresses and loops are computed one by one. Give it sides that are multiples of 16 and long inner axes. "
+            "Replace the operator by one that needs no index arithmetic, or try a newer CANN. Launched by {origin}.",
         ),
         "memory": Words(
-            "Rank {ranks}: {type} moves data where it should multiply, {pipe} is busy for {pipe_share} of its time, "
-            "the cube for {busy_share}; {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
+            "Rank {ranks}: {type} moves data where it should multiply. {pipe} is busy for {pipe_share} of its time, "
+            "the cube for {busy_share}. {kernel_ns} of each step in {count} kernels[[, most on {shapes}]]",
             "By its shapes the cube is the limit. Let the sides be multiples of 16 (inner axes of 512 bytes), keep "
-            "the weights in FRACTAL_NZ (torch_npu.npu_format_cast), and try another tiling: AOE, jit_compile, a newer "
+            "the weights in FRACTAL_NZ (torch_npu.npu_format_cast). Try another tiling: AOE, jit_compile, a newer "
             "CANN. Launched by {origin}.",
         ),
     },

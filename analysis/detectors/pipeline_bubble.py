@@ -46,7 +46,7 @@ TEXT = {
         "found": Words(
             "Rank {rank}'s pipeline stage waits {bubble_ns} of each step ({bubble_share}) for its neighbours",
             "{count} sends and receives a step. Use more micro-batches (a smaller micro-batch-size), an interleaved "
-            "schedule (--num-layers-per-virtual-pipeline-stage) and balance the layers of the stages: first and last "
+            "schedule (--num-layers-per-virtual-pipeline-stage). Balance the layers of the stages: first and last "
             "also hold embedding and loss. Profile the neighbouring stages too, to see which one is slow.",
         ),
     },

@@ -50,7 +50,7 @@ TEXT = {
         ),
         "held": Words(
             "Rank {ranks}: after each kernel the device waits {pause_ns} for the profiler to read the counters of the "
-            "L2 cache, {idle_ns} of each step ({idle_share})",
+            "L2 cache. {idle_ns} of each step ({idle_share})",
             "Record with l2_cache=False; the step is shorter without. Shares of other findings count more than this "
             "capture says. Record the L2 cache in a capture of its own.",
         ),

@@ -134,4 +134,3 @@ def _again(run: Run) -> Iterator[Candidate]:
     change = Change(tasks=operators.span_id[at], task_ns=less)
     yield Candidate("retransmission", "again", numbers, operators_shown(operators, at, less), change, "medium",
                     lost, lost)  # fmt: skip
-

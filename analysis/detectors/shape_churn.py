@@ -56,7 +56,7 @@ _GAPS = 10
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: new shapes step after step at {operators} ({shapes} in the run); the device idles "
+            "Rank {ranks}: new shapes step after step at {operators} ({shapes} in the run). The device idles "
             "{idle_ns} of each step ({idle_share}) while they are compiled, given memory or planned anew",
             "Pad or bucket the inputs to a few shapes and warm up each of them before the steps that count"
             "[[; {ascend}]][[; {cudnn}]]. torch.compile: mark_dynamic, or padded shapes (TORCH_LOGS=recompiles).",

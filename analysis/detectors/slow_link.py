@@ -49,7 +49,8 @@ TEXT = {
             "The {link} link between rank {rank} and rank {peer} is {times} times slower than its kind: "
             "{rate_bytes_per_s} instead of {usual_bytes_per_s}",
             "{count} transfers of its size take {lost_ns} of each step longer, with nothing computed beside them. "
-            "Check the link: hccn_tool for its state and error counters, npu-smi info -t topo for its path, cable and "
+            "Check the link: hccn_tool for its state and error counters, npu-smi info -t topo for its path. Also "
+            "check cable and "
             "optical module, the switch's port. {ranks}",
         ),
     },

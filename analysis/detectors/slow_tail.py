@@ -61,8 +61,8 @@ class Limits(limits.Limits):
 TEXT = {
     "en": {
         "found": Words(
-            "Rank {ranks}: {count} kernels are slow at times, {excess_ns} of each step over the median of their kind, "
-            "worst {type} ({worst_ns} instead of {median_ns})",
+            "Rank {ranks}: {count} kernels are slow at times, {excess_ns} of each step over the median of their kind. "
+            "Worst {type} ({worst_ns} instead of {median_ns})",
             "See what else uses the device at those moments: another process, a collective or copy"
             "[[npu|cuda|rocm: , ECC repair]]. If the kernel's work depends on its data, balance the data. Types that "
             "show it: {types}.",

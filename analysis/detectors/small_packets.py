@@ -47,14 +47,14 @@ TEXT = {
     "en": {
         "small": Words(
             "{time_share} of the time of transfers is in packets too small for their link: {rate_bytes_per_s} instead "
-            "of {usual_bytes_per_s}, {lost_ns} of each step ({lost_share})",
+            "of {usual_bytes_per_s}. That costs {lost_ns} of each step ({lost_share})",
             "{count} packets a step on rank {rank}, most of {size_bytes}. Make collectives fewer and larger: a larger "
             "bucket_cap_mb, several tensors in one operator, smaller groups. All of them, hidden ones included, "
             "take {whole_ns} longer than large ones.",
         ),
         "unaligned": Words(
             "{time_share} of the time of transfers is in packets whose size is no multiple of 512 bytes: "
-            "{rate_bytes_per_s} instead of {usual_bytes_per_s}, {lost_ns} of each step ({lost_share})",
+            "{rate_bytes_per_s} instead of {usual_bytes_per_s}. That costs {lost_ns} of each step ({lost_share})",
             "{count} packets a step on rank {rank}, most of {size_bytes}. Pad the buffers so that each rank's part is "
             "a multiple of 512 bytes. All of them, hidden ones included, take {whole_ns} longer than aligned ones.",
         ),

@@ -54,7 +54,7 @@ TEXT = {
             "{waits} in sends and receives",
             "Stages compute {stages}. Move layers from stage {slow} to the others, until each computes about "
             "{even_ns}. The stage with the output layer and the loss over the vocabulary needs fewer layers "
-            "(--decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout)[[; {mindspeed} also has "
+            "(--decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout)[[. {mindspeed} also has "
             "--num-layer-list and --noop-layers]]. [[With {micro_batches} micro-batches, {filling_ns} of the wait is "
             "filling and draining, and equal stages alone give back about {equal_ns}. More micro-batches give back "
             "more.]]",
@@ -62,8 +62,7 @@ TEXT = {
     },
     "zh": {
         "found": Words(
-            "流水线各阶段负载不均：阶段 {slow} 每步计算 {slow_ns}，阶段 {fast} 为 {fast_ns}；"
-            "在收发中等待：{waits_zh}",
+            "流水线各阶段负载不均：阶段 {slow} 每步计算 {slow_ns}，阶段 {fast} 为 {fast_ns}；在收发中等待：{waits_zh}",
             "各阶段的计算时间：{stages}。请把阶段 {slow} 的部分层移到其他阶段，使每个阶段约为 {even_ns}。"
             "含输出层和整个词表上 loss 的阶段应少放几层"
             "（--decoder-last-pipeline-num-layers、--pipeline-model-parallel-layout）"

@@ -70,8 +70,8 @@ TEXT = {
             "Rank {ranks}: step {steps} takes up to {total_longer_ns} longer than the median step; {total_extra_ns} "
             "there nothing recorded explains",
             "See what the machine did at those moments: other processes[[npu|cuda|rocm: , power or ECC events]], "
-            "system jobs; collect more steps[[npu:  with host_sys and sys_io]] around them. What grew: "
-            "device idle without cause {total_pause_ns}, kernels slower all at once {total_slower_ns}; in the longest "
+            "system jobs. Collect more steps[[npu:  with host_sys and sys_io]] around them. What grew: "
+            "device idle without cause {total_pause_ns}, kernels slower all at once {total_slower_ns}. In the longest "
             "step computing {total_computing_ns}, communication {total_communication_ns}, idle {total_idle_ns}.",
         )
     },

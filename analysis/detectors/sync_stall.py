@@ -51,7 +51,7 @@ TEXT = {
         "found": Words(
             "Rank {ranks}: {calls} synchronising calls in each step drain the device, which then idles {idle_ns} "
             "({idle_share}); {code_share} of that in {code}",
-            "Do not read device values in {code}: keep them on the device, or read them every so many steps, "
+            "Do not read device values in {code}. Keep them on the device, or read them every so many steps, "
             "or copy with non_blocking=True and look one step later."
             "[[npu:  Check that ASCEND_LAUNCH_BLOCKING is not set.]]"
             "[[cuda:  Check that CUDA_LAUNCH_BLOCKING is not set.]]"

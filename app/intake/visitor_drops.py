@@ -50,7 +50,7 @@ class Ended:
 
 
 def ended(load: Load, outcome: Outcome) -> list[Ended]:
-    """The rows of a load that has ended: one a capture, one a file dropped beside it, and one if the load failed."""
+    """The rows of a load that has ended: one a capture, one a file beside it. One more if the load failed."""
     said = {str((run.get("error") or {}).get("path")) for run in outcome.runs}
     beside = [
         {"run_id": None, "reason": file["reason"], "error": {"path": file["path"]}}

@@ -167,7 +167,7 @@ TEXT = {
     "residual": ("not explained", "未解释"),
     "whole": ("the change of the step", "单步变化合计"),
     "open_history": ("History", "历史"),
-    "open_compare": ("Compare the two runs", "对比两次运行"),
+    "open_compare": ("Compare the two runs", "对比两次采集"),
     "open_run": ("Open the run", "打开运行"),
     "open_night": ("Open this night in the dashboard", "在面板中打开本夜"),
     "settles_pairs": (
@@ -237,9 +237,10 @@ TEXT = {
     ),
     "definitions": ("What the words mean", "用语说明"),
     "def_regressed": (
-        "Worse than before, and further than chance and noise explain: all pairs of base and head of the night "
-        "together say so, or the level of the nights changed.",
-        "比此前变差，且超出偶然与噪声所能解释的范围：由本夜全部基线与对比的配对共同判定，或多夜的水平发生变化。",
+        "Worse than before, and further than chance and noise explain. All pairs of base and head of the "
+        "night together say so, or the level of the nights changed.",
+        "比此前变差，且超出偶然与噪声所能解释的范围。由本夜全部基线与对比的配对共同判定，或多夜的水平发生变化"
+        "。",
     ),
     "def_open": (
         "Told by an earlier night, and neither measured as fixed nor accepted since.",
@@ -293,8 +294,8 @@ TEXT = {
     "lost_report": ("The report could not be written: {reason}", "报告无法写入：{reason}"),
     "lost_history": ("The history could not be written: {reason}", "历史无法写入：{reason}"),
     "resumed": (
-        "The night was interrupted and went on: {done} steps were done already, again: {again}; processes it had left "
-        "running and that were ended: {ended}.",
+        "The night was interrupted and went on. {done} steps were done already; again: {again}. Processes it "
+        "had left running and that were ended: {ended}.",
         "本夜曾中断后继续：已完成 {done} 步，重做：{again}；结束了遗留的进程 {ended} 个。",
     ),
     "clock_back": (

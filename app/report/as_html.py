@@ -153,7 +153,8 @@ def _ranking(check: Check, html: HtmlText) -> str:
     rows = "".join(
         f'<tr><td class="n">{place}</td><td>{html.about(finding, lambda f, lang: f.words[lang].title)}</td>'
         f'<td class="bar">{drawing.saving(finding.saving_share, most)}</td>'
-        f'<td class="n">{duration(finding.saving_ns)}</td><td class="n">{wording.share(finding.saving_share)}</td></tr>'
+        f'<td class="n">{html.about(finding, wording.saved)}</td>'
+        f'<td class="n">{wording.share(finding.saving_share)}</td></tr>'
         for place, finding in enumerate(check.findings, 1)
     )
     head = (f'<tr><th class="n">#</th><th>{html.say("report.col_finding")}</th><th colspan="3">'
@@ -185,8 +186,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def _finding(place: int, finding: Finding, scene: Scene, html: HtmlText) -> Iterator[str]:
-    share = wording.share(finding.saving_share)
-    given = html.say("findings.gives_back", {"saving": duration(finding.saving_ns), "share": share})
+    given = html.about(finding, wording.gives_back)
     severity = html.say(f"findings.severity_{finding.severity}")
     sure = html.of(lambda lang: say(lang, "findings.confidence", {
         "value": say(lang, f"findings.confidence_{finding.confidence}")}))  # fmt: skip

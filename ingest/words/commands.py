@@ -34,7 +34,7 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "there_is_no_task": ("there is no task {name}; there are {known}", "没有任务 {name}；已有 {known}"),
     "is_a_watched_folder": ("{name} is a watched folder: it has no base and head",
-        "{name} 是被监视的目录，没有 base 与 head"),
+        "{name} 是被监视的目录，没有基线与对比"),
     "is_no_name_value": ("{word} is no NAME=VALUE: commit=..., python=... or a variable",
         "{word} 不是 NAME=VALUE：应为 commit=...、python=... 或环境变量"),
     "is_no_commit_here": ("{commit} is no commit of the repository in {path}; a shallow clone may lack it",
@@ -63,7 +63,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "{name} 没有可比较的时间：没有该 rank 或 step，或既没有 step 也没有设备活动"),
     "replay_no_operator": (
         "no operator or kernel of this run is called {name}; the longest are: {names}",
-        "该 run 中没有名为 {name} 的算子；耗时最长的有：{names}"),
+        "该采集中没有名为 {name} 的算子；耗时最长的有：{names}"),
     "replay_would_overwrite": (
         "{path} exists and is no script of npulens replay: it stays as it is",
         "{path} 已存在且不是 npulens replay 的脚本，未改动"),

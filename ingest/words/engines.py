@@ -26,6 +26,6 @@ TEXT: dict[str, tuple[str, str]] = {
     ),
     "node_does_not_see": (
         "node {host} does not see it: the capture and the store must have the same path on every node",
-        "节点 {host} 无法访问：采集数据与 store 在所有节点上必须路径相同",
+        "节点 {host} 无法访问：采集数据与 存储在所有节点上必须路径相同",
     ),
 }

@@ -48,7 +48,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "export_holds_nothing_device": ("the export holds nothing of device {device}", "导出中没有设备 {device} 的内容"),
     "its_files_hold_no_bytes": ("its files hold no bytes", "其文件均为空"),
     "text_does_not_say_which": ("the text does not say which lanes belong to which device",
-        "text 没有说明泳道属于哪个设备"),
+        "文本导出没有说明泳道属于哪个设备"),
     "msprof_records_no_operators_framework": ("msprof records no operators of the framework", "msprof 不采集框架算子"),
     "communication_op_is_empty_beside": (
         "COMMUNICATION_OP is empty beside {n} tasks of communication: its operators are lost",
@@ -68,22 +68,20 @@ TEXT: dict[str, tuple[str, str]] = {
     "analysis_holds_no_step_times": ("the analysis holds no step times", "分析中没有 step 时间"),
     "no_communication_matrix_in_analysis": ("no communication matrix in the analysis", "分析中没有通信矩阵"),
     "rows_whole_stage_which_are": ("rows of a whole stage, which are means over its ranks",
-        "整个 stage 的行，是各 rank 的均值"),
+        "整个流水级 的行，是各 rank 的均值"),
     "rows_without_single_time": ("rows without a single time", "没有任何时间的行"),
     "rows_without_rank": ("rows without a rank", "没有 rank 的行"),
     "rank_directories": ("the rank directories", "rank 目录"),
     # MindSpore's derived files.
     "raw_slices_of_mindspore": (
-        "raw slices ({n} files) of MindSpore's older profiler, not analysed yet: let the job that recorded them call "
-        "`Profiler.analyse()`, then load the directory with timeline_display_*.json and "
-        "step_trace_raw_*_detail_time.csv",
+        "raw slices ({n} files) of MindSpore's older profiler: let the job call `Profiler.analyse()`, then load the "
+        "directory with timeline_display_*.json and step_trace_raw_*_detail_time.csv",
         "MindSpore 旧版 profiler 的原始分片（{n} 个文件），尚未解析：请让采集任务调用 `Profiler.analyse()`，"
         "再加载含有 timeline_display_*.json 和 step_trace_raw_*_detail_time.csv 的目录",
     ),
     "raw_slice_of_mindspore": (
-        "a raw slice of MindSpore's older profiler, not analysed yet: let the job that recorded them call "
-        "`Profiler.analyse()`, then load the directory with timeline_display_*.json and "
-        "step_trace_raw_*_detail_time.csv",
+        "a raw slice of MindSpore's older profiler: let the job call `Profiler.analyse()`, then load the directory "
+        "with timeline_display_*.json and step_trace_raw_*_detail_time.csv",
         "MindSpore 旧版 profiler 的原始分片，尚未解析：请让采集任务调用 `Profiler.analyse()`，"
         "再加载含有 timeline_display_*.json 和 step_trace_raw_*_detail_time.csv 的目录",
     ),

@@ -19,14 +19,14 @@ TEXT: dict[str, tuple[str, str]] = {
         "泳道过于拥挤，{n} 个区间共用最后一层"),
     # Text and database of the same rank.
     "database": ("the database", "db"),
-    "text": ("the text", "text"),
+    "text": ("the text", "文本导出"),
     "spans_only_has": ("spans only {which} has: {listed}", "仅 {which} 含有的区间：{listed}"),
     "spans_are_another_kind_in": ("{n} spans are of another kind in the text; the database's is kept",
-        "{n} 个区间在 text 与 db 中类型不同，以 db 为准"),
+        "{n} 个区间在文本导出与 db 中类型不同，以 db 为准"),
     "text_and_database_differ_in": ("text and database differ in {listed}; the database's value is kept",
-        "text 与 db 的以下取值不一致，以 db 为准：{listed}"),
+        "文本导出与 db 的以下取值不一致，以 db 为准：{listed}"),
     "database_has_rows_text_database": ("the database has {mine} rows, the text {theirs}; the database's are kept",
-        "db 有 {mine} 行，text 有 {theirs} 行，以 db 为准"),
+        "db 有 {mine} 行，文本导出有 {theirs} 行，以 db 为准"),
     # Files as such.
     "is_cut_off_in_its": ("{file} is cut off in its last row", "{file} 的最后一行不完整"),
     "opens_quote_that_it_never": ("{file} opens a quote that it never closes", "{file} 中有未闭合的引号"),
@@ -117,7 +117,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "no_profilerstep_marks_windows": ("no ProfilerStep marks: steps are the device windows of kernel_details",
         "没有 ProfilerStep 标记：step 取自 kernel_details 的设备时间窗"),
     "tasks_that_are_shown_on": ("{n} tasks that are shown on a stream and on a plane are stored once, on the plane",
-        "{n} 个任务同时出现在 stream 与 plane 上，只在 plane 上保存一次"),
+        "{n} 个任务同时出现在 stream 与平面上，只在平面上保存一次"),
     "tasks_that_nothing_launches_run": (
         "{n} tasks that nothing launches run on streams of their own while operators communicate: they are taken for "
         "parts of these operators",
@@ -156,8 +156,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "analysis_operator_that_is_not": ("analysis of an operator that is not in the trace",
         "通信解析中的算子不在 trace 中"),
     "ranks_group_are_listed_nowhere": (
-        "the ranks of a group are listed nowhere: the numbers of its tasks are taken for ranks of the job, because "
-        "this rank goes by its own",
+        "the ranks of a group are listed nowhere: numbers in its tasks are taken for ranks, as this rank's own is",
         "没有文件列出通信域成员：本 rank 在任务中使用全局编号，因此任务中的编号按全局 rank 处理",
     ),
     "operator_communication_json_that_is": ("operator of communication.json that is not understood",
@@ -174,9 +173,9 @@ TEXT: dict[str, tuple[str, str]] = {
     "analysis_db_is_missing_or": ("{source} of analysis.db is missing or empty",
         "analysis.db 的 {source} 不存在或为空"),
     "communication_tasks_without_plane_peer_at": ("{n} communication tasks without plane, peer and size at {level}",
-        "{level} 下 {n} 个通信任务没有 plane、对端与大小"),
+        "{level} 下 {n} 个通信任务没有平面、对端与大小"),
     "communication_tasks_without_plane_peer": ("{n} communication tasks without plane, peer and size",
-        "{n} 个通信任务没有 plane、对端与大小"),
+        "{n} 个通信任务没有平面、对端与大小"),
     "types_shapes_and_block_counts_at": ("types, shapes and block counts of operators are not recorded at {level}",
         "{level} 下不采集算子的类型、shape 与 block 数"),
     "types_shapes_and_block_counts": ("types, shapes and block counts of operators are not recorded",
@@ -185,8 +184,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "该版本的 db 不包含拷贝的字节数与方向"),
     "input_shapes_and_types_were": ("input shapes and types were not recorded", "未采集输入的 shape 与数据类型"),
     "no_metadata_lists_ranks_group": (
-        "no metadata lists the ranks of a group: the numbers of its tasks are taken for global ranks because this rank "
-        "goes by its own",
+        "no metadata lists the ranks of a group: numbers in its tasks are taken for ranks, as this rank's own is",
         "元数据没有列出通信域成员：本 rank 在任务中使用全局编号，因此任务中的编号按全局 rank 处理",
     ),
     "shapes_and_types_inputs_written": ("shapes and types of inputs, written into each other's columns, are put right",
@@ -230,7 +228,7 @@ TEXT: dict[str, tuple[str, str]] = {
     "device_tasks_speak_communication_and": (
         "{suspected} device tasks speak of communication, and nothing tells what they are",
         "有 {suspected} 个设备任务的名称与通信有关，但无法判断其类别"),
-    "file_names_no_process_groups": ("the file names no process groups", "文件没有给出 process group"),
+    "file_names_no_process_groups": ("the file names no process groups", "文件没有给出 进程组"),
     "device_spans_have_no_launching": ("{lost} of {n} device spans have no launching call in the file",
         "{n} 个设备区间中有 {lost} 个在文件里找不到下发它的调用"),
     "file_has_no_counters": ("the file has no counters", "文件中没有计数器"),

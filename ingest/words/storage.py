@@ -5,7 +5,7 @@ from __future__ import annotations
 TEXT: dict[str, tuple[str, str]] = {
     "store_is_a_directory_or_s3": (
         "a store is a directory or s3://bucket/prefix",
-        "store 应为目录或 s3://bucket/prefix",
+        "存储应为目录或 s3://bucket/prefix",
     ),
     "object_storage_needs_a_package": (
         "object storage needs the package obstore: pip install 'npulens[s3]'",

@@ -59,7 +59,7 @@ def dropped(url: str, capture: Path) -> float:
         page.wait_for_timeout(1500)
         begun = time.perf_counter()
         page.set_input_files("input.pick-directory", str(capture))
-        page.get_by_text("gives back at most").first.wait_for(timeout=120_000)
+        page.get_by_text("saves at most").first.wait_for(timeout=120_000)
         took = time.perf_counter() - begun
         browser.close()
     return took

@@ -6,15 +6,15 @@ TEXT = {
                  "各变体结果是否正确，用时多少，哪个更快？"),  # fmt: skip
     "is_one": (
         "This run is a benchmark: figures and samples, no trace. Its figures are on the Bench page.",
-        "本次运行是基准测试，只有指标与样本，没有 trace。指标见“基准测试”页。",
+        "本次采集是基准测试，只有指标与样本，没有 trace。指标见“基准测试”页。",
     ),
     "none": (
         "This run is a trace, not a benchmark. A benchmark runs a workload's variants, checks them against float64, "
         "takes their latencies and compares them in interleaved pairs:",
-        "本次运行是 trace，不是基准测试。基准测试会运行算子的各个变体，先与 float64 比对精度，再测量时延，"
+        "本次采集是 trace，不是基准测试。基准测试会运行算子的各个变体，先与 float64 比对精度，再测量时延，"
         "并以交错配对比较："
     ),
-    "others": ("Benchmarks in this store", "store 中的基准测试"),
+    "others": ("Benchmarks in this store", "存储中的基准测试"),
     "what": (
         "{workload}, shape {shape}, on {device}. Evidence: {evidence}.",
         "{workload}，形状 {shape}，设备 {device}。证据级别：{evidence}。",
@@ -48,16 +48,16 @@ TEXT = {
         "再多配对也难以区分。",
     ),
     "withheld": (
-        "{variant} against {base} in {dtype} is withheld: the control, a variant against itself, came out "
-        "different, so "
-        "this machine was not quiet enough to say.",
-        "{dtype} 下 {variant} 与 {base} 的比较不予采信：对照组（同一变体与自身比较）也出现差异，说明机器干扰太大。",
+        "{variant} against {base} in {dtype} is withheld. The control, a variant against itself, came out "
+        "different: this machine was not quiet enough.",
+        "{dtype} 下 {variant} 与 {base} 的比较不予采信：对照组（同一变体与自身比较）也出现差异，说明机器干扰"
+        "太大。",
     ),
     "withheld_wide": (
-        "{variant} against {base} in {dtype} is withheld: {ratio} [{low}, {high}] is no further from 1 than the "
-        "control, the same variant twice, reaches in the same rounds.",
-        "{dtype} 下 {variant} 与 {base} 的比较不予采信：同轮测量的对照组（同一变体自身比较）的区间已覆盖这一差异 "
-        "{ratio} [{low}, {high}]。",
+        "{variant} against {base} in {dtype} is withheld: {ratio} [{low}, {high}]. The control, the same "
+        "variant twice, reaches as far from 1 in the same rounds.",
+        "{dtype} 下 {variant} 与 {base} 的比较不予采信：同轮测量的对照组（同一变体自身比较）的区间已覆盖这一"
+        "差异 {ratio} [{low}, {high}]。",
     ),
     "by_cpu_time": ("{said} By CPU time.", "{said}按 CPU 时间判定。"),
     "control_good": (
@@ -71,22 +71,21 @@ TEXT = {
     "no_versus": ("No two variants were compared.", "没有比较任何变体。"),
     "versus": ("Against the baseline", "与基线比较"),
     "versus_means": (
-        "Blocks of both variants in turns, so that both meet the same drift; each ratio is one pair. The dot is "
-        "the mean ratio of time, the bar its 99 % interval. Left of 1 is faster. The control is the baseline against "
-        "itself in the same rounds. On a processor the verdict is by the steadier clock: the host's, which is what the "
-        "caller waits, or CPU time, which is what the work costs one thread.",
-        "两个变体的测量块交替进行，承受同样的漂移；每对给出一个比值。点为用时比的均值，横条为 99 % 区间，1 "
-        "的左侧为更快。对照为同轮测量的基线与自身比较。在 CPU 上按波动较小的时钟判定：主机时钟是调用方的等待时间，"
-        "CPU 时间是单线程的计算开销。",
+        "Blocks of both variants in turns, so that both meet the same drift; each ratio is one pair. The dot "
+        "is the mean ratio of time, the bar its 99 % interval. Left of 1 is faster. The control is the "
+        "baseline against itself in the same rounds. On a processor the verdict is by the steadier clock. The "
+        "host's is what the caller waits; CPU time is what the work costs one thread.",
+        "两个变体的测量块交替进行，承受同样的漂移；每对给出一个比值。点为用时比的均值，横条为 99 % 区间，1 的"
+        "左侧为更快。对照为同轮测量的基线与自身比较。在 CPU 上按波动较小的时钟判定：主机时钟是调用方的等待时"
+        "间，CPU 时间是单线程的计算开销。",
     ),
     "latency": ("Latency", "时延"),
     "latency_means": (
-        "The share of calls that took at most so long; every call after a cold start counts, none is left out "
-        "for being "
-        "slow. Bars are the 95 % intervals of P50, P90, P99 and P99.9 where there are enough calls for one.",
-        "用时不超过某值的调用占比；冷启动之后的所有调用都计入，不会因为慢而剔除。横条为 P50、P90、P99、P99.9 的 "
-        "95 % 区间，"
-        "样本不足时不画。",
+        "The share of calls that took at most so long. Every call after a cold start counts; none is left out "
+        "for being slow. Bars are the 95 % intervals of P50, P90, P99 and P99.9 where there are enough calls "
+        "for one.",
+        "用时不超过某值的调用占比；冷启动之后的所有调用都计入，不会因为慢而剔除。横条为 P50、P90、P99、P99.9 "
+        "的 95 % 区间，样本不足时不画。",
     ),
     "course": ("Call by call", "逐次调用"),
     "course_pick": ("Series", "序列"),

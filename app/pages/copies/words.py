@@ -2,14 +2,16 @@
 
 TEXT = {
     "title": ("Copies", "内存拷贝"),
-    "question": ("What do copies cost, how fast are they, and which does the device wait for?",
-                 "拷贝花了多少时间，有多快，设备在等哪些拷贝？"),  # fmt: skip
+    "question": (
+        "What do copies cost, how fast are they, and which does the device wait for?",
+        "拷贝花了多少时间，有多快，设备在等哪些拷贝？",
+    ),  # fmt: skip
     "none": ("The capture recorded the device, and it copied nothing.", "采集数据包含设备侧信息，其中没有内存拷贝。"),
     "answer": (
-        "Copies run for {copy} of {wall} on each of {n} ranks; {exposed} of that ({share} of the time) is exposed: "
-        "nothing computes or communicates meanwhile.",
-        "{n} 个 rank 平均：{wall} 中有 {copy} 在拷贝，其中 {exposed}（占总时间 {share}）未被掩盖，即期间没有计算或通信"
-        "。",
+        "Copies run for {copy} of {wall} on each of {n} ranks. {exposed} of that ({share} of the time) is "
+        "exposed: nothing computes or communicates meanwhile.",
+        "{n} 个 rank 平均：{wall} 中有 {copy} 在拷贝，其中 {exposed}（占总时间 {share}）未被掩盖，即期间没有"
+        "计算或通信。",
     ),
     "answer.one": (
         "Copies run for {copy} of {wall}; {exposed} of that ({share} of the time) is exposed: nothing computes or "
@@ -18,8 +20,8 @@ TEXT = {
     ),
     "answer_worst": ("Most exposed is rank {rank} with {exposed}.", "未掩盖最多的是 rank {rank}：{exposed}。"),
     "answer_unknown": (
-        "{n} copies were recorded; what they take of the step was not, because this capture holds no kernels or no "
-        "communication to hide them behind.",
+        "{n} copies were recorded. How much of the step they take is not known: no kernels or no "
+        "communication were recorded.",
         "采集到 {n} 次拷贝；由于没有 kernel 或通信数据，无法判断其中多少未被掩盖。",
     ),
     "answer_way": (
@@ -82,8 +84,8 @@ TEXT = {
         "名称表明主机内存非锁页的拷贝次数。",
     ),
     "no_link": (
-        "What the links of {device} carry is not known here (analysis/device/device_facts.toml), so the fastest copy "
-        "of this run is the only yardstick.",
+        "The link bandwidth of {device} is unknown (analysis/device/device_facts.toml). Speeds are relative "
+        "to the fastest copy of this run.",
         "{device}的链路能力未知（analysis/device/device_facts.toml 未收录），只能以本次运行中最快的一次拷贝作参照。",
     ),
     "this_device": ("this device", "该设备"),

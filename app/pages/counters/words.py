@@ -31,9 +31,8 @@ TEXT = {
     "families": ("Counters", "计数器"),
     "behind": ("Computing behind", "叠加计算状态"),
     "behind_means": (
-        "Fills each panel's background with the share of time in which the device computes or communicates: full "
-        "height "
-        "is 100 %, empty is idle.",
+        "The background of each panel is the share of time in which the device computes or communicates. Full "
+        "height is 100 %, empty is idle.",
         "在每个小图背景上填充设备计算、通信的时间占比：满高为 100 %，空白为空闲。",
     ),
     "behind_legend": (

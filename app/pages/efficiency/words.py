@@ -292,8 +292,8 @@ TEXT = {
     "col_means": ("Meaning", "含义"),
     "modules": ("Modules of the model", "模型的模块"),
     "modules_means": (
-        "Each box is a module, as wide as the time of the device that it and the modules in it take, in the order of "
-        "their first call.",
+        "Each box is a module, in the order of the first call. Its width is the device time of the module and "
+        "those in it.",
         "每个方块是一个模块，宽度为该模块及其子模块占用的设备时间，按首次调用排序。",
     ),
     "modules_hint": (

@@ -5,17 +5,17 @@ TEXT = {
     "question": ("Which rewrites of this module are right, and which are faster?", "该模块的哪些改写正确，哪些更快？"),
     "none": (
         "This run holds no trials. The laboratory tries fixes on the module, weights and batches of your own job:",
-        "本次运行不含试验。实验室在您自己作业的模块、权重与 batch 上尝试各种改写：",
+        "本次采集不含试验。实验室在您自己作业的模块、权重与 batch 上尝试各种改写：",
     ),
     "command_0": ("Hear your job, which needs no change:", "捕获您的作业，无需改动："),
     "command_1": ("Try rewrites on what was heard; the result comes into this store:",
-                  "在捕获的模块上尝试改写，结果载入本 store："),
-    "command_2": ("Or ask which rewrites the findings of a run name:", "或查看某次运行的发现对应哪些改写："),
+                  "在捕获的模块上尝试改写，结果载入当前存储："),
+    "command_2": ("Or ask which rewrites the findings of a run name:", "或查看某次采集的发现对应哪些改写："),
     "is_one": (
         "This run is a result of the laboratory: trials, no trace. They are on the Laboratory page.",
-        "本次运行是实验室结果，只有试验，没有 trace。见“实验室”页。",
+        "本次采集是实验室结果，只有试验，没有 trace。见“实验室”页。",
     ),
-    "others": ("Results in this store", "store 中的实验室结果"),
+    "others": ("Results in this store", "存储中的实验室结果"),
     "fastest": (
         "{rewrite} is {times} times as fast: it takes {ratio} of the original's time {interval}, with an error of "
         "{error} against float64. {n} of {of} rewrites are right and faster.",
@@ -131,7 +131,7 @@ TEXT = {
     "recorded": ("Both recorded", "两者的录制"),
     "not_recorded": (
         "Neither is recorded yet. This records both under the same profiler, as two runs of this store:",
-        "尚未录制。以下命令用同一 profiler 录制两者，作为本 store 的两次运行：",
+        "尚未录制。以下命令用同一 profiler 录制两者，作为当前存储 的两次采集：",
     ),
     "compare": ("Compare both recordings", "比较两次录制"),
     "timelines": ("Both timelines, one under the other", "上下对照两条时间线"),

@@ -2,8 +2,10 @@
 
 TEXT = {
     "title": ("Launch", "下发"),
-    "question": ("Does the host launch early enough, and where does the device wait for it?",
-                 "主机下发得够早吗，设备在哪里等主机？"),  # fmt: skip
+    "question": (
+        "Does the host launch early enough, and where does the device wait for it?",
+        "主机下发得够早吗，设备在哪里等主机？",
+    ),  # fmt: skip
     "none": (
         "No work on the device was recorded, so nothing was launched.",
         "没有采集到设备侧任务，因此没有下发数据。",
@@ -13,20 +15,20 @@ TEXT = {
         "采集到 {n} 个设备任务，但都没有对应的主机下发调用。",
     ),
     "answer": (
-        "Half of the device's tasks start within {median} of their launch, 99 % within {p99}. For {late} the stream "
-        "stood free before the launch began; the device idles {idle} of {wall} meanwhile ({share}).",
-        "一半的设备任务在下发后 {median} 内开始，99% 在 {p99} 内。其中 {late} 在下发前 stream 就已空闲，设备因此在 "
-        "{wall} 中空闲 {idle}（{share}）。",
+        "Half of the device's tasks start within {median} of their launch, 99 % within {p99}. {late} were "
+        "launched late: the device idles {idle} of {wall} for them ({share}).",
+        "一半的设备任务在下发后 {median} 内开始，99% 在 {p99} 内。其中 {late} 在下发前 stream 就已空闲，设备"
+        "因此在 {wall} 中空闲 {idle}（{share}）。",
     ),
     "answer_late": ("{n} of {of} tasks ({share})", "{of} 个任务中的 {n} 个（{share}）"),
     "answer_mean": ("Mean of {n} ranks.", "以上时间为 {n} 个 rank 的平均。"),
     "answer_short": (
-        "{n} of {of} kernels ({share}) are over sooner than the call that launches them returns.",
+        "{n} of {of} kernels ({share}) run shorter than their launch call.",
         "{of} 个 kernel 中有 {n} 个（{share}）比下发它的调用还短。",
     ),
     "answer_negative": (
-        "{n} tasks start up to {most} before their own launch: the clocks of host and device differ by as much, and "
-        "latencies are no more exact.",
+        "{n} tasks start up to {most} before their own launch. Host and device clocks differ by that much; "
+        "latencies are only that precise.",
         "{n} 个任务早于自己的下发时刻开始，最多早 {most}：主机与设备时钟至少有这么大的偏差，时延精度以此为限。",
     ),
     "answer_unlinked": ("For {n} of {of} tasks no launch was recorded.", "{of} 个任务中有 {n} 个没有下发记录。"),

@@ -24,11 +24,11 @@ TEXT = {
         "没有中文说明（检查项旁的 .zh.md 文件），以下为作者原文。",
     ),
     "blames": ("It blames: {cause}.", "归因：{cause}。"),
-    "outcome_found": ("In this run: found. {reason}", "本次运行：有发现。{reason}"),
-    "outcome_masked": ("In this run: masked. {reason}", "本次运行：被掩盖。{reason}"),
-    "outcome_clean": ("In this run: clean, {reason}.", "本次运行：无问题，{reason}。"),
-    "outcome_not_measured": ("In this run: not measured. {reason}", "本次运行：无法检查。{reason}"),
-    "outcome_failed": ("In this run: failed. {reason}", "本次运行：检查出错。{reason}"),
+    "outcome_found": ("In this run: found. {reason}", "本次采集：有发现。{reason}"),
+    "outcome_masked": ("In this run: masked. {reason}", "本次采集：被掩盖。{reason}"),
+    "outcome_clean": ("In this run: clean, {reason}.", "本次采集：无问题，{reason}。"),
+    "outcome_not_measured": ("In this run: not measured. {reason}", "本次采集：无法检查。{reason}"),
+    "outcome_failed": ("In this run: failed. {reason}", "本次采集：检查出错。{reason}"),
     "needs": ("What it needs", "所需数据"),
     "needs_nothing": ("It needs nothing that a capture may lack.", "不需要采集中可能缺少的数据。"),
     "col_need": ("Needs", "数据"),
@@ -47,8 +47,8 @@ TEXT = {
     "changed": ("{value} (npulens.toml; usually {usual})", "{value}（npulens.toml；默认 {usual}）"),
     "says": ("What it says", "结论与建议的写法"),
     "says_help": (
-        "The sentences of its findings. Words in braces stand for numbers of the run; what stands in double brackets "
-        "is left out where its numbers are not known.",
+        "The sentences of its findings. Words in braces stand for numbers of the run. What stands in double "
+        "brackets is left out where its numbers are not known.",
         "发现的句式。花括号中的名称代表运行中的数值；双方括号中的内容在数值未知时省略。",
     ),
     "accuracy": ("How well it finds planted faults", "对已知故障的检出情况"),
@@ -105,7 +105,7 @@ TEXT = {
     "term_coverage": ("coverage", "采集覆盖（coverage）"),
     "means_coverage": (
         "What a run recorded, partly recorded or did not record, and why.",
-        "一次运行采集了什么、部分采集了什么、未采集什么，以及原因。",
+        "一次采集包含什么、部分包含什么、缺少什么，以及原因。",
     ),
     "term_view": ("view", "视图（view）"),
     "means_view": (
@@ -117,7 +117,7 @@ TEXT = {
         "One judgement over views: is it bad, what does it cost, what to do.",
         "基于视图的一项判断：是否有问题、代价多大、怎么做。",
     ),
-    "term_finding": ("finding", "发现（finding）"),
+    "term_finding": ("finding", "问题（finding）"),
     "means_finding": (
         "What a detector says: saving, advice, numbers, evidence.",
         "检查项给出的结论：收益、建议、数值、证据。",
@@ -152,10 +152,11 @@ TEXT = {
     ),
     "collect_unchanged": ("Without a change to the job", "不修改任务"),
     "collect_unchanged_text": (
-        "The job runs as it is; a step is a step of its first optimiser, or a call of the outermost module where "
-        "nothing is trained. Every process of torchrun becomes a rank. What was written is opened, loaded and checked.",
-        "任务照常运行；一步即第一个优化器的一次 step，没有训练时为最外层模块的一次调用。"
-        "torchrun 的每个进程是一个 rank。采集结果会被打开验证、加载并检查。",
+        "The job runs as it is. A step is one of its first optimiser; where nothing is trained, a call of the "
+        "outermost module. Every process of torchrun becomes a rank. What was written is opened, loaded and "
+        "checked.",
+        "任务照常运行；一步即第一个优化器的一次 step，没有训练时为最外层模块的一次调用。torchrun 的每个进程是"
+        "一个 rank。采集结果会被打开验证、加载并检查。",
     ),
     "collect_later": ("In a job that runs already", "对正在运行的任务"),
     "collect_later_text": (
@@ -172,14 +173,14 @@ TEXT = {
     ),
     "collect_zip": ("On a machine where nothing may be installed", "在不允许安装软件的机器上"),
     "collect_zip_text": (
-        "One file for Python 3.9 and up with the torch that is there; its result is a directory to copy back and load.",
+        "One file for Python 3.9 and up with the torch that is there. Its result is a directory to copy back and load.",
         "单个文件，Python 3.9 及以上，使用已有的 torch；结果是一个目录，拷回后加载。",
     ),
     "collect_code": ("Code for the profiler itself", "直接使用 profiler 的代码"),
     "collect_run": ("For this very job", "针对当前任务"),
     "collect_working": (
         "Looking at what this run lacks, {n} s so far.",
-        "正在分析这次运行缺少什么，已用 {n} 秒。",
+        "正在分析这次采集缺少什么，已用 {n} 秒。",
     ),
     "collect_none": (
         "Load a capture, and this page says what it lacks and how to record it.",
@@ -221,8 +222,8 @@ TEXT = {
         "许可证：Apache-2.0，不提供任何担保。",
     ),
     "about_data": (
-        "No data leaves the machine it runs on: it asks nothing of the network, sends no statistics, and keeps what "
-        "you load in its own store until you delete it.",
+        "No data leaves the machine it runs on: no network, no statistics. What you load stays in its own "
+        "store until you delete it.",
         "数据不会离开运行它的机器：不访问外部网络，不上报统计，加载的数据只保存在自己的存储中，直到你删除。",
     ),
     "about_store": ("Store: {path}", "存储位置：{path}"),
@@ -262,8 +263,8 @@ LIMITS = {
     "requests differ, so engines never have the same": "请求各不相同，各引擎的负载不会完全一样",
     "times as fast as fp32": "倍（相对 fp32 的速度）",
     "below this the conversion costs what the faster units save": "低于此值，更快单元省下的时间会被类型转换抵消",
-    "share of the step": "占步长的比例",
-    "below 1 % of the step a fix is not worth reading about": "低于步长的 1 %，修复不值得一读",
+    "share of the step": "占单步耗时的比例",
+    "below 1 % of the step a fix is not worth reading about": "低于单步耗时的 1 %，修复不值得一读",
     "share of the device's memory": "占设备内存的比例",
     "above it the next larger batch does not fit": "高于此值，再大一档的 batch 就放不下",
     "most reserved by most allocated": "最多预留量与最多分配量之比",

@@ -9,11 +9,11 @@ TEXT = {
     "none": ("The capture could record memory, and no pool held any.", "采集包含内存数据，但所有内存池都为空。"),
     "from_events": ("allocations and releases", "申请与释放"),
     "answer_peak": (
-        "Pool {pool} peaks at {allocated} allocated, on rank {rank} at {at}.",
+        "Pool {pool}: peak {allocated} allocated (rank {rank}, {at}).",
         "内存池 {pool} 峰值 {allocated}（已分配），在 rank {rank} 的 {at} 处。",
     ),
     "answer_reserved_only": (
-        "Pool {pool} peaks at {reserved}, on rank {rank} at {at}; what of it is allocated was not recorded.",
+        "Pool {pool}: peak {reserved} reserved (rank {rank}, {at}). What of it is allocated was not recorded.",
         "内存池 {pool} 峰值 {reserved}，在 rank {rank} 的 {at} 处；未采集其中已分配的部分。",
     ),
     "answer_relative": (
@@ -24,14 +24,8 @@ TEXT = {
         "{reserved} are reserved then, {unused} of it ({share}) unused.",
         "此时预留 {reserved}，其中 {unused}（{share}）未使用。",
     ),
-    "answer_holder": (
-        "{name} holds most of what the capture saw allocated: {bytes} in {n} blocks.",
-        "占用最多的是 {name}：{n} 块共 {bytes}。",
-    ),
-    "answer_holder.one": (
-        "{name} holds most of what the capture saw allocated: {bytes} in one block.",
-        "占用最多的是 {name}：1 块共 {bytes}。",
-    ),
+    "answer_holder": ("Largest holder: {name}, {bytes} in {n} blocks.", "占用最多的是 {name}：{n} 块共 {bytes}。"),
+    "answer_holder.one": ("Largest holder: {name}, {bytes} in one block.", "占用最多的是 {name}：1 块共 {bytes}。"),
     "pool": ("Pool", "内存池"),
     "relative": (
         "No pool was sampled. The curve adds allocations and releases up from 0; what was allocated before the capture "
@@ -110,9 +104,10 @@ TEXT = {
         "有采样的 step 少于两个，没有趋势可言。",
     ),
     "trend": (
-        "Over {steps} steps the level at the end of a step goes from {first} to {last} ({change}); the straight line "
-        "through all of them rises by {slope} a step.",
-        "经过 {steps} 个 step，step 结束时的水位从 {first} 变为 {last}（{change}）；拟合直线每个 step 变化 {slope}。",
+        "Over {steps} steps the level at the end of a step goes from {first} to {last} ({change}). A straight "
+        "line through all of them changes by {slope} a step.",
+        "经过 {steps} 个 step，step 结束时的水位从 {first} 变为 {last}（{change}）；拟合直线每个 step 变化 {slope}"
+        "。",
     ),
     "step_step": ("step", "step"),
     "step_end_bytes": ("At the end", "结束时"),

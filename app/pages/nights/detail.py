@@ -114,7 +114,7 @@ def _links(ctx: Context, row: Row, place: int) -> None:
     held = {run.run_id for run in ctx.runs}
     wanted = [("history", "open_history", ":material/show_chart:", {"identity": row.identity, "metric": row.metric})]
     if row.run_id in held:
-        wanted.append(("overview", "open_run", ":material/insights:", {"run": str(row.run_id)}))
+        wanted.append(("workspace", "open_run", ":material/insights:", {"run": str(row.run_id)}))
         if row.base_run in held:
             sides = {"base": str(row.base_run), "head": str(row.run_id)}
             wanted.append(("compare", "open_compare", ":material/compare_arrows:", sides))

@@ -5,8 +5,8 @@ TEXT = {
     "question": ("Did last night get slower, and why?", "昨夜是否变慢，原因是什么？"),
     "empty_title": ("No night was run yet", "还没有夜间结果"),
     "empty_what": (
-        "Every night npulens collects or loads what a file names, compares it with the nights before, and says here "
-        "what regressed, by how much, and what changed with it.",
+        "Every night npulens collects or loads what a file names and compares it with the nights before. Here "
+        "it says what regressed, by how much, and what changed with it.",
         "npulens 每夜按配置文件采集或加载，与此前各夜比较，并在此说明哪些指标变差、变了多少、同时有什么变化。",
     ),
     "empty_how": ("Write nightly.toml, and let cron or a timer run:", "编写 nightly.toml，并由 cron 或定时器运行："),

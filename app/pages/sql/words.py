@@ -5,7 +5,7 @@ TEXT = {
     "lead": (
         "One SELECT over the tables and views of this run. It runs in a process of its own with limits on time and "
         "memory, and cannot write anything.",
-        "对这次运行的表和视图执行一条 SELECT。查询在独立进程中执行，有时间和内存限制，无法写入任何内容。",
+        "对这次采集的表和视图执行一条 SELECT。查询在独立进程中执行，有时间和内存限制，无法写入任何内容。",
     ),
     "empty": (
         "There is no run to ask yet. Load a capture first.",

@@ -41,8 +41,8 @@ TEXT = {
         "有内存拷贝在执行，同时既没有计算也没有通信。",
     ),
     "idle_means": (
-        "Nothing runs on the device: the gaps between all of its work, found on their own and not as what is left "
-        "over. Event waits are not work.",
+        "Nothing runs on the device. The gaps are measured themselves; they are not what is left over. "
+        "Waiting for an event is no work.",
         "设备上没有任何工作：直接测得的所有空隙之和，而不是由其他部分相减得到。事件等待不算工作。",
     ),
     "residual_means": (
@@ -106,20 +106,20 @@ TEXT = {
     ),
     "differ": ("Where the two splits differ", "两种口径的差异"),
     "differ_note": (
-        "The thin bars are the profiler's own split. It differs from ours in {n} bars, and both are right by their "
-        "own rule.",
-        "细条是 profiler 自己的拆分。共有 {n} 条与本工具不同，两者各按自己的规则，均无错误。",
+        "Thin bars: the profiler's own split. {n} bars differ, because each side counts by its own rule.",
+        "细条：profiler 自己的拆分。有 {n} 条与本工具不同，因为两者的统计规则不同。",
     ),
     "differ_note.one": (
-        "The thin bar is the profiler's own split. It differs from ours, and both are right by their own rule.",
-        "细条是 profiler 自己的拆分。与本工具不同，但两者各按自己的规则，均无错误。",
+        "Thin bar: the profiler's own split. It differs, because each side counts by its own rule.",
+        "细条：profiler 自己的拆分。与本工具不同，因为两者的统计规则不同。",
     ),
     "differ_why": (
-        "npulens clips every span to the step's window, from its host mark to the next one. The profiler gives a span "
-        "whole to the step it starts in, and leaves time before the first and after the last device span out. Exposed "
-        "copies have a part of their own here; the profiler has none.",
-        "npulens 把每个区间按 step 窗口（从主机侧标记到下一个标记）裁剪；profiler 把区间整体归入其开始时所在的 step，"
-        "并且不计首个设备任务之前和最后一个设备任务之后的时间。未掩盖的拷贝在这里单列，profiler 没有这一项。",
+        "npulens clips every span to the step's window, from its host mark to the next one. The profiler "
+        "counts a span in the step it starts in. It leaves out the time before the first and after the last "
+        "device span. Exposed copies have a part of their own here; the profiler has none.",
+        "npulens 把每个区间按 step 窗口（从主机侧标记到下一个标记）裁剪。profiler 把区间整体归入其开始时所在"
+        "的 step，并且不计首个设备任务之前和最后一个设备任务之后的时间。未掩盖的拷贝在这里单列，profiler 没有"
+        "这一项。",
     ),
     "free_is": (
         "The profiler's free time is defined here as: {definition}.",

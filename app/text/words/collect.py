@@ -33,22 +33,22 @@ TEXT = {
         "仍有其他节点在向该目录采集（{others} 个）；由最后结束的节点统一检查并加载全部结果。",
     ),
     "limit_disk": (
-        "The recording ended early: it came to {bytes}, and --max-disk allows {limit_bytes}; {kept} of {wanted} steps "
-        "are kept, and the job went on.",
-        "采集提前结束：数据量达到 {bytes}，而 --max-disk 只允许 {limit_bytes}；已保留 {wanted} 个 step 中的 {kept} 个，"
-        "作业继续运行。",
+        "The recording ended early. It came to {bytes}, and --max-disk allows {limit_bytes}. {kept} of "
+        "{wanted} steps are kept, and the job went on.",
+        "采集提前结束：数据量达到 {bytes}，而 --max-disk 只允许 {limit_bytes}；已保留 {wanted} 个 step 中的 {kept}"
+        " 个，作业继续运行。",
     ),
     "limit_free": (
-        "The recording ended early: {bytes} would stay free on the disk of {place}, and --keep-free wants "
-        "{limit_bytes}; {kept} of {wanted} steps are kept, and the job went on.",
-        "采集提前结束：{place} 所在磁盘只会剩余 {bytes}，而 --keep-free 要求保留 {limit_bytes}；已保留 {wanted} 个 "
-        "step 中的 {kept} 个，作业继续运行。",
+        "The recording ended early. {bytes} would stay free on the disk of {place}, and --keep-free wants "
+        "{limit_bytes}. {kept} of {wanted} steps are kept, and the job went on.",
+        "采集提前结束：{place} 所在磁盘只会剩余 {bytes}，而 --keep-free 要求保留 {limit_bytes}；已保留 {wanted}"
+        " 个 step 中的 {kept} 个，作业继续运行。",
     ),
     "limit_memory": (
-        "The recording ended early: writing the trace may take {bytes} of memory, and {limit_bytes} are there; {kept} "
-        "of {wanted} steps are kept, and the job went on.",
-        "采集提前结束：写出 trace 可能需要 {bytes} 内存，而可用内存只有 {limit_bytes}；已保留 {wanted} 个 step 中的 "
-        "{kept} 个，作业继续运行。",
+        "The recording ended early. Writing the trace may take {bytes} of memory, and {limit_bytes} are "
+        "there. {kept} of {wanted} steps are kept, and the job went on.",
+        "采集提前结束：写出 trace 可能需要 {bytes} 内存，而可用内存只有 {limit_bytes}；已保留 {wanted} 个 ste"
+        "p 中的 {kept} 个，作业继续运行。",
     ),
     "deferred": (
         "The data is raw. npulens collect --analyse {home} makes it readable, here or on any machine with torch_npu.",

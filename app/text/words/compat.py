@@ -149,7 +149,7 @@ TEXT = {
     "whole.one": ("1 more needs nothing; --all lists it.", "另有 1 个无需处理；--all 可全部列出。"),
     "one": (
         "name one subject or one run: npulens lab DIR --compat 2.7.1",
-        "请指定一个 subject 或一个运行：npulens lab DIR --compat 2.7.1",
+        "请指定一个 subject 或一次采集：npulens lab DIR --compat 2.7.1",
     ),
     "title": ("Compatibility", "兼容性"),
     "written": ("The report lies in {path}.", "报告已写入 {path}。"),

@@ -129,8 +129,8 @@ TEXT = {
         "{cause}：休眠 {planted_ns} ns，采集中因此空闲 {found_ns} ns，逐步吻合。",
     ),
     "planted_slept_not": (
-        "{cause}: {planted_ns} ns are said to have been slept, {found_ns} ns idle for it are in the capture; {off} of "
-        "{steps} steps do not fit.",
+        "{cause}: {planted_ns} ns are said to have been slept. The capture is idle for {found_ns} ns. {off} "
+        "of {steps} steps do not fit.",
         "{cause}：声明休眠 {planted_ns} ns，采集中因此空闲 {found_ns} ns；{steps} 步中有 {off} 步不吻合。",
     ),
     "planted_span": (
@@ -170,8 +170,8 @@ TEXT = {
         "{n} 个用例未核对：此处未安装 torch（可用 --python 指定其他解释器）。",
     ),
     "numerics": (
-        "{values} values of {n} cases are those of float64 for this seed: {worst} times the tolerance at most, {most} "
-        "allowed for a single value.",
+        "{values} values of {n} cases equal float64 for this seed. The largest difference is {worst} times "
+        "the tolerance; {most} is allowed for one value.",
         "{n} 个用例的 {values} 个数值与该种子的 float64 结果一致：最多为容差的 {worst} 倍，单个数值允许 {most} 倍。",
     ),
     "numerics_not": (

@@ -92,7 +92,7 @@ TEXT = {
     "col_name": ("Name", "名称"),
     "col_line": ("Line", "源码行"),
     "col_calls": ("Calls", "次数"),
-    "col_cycles": ("Cycles", "cycle 数"),
+    "col_cycles": ("Cycles", "周期数"),
     "col_time": ("Time, us", "时间 us"),
     "col_of": ("Source", "源码"),
     "access_read": ("read", "读"),

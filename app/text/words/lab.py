@@ -168,7 +168,8 @@ TEXT = {
     "why_transposes_returned": ("what was a copy would leave the program", "原为副本的结果会离开程序"),
     "why_optimizer_only": ("it is about the optimiser alone", "仅针对优化器"),
     "why_optimizer_none": (
-        "no optimiser of its parameters was heard: it needs a job that trains", "未捕获到其参数的优化器：需要训练作业",
+        "no optimiser of its parameters was heard: it needs a job that trains",
+        "未捕获到其参数的优化器：需要训练作业",
     ),
     "why_optimizer_own": ("{kind} is not one of PyTorch's optimisers", "{kind} 不是 PyTorch 自带的优化器"),
     "why_optimizer_way": ("{kind} knows no {way} in this release", "当前版本的 {kind} 不支持 {way}"),
@@ -287,8 +288,8 @@ TEXT = {
     ),
     "chip_source": ("Source of the size: {source}", "容量来源：{source}"),
     "chip_unverified": (
-        "Not verified on a chip. What comes in and goes out is counted twice, because it is copied while the tile "
-        "before it is computed; tensors begin at multiples of 32 bytes.",
+        "Not verified on a chip. Input and output count twice: they are copied while the tile before is "
+        "computed. Tensors begin at multiples of 32 bytes.",
         "未在芯片上验证。输入和输出按两份计（搬运与前一 tile 的计算重叠），张量按 32 字节对齐。",
     ),
     "col_chain": ("chain", "算子链"),

@@ -23,16 +23,16 @@ TEXT = {
         "{access}超出 {tensor}：{programs} 个 program 中的 {lanes} 个 lane，首个位于其起点 {offset} 字节处",
     ),
     "kind_beyond_view": (
-        "{access} beyond the part of {tensor} that was passed, within its memory: the first {offset} bytes "
+        "{access} beyond the part of {tensor} that was passed, within its memory. First at {offset} bytes "
         "from its beginning (lanes {lanes}, programs {programs})",
-        "{access}超出传入的 {tensor} 部分，但仍在其内存内：{programs} 个 program 中的 {lanes} 个 lane，"
-        "首个位于其起点 {offset} 字节处",
+        "{access}超出传入的 {tensor} 部分，但仍在其内存内：{programs} 个 program 中的 {lanes} 个 lane，首个位"
+        "于其起点 {offset} 字节处",
     ),
     "kind_unaligned": (
-        "{access} of {tensor} at an address that is no multiple of {element} bytes: the first {offset} bytes "
+        "{access} of {tensor} at an address that is no multiple of {element} bytes. First at {offset} bytes "
         "from its beginning (lanes {lanes}, programs {programs})",
-        "{access} {tensor} 的地址不是 {element} 字节的整数倍：{programs} 个 program 中的 {lanes} 个 lane，"
-        "首个位于其起点 {offset} 字节处",
+        "{access} {tensor} 的地址不是 {element} 字节的整数倍：{programs} 个 program 中的 {lanes} 个 lane，首"
+        "个位于其起点 {offset} 字节处",
     ),
     "kind_hint": (
         "the code promises a multiple that is none, and a device reads wider for it: {text}",

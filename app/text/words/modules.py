@@ -11,7 +11,7 @@ TEXT = {
     ),
     "no_kernels": (
         "No kernels were recorded, so only times of the host are shown.",
-        "没有采集到算子，因此只显示 host 侧时间。",
+        "没有采集到算子，因此只显示 主机侧时间。",
     ),
     "sums": (
         "Kernels of a step and rank run for {device}: forward {forward}, backward {backward}, computed again {again}.",
@@ -36,7 +36,7 @@ TEXT = {
     "col_forward": ("Forward", "前向"),
     "col_backward": ("Backward", "反向"),
     "col_again": ("Again", "重计算"),
-    "col_host": ("Host forward", "host 前向"),
+    "col_host": ("Host forward", "主机侧前向"),
     "col_kernels": ("Kernels", "算子数"),
     "col_memory": ("MB", "MB"),
     "col_flops": ("GFLOP", "GFLOP"),
@@ -63,18 +63,18 @@ TEXT = {
     ),
     "unlike": (
         "The runs have {base} and {head} ranks: figures are those of one rank.",
-        "两次运行分别有 {base} 个和 {head} 个 rank，数值按单个 rank 计算。",
+        "两次采集分别有 {base} 个和 {head} 个 rank，数值按单个 rank 计算。",
     ),
-    "col_base": ("Base", "base"),
-    "col_head": ("Head", "head"),
+    "col_base": ("Base", "基线"),
+    "col_head": ("Head", "对比"),
     "col_change": ("Change", "变化"),
     "col_own_change": ("Own change", "自身变化"),
-    "col_was": ("In base", "base 中"),
+    "col_was": ("In base", "基线中"),
     "col_how": ("", ""),
     "how_same": ("", ""),
     "how_renamed": ("renamed", "改名"),
-    "how_added": ("only in head", "仅 head 有"),
-    "how_removed": ("only in base", "仅 base 有"),
+    "how_added": ("only in head", "仅 对比侧 有"),
+    "how_removed": ("only in base", "仅 基线 有"),
     "change_legend": (
         "ms of a step and rank. Own change: without the modules that it calls. The own changes of all rows are the "
         "whole change, to the nanosecond.",

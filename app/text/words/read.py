@@ -11,8 +11,7 @@ TEXT = {
         "采集到的内容没有丢失，可以作为其他运行的对比基线。",
     ),
     "no_baseline": (
-        "A run that lost something is never taken as a baseline: it would make every other run look slower or faster "
-        "than it is.",
+        "A run that lost something is never a baseline: other runs would look slower or faster than they are.",
         "有内容丢失的运行不会作为基线，否则其他运行的快慢会失真。",
     ),
     "redacted": (

@@ -6,9 +6,9 @@ TEXT = {
         "Made by npulens {version} from recorded files. No measurement was taken to make this report.",
         "由 npulens {version} 根据已采集的文件生成；生成报告时没有进行任何测量。",
     ),
-    "findings": ("Findings", "发现"),
+    "findings": ("Problems", "诊断结果"),
     "ranking": ("What each gives back", "各项收益"),
-    "no_findings": ("No detector found anything.", "没有检查项有发现。"),
+    "no_findings": ("No check found a problem.", "所有检查均未发现问题。"),
     "split": ("Where the time goes", "时间去向"),
     "split_none": (
         "No device activity was recorded, so there is no time to split.",
@@ -30,31 +30,31 @@ TEXT = {
     "whole_run": ("The whole run", "整个运行"),
     "near": ("The largest moment, from near", "最大的一处，放大"),
     "col_saving": ("Gives back at most", "最多可省"),
-    "col_finding": ("Finding", "发现"),
+    "col_finding": ("Problem", "问题"),
     "none_missing": ("Nothing is missing on the captured ranks.", "已采集的 rank 上没有缺失。"),
-    "step": ("step", "步长"),
+    "step": ("step", "单步耗时"),
     "step_means": (
-        "The mean step: the longest window of any rank, from the start of its first step to the end of its last, "
-        "divided by the steps. Without step marks the whole capture counts as one.",
-        "平均步长：各 rank 中最长的窗口（第一步开始到最后一步结束）除以步数。没有 step 标记时，整个采集算作一步。",
+        "The mean step: from the first step's start to the last one's end on the slowest rank, divided by the "
+        "steps. Without step marks the whole capture counts as one.",
+        "平均单步耗时：各 rank 中最长的窗口（第一步开始到最后一步结束）除以步数。没有 step 标记时，整个采集算作一步。",
     ),
     "saving": ("saving", "收益"),
     "saving_means": (
-        "What a fix gives back of the mean step, at most. The run is replayed without the cause, everything else as it "
-        "was recorded; the list as a whole never promises more than the step.",
+        "What a fix gives back of the mean step, at most. The run is replayed without the cause, everything "
+        "else as recorded. All findings together never promise more than the step.",
         "修复后平均每步最多省下的时间：去掉该原因后重放，其余保持采集时的样子；所有发现合计不会超过一步。",
     ),
     "share": ("share", "占比"),
-    "share_means": ("A saving divided by the mean step.", "收益除以平均步长。"),
+    "share_means": ("A saving divided by the mean step.", "收益除以平均单步耗时。"),
     "severity": ("severity", "严重程度"),
     "severity_means": (
         "high from 10 % of the step on, medium from 3 % on, low below.",
-        "占步长 10% 起为高，3% 起为中，其余为低。",
+        "占单步耗时 10% 起为高，3% 起为中，其余为低。",
     ),
     "evidence": ("evidence", "证据"),
     "evidence_means": (
-        "Moments in which the cause acts, on the clock of their rank, counted from the first stamp of the run; at most "
-        "the twenty largest.",
+        "Moments in which the cause acts, on the clock of their rank, from the first stamp of the run. At "
+        "most the twenty largest.",
         "该原因起作用的时刻，使用各 rank 自己的时钟，从运行的首个时间戳算起；最多列出最大的二十处。",
     ),
     "clean": ("clean", "无问题"),

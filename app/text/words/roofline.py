@@ -157,7 +157,7 @@ TEXT = {
     "col_family": ("Family", "类别"),
     "beside": (
         "Runs side by side: part of the device's time, and share of the own roof",
-        "多次运行并列：占设备时间，以及占各自峰值的比例",
+        "多次采集并列：占设备时间，以及占各自峰值的比例",
     ),
     "beside_all": ("all, ms/step", "合计，ms/步"),
     "beside_hfu": ("HFU", "HFU"),
@@ -173,7 +173,7 @@ TEXT = {
     "beside_no_device": ("the device is not known", "设备未知"),
     "beside_one_run": (
         "--rank, --step and --by are of one run",
-        "--rank、--step 和 --by 只用于单次运行",
+        "--rank、--step 和 --by 只用于单次采集",
     ),
     "family_matmul": ("products of matrices", "矩阵乘"),
     "family_attention": ("attention", "注意力"),

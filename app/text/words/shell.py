@@ -9,14 +9,14 @@ TEXT = {
     "store_failed": ("The store could not be read.", "无法读取数据存储。"),
     "run_failed": (
         "This run could not be read. Loading its capture again usually repairs it.",
-        "无法读取这次运行的数据，重新加载采集文件通常可以修复。",
+        "无法读取这次采集的数据，重新加载采集文件通常可以修复。",
     ),
     "overview": ("Overview", "总览"),
     "findings": ("Findings", "发现"),
-    "run": ("Run", "运行"),
+    "run": ("Run", "采集"),
     "bring_one": (
         "This page needs a run. Drop a capture on the overview, or load one from the command line.",
-        "此页面需要一次运行。请在总览页拖入采集文件，或用命令行加载。",
+        "此页面需要一次采集。请在总览页拖入采集文件，或用命令行加载。",
     ),
     "measuring": ("Measuring…", "正在测量……"),
     "computing": ("Still being computed… {n} s", "仍在计算……已用 {n} 秒"),

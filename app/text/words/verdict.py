@@ -14,8 +14,8 @@ TEXT = {
         "变化的 {sure} 区间：{low} 至 {high}。",
     ),
     "no_interval": (
-        "No interval: with {n} to compare on a side, nothing is known of the spread.",
-        "没有区间：某一侧只有 {n} 个值，无法得知离散程度。",
+        "Only {n} to compare on a side: too few for a confidence interval.",
+        "某一侧只有 {n} 个值，不足以给出置信区间。",
     ),
     "means_same": ("All of it lies within ±{margin}.", "整个区间在 ±{margin} 之内。"),
     "means_ambiguous": (
@@ -23,15 +23,14 @@ TEXT = {
         "区间既不排除 0，也不在 ±{margin} 之内，或者值太少，无法下结论。",
     ),
     "method_captures": (
-        "These are two captures, judged by their steps, in {n} blocks or more. One capture a side cannot "
-        "tell a change from drift: the same job differs from capture to capture.",
-        "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法区分真实变化与波动："
-        "同一任务每次采集也会不同。",
+        "Two captures, judged by their steps, in {n} blocks or more. With one capture a side, normal "
+        "run-to-run variation cannot be ruled out.",
+        "这是两次采集，按 step 判断（至少 {n} 块）。每侧只有一次采集，无法排除正常波动。",
     ),
     "method_captures.one": (
-        "These are two captures, and one has a single step. One capture a side cannot tell a change from drift: the "
-        "same job differs from capture to capture.",
-        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法区分真实变化与波动：同一任务每次采集也会不同。",
+        "Two captures, one with a single step. With one capture a side, normal run-to-run variation cannot be "
+        "ruled out.",
+        "这是两次采集，其中一次只有一个 step。每侧只有一次采集，无法排除正常波动。",
     ),
     "method_captures_given": (
         "Two captures, judged by their steps, in {n} blocks or more, with the drift you gave: {drift} from capture to "
@@ -62,8 +61,7 @@ TEXT = {
         "同一次采集的两个 rank，逐 step 比较（{n} 块）。各 rank 互相等待，step 时长大致相同，差异在于时间的组成。",
     ),
     "batches": (
-        "All captures of one side were recorded before those of the other: drift between the batches counts as "
-        "change.",
+        "All captures of one side were recorded before those of the other: drift between the batches counts as change.",
         "一侧的采集全部早于另一侧：两批之间的漂移会被算作变化。",
     ),
     "method_ranks.one": (
@@ -80,20 +78,20 @@ TEXT = {
         "仅凭单个 step 无法区分真实变化与偶然。请把结果当作排查方向，而不是结论。",
     ),
     "settles_steps": (
-        "What would settle it: several captures of each, about {n} pairs recorded in turns.",
-        "要得出结论：两者各采集多次，交替约 {n} 对。",
+        "To be sure, record several captures of each: about {n} pairs in turns.",
+        "要得出结论，请交替采集约 {n} 对，每种配置各采集多次。",
     ),
     "settles_captures": (
-        "What would settle it for the job: about {n} pairs of captures recorded in turns (base, head, head, base, …).",
-        "要对任务本身下结论：交替采集约 {n} 对（基线、对比、对比、基线……）。",
+        "To be sure, record about {n} pairs of captures in turns (base, head, head, base, …).",
+        "要对任务下结论，请交替采集约 {n} 对（基线、对比、对比、基线……）。",
     ),
     "settles_ranks": (
         "Whether it stays so in other captures: about {n} captures would tell.",
         "其他采集是否也如此：约 {n} 次采集可以回答。",
     ),
     "settles_pairs": (
-        "What would settle it: about {n} pairs recorded in turns (base, head, head, base, …).",
-        "要得出结论：交替采集约 {n} 对（基线、对比、对比、基线……）。",
+        "To be sure, record about {n} pairs in turns (base, head, head, base, …).",
+        "要得出结论，请交替采集约 {n} 对（基线、对比、对比、基线……）。",
     ),
     "settles_never": (
         "It would take more than {most} pairs to settle it: the noise is too large for a change this small.",
@@ -193,11 +191,11 @@ TEXT = {
     ),
     "waterfall": ("Where the change comes from", "变化从哪里来"),
     "waterfall_help": (
-        "Each bar starts where the one above ended. Every nanosecond of a step belongs to one thing: the kernel that "
-        "started first of those running, else exposed communication, else an exposed copy, else a gap with its cause. "
-        "So the bars and the residual sum exactly to the change of the step.",
-        "每一条从上一条的末端开始。step 的每一纳秒只归于一项：正在执行的算子中最先开始的那个，其次是未掩盖的通信，"
-        "再次是未掩盖的拷贝，否则是某一原因的空闲。因此各条与残差之和精确等于 step 的变化。",
+        "Each bar starts where the one above ended. Every nanosecond of a step belongs to one thing. That is "
+        "the running kernel that started first; else exposed communication, an exposed copy, or a gap with "
+        "its cause. So the bars and the residual sum exactly to the change of the step.",
+        "每一条从上一条的末端开始。step 的每一纳秒只归于一项：首先是正在执行的算子中最先开始的那个。其次是未"
+        "掩盖的通信，再次是未掩盖的拷贝，否则是某一原因的空闲。因此各条与残差之和精确等于 step 的变化。",
     ),
     "movers": ("Everything that moved", "所有变化项"),
     "movers_help": (

@@ -48,9 +48,11 @@ STYLE = """<style>
 
 #: What Streamlit draws too faint or too bright to be read (WCAG 2, 4.5:1): captions, and text on the primary colour.
 CONTRAST = {
-    "light": '<style>[data-testid="stCaptionContainer"] * { color: #4a5663; }</style>',
-    "dark": """<style>[data-testid="stCaptionContainer"] * { color: #aab4bf; }
-[data-testid^="stBaseButton-primary"] *, [data-baseweb="tag"] * { color: #12161c; }</style>""",
+    "light": """<style>:is([data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] *) {
+color: #4a5663; opacity: 1; }</style>""",
+    "dark": """<style>:is([data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] *) {
+color: #aab4bf; opacity: 1; }
+:is([data-testid^="stBaseButton-primary"], [data-baseweb="tag"]) * { color: #12161c; }</style>""",
 }
 
 

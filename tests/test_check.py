@@ -46,7 +46,7 @@ def test_the_first_line_is_the_answer(place: Path) -> None:
     assert done.exit_code == 0, done.output
     first, second, *rest = done.stdout.splitlines()
     saving = "at most 40.0 µs of the 100 µs step (40.0 %)."
-    assert first == f"{SAFE} runs 40.0 µs of each step. Fixing it gives back {saving}"
+    assert first == f"{SAFE} runs 40.0 µs of each step. Fixing it saves {saving}"
     assert second.startswith("Capture quality: ")
     text = "\n".join(rest)
     assert "Make " + SAFE in text and "(and 9 more)" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,29 @@ pytestmark = pytest.mark.skipif(not VLLM.is_dir(), reason="the shared captures o
 
 #: Requests, and those within 200 ms and 25 ms a token as the client counts tokens that came.
 RUNS = {"A_baseline": 80, "B_long_prompts": 80, "C_engine_stalls": 80, "D_small_kv": 50, "E_profiled": 60}
-Open = Callable[[str], duckdb.DuckDBPyConnection]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Five folders of vLLM loaded at once, and where."""
+
+    store: Path
+    ids: dict[str, str]
+
+    def open(self, name: str) -> duckdb.DuckDBPyConnection:
+        return runs.open_run(self.store, self.ids[name])
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Open:
-    """Each capture loaded once, as a folder: one run of all its files."""
-    store, known = tmp_path_factory.mktemp("serving"), dict[str, str]()
-
-    def open_(name: str) -> duckdb.DuckDBPyConnection:
-        if name not in known:
-            (run,) = [run for run in ingest.load(SERVING / name, store).runs if run.run_id]
-            assert run.run_id is not None
-            known[name] = run.run_id
-        return runs.open_run(store, known[name])
-
-    return open_
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    store = tmp_path_factory.mktemp("serving")
+    found = ingest.load([VLLM / name for name in RUNS], store).runs
+    ids: dict[str, str] = {}
+    for run in found:
+        assert run.run_id is not None, run.reason
+        first = requests(runs.open_run(store, run.run_id))[0].id[0]
+        ids[next(name for name in RUNS if name[0].lower() == first)] = run.run_id
+    return Loaded(store, ids)
 
 
 def client(name: str) -> list[dict[str, Any]]:
@@ -59,8 +66,8 @@ def log(name: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_request_is_one_of_client_and_server(opened: Open, name: str) -> None:
-    con = opened(f"{VLLM.name}/{name}")
+def test_every_request_is_one_of_client_and_server(loaded: Loaded, name: str) -> None:
+    con = loaded.open(name)
     found = {one.id: one for one in requests(con)}
     assert len(found) == RUNS[name]
     origin = con.execute("SELECT origin_ns FROM run").fetchall()[0][0]
@@ -74,9 +81,9 @@ def test_every_request_is_one_of_client_and_server(opened: Open, name: str) -> N
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_members_give_every_token_of_every_request(opened: Open, name: str) -> None:
+def test_members_give_every_token_of_every_request(loaded: Loaded, name: str) -> None:
     """Counted from the engine's log, and checked against the answers' lengths and the client's own order of tokens."""
-    con = opened(f"{VLLM.name}/{name}")
+    con = loaded.open(name)
     said, known = members(con), requests(con)
     assert said.how == "counts" and said.confidence >= 0.99
     for one in known:
@@ -93,8 +100,8 @@ def test_members_give_every_token_of_every_request(opened: Open, name: str) -> N
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_parts_add_up_to_each_request_to_the_ns(opened: Open, name: str) -> None:
-    con = opened(f"{VLLM.name}/{name}")
+def test_parts_add_up_to_each_request_to_the_ns(loaded: Loaded, name: str) -> None:
+    con = loaded.open(name)
     found = parts(con)
     assert len(found.requests) == RUNS[name] and not (found.whole < 0).any()
     sent = {said["id"]: said for said in client(name)}
@@ -111,13 +118,13 @@ def test_parts_add_up_to_each_request_to_the_ns(opened: Open, name: str) -> None
     assert sum(piece.dur_ns for piece in way) == int(found.whole[slow].sum())
 
 
-def test_goodput_is_what_the_client_says(opened: Open) -> None:
+def test_goodput_is_what_the_client_says(loaded: Loaded) -> None:
     for name, good in (("A_baseline", 80), ("B_long_prompts", 33)):
-        assert goodput(parts(opened(f"{VLLM.name}/{name}")), 200e6, 25e6).good == good
+        assert goodput(parts(loaded.open(name)), 200e6, 25e6).good == good
 
 
-def test_six_stalls_of_the_engine(opened: Open) -> None:
-    con = opened(f"{VLLM.name}/C_engine_stalls")
+def test_six_stalls_of_the_engine(loaded: Loaded) -> None:
+    con = loaded.open("C_engine_stalls")
     found = con.execute(
         "SELECT dur_ns, ts_ns + origin_ns FROM iteration, run WHERE dur_ns > 250000000 AND ctx_tokens < 200 "
         "ORDER BY ts_ns"
@@ -128,8 +135,8 @@ def test_six_stalls_of_the_engine(opened: Open) -> None:
         assert ts < said["end_ns"] and said["start_ns"] < ts + dur  # each lies where the process was stopped
 
 
-def test_recomputed_tokens_of_preempted_requests(opened: Open) -> None:
-    con = opened(f"{VLLM.name}/D_small_kv")
+def test_recomputed_tokens_of_preempted_requests(loaded: Loaded) -> None:
+    con = loaded.open("D_small_kv")
     again = con.execute(
         "SELECT sum(gen_tokens - gen_requests), count(*), sum(dur_ns) FROM iteration WHERE gen_tokens > gen_requests"
     ).fetchall()[0]
@@ -139,8 +146,8 @@ def test_recomputed_tokens_of_preempted_requests(opened: Open) -> None:
     assert told == (49, 4930 + 49)  # the server counted 49 preemptions; each gives one new token besides
 
 
-def test_a_profiled_window_lies_on_the_axis_of_its_requests(opened: Open) -> None:
-    con = opened(f"{VLLM.name}/E_profiled")
+def test_a_profiled_window_lies_on_the_axis_of_its_requests(loaded: Loaded) -> None:
+    con = loaded.open("E_profiled")
     assert con.execute("SELECT count(*) FROM step").fetchall() == [(120,)]
     matched = con.execute(
         "SELECT count(*), count(number) FROM iteration i JOIN step s USING (rank, step) WHERE i.ts_error_ns IS NOT NULL"
@@ -158,9 +165,7 @@ def test_a_profiled_window_lies_on_the_axis_of_its_requests(opened: Open) -> Non
 
 def test_decoders_are_counted_back_without_a_log(tmp_path: Path) -> None:
     paths = [VLLM / "E_profiled" / name for name in ("rank0.pt.trace.json.gz", "otlp.jsonl")]
-    (run,) = ingest.load(paths, tmp_path).runs
-    assert run.run_id is not None
-    con = runs.open_run(tmp_path, run.run_id)
+    con = one(paths, tmp_path)
     fits = con.execute(
         "SELECT count(*), count(*) FILTER (gen_requests = coalesce(n, 0)) FROM iteration LEFT JOIN "
         "(SELECT iteration, count(*) AS n FROM member WHERE phase = 'decode' GROUP BY ALL) USING (iteration)"
@@ -169,19 +174,22 @@ def test_decoders_are_counted_back_without_a_log(tmp_path: Path) -> None:
     assert con.execute("SELECT DISTINCT how, confidence FROM member").fetchall() == [("times", 1.0)]
 
 
-def test_five_folders_are_five_runs_and_a_client_alone_is_one(tmp_path: Path) -> None:
-    folders = [VLLM / name for name in ("A_baseline", "B_long_prompts")]
-    assert len({run.run_id for run in ingest.load(folders, tmp_path).runs}) == 2
-    (run,) = ingest.load(VLLM / "C_engine_stalls/client.json", tmp_path).runs
-    assert run.run_id is not None
-    con = runs.open_run(tmp_path, run.run_id)
+def test_five_folders_are_five_runs_and_a_client_alone_is_one(loaded: Loaded, tmp_path: Path) -> None:
+    assert len(set(loaded.ids.values())) == len(RUNS)
+    con = one(VLLM / "C_engine_stalls/client.json", tmp_path)
     assert goodput(parts(con), 200e6, 25e6).good == 62  # it counts the chunks that came
 
 
-def test_mindie_as_msserviceprofiler_tells_it(opened: Open) -> None:
-    con = opened("Cztk5380+msserviceprofiler/output")
-    (one,) = requests(con)
-    assert (one.id, one.prompt_tokens, one.output_tokens, one.ttft_ns) == ("endpoint_common_1", 4, 250, 80_326_800)
+def one(path: Path | list[Path], store: Path) -> duckdb.DuckDBPyConnection:
+    """The one run of a load; what lies beside it is refused."""
+    (run_id,) = [run.run_id for run in ingest.load(path, store).runs if run.run_id]
+    return runs.open_run(store, run_id)
+
+
+def test_mindie_as_msserviceprofiler_tells_it(tmp_path: Path) -> None:
+    con = one(SERVING / "Cztk5380+msserviceprofiler/output", tmp_path)
+    (told,) = requests(con)
+    assert (told.id, told.prompt_tokens, told.output_tokens, told.ttft_ns) == ("endpoint_common_1", 4, 250, 80_326_800)
     begins = np.array([row.ts_ns for row in iterations(con)])
     apart = np.diff(begins) / 1e6
     assert len(begins) == 250 and round(apart[0], 3) == 54.253
@@ -190,8 +198,8 @@ def test_mindie_as_msserviceprofiler_tells_it(opened: Open) -> None:
     assert said.how == "recorded" and sorted(said.token.tolist()) == list(range(250))
 
 
-def test_roles_and_figures_of_verl(opened: Open) -> None:
-    con = opened("verl-project+rl-insight/data/summary_event_data")
+def test_roles_and_figures_of_verl(tmp_path: Path) -> None:
+    con = one(SERVING / "verl-project+rl-insight/data/summary_event_data", tmp_path)
     ends = con.execute(
         "SELECT (max(ts_ns + dur_ns) - min(ts_ns + dur_ns)) / 1e6 FROM stage WHERE role = 'rollout'"
     ).fetchall()
@@ -201,14 +209,13 @@ def test_roles_and_figures_of_verl(opened: Open) -> None:
         "FROM stage"
     ).fetchall()
     assert round(pause[0][0], 1) == 7950.1
-    con = opened("verl-project+rl-insight/data/verl_data_step870.txt")
+    con = one(SERVING / "verl-project+rl-insight/data/verl_data_step870.txt", tmp_path)
     told = dict(con.execute("SELECT name, value FROM serving_sample WHERE step = 870").fetchall())
     assert (told["timing_s/step"], told["response_length/max"]) == (46.61404647491872, 512.0)
 
 
-def test_the_command_says_why_a_request_is_slow(tmp_path: Path) -> None:
-    (run,) = ingest.load(VLLM / "B_long_prompts", tmp_path).runs
-    called = ["requests", str(run.run_id), "--store", str(tmp_path)]
+def test_the_command_says_why_a_request_is_slow(loaded: Loaded) -> None:
+    called = ["requests", loaded.ids["B_long_prompts"], "--store", str(loaded.store)]
     said = CliRunner().invoke(main, [*called, "--slow", "ttft"])
     assert said.exit_code == 0 and "33 of 80" in said.output and "Queue: token budget" in said.output
     asked = CliRunner().invoke(main, [*called, "--id", "b0016", "--json"])
@@ -220,9 +227,7 @@ def test_the_command_says_why_a_request_is_slow(tmp_path: Path) -> None:
 
 
 def test_a_window_alone_has_its_iterations(tmp_path: Path) -> None:
-    (run,) = ingest.load(VLLM / "E_profiled/rank0.pt.trace.json.gz", tmp_path).runs
-    assert run.run_id is not None
-    con = runs.open_run(tmp_path, run.run_id)
+    con = one(VLLM / "E_profiled/rank0.pt.trace.json.gz", tmp_path)
     every = iterations(con)
     assert len(every) == 120 and {one.source for one in every} == {"annotation"}
     first = con.execute("SELECT ts_ns, host_dur_ns FROM step ORDER BY ts_ns LIMIT 1").fetchall()[0]

@@ -94,13 +94,13 @@ def attached(groups: Sequence[list[Parsed]], serving: Sequence[Parsed]) -> list[
 
 
 def _home(bundle: _Bundle, sessions: Sequence[_Bundle]) -> _Bundle | None:
-    """The session that serving files are of: the nearest in time, best in their directory."""
+    """The session that serving files are of: the nearest in their directory, else one that overlaps them."""
     if bundle.window is None:
         beside = [one for one in sessions if bundle.beside(one)]
         near = beside or list(sessions)
         return near[0] if len(near) == 1 else None
     told = [(not bundle.beside(one), apart, at) for at, one in enumerate(sessions)
-            if (apart := bundle.near(one)) is not None]  # fmt: skip
+            if (apart := bundle.near(one)) is not None and (apart == 0 or bundle.beside(one))]  # fmt: skip
     return sessions[min(told)[2]] if told else None
 
 

@@ -202,6 +202,14 @@ def saved(finding: Finding, lang: str) -> str:
     return say(lang, "findings.saved_of", {"saving": duration(finding.saving_ns), "measure": measure})
 
 
+def share_of(finding: Finding, key: str, lang: str) -> str:
+    """The share that a fix gives back, with ``key`` where it is of the step."""
+    values = {"share": share(finding.saving_share)}
+    if finding.measure == STEP:
+        return say(lang, key, values)
+    return say(lang, "findings.share_of", {**values, "measure": of(lang, MEASURES[finding.measure])})
+
+
 def gives_back(finding: Finding, lang: str) -> str:
     """The same with its share."""
     values = {"saving": saved(finding, lang), "share": share(finding.saving_share)}

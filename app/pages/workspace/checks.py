@@ -10,7 +10,6 @@ import streamlit as st
 
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
-from npulens.analysis.say import duration
 from npulens.analysis.settings import FILE
 from npulens.app import context
 from npulens.app.context import Context
@@ -123,8 +122,7 @@ def _said(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> Non
             st.text(wording.unmeasured(outcome, ctx.lang) if outcome.outcome == "not_measured"
                     else wording.reason(outcome, ctx.lang))  # fmt: skip
         for finding in found:
-            values = {"saving": duration(finding.saving_ns), "share": wording.share(finding.saving_share)}
-            st.text(ctx.say("findings.gives_back", values))
+            st.text(wording.gives_back(finding, ctx.lang))
             st.text(wording.plain(finding.words[ctx.lang].title))
     if not changed:
         st.caption(ctx.say("findings.limits_same"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from npulens.analysis.engine import Check
+from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
 from npulens.analysis.say import duration
 from npulens.app.charts import roles
@@ -65,7 +66,8 @@ def _why(ctx: Context, run: RunInfo, found: Check | None, stage: str) -> None:
         sentence.about(ctx, run)
         if found is None:
             return
-        st.text(wording.answer(found, ctx.lang))
+        for line in (wording.answer(found, ctx.lang), *wording.serving(found, ctx.lang)):
+            st.text(line)
         for said in (wording.together(found, ctx.lang), wording.quality(found, ctx.lang)):
             if said:
                 st.text(said)
@@ -78,6 +80,9 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
     if open_ is not None:
         way = "is_rank" if open_.cause == "late_rank" else "on_rank"
         called = chosen.called(ctx, open_)
+        if open_.measure != STEP:
+            told = {"problem": called, "of": wording.share_of(open_, "", ctx.lang)}
+            return ctx.say("workspace.verdict_measure", told)
         return ctx.say("workspace.verdict" if _stepped(ctx) else "workspace.verdict_recorded", {
             "problem": chosen.where(ctx, ranks_of(open_), way, called), "share": wording.share(open_.saving_share),
         })  # fmt: skip

@@ -73,9 +73,7 @@ def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
         said.append(one.remark.owner)
     return picker.Row(
         one.key, chosen.titled(ctx, finding), duration(finding.saving_ns), " · ".join(filter(None, said)),
-        ctx.say("workspace.of_step" if run.steps else "workspace.of_time", {
-            "share": wording.share(finding.saving_share)
-        }),
+        wording.share_of(finding, "workspace.of_step" if run.steps else "workspace.of_time", ctx.lang),
         min(1.0, max(0.0, finding.saving_share)), wording.plain(finding.words[ctx.lang].title), one.settled,
     )  # fmt: skip
 

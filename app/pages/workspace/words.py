@@ -39,6 +39,7 @@ TEXT = {
         "Biggest saving: {problem}, up to {share} of the time.",
         "最大可省：{problem}，最多占采集时长 {share}。",
     ),
+    "verdict_measure": ("Biggest saving: {problem}, up to {of}.", "最大可省：{problem}，最多为 {of}。"),
     "verdict_none": ("Nothing found that would save 1 % of the step.", "没有发现能省下单步 1 % 的问题。"),
     "verdict_blind": (
         "This capture cannot tell: what the checks need is missing.",

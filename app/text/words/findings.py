@@ -93,6 +93,7 @@ TEXT = {
     "quality": ("Capture quality: {score} of 100.", "采集质量：{score} / 100。"),
     "quality_lacks": ("Capture quality: {score} of 100. Missing: {what}.", "采集质量：{score} / 100。缺少：{what}。"),
     "and_more": ("{what} and {n} more", "{what}等另外 {n} 项"),
+    "share_of": ("{share} of {measure}", "{measure} 的 {share}"),
     "gives_back_of": ("{saving} · {share}", "{saving} · {share}"),
     "gives_back": ("{saving} · {share} of the step", "{saving} · 占单步耗时 {share}"),
     "interval": (

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.kept import LEVELS, ready
+from npulens.analysis.selection import within
 
 #: Groups a table holds, and sequences; the rest is counted.
 MOST_GROUPS, MOST_SEQUENCES = 1000, 300
@@ -59,6 +60,7 @@ class Table:
 def chosen_sql(con: duckdb.DuckDBPyConnection, level: str) -> str:
     """The kernels that a filter means, each with its group's key; `starts` tells those that start in the step."""
     ready(con, ("kernel_task",))
+    begins = "ts_ns >= from_ns AND ts_ns < to_ns" if within.edges(con) else "true"
     return f"""
         pane AS (
             SELECT rank, ts_ns AS from_ns, ts_ns + dur_ns AS to_ns
@@ -66,8 +68,8 @@ def chosen_sql(con: duckdb.DuckDBPyConnection, level: str) -> str:
         ), chosen AS (
             SELECT
                 task.*, key_{level} AS key, greatest(ts_ns, from_ns) AS begin_ns,
-                least(end_ns, to_ns) AS stop_ns, CASE WHEN $step IS NOT NULL THEN task.step IS NOT DISTINCT FROM $step
-                    ELSE ts_ns >= from_ns AND (ts_ns < to_ns OR end_ns <= to_ns) END AS starts
+                least(end_ns, to_ns) AS stop_ns,
+                ({begins}) AND ($step IS NULL OR task.step IS NOT DISTINCT FROM $step) AS starts
             FROM kernel_task task JOIN pane USING (rank)
             WHERE (len($ranks::INTEGER[]) = 0 OR list_contains($ranks::INTEGER[], rank))
                 AND (len($cores::VARCHAR[]) = 0 OR list_contains($cores::VARCHAR[], coalesce(core, '')))

@@ -2,8 +2,8 @@
 
 The groups are those that the job or the profiler listed. Nothing is guessed: a job whose groups have no kind has no
 grid. Times are of what is selected. A domain is all groups of one kind. Some communication in it runs beside
-computing. The rest is waiting for peers, where the capture tells, or transferring. A bubble is time in which a stage
-has nothing to do: its device is idle, or it only waits in a group of the pipeline.
+computing. The rest is waiting for peers, where the capture tells, or transferring. In a bubble
+a stage has nothing to do: its device is idle, or it only waits in a group of the pipeline.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _place(
 def _grid(
     ranks: Sequence[int], places: Mapping[tuple[int, str], int], axes: Sequence[str]
 ) -> dict[int, tuple[int, int]]:
-    """Row and column of each rank; ranks of which no group tells a place are in a row of their own, the last.
+    """Row and column of each rank. Those whose place no group tells are in a row of their own, the last.
 
     Expert parallel ranks lie within data parallel ones, so `ep` is an axis only where there is no `dp`.
     """

@@ -52,3 +52,8 @@ def test_a_run_is_never_called_by_its_id(tmp_path: Path) -> None:
     again = ingest.load(tmp_path / "trace.json", tmp_path / "store", label="mine")
     assert (again.runs[0].stored, again.runs[0].label) == ("exists", "mine")
     assert ingest.load(tmp_path / "trace.json", tmp_path / "store").runs[0].label == "mine", "a name stays"
+
+
+def test_a_sample_says_that_it_is_simulated(tmp_path: Path) -> None:
+    ingest.load(Path(__file__).parents[1] / "sample_traces" / "kineto", tmp_path / "store")
+    assert [(run.label, run.evidence) for run in runs.runs(tmp_path / "store")] == [("kineto", "simulated")]

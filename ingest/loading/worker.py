@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
@@ -47,14 +47,24 @@ _KEPT = (
 
 def described(roots: Iterable[Path], within: Iterable[Path]) -> dict[str, Any]:
     """The description nearest to the ranks of a run, not above what was asked to be loaded; {} without one."""
+    return next((said for said in _beside(roots, within) if "environment" in said), {})
+
+
+def evidence(roots: Iterable[Path], within: Iterable[Path]) -> str | None:
+    """What the description of a recording or of a simulation says that it is: 'simulated', 'cpu', 'npu' ..."""
+    found = (said.get("evidence") for said in _beside(roots, within))
+    return next((said for said in found if isinstance(said, str)), None)
+
+
+def _beside(roots: Iterable[Path], within: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """The descriptions beside and above the ranks, the nearest first."""
     tops = tuple(within)
     for root in roots:
         for place in (root, *root.parents):
             if not any(top in (place, *place.parents) for top in tops):
                 break
             if said := _read(place / NAME):
-                return said
-    return {}
+                yield said
 
 
 def cut_short(said: dict[str, Any], names: Container[str]) -> Message | None:
@@ -76,8 +86,7 @@ def _read(path: Path) -> dict[str, Any]:
         said = json.loads(path.read_text("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
-    ours = isinstance(said, dict) and "what" in said and "environment" in said
-    return said if ours else {}
+    return said if isinstance(said, dict) and "what" in said else {}
 
 
 #: Stands among the files of a run for what its archive had lost.
@@ -235,7 +244,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
     real = {job.opener.stand_ins.real(p.source.root) for p in group}
-    said = described(sorted(real), [*job.request.paths, scratch / "unpacked"])
+    tops = [*job.request.paths, scratch / "unpacked"]
+    said, kind = described(sorted(real), tops), evidence(sorted(real), tops)
     told = [_piece(p, root, hashes, job, said) for p in group]
     pieces, sources = served.folded(group, told, scratch / f"served{group[0].part.rank}_{id(group)}")
     if joined is not None:
@@ -259,7 +269,7 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     staged = assemble(pieces, sources, run_id, scratch / run_id, job.engine.write)
     if not job.request.redact:  # names of files tell of people
         kept = {"collected": {name: said[name] for name in _KEPT if name in said}} if said else {}
-        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept)
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept | ({"evidence": kind} if kind else {}))
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)

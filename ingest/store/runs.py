@@ -132,9 +132,7 @@ def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
 def _head(directory: Path, written_ns: int) -> dict[str, Any]:
     """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
     row = manifest_of(directory)
-    said = row.get("collected")
-    evidence = said.get("evidence") if isinstance(said, dict) else None
-    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row} | {"evidence": evidence}
+    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
 
 
 def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
@@ -144,7 +142,7 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
         reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
         missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
         steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
-        redacted=row.get("redacted") is True, evidence=str(row["evidence"]) if row.get("evidence") else None,
+        redacted=row.get("redacted") is True, evidence=row.get("evidence"),
     )  # fmt: skip
 
 

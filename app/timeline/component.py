@@ -124,9 +124,10 @@ def _place(slot: str, by: str, window: tuple[int, int] | None) -> dict[str, str]
     if before not in (None, slot) and said == left.get(before):
         said = {}
     if not set(said) - set(_CARRIED):
-        kept = left.get(slot, {})
-        same = said.get("span", "") == kept.get("span", "")
-        said = kept if same else {name: text for name, text in kept.items() if name not in _WHERE} | said
+        kept = left.get(slot)
+        same = kept is not None and said.get("span", "") == kept.get("span", "")
+        rest = {name: text for name, text in (kept or {}).items() if same or name not in _WHERE}
+        said = rest if same else rest | said
         if by == "picture" and not same:  # what was selected elsewhere is no reason to leave the picture
             said.pop("span", None)
     said = _with_area(said, window)

@@ -68,10 +68,16 @@ def main() -> None:
     names = asked.only.split(",") if asked.only else sorted(scenarios())
     with tempfile.TemporaryDirectory() as made:
         place = asked.keep or Path(made)
-        cases = [case for name in names if (case := _case(name, asked.seed, asked.seeds, place)) is not None]
+        print("| fault | clicks | selected | within the fault | |\n|---|--:|---|--:|---|", flush=True)
+        found: list[Shown] = []
         with _served(place / "store") as url, _browser() as browser:
-            found = [_visited(browser, url, place / "store", case) for case in cases]
-    _print(names, found)
+            for name in names:
+                case = _case(name, asked.seed, asked.seeds, place)
+                shown = None if case is None else _visited(browser, url, place / "store", case)
+                found += [] if shown is None else [shown]
+                print(_line(name, shown), flush=True)
+    print(f"{sum(one.right for one in found)} of {len(found)} reported faults within {CLICKS} clicks "
+          f"and {100 * OVERLAP:.0f} %; {len(names) - len(found)} not reported")  # fmt: skip
     sys.exit(0 if all(one.right for one in found) else 1)
 
 
@@ -150,19 +156,12 @@ def _inside(rank: int, ts: int, dur: int, windows: Sequence[Mapping[str, int]]) 
     return float((union.ends - union.starts).sum()) / dur
 
 
-def _print(names: Sequence[str], found: Sequence[Shown]) -> None:
-    of = {one.name: one for one in found}
-    print("| fault | clicks | selected | within the fault | |")
-    print("|---|--:|---|--:|---|")
-    for name in names:
-        one = of.get(name)
-        if one is None:
-            print(f"| {name} | | not reported | | |")
-            continue
-        share = "no span" if one.share is None else f"{100 * one.share:.0f} %"
-        print(f"| {name} | {one.clicks} | {json.dumps(one.span)[1:-1]} | {share} | {'yes' if one.right else 'NO'} |")
-    print(f"{sum(one.right for one in found)} of {len(found)} reported faults within {CLICKS} clicks "
-          f"and {100 * OVERLAP:.0f} %; {len(names) - len(found)} not reported")  # fmt: skip
+def _line(name: str, one: Shown | None) -> str:
+    if one is None:
+        return f"| {name} | | not reported | | |"
+    share = "no span" if one.share is None else f"{100 * one.share:.0f} %"
+    said = json.dumps(one.span)[1:-1]
+    return f"| {name} | {one.clicks} | {said} | {share} | {'yes' if one.right else 'NO'} |"
 
 
 if __name__ == "__main__":

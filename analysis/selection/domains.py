@@ -3,7 +3,7 @@
 The groups are those that the job or the profiler listed. Nothing is guessed: a job whose groups have no kind has no
 grid. Times are of what is selected. A domain is all groups of one kind. Some communication in it runs beside
 computing. The rest is waiting for peers, where the capture tells, or transferring. In a bubble
-a stage has nothing to do: its device is idle, or it only waits in a group of the pipeline.
+a stage has nothing to do. Its device is idle, or it only waits in a group of the pipeline.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from playwright.sync_api import TimeoutError
 
 from npulens import ingest
 from npulens.analysis.engine import check
@@ -36,7 +37,7 @@ from tests.bench.shots import _browser, _served
 #: Of the selected span, what has to lie in the fault's windows; clicks that may be needed.
 OVERLAP, CLICKS = 0.5, 2
 HOOK = "window.__npulens_timeline"
-_PATIENCE_MS = 120_000
+_PATIENCE_MS, _SELECTED_MS = 120_000, 30_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,10 @@ def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
             _still(page)
         page.locator('[class*="st-key-moments_"] .row[data-key="0"]').click()
         clicks += 1
-        page.wait_for_function(f"{HOOK}?.state?.span")
+        try:
+            page.wait_for_function(f"{HOOK}?.state?.span", timeout=_SELECTED_MS)
+        except TimeoutError:
+            return Shown(case.name, clicks, "no span", None)
         span = int(page.evaluate(f"{HOOK}.state.span"))
     finally:
         context.close()

@@ -56,7 +56,7 @@ def test_rows_are_those_in_the_tables(cut: tuple[Path, str, Path]) -> None:
         assert set(rows) == set(schema.tables()) - {"run", "rank", "coverage", "device_time", "checked"}
         for table, counted in rows.items():
             path = place / run_id / f"{table}.parquet"
-            own = f"WHERE rank = {rank.rank}" if "rank" in schema.tables()[table].names() else ""  # others are the run's
+            own = f"WHERE rank = {rank.rank}" if "rank" in schema.tables()[table].names() else ""  # else of the run
             stored = duckdb.sql(f"SELECT count(*) FROM '{path}' {own}").fetchall()[0][0]
             assert stored == counted, table
         assert rank.kept == sum(rows.values())

@@ -68,8 +68,8 @@ def test_a_trace_says_that_it_is_none_and_how_to_make_one(
 def test_every_other_page_of_a_benchmark_is_honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
     ingest.load(bench_result.write(tmp_path / "made"), tmp_path / "store")
-    for name in ("overview", "findings", "timeline", "efficiency", "kernels", "launch", "copies", "communication",
-                 "ranks", "memory", "counters"):  # fmt: skip
+    for name in ("workspace", "timeline", "efficiency", "kernels", "launch", "copies", "communication", "parallel",
+                 "flame", "requests", "memory", "counters"):  # fmt: skip
         page(name, "en")
     whole = AppTest.from_file(str(DASHBOARD), default_timeout=60)
     whole.query_params["lang"] = "en"

@@ -18,8 +18,8 @@ from tests.test_pages_data import opened
 KINDS = ("mindspore", "mindspore_steps", "mindspore_sums", "cluster", "opprof", "opprof_simulator", "npu")
 #: Pages of the run on the screen; the others do not look at it.
 PAGES = (
-    "overview", "findings", "timeline", "efficiency", "kernels", "communication", "copies", "counters", "launch",
-    "memory", "ranks",
+    "workspace", "timeline", "efficiency", "kernels", "communication", "copies", "counters", "launch", "parallel",
+    "memory", "flame", "requests",
 )  # fmt: skip
 #: No device, no span at all, no step: what a page can meet; the other kinds lack less.
 BARE = ("mindspore_steps", "cluster", "opprof", "opprof_simulator")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -134,7 +135,7 @@ def _tree(
     known, codes = np.unique(np.asarray(name, dtype=object).astype(str), return_inverse=True)
     codes, order = codes.ravel(), np.argsort(ids, kind="stable")
     edges = np.flatnonzero(np.diff(depth, prepend=-1)) if len(depth) else np.zeros(0, np.int64)
-    for first, last in zip(edges, [*edges[1:], len(ids)], strict=True):
+    for first, last in pairwise((*edges, len(ids))):
         level = slice(first, last)
         at = order[np.minimum(np.searchsorted(ids, above[level], sorter=order), len(ids) - 1)]
         there = ids[at] == above[level]

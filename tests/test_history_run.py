@@ -132,4 +132,4 @@ def test_a_description_above_the_capture_is_not_read(tmp_path: Path, small: Path
     (small / "manifest.json").unlink(missing_ok=True)
     where = tmp_path / "store"
     ingest.load(small, where)
-    assert history.identities(where)[0].workload == ""
+    assert history.identities(where)[0].workload == "capture"  # what was loaded, not the script of the description

@@ -68,7 +68,8 @@ def test_charts_are_drawn_and_a_row_leads_to_the_timeline(visit: Visit, run_id: 
     assert page.locator(".js-plotly-plot .scatterlayer .point, .js-plotly-plot .points path").count() > 3
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     page.wait_for_timeout(1_500)  # what is below the heading moves until fonts are there
-    box = page.locator(f".st-key-efficiency_{run_id[0]}_{lang}").bounding_box()
+    # Between the run and the language the key names the selection by a number.
+    box = page.locator(f"[class*='st-key-efficiency_{run_id[0]}_'][class*='_{lang}']").bounding_box()
     assert box is not None
     before = page.locator(".st-key-prose").first.inner_text()
     page.mouse.click(box["x"] + 18, box["y"] + 2.5 * ROW_PX)

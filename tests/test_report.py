@@ -86,7 +86,7 @@ def test_hostile_names_are_text(place: Path) -> None:
 
 def test_both_languages_are_in_the_page_and_one_alone_if_asked(place: Path) -> None:
     both, _ = write(place, "x.html")
-    assert "of each step. Fixing it gives back" in both and "最多可省" in both and 'id="lang-zh"' in both
+    assert "of each step. Fixing it saves at most" in both and "最多可省" in both and 'id="lang-zh"' in both
     chinese, _ = write(place, "x.html", "--lang", "zh")
     assert "Fixing it" not in chinese and "最多可省" in chinese and "English" not in chinese
     english, _ = write(place, "x.html", "--lang", "en")
@@ -104,11 +104,11 @@ def test_the_split_is_drawn_to_scale(place: Path) -> None:
     """Each step is 100 us: 40 computing, 10 copying, the rest idle, on 850 units."""
     text, _ = write(place, "x.html", "--lang", "en")
     widths = {
-        part: [float(width) for width in re.findall(rf'class="p-{part}" x="[\d.]+" y="\d+" width="([\d.]+)"', text)]
-        for part in ("computing", "copy", "idle")
+        part: [float(width) for width in re.findall(rf'class="part p-{part}" x="[\d.]+" y="\d+" width="([\d.]+)"', text)]
+        for part in ("computing", "copying", "idle")
     }
     assert widths["computing"][:2] == [340.0, 340.0]  # 40 of 100 us
-    assert widths["copy"][:2] == [85.0, 85.0]
+    assert widths["copying"][:2] == [85.0, 85.0]
     assert widths["idle"][:2] == [425.0, 425.0]
 
 

@@ -11,7 +11,7 @@ from npulens.app.charts import roles, style
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of time: the field of a split row, its text, and its role; without one it has no colour of its own."""
+    """One kind of time: the field of a split row, its text and its role. Without a role it has no colour of its own."""
 
     key: str
     field: str

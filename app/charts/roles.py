@@ -1,7 +1,7 @@
 """The one table of what time is spent on: names and colours of every chart, the canvas, the reports and all legends.
 
-A role keeps its colour in both themes. Every colour is at least 3:1 against the light and the dark page, and neighbours
-are parted by a line of the page's colour. Any two roles stay apart for every kind of colour vision; a test computes it.
+A role keeps its colour in both themes. Every colour is at least 3:1 against the light and the dark page. A line of the
+page's colour parts neighbours. Any two roles stay apart for every kind of colour vision; a test computes it.
 """
 
 from __future__ import annotations

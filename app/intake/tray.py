@@ -1,4 +1,4 @@
-"""What was brought in, a row a file: on its way, loading, or how that ended, why, and what to do about it.
+"""What was brought in, a row a file: on its way, loading, or how that ended. Why, and what to do about it.
 
 The load runs in a child process that this panel asks twice a second. Captures dropped meanwhile queue up.
 """

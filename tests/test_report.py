@@ -103,8 +103,9 @@ def test_the_page_holds_evidence_thresholds_definitions_and_the_configuration(pl
 def test_the_split_is_drawn_to_scale(place: Path) -> None:
     """Each step is 100 us: 40 computing, 10 copying, the rest idle, on 850 units."""
     text, _ = write(place, "x.html", "--lang", "en")
+    rest = r'" x="[\d.]+" y="\d+" width="([\d.]+)"'
     widths = {
-        part: [float(width) for width in re.findall(rf'class="part p-{part}" x="[\d.]+" y="\d+" width="([\d.]+)"', text)]
+        part: [float(width) for width in re.findall(f'class="part p-{part}{rest}', text)]
         for part in ("computing", "copying", "idle")
     }
     assert widths["computing"][:2] == [340.0, 340.0]  # 40 of 100 us

@@ -31,13 +31,20 @@ ROW_PX = 35
 
 #: The dashboard's own program, over another page: its settings of Streamlit count here too.
 MAIN = (ROOT / "app" / "main.py").read_text("utf-8").replace('"dashboard.py"', '"page.py"')
-#: The colleague's page behind ?drop=, the page for runs elsewhere.
+#: The colleague's page behind ?drop=; elsewhere the page for runs, below the head that the dashboard gives every page.
 PAGE = """import streamlit as st
 from npulens.app import context
 from npulens.app.pages.runs import page as runs
-from npulens.app.intake import courier_page as courier
+from npulens.app.intake import courier_page as courier, tray
+
+def drawn(ctx):
+    if ctx.runs:
+        tray.button(ctx)
+    tray.show(ctx)
+    runs.render(ctx)
+
 token = courier.wanted()
-courier.show(token) if token else runs.render(context.current())
+courier.show(token) if token else drawn(context.current())
 """
 
 

@@ -79,7 +79,7 @@ def name(page: ModuleType) -> str:
 
 def header(ctx: Context) -> None:
     """The name, the run on the screen, the way in, the language switch; below, what was brought in."""
-    with st.container(horizontal=True, vertical_alignment="bottom", key="brand"):
+    with st.container(horizontal=True, vertical_alignment="center", key="brand"):
         st.title("npulens", anchor=False, width="content")
         if ctx.run is None:
             st.caption(ctx.say("shell.tagline"))

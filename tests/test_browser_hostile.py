@@ -115,7 +115,7 @@ def test_the_timeline_draws_tells_finds_and_exports_names_as_they_are(
     screen = Screen(page, watch.url)
     screen.go(held.runs["kineto"], lang=lang)
     for menu in ("tracks", "marks", "legend", "files"):
-        page.locator(f"button.{menu}").click()
+        page.locator(f".bar button.{menu}").click()
         page.keyboard.press("Escape")
     for at, kind in enumerate(NAMES):
         if at % (1 if lang == "en" else 12):
@@ -139,7 +139,7 @@ def test_the_timeline_draws_tells_finds_and_exports_names_as_they_are(
         page.keyboard.press("Escape")
     watch.take()
     for text, ending in ((".png", "png"), ("perfetto", "json"), ("speedscope", "json")):
-        page.locator("button.files").click()
+        page.locator(".bar button.files").click()
         button = page.locator(".menu:not(.hits) .link").nth({"png": 0}.get(ending, -3 if text == "perfetto" else -2))
         with page.expect_download(timeout=30_000) as waiting:
             button.click()

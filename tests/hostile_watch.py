@@ -65,6 +65,7 @@ INIT = """
 
 _UNICODE = re.compile(r"\\u([0-9a-f]{4})")  # shapes and arguments are shown as the JSON that the capture wrote
 _JSON = re.compile(r'\\(["\\/])')
+_ESCAPED = re.compile(r'\\(?:u[0-9a-f]{4}|["\\/bfnrt])')
 
 
 class Watch:
@@ -107,15 +108,21 @@ class Watch:
 def _verbatim(word: str, before: str, after: str) -> bool:
     unescaped = _JSON.sub(r"\1", before), _JSON.sub(r"\1", after)
     decoded = _UNICODE.sub(_char, before), _UNICODE.sub(_char, after)
+    read = _ESCAPED.sub(_read, before), _ESCAPED.sub(_read, after)
     return any(
         _ends(_alike(told[0]), _alike(wanted[0])) and _ends(_alike(told[1])[::-1], _alike(wanted[1])[::-1])
-        for told in ((before, after), unescaped, decoded)
+        for told in ((before, after), unescaped, decoded, read)
         for wanted in BESIDE.get(word, ())
     )
 
 
 def _char(escaped: re.Match[str]) -> str:
     return chr(int(escaped[1], 16))
+
+
+def _read(escaped: re.Match[str]) -> str:
+    """What JSON means by it; a reader of captures keeps no NUL."""
+    return str(json.loads(f'"{escaped[0]}"')).replace("\x00", "\ufffd")
 
 
 def _ends(told: str, wanted: str) -> bool:

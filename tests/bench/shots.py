@@ -154,7 +154,7 @@ def _wait(page: Any, judged: bool) -> None:
     if judged:
         page.locator("[class*=st-key-problem_]").first.wait_for(timeout=180_000)
         page.locator("[data-testid=stSpinner]").last.wait_for(state="hidden", timeout=180_000)
-    if "/Timeline" in page.url and page.locator("canvas").count():
+    if page.locator("canvas").count():
         page.wait_for_function("window.__npulens_timeline?.settled", timeout=60_000)
     page.wait_for_timeout(900)
 

@@ -100,7 +100,7 @@ def _numbers(ctx: Context, finding: Finding) -> None:
     rows = [
         (label(ctx, name), cells.cell(wording.plain(number(name, value))))
         for name, value in finding.numbers.items()
-        if _told(name, value)
+        if _told(name, value) and not name.endswith("_zh") and f"{name}_zh" not in finding.numbers  # bits of sentences
     ]
     if not rows:
         return

@@ -31,7 +31,7 @@ def value(place: Place, shown: str) -> float | None:
 
 
 def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figure:
-    """Pipeline stages downwards, the other ways across; grey squares were not captured or do not tell."""
+    """Pipeline stages downwards, the other ways across; crossed squares were not captured or do not tell."""
     places = found.places
     values = [value(place, shown) for place in places]
     rows, columns = 1 + max(place.row for place in places), 1 + max(place.column for place in places)
@@ -50,7 +50,7 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
             textfont={"color": ink, "size": 12}, showlegend=False, hoverinfo="text",
             hovertext=[_told(places[at], values[at], name, say) for at in some],
             marker={
-                "symbol": "square", "size": size, "line": {"width": 1, "color": style.QUIET_TEXT},
+                "symbol": "square" if known else "square-x-open", "size": size, "line": {"width": 1, "color": style.QUIET_TEXT},
                 **({"color": [values[at] for at in some], "cmin": 0, "cmax": most,
                     "colorscale": [[0, roles.faded(role, 0.08)], [1, roles.faded(role, 0.95)]],
                     "colorbar": {"ticksuffix": " %", "thickness": 12, "tickfont": {"color": ink},

@@ -50,7 +50,8 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
             textfont={"color": ink, "size": 12}, showlegend=False, hoverinfo="text",
             hovertext=[_told(places[at], values[at], name, say) for at in some],
             marker={
-                "symbol": "square" if known else "square-x-open", "size": size, "line": {"width": 1, "color": style.QUIET_TEXT},
+                "symbol": "square" if known else "square-x-open", "size": size,
+                "line": {"width": 1, "color": style.QUIET_TEXT},
                 **({"color": [values[at] for at in some], "cmin": 0, "cmax": most,
                     "colorscale": [[0, roles.faded(role, 0.08)], [1, roles.faded(role, 0.95)]],
                     "colorbar": {"ticksuffix": " %", "thickness": 12, "tickfont": {"color": ink},

@@ -35,6 +35,7 @@ from npulens.collectors.lab import command as lab
 from npulens.collectors.lab.choice import command as lab_choice
 from npulens.collectors.memcheck import command as memcheck
 from npulens.collectors.profilers import analysed, dynamic_profile
+from npulens.collectors.serving import collect as serving
 from npulens.collectors.settings import EXPORTS, HOST_SYSTEM, LEVELS, Settings
 from npulens.collectors.steps.period import By
 from npulens.collectors.workloads.workload import NotHere
@@ -256,6 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     lab_choice.add(verbs)
     generated.add(verbs)
     memcheck.add(verbs)
+    serving.add(verbs)
     return parser
 
 

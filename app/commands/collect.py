@@ -15,7 +15,7 @@ import click
 
 from npulens import ingest
 from npulens.app import run_check
-from npulens.app.commands import check, load
+from npulens.app.commands import _collect_serve, check, load
 from npulens.app.console import json_option, lang_option, print_json, store_option, table
 from npulens.app.run_collectors import ask, run_job
 from npulens.app.text.i18n import say
@@ -39,7 +39,17 @@ def _passed_on(context: click.Context, option: click.Parameter, value: Any) -> N
 _setting = functools.partial(click.option, expose_value=False, callback=_passed_on)
 
 
-@click.command("collect", context_settings={"ignore_unknown_options": True})
+class _Collect(click.Command):
+    """`collect serve` has options of its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] != ["serve"]:
+            return super().parse_args(ctx, args)
+        ctx.command, ctx.info_name, ctx.ignore_unknown_options = _collect_serve.command, "collect serve", False
+        return _collect_serve.command.parse_args(ctx, args[1:])
+
+
+@click.command("collect", cls=_Collect, context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where the profile goes  [./npulens-TIME]")
 @click.option("--backend", type=click.Choice(["npu", "cuda", "mps", "cpu"]), help="[the first that is there]")
@@ -86,6 +96,7 @@ def command(
     npulens collect                          lists the workloads
     npulens collect train_step               records one
     npulens collect -- python train.py ...   records a job of yours
+    npulens collect serve --url URL ...      sends a load to a serving engine
 
     Your job needs no change. A step is one period of its optimisers, a rollout with its updates, or, where nothing is
     trained, a call of the outermost module. Several processes (torchrun) give several ranks.

@@ -95,7 +95,7 @@ class Recorded:
     iterations: tuple[Iteration, ...]
 
 
-class _Scheduler:
+class Scheduler:
     """One engine's queue, slots and blocks."""
 
     def __init__(self, setup: Setup, every: list[Served], mine: list[int]) -> None:
@@ -205,6 +205,17 @@ class _Scheduler:
             budget -= tokens
         return decoders, context
 
+    def iteration(
+        self, place: int, window: tuple[int, int], decoders: list[int], context: list[tuple[int, int]],
+        graph: tuple[str | None, int | None],
+    ) -> Iteration:  # fmt: skip
+        """What is recorded of an iteration, before it ends."""
+        self.number += 1
+        fresh = tuple((at, tokens) for at, tokens in context if not self.every[at].tokens_ns)
+        again = tuple((at, tokens) for at, tokens in context if self.every[at].tokens_ns)
+        used = 1 - len(self.free) / self.setup.blocks
+        return Iteration(place, self.number, *window, fresh, again, tuple(decoders), *graph, used)
+
     def end(self, now: int, decoders: list[int], context: list[tuple[int, int]]) -> None:
         for at, tokens in [*((at, 1) for at in decoders), *context]:
             one = self.every[at]
@@ -234,7 +245,7 @@ def run(asked: list[Asked], setup: Setup, seed: int) -> Recorded:
     draw = random.Random(seed)
     every = [Served(one) for one in sorted(asked, key=lambda one: (one.send_ns, one.name))]
     engines = [
-        _Scheduler(setup, every, [at for at, one in enumerate(every) if one.asked.engine == engine])
+        Scheduler(setup, every, [at for at, one in enumerate(every) if one.asked.engine == engine])
         for engine in range(setup.engines)
     ]
     stalls = deque(sorted(setup.stalls))
@@ -259,7 +270,7 @@ def run(asked: list[Asked], setup: Setup, seed: int) -> Recorded:
 
 
 def _iterate(
-    engines: list[_Scheduler], setup: Setup, draw: random.Random, now: int, stalls: deque[tuple[int, int]],
+    engines: list[Scheduler], setup: Setup, draw: random.Random, now: int, stalls: deque[tuple[int, int]],
     iterations: list[Iteration],
 ) -> int:  # fmt: skip
     """One iteration of all engines; when the next one can begin."""
@@ -276,13 +287,7 @@ def _iterate(
     for place, (engine, (decoders, context), (_, graph, padded)) in enumerate(zip(engines, works, taken)):
         if not decoders and not context:
             continue
-        engine.number += 1
-        fresh = tuple((at, tokens) for at, tokens in context if not engine.every[at].tokens_ns)
-        again = tuple((at, tokens) for at, tokens in context if engine.every[at].tokens_ns)
-        used = 1 - len(engine.free) / setup.blocks
-        iterations.append(
-            Iteration(place, engine.number, now, length, fresh, again, tuple(decoders), graph, padded, used)
-        )
+        iterations.append(engine.iteration(place, (now, length), decoders, context, (graph, padded)))
         engine.end(now + length, decoders, context)
     gap = setup.gap_ns * draw.lognormvariate(0.0, 0.2)
     if draw.random() < setup.slow_gaps:

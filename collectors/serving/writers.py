@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from npulens.collectors.serving.engine import Iteration, Recorded, Served
+from npulens.collectors.serving.engine import Iteration, Recorded, Served, Setup
 
 #: When a run begins, in ns since 1970: a fixed moment, so that the same seed gives the same files.
 BEGIN_NS = 1_795_000_000_000_000_000
@@ -26,10 +26,10 @@ def write(recorded: Recorded, folder: Path, traced: bool = False) -> None:
     """The files of a run, in a folder that is made."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "client.json").write_text(json.dumps([_client(one, recorded) for one in recorded.requests]))
-    (folder / "otlp.jsonl").write_text("".join(line + "\n" for line in _spans(recorded)))
-    (folder / "iterations.log").write_text("".join(_line(one) for one in recorded.iterations))
+    (folder / "otlp.jsonl").write_text("".join(each + "\n" for each in _spans(recorded)))
+    (folder / "iterations.log").write_text("".join(line(one) for one in recorded.iterations))
     if traced:
-        (folder / "rank0.pt.trace.json").write_text(json.dumps(_trace(recorded)))
+        (folder / "rank0.pt.trace.json").write_text(json.dumps(trace(recorded.iterations)))
 
 
 def _away(recorded: Recorded) -> int:
@@ -46,21 +46,27 @@ def _client(one: Served, recorded: Recorded) -> dict[str, Any]:
 
 def _spans(recorded: Recorded) -> Iterator[str]:
     """One export a line, as a collector writes them."""
-    resource = {"attributes": [_text("service.name", "npulens.serving"), _text("vllm.process_id", "1")]}
     done = sorted(recorded.requests, key=lambda one: one.tokens_ns[-1])
     draw = random.Random(0)
     for begin in range(0, len(done), _EXPORTED):
-        spans = [_span(one, recorded, draw) for one in done[begin : begin + _EXPORTED]]
-        scope = {"scope": {"name": "vllm.tracing.otel"}, "spans": spans}
-        yield json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]})
+        yield json.dumps(export(done[begin : begin + _EXPORTED], recorded.setup, draw))
 
 
-def _span(one: Served, recorded: Recorded, draw: random.Random) -> dict[str, Any]:
-    arrival = one.asked.send_ns + recorded.setup.front_ns // 4
+def export(served: Sequence[Served], setup: Setup, draw: random.Random, begin_ns: int = BEGIN_NS) -> dict[str, Any]:
+    """The spans of some requests; their times count from a moment."""
+    resource = {"attributes": [_text("service.name", "npulens.serving"), _text("vllm.process_id", "1")]}
+    spans = [_span(one, setup, draw, begin_ns) for one in served]
+    scope = {"scope": {"name": "vllm.tracing.otel"}, "spans": spans}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+
+
+def _span(one: Served, setup: Setup, draw: random.Random, begin_ns: int) -> dict[str, Any]:
+    arrival = one.asked.send_ns + setup.front_ns // 4
     first, last = one.tokens_ns[0], one.tokens_ns[-1]
-    seen = first + _away(recorded) // 2  # the front end has the token before the client does
+    away = setup.front_ns - setup.front_ns // 2
+    seen = first + away // 2  # the front end has the token before the client does
     seconds = {
-        "time_to_first_token": seen - arrival, "e2e": last + _away(recorded) // 2 - arrival,
+        "time_to_first_token": seen - arrival, "e2e": last + away // 2 - arrival,
         "time_in_queue": one.scheduled_ns - one.queued_ns, "time_in_model_prefill": first - one.scheduled_ns,
         "time_in_model_decode": last - first, "time_in_model_inference": last - one.scheduled_ns,
     }  # fmt: skip
@@ -75,8 +81,8 @@ def _span(one: Served, recorded: Recorded, draw: random.Random) -> dict[str, Any
     attributes.append(_text("gen_ai.request.id", _SPAN_NAME.format(one.asked.name)))
     return {
         "traceId": f"{draw.getrandbits(128):032x}", "spanId": f"{draw.getrandbits(64):016x}", "name": "llm_request",
-        "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": str(BEGIN_NS + arrival),
-        "endTimeUnixNano": str(BEGIN_NS + last + _away(recorded)), "attributes": attributes, "status": {},
+        "kind": "SPAN_KIND_SERVER", "startTimeUnixNano": str(begin_ns + arrival),
+        "endTimeUnixNano": str(begin_ns + last + away), "attributes": attributes, "status": {},
     }  # fmt: skip
 
 
@@ -84,9 +90,9 @@ def _text(key: str, value: str) -> dict[str, Any]:
     return {"key": key, "value": {"stringValue": value}}
 
 
-def _line(one: Iteration) -> str:
+def line(one: Iteration, begin_ns: int = BEGIN_NS) -> str:
     """As vLLM's logger writes it: a stamp of whole seconds, and the elapsed time to 10 us."""
-    stamp = time.strftime("%m-%d %H:%M:%S", time.gmtime((BEGIN_NS + one.ts_ns + one.dur_ns) / 1e9))
+    stamp = time.strftime("%m-%d %H:%M:%S", time.gmtime((begin_ns + one.ts_ns + one.dur_ns) / 1e9))
     context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
     return (
         f"INFO {stamp} [loggers.py:199] Engine {one.engine:03d}: Iteration({one.number}): {len(one.context)} context "
@@ -96,12 +102,12 @@ def _line(one: Iteration) -> str:
     )
 
 
-def _trace(recorded: Recorded) -> dict[str, Any]:
-    """A profiler's window over all of it, with nothing in it but the annotations of the engine."""
+def trace(iterations: Sequence[Iteration], begin_ns: int = BEGIN_NS) -> dict[str, Any]:
+    """A profiler's window over these iterations, with nothing in it but the annotations of the engine."""
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}},
     ]  # fmt: skip
-    for number, one in enumerate(recorded.iterations):
+    for number, one in enumerate(iterations):
         context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
         name = (
             f"execute_context_{len(one.context)}({context})_generation_{len(one.decoders) + len(one.again)}"
@@ -113,5 +119,5 @@ def _trace(recorded: Recorded) -> dict[str, Any]:
         })  # fmt: skip
     return {
         "schemaVersion": 1, "deviceProperties": [], "distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1},
-        "baseTimeNanoseconds": BEGIN_NS, "traceEvents": events, "traceName": "rank0.pt.trace.json",
+        "baseTimeNanoseconds": begin_ns, "traceEvents": events, "traceName": "rank0.pt.trace.json",
     }  # fmt: skip

@@ -62,4 +62,44 @@ TEXT = {
     "by_scheduler": ("scheduler steps", "学习率调度器 step"),
     "by_rollout": ("rollouts with their updates", "rollout 及其更新"),
     "by_time": ("slices of time", "时间片"),
+    "serve_done": (
+        "{done} of {of} requests ended well. The last to leave in time left {late} late.",
+        "{of} 个请求中有 {done} 个正常结束；发送最多晚了 {late}。",
+    ),
+    "serve_window_taken": (
+        "The profiler's window holds {iterations} iterations. Its start took {start}, its stop and export {export}.",
+        "profiler 窗口包含 {iterations} 次迭代；启动耗时 {start}，停止及导出耗时 {export}。",
+    ),
+    "serve_cost_itl": (
+        "Between two tokens, in the middle: {itl_without} without the profiler, {itl_with} with it.",
+        "相邻 token 间隔的中位数：未开启 profiler 时 {itl_without}，开启时 {itl_with}。",
+    ),
+    "serve_cost_calls": (
+        "While it was started and stopped, a request waited {silence} for a token; without it {silence_without} at "
+        "most. Requests that were open then: {n}.",
+        "启动与停止期间，请求最长 {silence} 没有收到 token；其他时间最长 {silence_without}。受影响的请求：{n} 个。",
+    ),
+    "serve_not_measured": ("not measured", "未测得"),
+    "serve_failed_requests": (
+        "{failed} of {of} requests failed. The first: {reason}",
+        "{of} 个请求中有 {failed} 个失败。第一个的原因：{reason}",
+    ),
+    "serve_no_spans": (
+        "No spans came to port {port}. The server needs --otlp-traces-endpoint http://127.0.0.1:{port}/v1/traces",
+        "端口 {port} 没有收到 span。服务端需要 --otlp-traces-endpoint http://127.0.0.1:{port}/v1/traces",
+    ),
+    "serve_spans_by_grpc": (
+        "The server exports spans by gRPC, which is not received here. It needs "
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf",
+        "服务端用 gRPC 导出 span，此处无法接收。请为其设置 OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf",
+    ),
+    "serve_spans_missing": (
+        "The spans of {missing} of {of} requests have not come.",
+        "{of} 个请求中有 {missing} 个的 span 没有到达。",
+    ),
+    "serve_no_iterations": (
+        "No log told of iterations: --log FILE, and vLLM with --enable-logging-iteration-details",
+        "没有迭代日志：请使用 --log FILE，并为 vLLM 加上 --enable-logging-iteration-details",
+    ),
+    "serve_window": ("The profiler's window: {reason}", "profiler 窗口：{reason}"),
 }

@@ -1,0 +1,73 @@
+"""Agents ask what people see."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from npulens.app import run_check
+from npulens.app.console import store_option
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
+from npulens.ingest.store import runs as stores
+
+
+@click.command("mcp")
+@click.option("--http", "port", type=click.IntRange(0, 65535), help="Answer on this port of 127.0.0.1 instead.")
+@click.option("--dashboard", default="http://127.0.0.1:8501", show_default=True, help="Where links in answers lead.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False),
+    help="Limits and detectors, as for `check`.  [default: npulens.toml here, if there is one]",
+)  # fmt: skip
+@click.option("--skill", is_flag=True, help="Print the skill file for an agent's folder of skills instead.")
+@click.option("--token", "name", metavar="NAME", help="Print a bearer token for --http instead; NAME says whose.")
+@click.option("--run", "runs", multiple=True, metavar="RUN", help="With --token: only this run; may be given again.")
+@click.option("--hours", type=float, default=24.0, show_default=True, help="With --token: how long it is valid.")
+@store_option
+def command(
+    port: int | None, dashboard: str, config: Path | None, skill: bool, name: str | None, runs: tuple[str, ...],
+    hours: float, store: Path,
+) -> None:  # fmt: skip
+    """Answer agents over stdin and stdout by the Model Context Protocol (MCP), or with --http over HTTP.
+
+    Seven tools read the store: runs, check, why, evidence, compare, sql and next_capture. Over HTTP every question
+    needs a token of this store; `npulens token --revoke` ends all of them.
+    """
+    from npulens.app.agents import skill as skills
+    from npulens.app.agents import who
+
+    if skill:
+        click.echo(skills.whole(), nl=False)
+        return
+    if name is not None:
+        if not 0 < hours <= who.MAX_HOURS:
+            raise IngestError("bad_token", Message("token_may_last_hours", {"hours": who.MAX_HOURS}))
+        seen = tuple(stores.resolve(store, run).run_id for run in runs)
+        click.echo(who.mint(store, who.Who(name, seen or None), hours))
+        return
+    try:
+        import anyio
+
+        from npulens.app.agents import server
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] not in ("mcp", "mcp_types", "anyio", "jsonschema", "starlette"):
+            raise
+        raise IngestError("needs_extra", Message("this_needs_the_extra", {"extra": "mcp"})) from error
+    from npulens.app.agents.answers import Answers
+
+    settings = run_check.settings(config)
+    run_check.ready(settings)
+    answers = Answers(store, settings, dashboard)
+    if port is None:
+        anyio.run(server.over_stdio, answers)
+    else:
+        _serve(server.over_http(answers, partial(who.asking, store), f"http://127.0.0.1:{port}"), port)
+
+
+def _serve(app: object, port: int) -> None:
+    """Loopback only: a proxy in front brings TLS and other machines."""
+    import uvicorn
+
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")  # type: ignore[arg-type]

@@ -85,7 +85,7 @@ def test_partial_trust_is_a_share() -> None:
     early = next(doubt.text[0] for doubt in found.doubts if doubt.name == "negative_latency")
     assert "by up to 1.00 µs" in early
     missing = {entry.name: entry for entry in found.missing}
-    assert missing["ranks"].what == ("ranks 1-3 of 4", "4 个 rank 中的 1-3")
+    assert missing["ranks"].what == ("ranks 1-3 of 4", "rank 1-3（共 4 个 rank）")
     assert missing["more_steps"].collect_with == "schedule(active=5)"
 
 

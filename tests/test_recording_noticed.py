@@ -104,11 +104,11 @@ def test_a_redacted_run_says_that_it_is_partial_and_names_no_file_of_the_job(tmp
 
 
 @pytest.mark.parametrize(("lang", "heading"), [("en", "About this recording"), ("zh", "关于本次采集")])
-def test_the_overview_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str, heading: str) -> None:
+def test_the_workspace_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str, heading: str) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
     run = loaded(capture(tmp_path / "in", 1, [*STRANGE, *NOTICES]), tmp_path / "store")
     page = AppTest.from_file(str(DASHBOARD), default_timeout=60)
-    page.query_params["run"], page.query_params["lang"] = run.run_id, lang
+    page.query_params["run"], page.query_params["lang"], page.query_params["panel"] = run.run_id, lang, "recorded"
     page.run()
     assert not page.exception
     shown = [each.value for each in page.text]

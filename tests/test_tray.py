@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hostile_capture
@@ -41,6 +43,32 @@ def test_each_file_of_a_drop_has_its_row(tmp_path: Path) -> None:
     assert one not in visit.ended and len(visit.ended) == 2
     visit.dismiss()
     assert visit.ended == []
+
+
+def test_a_drop_that_two_scripts_see_arrive_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visitor's old script and the new one overlap; each looks whether the drop is all there."""
+    trace = hostile_capture.write(tmp_path / "t.json").read_bytes()
+    visit = Visit()
+    visit.ask(tmp_path / "store", {"id": "1", "name": "t.json", "files": 1, "bytes": len(trace)})
+    assert visit.travelling is not None
+    given = visit.travelling.grant
+    given.reserve(len(trace))
+    (given.folder / "t.json").write_bytes(trace)
+    given.close()
+    submit, submitted = load_queue.submit, []
+
+    def slowly(load: Load) -> Load:
+        submitted.append(load)
+        time.sleep(0.2)
+        return submit(load)
+
+    monkeypatch.setattr(load_queue, "submit", slowly)
+    with ThreadPoolExecutor() as scripts:
+        seen = [each.result() for each in [scripts.submit(visit.arrived, tmp_path / "store") for _ in range(3)]]
+    assert sorted(seen) == [False, False, True] and visit.loads == submitted and len(submitted) == 1
+    assert submitted[0].done.wait(120)
+    visit.finish()
+    assert [row.state for row in visit.ended] == ["loaded"]
 
 
 def test_stopping_says_so(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import streamlit as st
@@ -77,7 +78,8 @@ class Visit:
     """One visitor's deliveries.
 
     One plain object. Streamlit may end a script at any access to its session state, also in the middle of a callback.
-    So what has to happen together may not be spread over several of them.
+    So what has to happen together may not be spread over several of them. Two scripts of one visitor can also overlap:
+    the old one goes on until its next output. So a drop is handed on under a lock, or it would be loaded twice.
     """
 
     travelling: Open | None = None
@@ -90,6 +92,7 @@ class Visit:
     ended: list[Ended] = field(default_factory=list)
     #: The run that came in and has not been on the screen yet.
     to_show: str | None = None
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def busy(self) -> bool:
@@ -141,33 +144,36 @@ class Visit:
 
     def arrived(self, store: Path) -> bool:
         """Queues the drop for loading if all of it is here, whichever server took it."""
-        held = self.travelling
-        if held is None or not (held.grant.whole and held.grant.closed):
-            return False
-        self.loads = [*self.loads, load_queue.submit(Load(held.grant, store, held.name, held.ticket))]
-        self.travelling = self.reply = None
-        return True
+        with self._lock:
+            held = self.travelling
+            if held is None or not (held.grant.whole and held.grant.closed):
+                return False
+            self.loads = [*self.loads, load_queue.submit(Load(held.grant, store, held.name, held.ticket))]
+            self.travelling = self.reply = None
+            return True
 
     def finish(self) -> list[str]:
         """Takes the loads that have ended off the list; the runs they brought.
 
         What is in the store since an earlier load needs no row any more.
         """
-        done = [(load, outcome) for load in self.loads if (outcome := load.outcome()) is not None]
-        self.loads = [load for load in self.loads if all(load is not gone for gone, _ in done)]
-        if done:
-            before = [row for row in self.ended if not row.fine]
-            now = [row for load, outcome in done for row in ended(load, outcome)]
-            self.ended = [*now, *before][:_MOST_ENDED]
-        brought = [run_id for _, outcome in done for run_id in outcome.run_ids]
-        self.to_show = brought[0] if brought else self.to_show
+        with self._lock:
+            done = [(load, outcome) for load in self.loads if (outcome := load.outcome()) is not None]
+            self.loads = [load for load in self.loads if all(load is not gone for gone, _ in done)]
+            if done:
+                before = [row for row in self.ended if not row.fine]
+                now = [row for load, outcome in done for row in ended(load, outcome)]
+                self.ended = [*now, *before][:_MOST_ENDED]
+            brought = [run_id for _, outcome in done for run_id in outcome.run_ids]
+            self.to_show = brought[0] if brought else self.to_show
         return brought
 
     def stop(self, load: Load) -> None:
         """Ends a load, or takes it out of the queue; a row says so."""
         load.stop()
-        self.loads = [other for other in self.loads if other is not load]
-        self.ended = [Ended(load.grant.id, load.name, "stopped"), *self.ended][:_MOST_ENDED]
+        with self._lock:
+            self.loads = [other for other in self.loads if other is not load]
+            self.ended = [Ended(load.grant.id, load.name, "stopped"), *self.ended][:_MOST_ENDED]
 
     def dismiss(self, ident: str | None = None) -> None:
         """Forgets how one ended, or all."""

@@ -169,9 +169,7 @@ class StandIns:
         """Everything of a directory, and of those in it that hold a rank's files: path -> its place in the stand-in."""
         hidden = _hidden(directory)
         device = _device(directory)
-        for child in sorted(directory.iterdir()):
-            if child.is_symlink():
-                continue
+        for child in _children(directory):
             name = hidden.get(child, child.name)
             if name in _WITHIN and child.is_dir():
                 yield from ((path, Path(name) / place) for path, place in _told(child, device))
@@ -256,7 +254,9 @@ def _device(directory: Path) -> int | None:
 
 
 def _children(directory: Path) -> list[Path]:
-    return [child for child in sorted(directory.iterdir()) if not child.is_symlink()]
+    with os.scandir(directory) as found:  # which knows links without asking for each
+        names = sorted(child.name for child in found if not child.is_symlink())
+    return [directory / name for name in names]
 
 
 def _goes_by(file: Path) -> str:

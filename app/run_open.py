@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -33,12 +32,10 @@ def opened(store: Path, run_id: str) -> duckdb.DuckDBPyConnection:
     there = kept.there(store, run_id, _answers(KEPT))
     try:
         con = runs.open_run(store, run_id, kept=there)
-    except (duckdb.Error, IngestError):
-        con = runs.open_run(store, run_id)  # what is kept cannot be read: it is had from the tables, and made anew
-        for path in there.values():
-            with suppress(OSError):
-                path.unlink()
-        there = {}
+    except IngestError:
+        if not there:
+            raise
+        con, there = runs.open_run(store, run_id), {}
     if "launched" in there:
         instead(con)
     views.install(con)

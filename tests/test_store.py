@@ -16,7 +16,7 @@ import pytest
 from npulens import ingest
 from npulens.ingest import IngestError
 from npulens.ingest.loading import capture
-from npulens.ingest.store import runs
+from npulens.ingest.store import runs, seal
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -140,8 +140,7 @@ def test_a_run_of_another_schema_version_says_load_again_and_is_replaced(tmp_pat
     where, trace = tmp_path / "store", kineto(tmp_path / "t.json")
     run_id = ingest.load(trace, where).runs[0].run_id
     assert run_id
-    manifest = where / run_id / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 0}))
+    seal.close(where / run_id, runs.manifest(where, run_id) | {"schema_version": 0})
     with pytest.raises(IngestError, match="load again"):
         runs.open_run(where, run_id)
     assert ingest.load(trace, where).runs[0].stored == "new"

@@ -48,6 +48,9 @@ def command(words: tuple[str, ...], deleted: bool, store: Path, as_json: bool) -
     ]  # fmt: skip
     heads = ["run", "label", "status", "ranks", "of", "formats", "steps", "length ms", "rows", "loaded", "tags"]
     click.echo(table(heads, rows, left=6))
+    for run in shown:
+        if run.status == "damaged":
+            click.echo(f"{run.run_id} is damaged: {run.reason}")
 
 
 def _row(run: RunInfo, about: About) -> dict[str, object]:

@@ -31,6 +31,7 @@ from npulens.ingest.loading.quota import Quota, UsageWatch, amount
 from npulens.ingest.messages import Message, dumped
 from npulens.ingest.store import history_run
 from npulens.ingest.store import runs as store
+from npulens.ingest.store.connection import proved
 from npulens.ingest.store.redact_run import marker, redacted
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.assemble import Assembled, Piece, Source, assemble
@@ -249,9 +250,11 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     told = [_piece(p, root, hashes, job, said) for p in group]
     pieces, sources = served.folded(group, told, scratch / f"served{group[0].part.rank}_{id(group)}")
     if joined is not None:
-        old = store.manifest(where, joined.run_id)
-        if joined.schema_version != schema.version():
-            return _refusal(IngestError("old_run", Message("run_is_older_version_load", {"run": joined.run_id})))
+        objects.fetch(where, joined.run_id)
+        try:
+            old = proved(where, joined.run_id)
+        except IngestError as error:
+            return _refusal(error)
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             return job.refusal(
@@ -261,7 +264,6 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
                     str(group[0].source.root),
                 )
             )
-        objects.fetch(where, joined.run_id)
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
         sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}

@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.loading.capture import hash_of
 from npulens.ingest.loading.quota import amount, parse_bytes
 from npulens.ingest.messages import Message, dumped, loaded
 from npulens.ingest.objects.bucket import Bucket, Stored
 from npulens.ingest.store.place import BUCKET
+from npulens.ingest.store.seal import SEAL, STORED, hash_of, sign
 
 _RUNS, _DELETED, _LABELS, _DATA, _KEPT = "runs", "deleted", "labels", "data", "kept"
 _MANIFEST = "manifest.json"
@@ -292,6 +292,7 @@ class Mirror:
                 aside = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
                 with suppress(FileNotFoundError):
                     if self._bucket.save(one.name, aside) == digest:
+                        sign(aside, target)
                         os.replace(aside, target)
                 aside.unlink(missing_ok=True)
 
@@ -365,8 +366,9 @@ def _tags(kept: Path) -> dict[str, str | None]:
 
 
 def _listed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What is listed of a run: its manifest without what every rank says."""
-    return {name: value for name, value in manifest.items() if name not in ("coverage", "pieces", "warnings")}
+    """What is listed of a run: its manifest without what every rank says; its files have their hashes here already."""
+    left_out = ("coverage", "pieces", "warnings", SEAL, STORED)
+    return {name: value for name, value in manifest.items() if name not in left_out}
 
 
 def _write(target: Path, content: bytes) -> None:

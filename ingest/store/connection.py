@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ import duckdb
 
 from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message, loaded, restored
+from npulens.ingest.messages import Message, listed, restored
+from npulens.ingest.store import seal
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
 
@@ -29,6 +31,9 @@ _LEAST_MEMORY, _MEMORY_PER_BYTE = 10**9, 20
 #: A run may be deleted and had back while it is opened.
 _ATTEMPTS = 3
 _PAUSE_S = 0.02
+#: Below the store, deleted runs until they are collected.
+TRASH = ".trash"
+_OPEN_FILES = Path("/proc/self/fd")
 
 
 #: What is said of a run whose manifest cannot be read.
@@ -52,25 +57,47 @@ class CoverageRow:
 def manifest_of(directory: Path) -> dict[str, Any]:
     """What the manifest of a run says; refused in a sentence where it is damaged."""
     try:
-        found = loaded((directory / "manifest.json").read_text("utf-8"))
-    except (ValueError, RecursionError, PermissionError, IsADirectoryError) as error:
+        found = seal.opened((directory / seal.MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except (seal.Broken, OSError) as error:
         raise IngestError("damaged_run", DAMAGED, str(directory)) from error
-    if not isinstance(found, dict) or not isinstance(found.get("schema_version"), int):
+    if not isinstance(found.get("schema_version"), int):
         raise IngestError("damaged_run", DAMAGED, str(directory))
     return found
 
 
-def _check_version(directory: Path) -> None:
+def proved(store: Path, run_id: str) -> dict[str, Any]:
+    """The manifest of a run of this version whose files are what was stored; refused in a sentence where they are not.
+
+    What comes from a bucket was compared with its hashes when it came.
+    """
+    directory = (store / run_id).resolve()
     try:
-        found = manifest_of(directory)["schema_version"]
+        found = manifest_of(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise IngestError("unknown_run", Message("there_is_no_such_run"), str(directory)) from error
-    if found != schema.version():
-        raise IngestError(
-            "old_run",
-            Message("stored_in_schema_version_this", {"found": found, "known": schema.version()}),
-            str(directory),
-        )
+    if found["schema_version"] != schema.version():
+        key = "run_is_older_migrate" if found["schema_version"] < schema.version() else "run_is_newer_than_program"
+        versions = {"found": found["schema_version"], "known": schema.version()}
+        raise IngestError("old_run", Message(key, versions), str(directory))
+    if objects.of(store) is None and (wrong := damage(directory, found)):
+        if not (directory / seal.MANIFEST).exists():  # deleted while we looked
+            raise IngestError("unknown_run", Message("there_is_no_such_run"), str(directory))
+        raise IngestError("damaged_run", wrong, str(directory))
+    return found
+
+
+def damage(directory: Path, document: Mapping[str, Any], again: bool = False) -> Message | None:
+    """What is wrong with the files of a run; ``again``: with those that this process has looked at, too."""
+    try:
+        names = seal.broken(directory, document, again)
+    except OSError as error:
+        return Message("files_of_run_cannot_be_read", {"error": error.strerror or error})
+    missing = [name for name in names if not (directory / name).exists()]
+    if missing:
+        return Message("files_of_run_are_missing", {"files": listed(missing, 3)})
+    return Message("files_of_run_are_damaged", {"files": listed(names, 3)}) if names else None
 
 
 def memory_limit(directory: Path) -> str:
@@ -94,31 +121,51 @@ def _connect(threads: int, memory: str) -> duckdb.DuckDBPyConnection:
     )  # fmt: skip
 
 
+def _held(directory: Path, con: duckdb.DuckDBPyConnection) -> Path:
+    """A way to a directory that stays while ``con`` lives: a run that is deleted meanwhile only moves.
+
+    Linux has such a way. Elsewhere whoever asks of a deleted run is told so.
+    """
+    if not _OPEN_FILES.is_dir():
+        return directory
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    weakref.finalize(con, os.close, handle)
+    return _OPEN_FILES / str(handle)
+
+
+def _viewed(store: Path, run_id: str, threads: int, kept: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:
+    """A database with a view for every table of a run, and for what is kept of it."""
+    objects.fetch(store, run_id)
+    proved(store, run_id)
+    directory = (store / run_id).resolve()
+    con = _connect(threads, memory_limit(directory))
+    try:
+        within = _held(directory, con)
+        places = {table: within / f"{table}.parquet" for table in schema.tables()} | dict(kept)
+        for name, path in places.items():
+            con.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+    except (OSError, duckdb.IOException) as error:
+        con.close()
+        raise IngestError("unknown_run", Message("file_run_is_missing_it"), str(directory)) from error
+    return con
+
+
 def open_run(
     store: Path, run_id: str, threads: int = 2, kept: Mapping[str, Path] | None = None
 ) -> duckdb.DuckDBPyConnection:
     """Open one run for reading; ``kept``: what was computed of it before (ingest/store/kept.py), by name."""
-    directory = (store / run_id).resolve()
-    for again in range(_ATTEMPTS):
-        objects.fetch(store, run_id)
-        _check_version(directory)
-        con = _connect(threads, memory_limit(directory))
-        try:
-            for table in schema.tables():
-                path = directory / f"{table}.parquet"
-                con.execute(f"CREATE VIEW {quoted(table)} AS FROM read_parquet({literal(str(path))})")
-            for name, path in (kept or {}).items():
-                con.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({literal(str(path))})")
+    directory, deleted = (store / run_id).resolve(), store.resolve() / TRASH / run_id
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(IngestError):  # deleted, perhaps had back: then it opens now
+            con = _viewed(store, run_id, threads, kept or {})
             break
-        except duckdb.IOException as error:  # deleted meanwhile, and perhaps had back: then it opens now
-            con.close()
-            if again == _ATTEMPTS - 1:
-                text = Message("file_run_is_missing_it")
-                raise IngestError("unknown_run", text, str(directory)) from error
-            time.sleep(_PAUSE_S)
+        time.sleep(_PAUSE_S)
+    else:
+        con = _viewed(store, run_id, threads, kept or {})
     # No temp directory: COPY into an allowed directory would be writing. Only single files are allowed.
     con.execute("SET temp_directory = ''")
-    files = [*(directory / f"{table}.parquet" for table in schema.tables()), *(kept or {}).values()]
+    files = [place / f"{table}.parquet" for place in (directory, deleted) for table in schema.tables()]
+    files += (kept or {}).values()
     con.execute(f"SET allowed_paths = [{', '.join(literal(str(path)) for path in files)}]")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")

@@ -1,7 +1,8 @@
 """What was computed once of a run and is kept: STORE/.kept/<run_id>.<name>.<version>.parquet, one table each.
 
 A run never changes, so neither does what follows from it. The version is a hash of what makes it, and of DuckDB's
-release: with others it is made anew. A file is written aside, renamed once, and can be deleted at any time.
+release: with others it is made anew. A file is written aside, renamed once, and can be deleted at any time. Its hash
+lies beside it; a file that is not what was written counts as not there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import duckdb
 from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
+from npulens.ingest.store import seal
+from npulens.ingest.store.connection import proved
 from npulens.ingest.store.lod import LOCKED, alone, home
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
@@ -42,7 +45,7 @@ def places(store: Path, run_id: str, answers: Iterable[Answer]) -> dict[str, Pat
 
 def there(store: Path, run_id: str, answers: Iterable[Answer]) -> dict[str, Path]:
     """Those of them that are made by now."""
-    return {name: path for name, path in places(store, run_id, answers).items() if path.is_file()}
+    return {name: path for name, path in places(store, run_id, answers).items() if seal.holds(path)}
 
 
 def make(store: Path, run_id: str, answers: Iterable[Answer], statements: Iterable[str]) -> dict[str, Path]:
@@ -59,8 +62,9 @@ def make(store: Path, run_id: str, answers: Iterable[Answer], statements: Iterab
     folder = home(store) / FOLDER
     try:
         with alone(folder / f"{run_id}.lock"):
-            missing = [answer for answer in every if not found[answer.name].is_file()]
+            missing = [answer for answer in every if not seal.holds(found[answer.name])]
             if missing:
+                proved(store, run_id)
                 _sweep(folder, store, {path.name for path in found.values()})
                 _write(run, {found[answer.name]: answer for answer in missing}, statements)
     except (OSError, duckdb.Error) as error:
@@ -89,7 +93,10 @@ def _sweep(folder: Path, store: Path, wanted: set[str]) -> None:
     for entry in folder.iterdir():
         run_id, _, rest = entry.name.partition(".")
         gone = not (store / run_id / "manifest.json").is_file() and rest != "lock"
-        older = entry.name not in wanted and entry.name.rpartition(".parquet")[0].rpartition(".")[0] in heads
+        older = (
+            entry.name.removesuffix(".sum") not in wanted
+            and entry.name.rpartition(".parquet")[0].rpartition(".")[0] in heads
+        )
         left = run_id in run_ids and entry.suffix in (".part", ".spill")
         if gone or older or left:
             with suppress(FileNotFoundError):
@@ -116,6 +123,7 @@ def _write(run: Path, answers: Mapping[Path, Answer], statements: Iterable[str])
                     con.register("answer", asked(con))
                     asked = "SELECT * FROM answer"
                 con.execute(f"COPY ({asked}) TO {literal(str(aside))} (FORMAT parquet, COMPRESSION lz4_raw)")
+                seal.sign(aside, path)
                 aside.rename(path)
     finally:
         aside.unlink(missing_ok=True)

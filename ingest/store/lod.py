@@ -5,7 +5,7 @@ length, then by start. A window then looks back no further than the longest span
 span as long as the capture means a full scan. What is shorter than a pixel is summed in advance, level after level of
 buckets twice as long. The first level is the one at which a screen holds too many spans to sum them on the spot. What a
 summary says of short spans is added up too, portion of time by portion. A run never changes, so neither does its file.
-It is written aside, renamed once, and opened read-only by any number of processes.
+It is written aside, renamed once, and opened read-only by any number of processes. Its hash lies beside it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import duckdb
 from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
+from npulens.ingest.store import seal
+from npulens.ingest.store.connection import proved
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal
 
@@ -61,7 +63,7 @@ def place(store: Path, run_id: str) -> Path:
 
 def open_lod(store: Path, run_id: str, threads: int = 2) -> duckdb.DuckDBPyConnection:
     """The file of a run for reading, built if it is not there yet."""
-    there = (path for path in (place(store, run_id), place(home(store), run_id)) if path.is_file())
+    there = (path for path in (place(store, run_id), place(home(store), run_id)) if seal.holds(path))
     path = next(there, None) or build(store, run_id)
     con = duckdb.connect(
         path, read_only=True, config={"threads": threads, "memory_limit": "512MB", "temp_directory": "", **LOCKED}
@@ -80,7 +82,8 @@ def build(store: Path, run_id: str) -> Path:
     target = place(home(store), run_id)
     try:
         with alone(target.with_suffix(".lock")):
-            if not target.is_file():
+            if not seal.holds(target):
+                proved(store, run_id)
                 sweep(target.parent, store)
                 _write(run, target)
     except (OSError, duckdb.Error) as error:
@@ -136,6 +139,7 @@ def _write(run: Path, target: Path) -> None:
         ) as con:
             con.execute("SET enable_progress_bar = false")
             _arrange(con, {name: f"read_parquet({literal(str(run / f'{name}.parquet'))})" for name in schema.tables()})
+        seal.sign(aside, target)
         aside.rename(target)
     finally:
         aside.unlink(missing_ok=True)

@@ -70,7 +70,8 @@ def line(text: str) -> str:
 def state(store: Path) -> Iterator[sqlite3.Connection]:
     """The state of a store, in one transaction."""
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:

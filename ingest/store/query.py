@@ -16,10 +16,11 @@ from typing import Any
 
 import duckdb
 
+from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import sandbox
 from npulens.ingest.messages import Message, lines
-from npulens.ingest.store.connection import open_run
+from npulens.ingest.store.connection import open_run, proved
 
 #: Rows one answer may have; more is what export is for.
 MAX_ROWS = 100_000
@@ -34,6 +35,8 @@ class Answer:
 
 def ask(store: Path, run_id: str, query: str, views: Iterable[str] = ()) -> Answer:
     """Run one SELECT over a run. ``views``: our own statements that make views for it to ask."""
+    objects.fetch(store, run_id)
+    proved(store, run_id)  # here: the child forgets what it has looked at
 
     def task(progress: Callable[[int], None]) -> dict[str, Any]:
         return _answer(store, run_id, query, views)

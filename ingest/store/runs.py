@@ -13,8 +13,10 @@ STORE/.bucket                    where a store is a bucket: its address (ingest/
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
+import re
 import shutil
 import time
 import uuid
@@ -28,9 +30,18 @@ from typing import TYPE_CHECKING, Any
 
 from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message, dumped, loaded
-from npulens.ingest.store import kept, lod, notes
-from npulens.ingest.store.connection import DAMAGED, CoverageRow, coverage, manifest_of, open_run
+from npulens.ingest.messages import Message
+from npulens.ingest.messages import listed as first_of
+from npulens.ingest.store import kept, lod, notes, seal
+from npulens.ingest.store.connection import (
+    DAMAGED,
+    TRASH,
+    CoverageRow,
+    coverage,
+    damage,
+    manifest_of,
+    open_run,
+)
 from npulens.ingest.store.place import default_dir
 from npulens.ingest.tables import schema
 
@@ -41,6 +52,10 @@ __all__ = ["CoverageRow", "RunInfo", "coverage", "default_dir", "open_run", "res
 
 #: A deleted run can be had back this long.
 UNDO_S = 24 * 3600
+#: Lists look at the sizes of files again after so many seconds.
+_LOOK_AGAIN_S = 60
+#: What a run's directory is called; nothing else beside the runs is.
+_RUN_ID = re.compile(r"[0-9a-f]{24}")
 
 
 @dataclass(frozen=True)
@@ -75,12 +90,14 @@ class RunInfo:
 
 
 def open_store(store: Path) -> Path:
-    """Make sure the store is there."""
-    for name in (".staging", ".uploads", ".trash"):
-        try:
-            (store / name).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
+    """Make sure the store is there. A new one is its maker's alone; what lies in it is as open as its directory."""
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.mkdir(mode=0o700, exist_ok=True)
+        for name in (".staging", ".uploads", ".trash"):
+            (store / name).mkdir(mode=mode_of(store), exist_ok=True)
+    except OSError as error:
+        raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     return store
 
 
@@ -121,18 +138,38 @@ def name_new(store: Path, run_id: str, name: str) -> None:
 
 
 def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
-    written = (entry / "manifest.json").stat().st_mtime_ns
     try:
-        return _info(_head(entry, written), labels)
+        state = (entry / seal.MANIFEST).stat().st_mtime_ns, entry.stat().st_mtime_ns
+        row, wrong = _head(entry, *state)[0], _at_first_sight(entry, *state, int(time.monotonic() // _LOOK_AGAIN_S))
+        if wrong or row["run_id"] != entry.name:
+            return _damaged(entry, labels, wrong or Message("run_lies_under_another_name", {"run": row["run_id"]}))
+        return _info(row, labels)
+    except PermissionError as error:
+        if not _RUN_ID.fullmatch(entry.name):  # a directory of somebody else, such as lost+found
+            raise FileNotFoundError(str(entry)) from error
+        return _damaged(entry, labels, Message("run_may_not_be_read"))
     except (IngestError, KeyError, TypeError):
-        return _damaged(entry, labels)
+        return _damaged(entry, labels, DAMAGED)
 
 
 @lru_cache(4_096)
-def _head(directory: Path, written_ns: int) -> dict[str, Any]:
-    """What the list of runs wants of a manifest: that of a thousand ranks is 10 MB, and lists are drawn often."""
+def _head(directory: Path, written_ns: int, changed_ns: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the list of runs wants of a manifest, and the sums of its files.
+
+    The manifest of a thousand ranks is 10 MB, and lists are drawn often.
+    """
     row = manifest_of(directory)
-    return {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
+    kept_of = {name: row[name] for name in RunInfo.__dataclass_fields__ if name in row}
+    return kept_of, {seal.STORED: row.get(seal.STORED, {})}
+
+
+@lru_cache(4_096)
+def _at_first_sight(directory: Path, written_ns: int, changed_ns: int, at: int) -> Message | None:
+    """What is wrong with the files of a run by their sizes."""
+    if objects.of(directory.parent) is not None:  # of a run in a bucket a part may be here
+        return None
+    lacking = seal.short(directory, _head(directory, written_ns, changed_ns)[1])
+    return Message("files_of_run_are_damaged", {"files": first_of(lacking, 3)}) if lacking else None
 
 
 def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
@@ -146,11 +183,11 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
     )  # fmt: skip
 
 
-def _damaged(entry: Path, labels: dict[str, str]) -> RunInfo:
-    """A run whose manifest cannot be read: one row that says so, as old as its directory."""
+def _damaged(entry: Path, labels: dict[str, str], why: Message) -> RunInfo:
+    """A run that cannot be read: one row that says so, as old as its directory."""
     at = datetime.fromtimestamp(entry.stat().st_mtime, UTC).isoformat(timespec="seconds")
     return RunInfo(
-        run_id=entry.name, label=labels.get(entry.name), loaded_at=at, status="damaged", reason=DAMAGED, formats=(),
+        run_id=entry.name, label=labels.get(entry.name), loaded_at=at, status="damaged", reason=why, formats=(),
         ranks=(), world_size=None, missing_ranks=None, origin_ns=0, dur_ns=None, steps=0, events=0, bytes=0,
         schema_version=0,
     )  # fmt: skip
@@ -240,20 +277,30 @@ def _remove_uploads(store: Path, gone: Collection[str]) -> None:
                     left.unlink(missing_ok=True)
     for told in uploads.glob("*.json") if gone else ():
         with suppress(FileNotFoundError):  # another collection was faster
-            if recall_upload(store, told.stem) is None:
+            if recall_upload(store, told.stem, proof=False) is None:
                 told.unlink()
 
 
 def commit(store: Path, staged: Path, run_id: str) -> str:
-    """Make a staged run visible: fsync every file, then one rename. 'new' or 'exists'."""
+    """Make a staged run visible: sums and fsync of every file, then one rename. 'new' or 'exists'.
+
+    A run that is damaged or of an older version is replaced in one step.
+    """
+    seal.close(staged, manifest_of(staged))
+    os.chmod(staged, mode_of(store))
     for entry in sorted(staged.iterdir()):
+        os.chmod(entry, mode_of(store) & 0o666)
         _fsync(entry)
     _fsync(staged)
     target = store / run_id
-    if _version(store, run_id) not in (None, schema.version()):
+    bucket = objects.of(store)
+    if _must_go(store, run_id):
+        if bucket is None and _exchange(staged, target):
+            _fsync(store)
+            _forget(store, run_id)
+            return "new"
         with suppress(FileNotFoundError):  # somebody else did it
             discard(store, run_id)
-    bucket = objects.of(store)
     known = bucket is not None and not bucket.publish(staged, run_id)
     try:
         os.rename(staged, target)
@@ -263,6 +310,39 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
         return "exists"
     _fsync(store)
     return "exists" if known else "new"
+
+
+def _must_go(store: Path, run_id: str) -> bool:
+    """Whether the run that is there is damaged or of an older version; a newer one is refused."""
+    try:
+        there = manifest_of(store / run_id)
+    except FileNotFoundError:
+        return False
+    except IngestError:
+        return True
+    if there["schema_version"] > schema.version():
+        found = {"found": there["schema_version"], "known": schema.version()}
+        raise IngestError("newer_run", Message("run_is_newer_than_program", found), str(store / run_id))
+    older = int(there["schema_version"]) < schema.version()
+    return older or (objects.of(store) is None and damage(store / run_id, there) is not None)
+
+
+#: Of renameat2: both names change places; paths are taken as open() takes them.
+_RENAME_EXCHANGE, _AT_FDCWD = 2, -100
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories change places in one step; False where the system cannot."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+def mode_of(store: Path) -> int:
+    """What others may do with what lies in a store: as much as the store's own directory lets them."""
+    return store.stat().st_mode & 0o777
 
 
 def _fsync(path: Path) -> None:
@@ -277,31 +357,36 @@ def remember_upload(store: Path, upload_id: str, entries: list[dict[str, Any]]) 
     """Write what became of an upload, in one rename."""
     target = store / ".uploads" / f"{upload_id}.json"
     aside = target.with_suffix(f".{uuid.uuid4().hex}")
-    aside.write_text(dumped(entries), "utf-8")
+    aside.write_text(seal.sealed({"entries": entries}), "utf-8")
     _fsync(aside)
     os.replace(aside, target)
 
 
-def recall_upload(store: Path, upload_id: str) -> list[dict[str, Any]] | None:
-    """What became of an upload, if every run it made is still here in this schema version."""
+def recall_upload(store: Path, upload_id: str, proof: bool = True) -> list[dict[str, Any]] | None:
+    """What became of an upload, if every run it made is still here, whole and in this schema version.
+
+    ``proof``: whole is what has been compared with its hashes.
+    """
     path = store / ".uploads" / f"{upload_id}.json"
     if not path.is_file():
         return None
-    entries: list[dict[str, Any]] = loaded(path.read_text("utf-8"))
-    for entry in entries:
-        if entry["run_id"] is not None and _version(store, entry["run_id"]) != schema.version():
-            return None
-    return entries
-
-
-def _version(store: Path, run_id: str) -> int | None:
-    """The schema version a run was stored in. None if it is not there, 0 if it cannot be read: then it is replaced."""
     try:
-        return int(manifest_of(store / run_id)["schema_version"])
-    except FileNotFoundError:
+        found = seal.opened(path.read_bytes())
+    except seal.Broken:  # damaged, or written before there were seals
         return None
-    except IngestError:
-        return 0
+    entries: list[dict[str, Any]] = found["entries"]
+    return entries if all(e["run_id"] is None or _is_whole(store, e["run_id"], proof) for e in entries) else None
+
+
+def _is_whole(store: Path, run_id: str, proof: bool) -> bool:
+    """Whether a run of this version is there, as it was stored."""
+    try:
+        there = manifest_of(store / run_id)
+    except (FileNotFoundError, IngestError):
+        return False
+    if there["schema_version"] != schema.version():
+        return False
+    return not proof or objects.of(store) is not None or damage(store / run_id, there) is None
 
 
 def remove(store: Path, run_id: str) -> None:
@@ -327,9 +412,8 @@ def deleted(store: Path) -> list[Deleted]:
         _refresh(store, bucket)
     labels = notes.labels(store)
     for entry in listed(store):
-        with suppress(OSError, ValueError, KeyError):  # collected while we look
-            row = loaded((entry / "manifest.json").read_text("utf-8"))
-            found.append(Deleted(_info(row, labels), entry.stat().st_mtime + UNDO_S))
+        with suppress(FileNotFoundError):  # collected while we look
+            found.append(Deleted(_row(entry, labels), entry.stat().st_mtime + UNDO_S))
     return sorted(found, key=lambda each: each.until, reverse=True)
 
 
@@ -353,7 +437,7 @@ def restore(store: Path, run_id: str) -> str:
 #
 # STORE/.trash/<run_id>          a deleted run, as it was
 # STORE/.trash/.<run_id>.<word>  one that is being removed, or whose remover was killed
-FOLDER = ".trash"  # below the store
+FOLDER = TRASH
 
 
 def discard(store: Path, run_id: str) -> None:

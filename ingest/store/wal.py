@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 
 #: Transactions are of milliseconds; who has not had a turn after this many seconds meets something that hangs.
@@ -12,6 +14,8 @@ PATIENCE = 30.0
 
 def connect(path: Path) -> sqlite3.Connection:
     """The file, made if it is new."""
+    with suppress(FileExistsError):  # as open as the directory it lies in
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, path.parent.stat().st_mode & 0o666))
     con = sqlite3.connect(path, timeout=PATIENCE)
     try:
         _keep_a_log(con)

@@ -126,8 +126,6 @@ TEXT: dict[str, tuple[str, str]] = {
         "内存不足，无法读取任何内容：该进程的内存限制过低"),
     "there_is_not_enough_memory_to": ("there is not enough memory to put the run together", "内存不足，无法拼合该运行"),
     "run_cannot_be_put_together": ("the run cannot be put together: {error}", "该运行无法拼合：{error}"),
-    "run_is_older_version_load": ("run {run} is of an older version: load it again",
-        "运行 {run} 由旧版本存储，请重新加载"),
     "cannot_read_or_write_labels": ("cannot read or write labels and notes: {error}", "标签与备注无法读写：{error}"),
     # What lies in an upload and is not read.
     "note_file_manager_s_own": ("a note of the file manager's own", "文件管理器自己的文件"),

@@ -71,8 +71,24 @@ TEXT: dict[str, tuple[str, str]] = {
     "there_is_no_such_run": ("there is no such run", "没有这次运行"),
     "manifest_run_cannot_be_read": ("the manifest of the run cannot be read: load its capture again, or delete the run",
         "该运行的清单（manifest）无法读取：请重新加载采集数据，或删除该运行"),
-    "stored_in_schema_version_this": ("stored in schema version {found}, this program reads {known}: load again",
-        "存储的结构版本为 {found}，本程序读取 {known}：请重新加载"),
+    "run_is_older_migrate": (
+        "stored in schema version {found}, this program reads {known}: `npulens store migrate`, or load again",
+        "存储的结构版本为 {found}，本程序读取 {known}：请运行 `npulens store migrate`，或重新加载"),
+    "run_is_newer_than_program": (
+        "stored in schema version {found} by a newer npulens, this one knows {known}: use the newer one here",
+        "由更新的 npulens 以结构版本 {found} 存储，本程序只支持到 {known}：请在此使用更新的版本"),
+    "files_of_run_are_damaged": (
+        "not what was stored: {files}; load the capture again, or `npulens store check --repair`",
+        "与存入时不一致：{files}；请重新加载采集数据，或运行 `npulens store check --repair`"),
+    "files_of_run_are_missing": (
+        "files of the run are missing: {files}; load the capture again, or `npulens store check --repair`",
+        "该运行缺少文件：{files}；请重新加载采集数据，或运行 `npulens store check --repair`"),
+    "files_of_run_cannot_be_read": ("files of the run cannot be read: {error}", "该运行的文件无法读取：{error}"),
+    "run_lies_under_another_name": (
+        "this directory holds run {run} under another name; move it out of the store",
+        "该目录中存放的是运行 {run}，但目录名不同，请将其移出存储"),
+    "run_may_not_be_read": (
+        "this user may not read its directory: its owner can allow it", "当前用户无权读取该目录，请由其所有者授权"),
     "there_is_no_table_docs": ("there is no table {table}; docs/tables.md lists them",
         "没有表 {table}，表的清单见 docs/tables.md"),
     "there_is_such_file_already": ("there is such a file already; it is not overwritten", "文件已存在，不会覆盖"),

@@ -23,6 +23,8 @@ from npulens.app.intake import courier_page, load_queue, tray
 from npulens.app.pages.bench import about
 from npulens.app.pages.efficiency import page as efficiency
 from npulens.app.panels import run_list
+from npulens.app.team import config, panel, session
+from npulens.app.team.who import Denied
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store.runs import RunInfo
@@ -85,6 +87,7 @@ def header(ctx: Context) -> None:
             st.caption(ctx.say("shell.tagline"))
         if len(ctx.runs) > 1 and ctx.run is not None:
             _switch(ctx, ctx.run)
+        panel.show(ctx)
         if ctx.runs:
             tray.button(ctx)
         st.segmented_control(
@@ -154,6 +157,12 @@ def main() -> None:
     st.html(STYLE + CONTRAST["dark" if st.context.theme.type == "dark" else "light"])
     if token := courier_page.wanted():
         courier_page.show(token)
+        return
+    team = config.current()
+    try:
+        session.project(team, session.visitor(team))
+    except Denied as denied:
+        panel.denied(context.language(), denied)
         return
     page = st.navigation(menu(discover(), context.language()), position="top")
     with suppress(IngestError):  # of a store that cannot be read the page itself speaks

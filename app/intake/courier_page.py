@@ -10,8 +10,8 @@ from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.intake import invitations, tray, visitor_drops
 from npulens.app.intake.signed_tokens import Refused
+from npulens.app.team import config, session, who
 from npulens.app.text import i18n
-from npulens.ingest.store import runs
 
 
 def wanted() -> str | None:
@@ -21,7 +21,15 @@ def wanted() -> str | None:
 
 def show(token: str) -> None:
     """What may come, until when, and the drop zone; or why not."""
-    ctx = Context(context.language(), runs.default_dir(), (), None, None)
+    team = config.current()
+    try:
+        project, token = who.unmarked(team, token)
+    except who.Denied as denied:
+        st.text(i18n.say(context.language(), f"team.{denied.key}"))
+        return
+    ctx = Context(
+        context.language(), project.store, (), None, None, visitor=session.visitor(team), project=project.name
+    )  # fmt: skip
     st.subheader(ctx.say("manage.courier_title"), anchor=False)
     try:
         given = invitations.ticket(ctx.store, token)

@@ -33,6 +33,10 @@ from npulens.app.charts import style
 from npulens.app.report.subject import Subject, subject
 from npulens.app.selection import chosen
 from npulens.app.selection.chosen import Selection
+from npulens.app.team import config as team_file
+from npulens.app.team import session, who
+from npulens.app.team.config import ALONE
+from npulens.app.team.who import Act, Visitor
 from npulens.app.text import i18n
 from npulens.ingest.messages import render
 from npulens.ingest.store import runs as store
@@ -57,12 +61,25 @@ class Context:
     run: RunInfo | None
     asked_for: str | None  # the run id of a deep link that this store does not hold
     selection: Selection = field(default_factory=Selection)  # of the run
+    visitor: Visitor = who.ALONE
+    project: str = ALONE
 
     @property
     def part(self) -> within.Part | None:
         """What of the run is measured; None: all of it."""
         told = self.selection
         return within.Part(told.ranks, told.steps, told.window) if told.narrows else None
+
+    def may(self, act: Act) -> bool:
+        """Whether this visitor may do that here: what they may not is not on the page."""
+        return self.visitor.may(act, self.project)
+
+    def to(self, act: Act, what: str) -> Path:
+        """The store, to do that there: asked anew, because a role may have ended since this was drawn."""
+        team = team_file.current()
+        if team.sign_in is None:
+            return self.store
+        return who.place(team, session.visitor(team), act, self.project, what)
 
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
         """A text in the visitor's language."""
@@ -83,12 +100,16 @@ def page(name: str) -> Page | None:
 def current() -> Context:
     """The context of this script run."""
     _restore_query()
-    place = store.default_dir()
+    team = team_file.current()
+    visitor = session.visitor(team)
+    project = session.project(team, visitor)
+    place = project.store
     held = tuple(sorted(store.runs(place), key=lambda run: run.loaded_at, reverse=True))
     wanted = st.query_params.get("run")
     shown = next((run for run in held if run.run_id == wanted), _worth_seeing(held))
     lost = wanted if wanted and held and (shown is None or shown.run_id != wanted) else None
-    return Context(language(), place, held, shown, lost, _restored(shown.run_id) if shown else Selection())
+    selection = _restored(shown.run_id) if shown else Selection()
+    return Context(language(), place, held, shown, lost, selection, visitor, project.name)
 
 
 def _restored(run_id: str) -> Selection:

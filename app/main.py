@@ -16,13 +16,10 @@ if find_spec("npulens") is None:
     sys.exit("npulens is not installed in this Python: run `make run`, or `pip install -e .` in the checkout")
 
 import streamlit as st  # noqa: E402
-from starlette.middleware import Middleware  # noqa: E402
 from streamlit import config  # noqa: E402
 from streamlit.runtime.pages_manager import PagesManager  # noqa: E402
 
-from npulens.app import hosts  # noqa: E402
-from npulens.app.intake import http_upload  # noqa: E402
-from npulens.app.timeline import perfetto, route  # noqa: E402
+from npulens.app.team import server  # noqa: E402
 
 # A directory called pages means an older kind of app until the first st.navigation: a link to a page would fail.
 PagesManager.uses_pages_directory = False
@@ -34,7 +31,6 @@ PagesManager.uses_pages_directory = False
 config.set_option("global.minCachedMessageSize", 1 << 40)
 
 app = st.App(
-    "dashboard.py",
-    routes=[*http_upload.routes(), *route.routes(), *perfetto.routes()],
-    middleware=[Middleware(hosts.OwnHosts)],
-)
+    "dashboard.py", routes=server.routes(), middleware=server.middleware(), lifespan=server.lifespan,
+    secrets=server.secrets(),
+)  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from npulens.app import hosts
+from npulens.app.team import hosts
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -10,6 +10,8 @@ from typing import NoReturn
 import click
 
 from npulens.app.console import store_option
+from npulens.app.team import config, signed_in
+from npulens.app.team.config import Team
 
 MAIN = Path(__file__).resolve().parent.parent / "main.py"
 #: The settings of .streamlit/config.toml, for an installed npulens that has no such file beside it.
@@ -22,22 +24,42 @@ SETTINGS = (
 )
 
 
-def serve(store: Path, options: tuple[str, ...]) -> NoReturn:
+def serve(store: Path, options: tuple[str, ...], team: Path | None = None) -> NoReturn:
     """Become Streamlit on app/main.py: whoever ends this process ends the server, not a parent of it."""
-    named = {option.split("=")[0] for option in options}
-    settings = [setting for setting in SETTINGS if setting.split("=")[0] not in named]
     environment = dict(os.environ, NPULENS_STORE=str(store.absolute()))
+    environment.pop(config.VARIABLE, None)
+    own: tuple[str, ...] = ()
+    if team is not None:
+        found = config.read(team)
+        environment |= {
+            config.VARIABLE: str(team.absolute()), "STREAMLIT_SERVER_COOKIE_SECRET": signed_in.secret(found),
+        }  # fmt: skip
+        own = _settings(found)
+    named = {option.split("=")[0] for option in options}
+    given = {setting.split("=")[0]: setting for setting in (*SETTINGS, *own)}
+    settings = [setting for name, setting in given.items() if name not in named]
     command = [sys.executable, "-m", "streamlit", "run", str(MAIN), *settings, *options]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)
 
 
+def _settings(team: Team) -> tuple[str, ...]:
+    """What Streamlit has to know of a team's file."""
+    base = (f"--server.baseUrlPath={team.base.strip('/')}",) if team.base else ()
+    return (f"--server.address={team.address}", f"--server.port={team.port}", *base)
+
+
 @click.command("serve", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--config", "team", type=click.Path(path_type=Path, dir_okay=False),
+    help="The file of a team: sign-in, projects, roles. Without it there is one store and nobody signs in.",
+)  # fmt: skip
 @store_option
-def command(options: tuple[str, ...], store: Path) -> None:
+def command(options: tuple[str, ...], team: Path | None, store: Path) -> None:
     """Open the dashboard over the store. OPTIONS go to streamlit as they are (--server.port=8502...).
 
     It answers under localhost, this machine's own name and addresses in digits; --server.allowedHosts=NAME adds one.
+    With --config it answers under the team's names, and only to people who signed in.
     """
-    serve(store, options)
+    serve(store, options, team)

@@ -29,6 +29,7 @@ class Grant:
     folder: Path
     files: int
     bytes: int
+    by: str = ""  # who may send it, where people sign in
 
     @property
     def capture(self) -> Path:
@@ -98,7 +99,7 @@ class Grant:
             count.closed = True
 
 
-def grant(store: Path, files: int, size: int) -> tuple[str, Grant]:
+def grant(store: Path, files: int, size: int, by: str = "") -> tuple[str, Grant]:
     """A token for one drop of ``files`` files and ``size`` bytes, or Refused saying why not."""
     sweep(store)
     if not 0 < files <= MAX_FILES:
@@ -106,12 +107,12 @@ def grant(store: Path, files: int, size: int) -> tuple[str, Grant]:
     if not 0 <= size <= MAX_BYTES:
         raise Refused("too_large", 413)
     ident = secrets.token_urlsafe(12)
-    given = Grant(ident, store / FOLDER / ident, files, size)
+    given = Grant(ident, store / FOLDER / ident, files, size, by)
     given.folder.mkdir(mode=0o700, parents=True)
     if shutil.disk_usage(given.folder).free < 2 * size:
         shutil.rmtree(given.folder, ignore_errors=True)
         raise Refused("disk_full", 507)
-    signed_tokens.write(given._file, {"files": files, "bytes": size, "count": asdict(Count())})
+    signed_tokens.write(given._file, {"files": files, "bytes": size, "by": by, "count": asdict(Count())})
     return signed_tokens.signer(store, "grant").dumps(ident), given
 
 
@@ -122,7 +123,9 @@ def admit(store: Path, token: str) -> Grant:
         raise Refused("bad_token", 403)
     try:
         said = json.loads((store / FOLDER / f"{ident}.count").read_text("utf-8"))
-        given = Grant(ident, store / FOLDER / ident, int(said["files"]), int(said["bytes"]))
+        given = Grant(
+            ident, store / FOLDER / ident, int(said["files"]), int(said["bytes"]), str(said.get("by", ""))
+        )  # fmt: skip
     except (OSError, ValueError, KeyError) as error:
         raise Refused("bad_token", 403) from error
     if given.closed or given.idle:

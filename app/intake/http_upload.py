@@ -25,10 +25,13 @@ from streamlit import config
 
 from npulens.app.intake import drop_folders, invitations, load_queue
 from npulens.app.intake.drop_folders import Grant, discard
-from npulens.app.intake.invitations import TOKEN_HEADER
+from npulens.app.intake.invitations import TOKEN_HEADER, Ticket
 from npulens.app.intake.signed_tokens import Refused
+from npulens.app.team import config as team_file
+from npulens.app.team import keeping, who
+from npulens.app.team.config import Project
+from npulens.app.team.who import Visitor
 from npulens.app.text import i18n
-from npulens.ingest.store.place import default_dir
 
 SILENT_S = 25  # an answer that takes longer begins with 200 and empty lines: proxies drop silent connections
 _CHUNK = 1 << 20
@@ -75,6 +78,10 @@ def _answer(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Refused as refused:
+            if refused.status in (401, 403):
+                team = team_file.current()
+                what = f"{request.method} {request.url.path}"
+                await run_in_threadpool(who.note, team, who.of(team, request.scope), refused.key, "", what, False)
             limits = {"limit": i18n.size(drop_folders.MAX_BYTES), "files": f"{drop_folders.MAX_FILES:,}"}
             said = {"refused": refused.key, "message": i18n.say("en", f"upload.{refused.key}", limits)}
             return JSONResponse(said, refused.status)
@@ -83,15 +90,32 @@ def _answer(handler: Handler) -> Handler:
 
 
 async def _receive(request: Request) -> Response:
-    given = drop_folders.admit(default_dir(), request.headers.get(TOKEN_HEADER, ""))
+    given = _admitted(request)
     await _store(request, given, safe_path(request.query_params.get("path", "")), _length(request))
     return JSONResponse({"arrived": given.arrived[1]})
 
 
 async def _finish(request: Request) -> Response:
-    given = drop_folders.admit(default_dir(), request.headers.get(TOKEN_HEADER, ""))
+    given = _admitted(request)
     given.close()
     return JSONResponse({"closed": given.id})
+
+
+def _admitted(request: Request) -> Grant:
+    """The drop that the token is of: only who began it sends it."""
+    visitor = who.of(team_file.current(), request.scope)
+    project, token = _unmarked(request)
+    given = drop_folders.admit(project.store, token)
+    if given.by != visitor.name:
+        raise Refused("bad_token", 403)
+    return given
+
+
+def _unmarked(request: Request) -> tuple[Project, str]:
+    try:
+        return who.unmarked(team_file.current(), request.headers.get(TOKEN_HEADER, ""))
+    except who.Denied as denied:
+        raise Refused("bad_token", 403) from denied
 
 
 def _length(request: Request) -> int:
@@ -144,10 +168,13 @@ async def _copy(request: Request, write: Callable[[bytes], int], length: int, gi
 
 async def _capture(request: Request) -> Response:
     """One file that is a capture: stored, loaded, answered."""
-    store = default_dir()
-    ticket = invitations.ticket(store, request.headers.get(TOKEN_HEADER, ""))
     name, length = safe_path(request.path_params["name"]), _length(request)
-    invitations.spend(store, ticket, 1, length)
+    project, ticket = await run_in_threadpool(_bringer, request, str(name))
+    store = project.store
+    if not await run_in_threadpool(keeping.room, project, length):
+        raise Refused("project_full", 507)
+    if ticket is not None:
+        invitations.spend(store, ticket, 1, length)
     arrived, given = False, None
     try:
         _, given = drop_folders.grant(store, 1, length)
@@ -156,7 +183,8 @@ async def _capture(request: Request) -> Response:
         arrived = True
     finally:
         if not arrived:
-            invitations.give_back(store, ticket, 1, length)
+            if ticket is not None:
+                invitations.give_back(store, ticket, 1, length)
             if given is not None:
                 discard(given)
     load = load_queue.submit(load_queue.Load(given, store, str(name), ticket))
@@ -166,6 +194,23 @@ async def _capture(request: Request) -> Response:
             return Response(_told(outcome, address), _status(outcome), media_type="application/json")
         await asyncio.sleep(0.1)
     return StreamingResponse(_patiently(load, address), media_type="application/json")
+
+
+def _bringer(request: Request, name: str) -> tuple[Project, Ticket | None]:
+    """The project that a capture is brought to: that of a ticket, or that of a token of one's own."""
+    team = team_file.current()
+    visitor = who.of(team, request.scope)
+    if team.sign_in is None or not visitor.name:
+        project, token = _unmarked(request)
+        ticket = invitations.ticket(project.store, token)
+        by = Visitor("", {}, f"ticket {ticket.id}", visitor.request, visitor.address)
+        who.note(team, by, who.Act.BRING.word, project.name, name, True)
+        return project, ticket
+    try:
+        own = next(iter(visitor.projects), "")
+        return who.project(team, visitor, who.Act.BRING, own, name), None
+    except who.Denied as denied:
+        raise Refused("not_a_bringer", 403) from denied
 
 
 async def _patiently(load: load_queue.Load, address: str) -> AsyncIterator[str]:

@@ -7,6 +7,8 @@ import streamlit as st
 from npulens.app.context import Context
 from npulens.app.intake import drop_folders, invitations
 from npulens.app.intake.signed_tokens import Refused
+from npulens.app.team import who
+from npulens.app.team.who import Act, Denied
 from npulens.app.text import i18n
 
 _MADE = "invitation"
@@ -15,6 +17,8 @@ _GB = 10**9
 
 def show(ctx: Context) -> None:
     """The button, its form, and the link once it is made."""
+    if not ctx.may(Act.INVITE):
+        return
     with st.popover(ctx.say("manage.invite"), icon=":material/forward_to_inbox:", key="invite", width="stretch"):
         st.text(ctx.say("manage.invite_what"))
         with st.container(horizontal=True):
@@ -32,10 +36,11 @@ def show(ctx: Context) -> None:
 def _make(ctx: Context, captures: int, size: int, hours: int) -> None:
     try:
         bound = min(size * _GB, drop_folders.MAX_BYTES)
-        token, given = invitations.mint(ctx.store, captures, drop_folders.MAX_FILES, bound, hours)
-    except Refused:
+        place = ctx.to(Act.INVITE, f"{captures} captures, {size} GB, {hours} hours")
+        token, given = invitations.mint(place, captures, drop_folders.MAX_FILES, bound, hours)
+    except (Refused, Denied):
         return
-    st.session_state[_MADE] = (token, given)
+    st.session_state[_MADE] = (who.marked(ctx.project, token), given)
 
 
 def _made(ctx: Context) -> None:

@@ -169,6 +169,11 @@ def submit(load: Load) -> Load:
     return load
 
 
+def waiting() -> int:
+    """Loads whose turn has yet to come."""
+    return _waiting.qsize()
+
+
 def _work() -> None:
     while True:
         _waiting.get().run()

@@ -99,7 +99,7 @@ class Visit:
         """Whether anything is travelling, waiting or loading."""
         return self.travelling is not None or bool(self.loads)
 
-    def ask(self, store: Path, asked: Mapping[str, Any], token: str | None = None) -> None:
+    def ask(self, store: Path, asked: Mapping[str, Any], token: str | None = None, by: str = "") -> None:
         """Answers the drop zone's wish to send: a token for it, or the key of the refusal.
 
         The zone repeats a wish until it sees the answer.
@@ -110,17 +110,25 @@ class Visit:
         self.drop(store)
         self.answered = ident
         try:
-            self._grant(store, ident, name, int(asked["files"]), int(asked["bytes"]), token)
+            self._grant(store, ident, name, (int(asked["files"]), int(asked["bytes"])), token, by)
         except (Refused, KeyError, ValueError, TypeError) as error:
             key = error.key if isinstance(error, Refused) else "nothing"
             self.reply = {"id": ident, "token": None, "refused": key}
 
-    def _grant(self, store: Path, ident: str, name: str, files: int, size: int, token: str | None) -> None:
+    def refuse(self, ident: str, key: str) -> None:
+        """Answers a wish to send with the key of a refusal."""
+        self.answered = ident
+        self.reply = {"id": ident, "token": None, "refused": key}
+
+    def _grant(
+        self, store: Path, ident: str, name: str, much: tuple[int, int], token: str | None, by: str
+    ) -> None:  # fmt: skip
+        files, size = much
         ticket = invitations.ticket(store, token) if token is not None else None
         if ticket is not None:
             invitations.spend(store, ticket, files, size)
         try:
-            granted, given = drop_folders.grant(store, files, size)
+            granted, given = drop_folders.grant(store, files, size, by)
         except Refused:
             if ticket is not None:
                 invitations.give_back(store, ticket, files, size)

@@ -12,31 +12,8 @@ import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 from streamlit import config
-
-REFUSED = (
-    "npulens does not answer under this name. Whoever runs it can allow the name: "
-    "npulens serve --server.allowedHosts NAME"
-)
-#: Closes a websocket that asks for what it may not have (RFC 6455, 7.4.1).
-_POLICY = 1008
-
-
-class OwnHosts:
-    """Lets through what asks for a name of ours: pages, routes and websockets alike."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or asked(scope, ours()):
-            await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            await PlainTextResponse(REFUSED, 421)(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": _POLICY, "reason": ""})
 
 
 def ours() -> frozenset[str]:
@@ -48,20 +25,32 @@ def ours() -> frozenset[str]:
     return frozenset(str(name).lower().rstrip(".") for name in names)
 
 
+def called(scope: Scope, names: Iterable[str]) -> bool:
+    """Whether every Host that a request names is one of these; an address in digits is not, where it is not listed."""
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    return bool(hosts) and all(_listed(_name(host), frozenset(names)) for host in hosts)
+
+
 def asked(scope: Scope, names: Iterable[str]) -> bool:
     """Whether every Host that a request names is one of these, or an address in digits."""
     hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     return bool(hosts) and all(_known(host, frozenset(names)) for host in hosts)
 
 
-def _known(host: str, names: frozenset[str]) -> bool:
+def _name(host: str) -> str:
     try:
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
-        return False
-    if "*" in names or name in names or name.endswith(".localhost"):
-        return True
-    if any(one.startswith("*.") and name.endswith(one[1:]) for one in names):
+        return ""
+
+
+def _listed(name: str, names: frozenset[str]) -> bool:
+    return name in names or any(one.startswith("*.") and name.endswith(one[1:]) for one in names)
+
+
+def _known(host: str, names: frozenset[str]) -> bool:
+    name = _name(host)
+    if "*" in names or name.endswith(".localhost") or _listed(name, names):
         return True
     try:
         ipaddress.ip_address(name)

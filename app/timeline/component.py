@@ -93,7 +93,7 @@ def _draw(
         key=key,
         data={
             "run": run_id, "lang": ctx.lang, "url": f"{route.prefix()}/{run_id}", "header": route.TOKEN_HEADER,
-            "token": route.token(run_id), "perfetto": perfetto.address(), "place": place, "by": shape.by,
+            "token": route.token(run_id, ctx.project), "perfetto": perfetto.address(), "place": place, "by": shape.by,
             "height": shape.height, "picture": shape.picture, "pair": shape.pair, "ranks": list(ctx.selection.ranks),
             "painted": [
                 {"rank": one.rank, "from": one.ts_ns, "to": one.ts_ns + max(one.dur_ns, 1)} for one in painted

@@ -19,10 +19,12 @@ from starlette.routing import Route
 from streamlit import config
 
 from npulens.app.intake import signed_tokens
+from npulens.app.team import config as team_file
+from npulens.app.team import who
+from npulens.app.team.config import ALONE
 from npulens.app.timeline.answers import ANSWERS, Answer
 from npulens.app.timeline.asked import answered, refusal
 from npulens.app.timeline.request_values import Refused
-from npulens.ingest.store import runs
 
 TOKEN_HEADER = "X-Npulens-View"  # a header of our own: no other site's page can send it
 LONGEST_S = 24 * 3600
@@ -34,9 +36,9 @@ def prefix() -> str:
     return f"/{base}/api/timeline" if base else "/api/timeline"
 
 
-def token(run_id: str) -> str:
-    """What lets a canvas ask about a run for a day."""
-    return _signer(runs.default_dir()).dumps(run_id)
+def token(run_id: str, project: str = ALONE) -> str:
+    """What lets a canvas ask about a run of a project for a day."""
+    return who.marked(project, _signer(team_file.current().projects[project].store).dumps(run_id))
 
 
 def _signer(place: Path) -> URLSafeTimedSerializer:
@@ -65,21 +67,36 @@ def _endpoint(answer: Answer) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
         run_id = request.path_params["run_id"]
         try:
-            _admit(request, run_id)
+            place = _admit(request, run_id)
         except Refused as refused:
             return refusal(refused)
-        return answered(answer, runs.default_dir(), run_id, request)
+        return answered(answer, place, run_id, request)
 
     return endpoint
 
 
-def _admit(request: Request, run_id: str) -> None:
+def _admit(request: Request, run_id: str) -> Path:
+    """The store that holds the run: the token is of this run and project, and the project is the visitor's."""
+    team = team_file.current()
+    visitor, what = who.of(team, request.scope), f"{request.method} {_named(request)}"
     try:
-        granted = _signer(runs.default_dir()).loads(_given(request), max_age=LONGEST_S)
-    except BadSignature as error:
+        project, given = who.unmarked(team, _given(request))
+        if _signer(project.store).loads(given, max_age=LONGEST_S) != run_id:
+            raise who.Denied("bad_token")
+        return who.place(team, visitor, _act(request), project.name, what)
+    except (BadSignature, who.Denied) as error:
+        if not isinstance(error, who.Denied) or error.key == "bad_token":
+            who.note(team, visitor, "bad_token", "", what, False)
         raise Refused("bad_token", 403) from error
-    if granted != run_id:
-        raise Refused("bad_token", 403)
+
+
+def _act(request: Request) -> who.Act:
+    return who.Act.TAKE if request.url.path.endswith("/export") else who.Act.SEE
+
+
+def _named(request: Request) -> str:
+    """The path as the audit names it; one of Perfetto's windows holds a token."""
+    return request.url.path.replace(str(request.path_params.get("token", "\0")), "...")
 
 
 def _given(request: Request) -> str:

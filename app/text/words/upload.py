@@ -27,6 +27,14 @@ TEXT = {
         "The disk of the store is too full for this capture. Remove runs with npulens rm, or load it elsewhere.",
         "存储所在磁盘空间不足。请用 npulens rm 删除部分采集，或在其他机器加载。",
     ),
+    "project_full": (
+        "The project's quota has no room for this capture. An owner can delete runs.",
+        "项目配额不足，无法接收此采集。项目所有者可以删除部分采集。",
+    ),
+    "not_a_bringer": (
+        "Your role in this project does not allow bringing captures.",
+        "您在此项目中的角色不允许上传采集。",
+    ),
     "bad_name": (
         "A file name in this capture cannot be stored safely. Rename it, or use npulens load on the server.",
         "采集数据中有文件名无法安全保存。请改名，或在服务器上使用 npulens load。",

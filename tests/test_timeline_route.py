@@ -63,7 +63,7 @@ BAD = [
     (f"tile?{WINDOW}&px=9&tracks=" + ",".join(map(str, range(5000))), 400), ("tile?from=%EF%BC%91&to=9&px=9", 400),
     (f"counter?ids=99999&{WINDOW}&px=9", 404), (f"counter?ids=1;2&{WINDOW}&px=9", 400), ("span/x", 400),
     ("span/99999999999", 404), ("span/-1", 404), ("span/1'%20OR%201=1", 400), ("gap/99/0", 404), ("gap/0/9999999", 404),
-    ("gap/0/-1", 404), ("near?track=1&lane=0&ts=5", 400), ("near?track=1&lane=0&ts=5&dir=up", 400),
+    ("gap/0/-1", 404), ("gap/0/@-1", 404), ("gap/0/@", 400), ("near?track=1&lane=0&ts=5", 400), ("near?track=1&lane=0&ts=5&dir=up", 400),
     ("near?track=999999&lane=0&ts=5&dir=next", 404), ("search", 400), ("search?q=", 400),
     ("search?q=" + "a" * 501, 400),
     ("search?q=a&limit=0", 400), ("search?q=a&limit=99999", 400), (f"export?to=zip&{WINDOW}", 400),
@@ -145,6 +145,9 @@ def test_gap_pieces_tile_the_idle_time(served: Served) -> None:
         first = served.get(f"gap/{track['rank']}/0").json
         assert (first["ts"], first["dur"]) == (columns["s_ts"][0], columns["s_dur"][0])
         assert first["cause"] in layout["causes"]
+        middle = first["ts"] + first["dur"] // 2
+        assert served.get(f"gap/{track['rank']}/@{middle}").json == first and first["id"] == 0
+        assert served.get(f"gap/{track['rank']}/@{int(work[0][0]) + 1}").status == 404  # at work then
         after = served.get(f"near?track={track['id']}&lane=0&ts={first['ts']}&dir=next").json
         assert (after["id"], after["ts"]) == (1, columns["s_ts"][1])
 

@@ -235,6 +235,18 @@ def test_the_span_to_select_fits_its_window() -> None:
     assert look.spans_of(con, []) == ()
 
 
+def test_idle_time_that_no_span_fits_is_selected_itself() -> None:
+    """A frame of 90 does not explain 10 of idle time; a call that is named and lies within does, however short."""
+    con = tablecase.connection({"spans": [
+        {"id": 1, "rank": 0, "kind": "python", "name": "train", "at": 0, "for": 90},
+        {"id": 2, "rank": 0, "kind": "runtime", "name": "waits", "at": 21, "for": 2},
+        {"id": 3, "rank": 0, "kind": "kernel", "name": "at work", "at": 40, "for": 50},
+    ]})  # fmt: skip
+    us = 1000
+    windows = [Evidence(0, 24 * us, 10 * us), Evidence(0, 20 * us, 20 * us, 2), Evidence(0, 60 * us, 4 * us)]
+    assert look.spans_of(con, windows) == (None, 2, 3)
+
+
 def test_the_verdict_has_at_most_fourteen_words() -> None:
     """Whatever the cause, with the longest of its numbers."""
     for cause in CAUSES:

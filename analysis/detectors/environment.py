@@ -28,8 +28,8 @@ TASK_QUEUE_ENABLE, ASCEND_LAUNCH_BLOCKING; CUDA: CUDA_LAUNCH_BLOCKING; ROCm: AMD
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -211,6 +211,7 @@ class _Waits:
     launches: int  # of long kernels
     inside: Intervals  # the host's time in those calls once their kernel runs
     syncs: Ints  # synchronising calls that read nothing
+    calls: Ints  # everything that waits: those launches and those calls
 
     @property
     def recorded(self) -> bool:
@@ -240,7 +241,9 @@ def _blocking(run: Run, ranks: list[_Rank], limits: Limits) -> Iterator[Candidat
                 host={rank: time for rank, time in host.items() if len(time.starts)},
                 syncs=np.concatenate([np.zeros(0, np.int64), *syncs]),
             )
-            yield _candidate(run, text, setting, {rank: idle_of[rank] for rank in group}, change, numbers, "high")
+            mine = {rank: idle_of[rank] for rank in group}
+            found = _candidate(run, text, setting, mine, change, numbers, "high")
+            yield replace(found, evidence=_with_calls(run, found.evidence, seen))
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,7 @@ class _Launching:
     """Calls that launch kernels, each once, by rank."""
 
     rank: Ints
+    call: Ints  # its span
     begin: Ints  # of the first of its kernels
     end: Ints  # of the call
     kernel_ns: Ints  # how long its longest kernel takes
@@ -267,7 +271,8 @@ def _launching(run: Run) -> _Launching:
     np.maximum.at(longest, which, every.dur[row])
     np.maximum.at(done, which, every.ts[row] + every.dur[row])
     order = np.argsort(rank, kind="stable")
-    return _Launching(rank[order], begin[order], end[order], longest[order], (end >= done)[order])
+    call = found["source"][mine][first]
+    return _Launching(rank[order], call[order], begin[order], end[order], longest[order], (end >= done)[order])
 
 
 def _waits(run: Run, rank: int, long_ns: float) -> _Waits:
@@ -277,7 +282,8 @@ def _waits(run: Run, rank: int, long_ns: float) -> _Waits:
     waits, long = found.waits[own], found.kernel_ns[own] >= long_ns
     inside = Intervals.union_of(found.begin[own][waits], found.end[own][waits])
     share = float(waits[long].mean()) if long.any() else 0.0
-    return _Waits(share, int(long.sum()), inside, _after_launches(run, rank))
+    syncs = _after_launches(run, rank)
+    return _Waits(share, int(long.sum()), inside, syncs, np.concatenate((found.call[own][waits], syncs)))
 
 
 def _after_launches(run: Run, rank: int) -> Ints:
@@ -351,3 +357,22 @@ def _candidate(
     shown = tuple(evidence[:_WINDOWS]) or tuple(Evidence(rank, 0, 0, note=setting) for rank in sorted(idle_of))
     proved = None if confidence == "low" else lost
     return Candidate("environment", text, numbers, shown, change, confidence, ceiling_ns=lost, measured_ns=proved)
+
+
+def _with_calls(run: Run, seen: Sequence[Evidence], waits: Mapping[int, _Waits]) -> tuple[Evidence, ...]:
+    """Each from the beginning of the call that waited last before it: there the host fell behind."""
+    calls = np.concatenate([waits[rank].calls for rank in sorted({one.rank for one in seen})])
+    if not len(calls):
+        return tuple(seen)
+    rows = run.con.execute(
+        "SELECT place, span_id, ts_ns FROM (SELECT unnest(?) AS place, unnest(?) AS rank, unnest(?) AS at_ns) AS gap "
+        "ASOF JOIN (SELECT span_id, rank, ts_ns FROM span WHERE list_contains(?, span_id)) AS call "
+        "ON call.rank = gap.rank AND call.ts_ns <= gap.at_ns",
+        [list(range(len(seen))), [one.rank for one in seen], [one.ts_ns for one in seen], calls.tolist()],
+    ).fetchall()
+    call = {place: (span, ts) for place, span, ts in rows}
+    return tuple(
+        replace(one, ts_ns=call[at][1], dur_ns=one.ts_ns + one.dur_ns - call[at][1], span_id=call[at][0])
+        if at in call else one
+        for at, one in enumerate(seen)
+    )  # fmt: skip

@@ -20,6 +20,8 @@ from npulens.analysis.timeline.detail import detail
 
 #: A span that shares this much with its window of evidence is the one to look at.
 FITS = 0.5
+#: A named span that fits nearly as well as the best one: a call says more than the frame around it.
+NEARLY = 0.9
 #: Frames of a call stack that are shown.
 _MOST_FRAMES = 60
 _RANKS = re.compile(r"\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*")
@@ -99,33 +101,43 @@ WITH wanted AS (
     SELECT unnest($places) AS place, unnest($ranks) AS rank, unnest($begins) AS begin_ns, unnest($ends) AS end_ns,
         unnest($spans) AS own
 ), near AS (
-    SELECT place, span_id, dur_ns, span_id = own AS named,
-        (least(ts_ns + dur_ns, end_ns) - greatest(ts_ns, begin_ns))::DOUBLE
-            / greatest(greatest(ts_ns + dur_ns, end_ns) - least(ts_ns, begin_ns), 1) AS fits
+    SELECT place, span_id, kind, dur_ns, end_ns - begin_ns AS wide_ns, span_id = own AS named,
+        least(ts_ns + dur_ns, end_ns) - greatest(ts_ns, begin_ns) AS shared_ns,
+        shared_ns::DOUBLE / greatest(greatest(ts_ns + dur_ns, end_ns) - least(ts_ns, begin_ns), 1) AS fits
     FROM span JOIN wanted ON span.rank = wanted.rank AND ts_ns < end_ns AND ts_ns + dur_ns > begin_ns
     WHERE kind NOT IN ('step_mark', 'profiler_split', 'wait')
 )
-SELECT place, span_id, fits, named FROM near
-QUALIFY row_number() OVER (PARTITION BY place, named ORDER BY fits DESC, dur_ns, span_id) = 1
+SELECT place, span_id, fits, named, shared_ns >= $half * dur_ns AS inside, max(CASE WHEN kind IN
+    ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown') THEN shared_ns ELSE 0 END)
+    OVER (PARTITION BY place) >= $half * wide_ns AS busy
+FROM near QUALIFY row_number() OVER (PARTITION BY place, named ORDER BY fits DESC, dur_ns, span_id) = 1
 """
 
 
 def spans_of(con: duckdb.DuckDBPyConnection, windows: Sequence[Evidence]) -> tuple[int | None, ...]:
-    """Per window the span to select: the named one if it lies there, else the one that shares most with the window."""
+    """Per window the span to select: the named one if it lies there or fits well, else the one that shares most.
+
+    None where no span is named, none fits and the device is idle: then that piece of idle time is what there is to see.
+    """
     if not windows:
         return ()
     rows = con.execute(_FITTING, {
         "places": list(range(len(windows))), "ranks": [one.rank for one in windows],
         "begins": [one.ts_ns for one in windows], "ends": [one.ts_ns + max(one.dur_ns, 1) for one in windows],
-        "spans": [-1 if one.span_id is None else one.span_id for one in windows],
+        "spans": [-1 if one.span_id is None else one.span_id for one in windows], "half": FITS,
     }).fetchall()  # fmt: skip
-    named = {place: fits for place, _, fits, own in rows if own}
-    best = {place: (span, fits) for place, span, fits, own in rows if not own}
+    named = {place: (fits, inside) for place, _, fits, own, inside, _ in rows if own}
+    best = {place: (span, fits) for place, span, fits, own, *_ in rows if not own}
+    busy = {place for place, *_, at_work in rows if at_work}
     chosen: list[int | None] = []
     for place, window in enumerate(windows):
         span, fits = best.get(place, (None, 0.0))
-        keeps = named.get(place, 0.0) >= min(FITS, fits) or span is None
-        chosen.append(window.span_id if keeps and window.span_id is not None else span)
+        own, inside = named.get(place, (0.0, False))
+        if window.span_id is not None and (inside or span is None or own >= min(FITS, NEARLY * fits)):
+            chosen.append(window.span_id)
+        else:
+            idle = window.span_id is None and fits < FITS and window.dur_ns > 0 and place not in busy
+            chosen.append(None if idle else span)
     return tuple(chosen)
 
 

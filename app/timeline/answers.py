@@ -104,11 +104,15 @@ def _span(run: Opened, request: Request) -> Response:
 
 def _gap(run: Opened, request: Request) -> Response:
     rank = request_values.number(request.path_params["rank"], "rank")
-    ordinal = request_values.number(request.path_params["ordinal"], "ordinal")
+    text = request.path_params["ordinal"]
+    at = request_values.number(text.removeprefix("@"), "ordinal")
     if not run.causes.done():
         raise Refused("preparing", 503)
     pieces = run.pieces().get(gap_track(rank))
-    if pieces is None or not 0 <= ordinal < len(pieces.start):
+    if pieces is None:
+        raise Refused("unknown_gap", 404)
+    ordinal, last = gaps.within(pieces, at, at + 1) if text.startswith("@") else (at, len(pieces.start))
+    if not 0 <= ordinal < last:
         raise Refused("unknown_gap", 404)
     with run.run.cursor() as con:
         found = gaps.gap(con, pieces, ordinal)
@@ -116,7 +120,7 @@ def _gap(run: Opened, request: Request) -> Response:
     if found.host:
         span, name, ts, dur = found.host
         host = {"id": run.slots.out(span, SPAN_BITS), "name": shown(name), "ts": ts, "dur": dur}
-    return as_json({"rank": rank, "ts": found.ts, "dur": found.dur, "cause": found.cause, "host": host,
+    return as_json({"id": ordinal, "rank": rank, "ts": found.ts, "dur": found.dur, "cause": found.cause, "host": host,
                     "line": shown(found.line) if found.line else None})  # fmt: skip
 
 

@@ -1,18 +1,19 @@
 """From the workspace to the moment of a planted fault: how many clicks, and whether the selected span lies in it.
 
-    python -m tests.screen.clicks [--only NAME,NAME] [--seed N] [--seeds 6] [--keep DIR]
+    python -m tests.screen.clicks [--only NAME,NAME] [--seed N] [--seeds 8] [--keep DIR] [--write]
 
-Each fault of collectors/scenarios is planted alone into a simulated job, which is loaded and opened in Chromium. The
-problem of that fault is clicked in the list, unless it is the chosen one already, then the first of its moments. The
-span that the timeline has selected by then is held against the truth: the share of the span within the fault's windows
-on its rank. A fault that its detector does not report is planted again from the next seed.
+Each fault of collectors/scenarios is planted alone into a simulated job. All of them are loaded first, then opened one
+after the other in one Chromium. The problem of that fault is clicked in the list, unless it is the chosen one already,
+then the first of its moments. What the timeline has selected by then, a span or a piece of idle time, is held against
+the truth: the share of it within the fault's windows on its rank. A fault that its detector does not report, or whose
+capture shows another cause, is planted again from the next seed. `--write` puts the table into docs/clicks.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
+import re
 import sys
 import tempfile
 import time
@@ -25,39 +26,46 @@ import numpy as np
 from playwright.sync_api import TimeoutError
 
 from npulens import ingest
+from npulens.analysis import views
 from npulens.analysis.engine import check
-from npulens.analysis.finding import Finding
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.problems.shown import finding_ids
+from npulens.analysis.timeline.gaps import causes
 from npulens.collectors.planting.plant import plan, scenarios, write
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import runs
-from tests.bench.shots import _browser, _served
+from tests.bench.shots import ROOT, _browser, _served
 
 #: Of the selected span, what has to lie in the fault's windows; clicks that may be needed.
 OVERLAP, CLICKS = 0.5, 2
 HOOK = "window.__npulens_timeline"
+PAGE = ROOT / "docs" / "clicks.md"
 _PATIENCE_MS, _SELECTED_MS = 120_000, 30_000
+_GAP = re.compile(r"gap\.(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A job with one fault: where it was loaded to, and which problem of the list is that fault."""
+    """A job with one fault: where it was loaded to, which problem of the list is that fault, what was tried."""
 
     name: str
     run: str
     problem: str
+    place: int  # of the problem in the list
     fault: Mapping[str, Any]
+    share: float  # of the step that the fault costs
+    tries: int
 
 
 @dataclass(frozen=True)
 class Shown:
     """What a visitor came to see."""
 
-    name: str
+    case: Case
     clicks: int
     span: str
     share: float | None  # of the span within the fault's windows; None: no span was selected
+    seconds: float
 
     @property
     def right(self) -> bool:
@@ -69,16 +77,20 @@ def main() -> None:
     names = asked.only.split(",") if asked.only else sorted(scenarios())
     with tempfile.TemporaryDirectory() as made:
         place = asked.keep or Path(made)
-        print("| fault | clicks | selected | within the fault | |\n|---|--:|---|--:|---|", flush=True)
-        found: list[Shown] = []
+        cases = {name: _case(name, asked.seed, asked.seeds, place) for name in names}
+        shown: dict[str, Shown] = {}
         with _served(place / "store") as url, _browser() as browser:
-            for name in names:
-                case = _case(name, asked.seed, asked.seeds, place)
-                shown = None if case is None else _visited(browser, url, place / "store", case)
-                found += [] if shown is None else [shown]
-                print(_line(name, shown), flush=True)
-    print(f"{sum(one.right for one in found)} of {len(found)} reported faults within {CLICKS} clicks "
-          f"and {100 * OVERLAP:.0f} %; {len(names) - len(found)} not reported")  # fmt: skip
+            for name, case in cases.items():
+                if isinstance(case, Case):
+                    shown[name] = _visited(browser, url, place / "store", case)
+                print(_line(name, shown.get(name), case), flush=True)
+    found = list(shown.values())
+    said = (f"{sum(one.right for one in found)} of {len(found)} reported faults within {CLICKS} clicks "
+            f"and {100 * OVERLAP:.0f} %; {len(names) - len(found)} not reported.")  # fmt: skip
+    print(said)
+    if asked.write:
+        lines = [_line(name, shown.get(name), case) for name, case in cases.items()]
+        PAGE.write_text(_page(asked.seed, said, lines), encoding="utf-8")
     sys.exit(0 if all(one.right for one in found) else 1)
 
 
@@ -86,44 +98,52 @@ def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.screen.clicks", description="Clicks to a planted fault.")
     parser.add_argument("--only", help="scenarios with commas between them; all if not given")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=6, help="tries before a fault counts as not reported")
+    parser.add_argument("--seeds", type=int, default=8, help="tries before a fault counts as not reported")
     parser.add_argument("--keep", type=Path, help="where captures and the store go, instead of a temporary directory")
+    parser.add_argument("--write", action="store_true", help="writes the table into docs/clicks.md")
     return parser.parse_args()
 
 
-def _case(name: str, seed: int, tries: int, place: Path) -> Case | None:
-    """The first seed from which the fault is reported."""
-    draw = random.Random(f"{name} {seed}")
-    for _ in range(tries):
+def _case(name: str, seed: int, tries: int, place: Path) -> Case | str:
+    """The first seed from which the fault is reported, or what became of the last one."""
+    draw, why = random.Random(f"{name} {seed}"), ""
+    for tried in range(1, tries + 1):
         chosen = draw.randrange(1 << 31)
         try:
             truth = write(plan([name], chosen), place / "captures" / name)
-            report = ingest.load(place / "captures" / name / "capture", place / "store", label=f"{name}-{chosen}")
-        except (ValueError, IngestError):
+        except ValueError as error:
+            why = str(error)
             continue
-        run, fault = str(report.runs[0].run_id), truth["faults"][0]
+        fault = truth["faults"][0]
+        share = fault["gain_ns"] / truth["step_ns"]
+        if fault["cause"] != name:
+            why = f"the capture shows {fault['cause']}"
+            continue
+        try:
+            report = ingest.load(place / "captures" / name / "capture", place / "store", label=f"{name}-{chosen}")
+        except IngestError as error:
+            why = str(error)
+            continue
+        run = str(report.runs[0].run_id)
         with runs.open_run(place / "store", run) as con:
             findings = check(con).findings
-        wanted = [key for key, one in zip(finding_ids(findings), findings, strict=True) if _is(one, fault)]
-        if wanted:
-            return Case(name, run, wanted[0], fault)
-    return None
-
-
-def _is(finding: Finding, fault: Mapping[str, Any]) -> bool:
-    return finding.cause == fault["cause"]
+        keys = [key for key, one in zip(finding_ids(findings), findings, strict=True) if one.cause == name]
+        if keys:
+            return Case(name, run, keys[0], finding_ids(findings).index(keys[0]), fault, share, tried)
+        why = f"{100 * share:.1f} % of the step; found: {', '.join(one.cause for one in findings) or 'nothing'}"
+    return why
 
 
 def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
+    begin, clicks = time.perf_counter(), 0
     context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(_PATIENCE_MS)
     try:
         page.goto(f"{url}/?lang=en&run={case.run}")
-        page.locator(".st-key-answer").first.wait_for()
         row = page.locator(f'.picker .row[data-key="{case.problem}"]')
         row.wait_for()
-        clicks = 0
+        _still(page)
         if row.get_attribute("aria-pressed") != "true":
             row.click()
             clicks += 1
@@ -132,17 +152,30 @@ def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
         page.locator('[class*="st-key-moments_"] .row[data-key="0"]').click()
         clicks += 1
         try:
-            page.wait_for_function(f"{HOOK}?.state?.span", timeout=_SELECTED_MS)
+            page.wait_for_function(f"{HOOK}?.picked?.dur > 0", timeout=_SELECTED_MS)
         except TimeoutError:
-            return Shown(case.name, clicks, "no span", None)
-        span = int(page.evaluate(f"{HOOK}.state.span"))
+            return Shown(case, clicks, "nothing", None, time.perf_counter() - begin)
+        picked = str(page.evaluate(f"{HOOK}.state.span"))
     finally:
         context.close()
-    with runs.open_run(store, case.run) as con:
-        found = con.execute("SELECT rank, ts_ns, dur_ns, name FROM span WHERE span_id = ?", [span]).fetchone()
+    seconds = time.perf_counter() - begin
+    rank, ts, dur, name = _selected(store, case.run, picked)
+    share = _inside(rank, ts, max(dur, 1), case.fault["windows"])
+    return Shown(case, clicks, f"rank {rank} {name[:48]}", share, seconds)
+
+
+def _selected(store: Path, run: str, picked: str) -> tuple[int, int, int, str]:
+    """Rank, start, length and name of what the timeline has selected, by the run's own tables."""
+    gap = _GAP.fullmatch(picked)
+    with runs.open_run(store, run) as con:
+        if gap is not None:
+            views.install(con)
+            pieces, at = causes(con).of_rank[int(gap[1])], int(gap[2])
+            return int(gap[1]), int(pieces.start[at]), int(pieces.end[at] - pieces.start[at]), "(device idle)"
+        found = con.execute("SELECT rank, ts_ns, dur_ns, name FROM span WHERE span_id = ?", [int(picked)]).fetchone()
     assert found is not None, "the timeline has selected a span that the run does not hold"
     rank, ts, dur, name = found
-    return Shown(case.name, clicks, f"rank {rank} {name[:40]}", _inside(rank, ts, max(dur, 1), case.fault["windows"]))
+    return rank, ts, dur, name
 
 
 def _still(page: Any) -> None:
@@ -160,12 +193,27 @@ def _inside(rank: int, ts: int, dur: int, windows: Sequence[Mapping[str, int]]) 
     return float((union.ends - union.starts).sum()) / dur
 
 
-def _line(name: str, one: Shown | None) -> str:
-    if one is None:
-        return f"| {name} | | not reported | | |"
-    share = "no span" if one.share is None else f"{100 * one.share:.0f} %"
-    said = json.dumps(one.span)[1:-1]
-    return f"| {name} | {one.clicks} | {said} | {share} | {'yes' if one.right else 'NO'} |"
+def _line(name: str, one: Shown | None, case: Case | str) -> str:
+    if one is None or isinstance(case, str):
+        return f"| `{name}` | | | | | not reported: {case} | | |"
+    share = "none" if one.share is None else f"{100 * one.share:.0f} %"
+    said = re.sub(r"[|`\\\n]", " ", one.span)
+    told = f"{100 * case.share:.1f} % | {case.place + 1} | {case.tries}"
+    return f"| `{name}` | {told} | {one.clicks} | {said} | {share} | {'yes' if one.right else 'NO'} |"
+
+
+def _page(seed: int, said: str, lines: Sequence[str]) -> str:
+    heads = "| fault | costs of the step | in the list | tries | clicks | selected | within the fault | |"
+    about = """# From the first screen to the planted fault
+
+Written by `python -m tests.screen.clicks --write`. Each fault that `collectors/scenarios` can plant is planted alone
+into a simulated job, which is opened in Chromium at its workspace. The problem is clicked if it is not the first, then
+the first of its moments. Then the timeline has something selected: a span, or a piece of time in which the device was
+idle. The table says how much of that lies in the windows of the planted fault. At most two clicks and at least half
+count. A draw whose fault is too small for its detector, or whose capture shows another cause, is drawn again: "tries".
+Simulated jobs are not real ones."""
+    body = "\n".join(lines)
+    return f"{about}\n\nSeed {seed}: {said}\n\n{heads}\n|---|--:|--:|--:|--:|---|--:|---|\n{body}\n"
 
 
 if __name__ == "__main__":

@@ -78,11 +78,12 @@ def place(window: Evidence) -> dict[str, str]:
 
 
 def choose_moment(ctx: Context, window: Evidence, span: int | None) -> None:
-    """The timeline goes there, and the span is selected."""
+    """The timeline goes there, and the span or the piece of idle time is selected."""
     st.query_params.pop("area", None)
-    looks = place(window)
-    for name, value in looks.items() if span is not None else {**looks, "rank": str(window.rank)}.items():
+    for name, value in place(window).items():
         st.query_params[name] = value
+    if span is None:
+        st.query_params["span"] = f"gap.{window.rank}.@{window.ts_ns + window.dur_ns // 2}"
     context.select(ctx, replace(ctx.selection, span=span))
 
 

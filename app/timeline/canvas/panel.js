@@ -12,7 +12,7 @@ function pick(tl, span) {
     if (tl.reading === picked) tl.reading = null;
     if (tl.picked !== picked) return;
     if (span.path) { Object.assign(picked, { ts: known.ts, dur: known.dur, name: known.kind, rank: known.rank, track: tl.pathTrack?.id }); pathDetails(tl, known); }
-    else if (span.gap) { picked.ts = known.ts; picked.dur = known.dur; picked.name = known.cause; gapDetails(tl, known); }
+    else if (span.gap) { Object.assign(picked, { id: known.id, ts: known.ts, dur: known.dur, name: known.cause, track: gapTrack(tl, known.rank) ?? picked.track }); tl.placeChanged(); gapDetails(tl, known); }
     else { Object.assign(picked, { ts: known.ts, dur: known.dur, track: known.track, rank: known.rank, lane: known.depth ?? picked.lane, name: clean(known.name), links: known.links ?? [] }); spanDetails(tl, known); }
     if (picked.wantsView) { picked.wantsView = false; bring(tl, picked); }
     if (picked.wantsRow) { picked.wantsRow = false; reveal(tl, String(picked.track), picked.lane); tl.rearranged(); }
@@ -20,6 +20,7 @@ function pick(tl, span) {
   }).catch((error) => {
     if (error.status === 503 && tl.picked === picked) { setTimeout(() => { if (tl.picked === picked) pick(tl, picked); }, AGAIN_MS); return; }
     if (tl.reading === picked) tl.reading = null;
+    if (error.status === 404 && span.gap && tl.picked === picked) { tl.clear(); return; }
     if (tl.picked === picked) { tl.drawer.body.replaceChildren(); make("div", "quiet", tl.drawer.body, tl.say("unreachable")); } });
 }
 

@@ -76,10 +76,10 @@ function takePlace(tl, place) {
   nameBar(tl);
   const there = from !== undefined && to !== undefined && tl.view.exactly(from, to);
   if (!there) tl.view.set(...stepsWindow(tl));
-  const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(\d+)$/.exec(wanted), path = /^path\.(\d+)$/.exec(wanted);
+  const wanted = String(place.span ?? ""), gap = /^gap\.(\d+)\.(@?\d+)$/.exec(wanted), path = /^path\.(\d+)$/.exec(wanted);
   const [start, end, ...tracks] = numbers(place.area);
   const wants = { wantsView: !there, wantsRow: place.y === undefined };
-  if (gap) pick(tl, { ...wants, gap: true, rank: Number(gap[1]), id: Number(gap[2]), track: gapTrack(tl, Number(gap[1])), lane: 0, ts: from ?? 0, dur: 0, name: "" });
+  if (gap) pick(tl, { ...wants, gap: true, rank: Number(gap[1]), id: gap[2].startsWith("@") ? gap[2] : Number(gap[2]), track: gapTrack(tl, Number(gap[1])), lane: 0, ts: from ?? 0, dur: 0, name: "" });
   else if (path) pick(tl, { ...wants, gap: true, path: true, rank: null, id: Number(path[1]), track: tl.pathTrack?.id, lane: 0, ts: from ?? 0, dur: 0, name: "" });
   else if (/^\d{1,16}$/.test(wanted)) pick(tl, { ...wants, id: Number(wanted), ts: from ?? 0, dur: 0, name: "" });
   else if (end !== undefined) selectArea(tl, start, end, tracks.length ? tracks : tracksShown(tl));

@@ -23,7 +23,7 @@ if not __package__:  # run as a folder, by an interpreter that need not have npu
     sys.modules["npulens"] = types.ModuleType("npulens")
     sys.modules["npulens"].__path__ = [os.path.dirname(_here)]
 
-from npulens.collectors import limits, manifest, our_job, own_job
+from npulens.collectors import limits, manifest, our_job, own_job, source_lines
 from npulens.collectors.backends.probe import BACKENDS, Choice, Unavailable, choose
 from npulens.collectors.bench import command as bench
 from npulens.collectors.child import CannotStart
@@ -155,7 +155,9 @@ def _told(
     """Writes the manifest of one run of the job; what to answer about it."""
     told = {"status": found.status, "reason": found.reason, **more}
     traces = [asdict(trace) for trace in found.traces]
-    recorded = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
+    recorded: dict[str, Any] = {"settings": asdict(settings), "traces": traces, "processes": list(found.processes)}
+    if settings.stacks and (sources := source_lines.of([each.path for each in found.traces], command, Path.cwd())):
+        recorded["sources"] = sources
     manifest.write(directory, what, command, choice, {**told, **recorded})
     return {"backend": choice.actual, **told, "traces": len(traces)}
 

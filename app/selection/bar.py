@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from npulens.app.text import i18n, wording
 _PICKED_RANKS, _PICKED_STEPS = 64, 500
 #: A part of the selection by its word, and what says that a measurement does not follow it.
 _SAYS = ("ranks", "steps", "window")
+#: A problem is called by its detector, a second one of it by its number too.
+_PROBLEM = re.compile(r"([a-z_]+)(?:-(\d{1,4}))?")
 
 
 def show(ctx: Context) -> None:
@@ -33,7 +36,7 @@ def show(ctx: Context) -> None:
             _steps(ctx, told, steps)
         _window(ctx, told)
         if told.problem is not None:
-            _chip(ctx, "problem", _problem(told.problem), replace(told, problem=None))
+            _chip(ctx, "problem", _problem(ctx, told.problem), replace(told, problem=None))
         if told.span is not None:
             name = context.measured(ctx, within.name_of, told.span) or str(told.span)
             _chip(ctx, "span", wording.plain(name)[:40], replace(told, span=None))
@@ -177,5 +180,9 @@ def _chip(ctx: Context, word: str, text: str, without: Selection) -> None:
               on_click=lambda: context.select(ctx, without))  # fmt: skip
 
 
-def _problem(problem: str) -> str:
-    return wording.plain(problem)[:40]
+def _problem(ctx: Context, problem: str) -> str:
+    """The problem in the words of the workspace's list: slow link, slow link 2."""
+    named = _PROBLEM.fullmatch(problem)
+    detector, number = (named[1], named[2] or "") if named else (problem, "")
+    said = wording.text_of(ctx.lang, f"workspace.cause_{detector}", detector.replace("_", " "))
+    return f"{wording.plain(said)} {number}".strip()[:40]

@@ -42,7 +42,7 @@ NAME = "manifest.json"
 _LARGEST = 1 << 20
 _KEPT = (
     "what", "workload", "variant", "dtype", "batch", "shape", "shapes", "configuration", "settings", "command",
-    "evidence", "environment", "made_at", "status", "reason", "notices",
+    "evidence", "environment", "made_at", "status", "reason", "notices", "sources",
 )  # fmt: skip
 
 

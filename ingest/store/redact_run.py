@@ -97,6 +97,8 @@ def outgoing(store: Path, runs: Iterable[RunInfo], wanted: bool) -> Iterator[Pat
 def _write(source: Path, target: Path, seen: Iterable[str]) -> tuple[dict[str, Any], Redactor]:
     target.mkdir(parents=True, exist_ok=True)
     manifest: dict[str, Any] = loaded((source / "manifest.json").read_text("utf-8"))
+    if isinstance(manifest.get("collected"), dict):
+        manifest["collected"].pop("sources", None)  # lines of somebody's code
     with connect(target, 2, AMPLE_MEMORY) as con:
         redactor = Redactor(*_names(con, source, [*seen, json.dumps(manifest, ensure_ascii=False)]))
     shutil.rmtree(target / "spill", ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -20,12 +21,14 @@ from npulens.app.panels import cells
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
 from npulens.app.text.snippets import SNIPPETS
-from npulens.ingest.store import notes
+from npulens.ingest.store import notes, runs
 from npulens.ingest.store.notes import Remark
 
 #: Endings of a number's name that are its unit.
 _UNIT = re.compile(r"_(ns|bytes_per_s|bytes|share)$")
-_PLACE = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)$")
+_PLACE = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.*)$")
+#: Lines that are shown before and behind the one that a frame names.
+_BEFORE, _BEHIND = 1, 11
 #: Numbers that only choose the words of a sentence.
 _INNER = ("per", "device", "who", "who_zh", "waiting", "way_zh", "ranks_zh")
 
@@ -78,12 +81,27 @@ def _source(ctx: Context, found: Subject, now: chosen.Problem, span: int | None)
             st.text(ctx.say("workspace.source_how", {"setting": wording.plain(setting)}))
         return
     st.code(wording.plain(held.line), language=None)
+    if lines := kept_lines(runs.manifest(ctx.store, ctx.run.run_id) if ctx.run else {}, held.place or held.line):
+        st.code("\n".join(map(wording.plain, lines)), language="python")
+        st.caption(ctx.say("workspace.source_kept"))
     _editor(ctx, held)
     if held.op:
         st.text(ctx.say("workspace.source_op", {"op": wording.plain(held.op)}))
     if len(held.stack) > 1:
         with st.expander(ctx.say("workspace.stack", {"n": len(held.stack)})):
             st.code("\n".join(map(wording.plain, held.stack)), language=None)
+
+
+def kept_lines(manifest: Mapping[str, Any], frame: str) -> list[str]:
+    """The lines around a frame as the recording kept them, each with its number; none where it kept none of these."""
+    place, collected = _PLACE.match(frame), manifest.get("collected")
+    sources = collected.get("sources") if isinstance(collected, dict) else None
+    lines = sources.get(place["file"]) if isinstance(sources, dict) and place is not None else None
+    if place is None or not isinstance(lines, dict):
+        return []
+    at = int(place["line"])
+    near = range(max(1, at - _BEFORE), at + _BEHIND + 1)
+    return [f"{number:>5}  {lines[str(number)]}" for number in near if isinstance(lines.get(str(number)), str)]
 
 
 def _editor(ctx: Context, held: Source) -> None:

@@ -83,6 +83,7 @@ TEXT = {
     "before": ("Before", "修改前"),
     "after": ("After", "修改后"),
     "source": ("Source", "源码"),
+    "source_kept": ("Lines as they were when this was recorded.", "采集时的代码行。"),
     "source_none": ("No call stack was recorded here.", "此处没有采集到调用栈。"),
     "source_how": ("Record with {setting} to see the line.", "开启 {setting} 采集后可看到代码行。"),
     "source_op": ("issued by {op}", "由 {op} 下发"),

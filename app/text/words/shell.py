@@ -11,7 +11,6 @@ TEXT = {
         "This run could not be read. Loading its capture again usually repairs it.",
         "无法读取这次采集的数据，重新加载采集文件通常可以修复。",
     ),
-    "overview": ("Overview", "总览"),
     "findings": ("Findings", "发现"),
     "run": ("Run", "采集"),
     "bring_one": (

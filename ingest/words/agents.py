@@ -1,4 +1,4 @@
-"""What agents and those who let them in are told."""
+"""What agents, those who let them in, and those who send spans elsewhere are told."""
 
 TEXT = {
     "no_finding_is_called": (
@@ -14,5 +14,7 @@ TEXT = {
         "this needs more packages: pip install 'npulens[{extra}]'",
         "此功能需要更多软件包：pip install 'npulens[{extra}]'",
     ),
+    "folder_holds_no_night": ("the folder holds no night", "该目录中没有夜间任务的记录"),
+    "receiver_took_no_spans": ("the receiver took no spans: {error}", "接收端没有接收任何 span：{error}"),
     "the_token_has_ended": ("the token has ended", "令牌已失效"),
 }  # fmt: skip

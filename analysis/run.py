@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 
 from npulens.analysis.intervals import bare
+from npulens.analysis.serving.slo import USUAL, Slo
 from npulens.analysis.split import Activity, activities
 
 T = TypeVar("T")
@@ -41,8 +42,9 @@ class Step:
 class Run:
     """A DuckDB connection that has the run's tables and views, and what follows from them."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, con: duckdb.DuckDBPyConnection, slo: Slo = USUAL) -> None:
         self.con = con
+        self.slo = slo  # what requests may take
         self._known: dict[Any, Any] = {}
         run_id, world, missing = con.execute("SELECT run_id, world_size, missing_ranks FROM run").fetchall()[0]
         self.run_id: str = run_id

@@ -6,6 +6,9 @@
     [detectors]
     off = ["step_jitter"]
     folder = "our_detectors"
+
+    [serving]
+    slo = "ttft=200,tpot=25"
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from npulens.analysis.serving.slo import USUAL, Slo, objectives
 
 FILE = "npulens.toml"
 
@@ -26,6 +31,7 @@ class Settings:
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     off: tuple[str, ...] = ()
     folder: Path | None = None
+    slo: Slo = USUAL  # what requests may take
 
     def limits_of(self, detector: str) -> Mapping[str, Any]:
         return self.limits.get(detector, {})
@@ -40,8 +46,10 @@ def read_settings(path: Path) -> Settings:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: {error}") from error
-    if unknown := found.keys() - {"limits", "detectors"}:
-        raise ValueError(f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits and detectors")
+    if unknown := found.keys() - {"limits", "detectors", "serving"}:
+        raise ValueError(
+            f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits, detectors and serving"
+        )
     limits, own = found.get("limits", {}), found.get("detectors", {})
     if not isinstance(limits, dict) or not all(isinstance(values, dict) for values in limits.values()):
         raise ValueError(f"{path}: limits belong to a detector: [limits.sync_stall]")
@@ -52,4 +60,16 @@ def read_settings(path: Path) -> Settings:
         raise ValueError(f"{path}: off is a list of names of detectors")
     if folder is not None and not isinstance(folder, str):
         raise ValueError(f"{path}: folder is a path")
-    return Settings(limits, tuple(off), None if folder is None else (path.parent / folder).resolve())
+    return Settings(
+        limits, tuple(off), None if folder is None else (path.parent / folder).resolve(),
+        _slo(path, found.get("serving", {})),
+    )  # fmt: skip
+
+
+def _slo(path: Path, section: Any) -> Slo:
+    if not isinstance(section, dict) or section.keys() - {"slo"} or not isinstance(section.get("slo", ""), str):
+        raise ValueError(f'{path}: [serving] holds slo: slo = "ttft=200,tpot=25"')
+    try:
+        return objectives(section["slo"]) if "slo" in section else USUAL
+    except ValueError as error:
+        raise ValueError(f"{path}: serving.slo: {error}") from error

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from npulens.analysis.serving.slo import FORM, Slo, objectives
 from npulens.ingest.store.place import default_dir, located
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +32,27 @@ def store_option(command: F) -> F:
         "--store", type=_Store(path_type=Path, file_okay=False), default=default_dir,
         show_default="NPULENS_STORE, else the user's data directory",
         help="Where runs are kept: a directory, or s3://bucket/prefix.",
+    )(command)  # fmt: skip
+
+
+class _Objectives(click.ParamType[Slo]):
+    """ttft=200,tpot=25, in ms."""
+
+    name = FORM
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Slo:
+        try:
+            return value if isinstance(value, Slo) else objectives(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def slo_option(command: F) -> F:
+    """--slo, else what npulens.toml says, else the usual objectives."""
+    return click.option(
+        "--slo", type=_Objectives(), metavar=FORM,
+        help="Objectives of requests in ms, for goodput.  [default: [serving] slo in npulens.toml, else "
+             "ttft=200,tpot=25]",
     )(command)  # fmt: skip
 
 

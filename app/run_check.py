@@ -91,4 +91,4 @@ def hold(store: Path, run_id: str) -> HeldRun:
     """Opens a run and keeps its connection."""
     con = stores.open_run(store, run_id)
     install(con)
-    return HeldRun(Run(con))
+    return HeldRun(Run(con, settings(None).slo))

@@ -11,13 +11,13 @@ from npulens.analysis.serving.replay import (
     Load,
     Model,
     Rest,
-    Slo,
     Stall,
     Times,
     measures,
     replayed,
     simulated,
 )
+from npulens.analysis.serving.slo import Slo
 
 MS = 1_000_000
 #: 5 ms, 0.1 ms for a token of a prompt, 1 ms for a decoder.

@@ -12,8 +12,8 @@ import pandas as pd
 from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Parts, Taken, goodput, parts, pieces, taken
 from npulens.analysis.serving.recorded import Request, iterations
-from npulens.analysis.serving.replay import Slo
 from npulens.analysis.serving.served import begun_ns
+from npulens.analysis.serving.slo import USUAL, Slo
 
 #: What is taken apart: (measure, percent).
 PERCENTILES = tuple((measure, percent) for measure in ("ttft", "tpot") for percent in (50, 90, 99))
@@ -48,12 +48,11 @@ class Around:
     queue: pd.DataFrame  # ts_ns, waiting, running, kv_used
 
 
-def look(con: duckdb.DuckDBPyConnection) -> Requests | None:
+def look(con: duckdb.DuckDBPyConnection, slo: Slo = USUAL) -> Requests | None:
     """None: the run holds no requests."""
     found = parts(con)
     if not found.requests:
         return None
-    slo = Slo()
     kept = goodput(found, slo.ttft_ns, slo.tpot_ns)
     told = tuple(one for one in (taken(found, *each) for each in PERCENTILES) if one is not None)
     stopped = sum(end - begin for begin, end in exports(con))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.intervals import Ints
+from npulens.analysis.serving.slo import Slo
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -29,14 +30,6 @@ _NEAR = 4
 #: Small runs are the mean of several draws; one draw replays at least so many tokens of output.
 _DRAWS, _TOKENS = 8, 100_000
 _SEED = 22
-
-
-@dataclass(frozen=True)
-class Slo:
-    """What a request may take to be good."""
-
-    ttft_ns: int = 200_000_000
-    tpot_ns: int = 25_000_000
 
 
 @dataclass(frozen=True)

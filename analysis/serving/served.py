@@ -26,11 +26,11 @@ from npulens.analysis.serving.replay import (
     Load,
     Measures,
     Model,
-    Slo,
     Stall,
     measures,
     replayed,
 )
+from npulens.analysis.serving.slo import Slo
 
 #: A replay that misses a measure by more than this share says nothing of it.
 BELIEVED = 0.2
@@ -143,7 +143,7 @@ def served(run: Run) -> Served | None:
     model = replace(
         _limited(model, timed, rows, every, waiting), exports=tuple(Stall(begin, end - begin) for begin, end in outside)
     )
-    slo = Slo()
+    slo = run.slo
     counted = load.counted
     real = measures(ttft[counted], tpot[counted], load.output[counted], slo)
     base = replayed(load, model, Edit(), slo)

@@ -6,15 +6,17 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
+from npulens.analysis.serving.slo import Slo
 from npulens.analysis.settings import FILE
 from npulens.app import run_check
-from npulens.app.console import filled, json_option, lang_option, print_json, store_option
+from npulens.app.console import filled, json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.text import recording, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.store import runs as stores
@@ -37,13 +39,14 @@ _WIDEST = 110
     "--config", type=click.Path(path_type=Path, dir_okay=False),
     help=f"Limits, detectors to leave out, your own detectors.  [default: {FILE} here, if there is one]",
 )  # fmt: skip
+@slo_option
 @click.option("--collect", is_flag=True, help="Print only a profiler configuration that fills this capture's holes.")
 @store_option
 @json_option
 @lang_option
 def command(
-    run: str, only: tuple[str, ...], fail_on: float | None, config: Path | None, collect: bool, store: Path,
-    as_json: bool, lang: str,
+    run: str, only: tuple[str, ...], fail_on: float | None, config: Path | None, slo: Slo | None, collect: bool,
+    store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Say where RUN loses time, what each fix gives back at most, and what could not be measured.
 
@@ -51,6 +54,7 @@ def command(
     an error.
     """
     settings = run_check.settings(config)
+    settings = settings if slo is None else replace(settings, slo=slo)
     run_check.ready(settings, only or None)
     found = stores.resolve(store, run)
     check = run_check.judge(store, found.run_id, only or None, settings)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from npulens.app.console import json_option, lang_option, print_json, store_option
+from npulens.analysis.serving.slo import Slo
+from npulens.app.console import json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.text.number_lists import NoNumbers, numbers
+from npulens.ingest.errors import IngestError
 
 LEVELS = ("kernel", "operator", "module")
 
@@ -52,6 +55,7 @@ class Numbers(click.ParamType[object]):
                    "says. 0 leaves it out.")  # fmt: skip
 @click.option("--top", type=click.IntRange(1), default=12, show_default=True, help="Contributions to print.")
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if the verdict is regressed.")
+@slo_option
 @click.option("--training", is_flag=True, help="From which step on two trainings part: collect --training.")
 @store_option
 @json_option
@@ -59,31 +63,50 @@ class Numbers(click.ParamType[object]):
 def command(
     base: str, head: str, ranks: tuple[tuple[int, ...] | None, tuple[int, ...] | None],
     steps: tuple[tuple[int, ...] | None, tuple[int, ...] | None], by: str, keep_warm_up: bool, in_turns: bool,
-    margin: float, drift: float | None, top: int, fail_on_regression: bool, training: bool, store: Path, as_json: bool,
-    lang: str,
+    margin: float, drift: float | None, top: int, fail_on_regression: bool, slo: Slo | None, training: bool,
+    store: Path, as_json: bool, lang: str,
 ) -> None:  # fmt: skip
     """Compare HEAD with BASE: regressed, improved, the same or cannot tell; and what the change is made of.
 
     Each is a run id, a unique beginning of one, or a label; several between commas are several captures of one thing.
-    Exits with 1 if --fail-on-regression and regressed, with 2 on an error.
+    Of serving runs it compares percentiles of TTFT and TPOT, goodput, and iterations by class. Exits with 1 if
+    --fail-on-regression and regressed, with 2 on an error.
     """
     from npulens.analysis.regression.compared import compared
     from npulens.analysis.regression.verdict import Rule
-    from npulens.app import run_compare, run_training
+    from npulens.app import run_check, run_compare, run_compare_requests, run_training
 
     if training:
         for line in run_training.command(store, (base, head), as_json, lang):
             click.echo(line)
         return
     rule = Rule(margin=margin)
-    halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)
-    known = run_compare.drift(store, run_compare.ids(halves), drift)
-    found = compared(halves[0].runs, halves[1].runs, by, rule, known.share, in_turns)
-    asked = run_compare.Asked(margin, rule.alpha, known)
+    whole = ranks == (None, None) and steps == (None, None)
+    slo = slo or run_check.settings(None).slo
+    of_requests = run_compare_requests.judged(store, (base, head), slo, rule, drift, in_turns) if whole else None
+    try:
+        halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)
+    except IngestError as error:
+        if of_requests is None or error.kind != "nothing_to_compare":
+            raise
+        halves = None
+    said = [of_requests.said] if of_requests is not None else []
+    told: dict[str, Any] = {}
+    text: list[str] = []
+    if of_requests is not None:
+        told["requests"] = run_compare_requests.as_dict(of_requests)
+        text += run_compare_requests.lines(of_requests, (base, head), lang, rule)
+    if halves is not None:
+        known = run_compare.drift(store, run_compare.ids(halves), drift)
+        found = compared(halves[0].runs, halves[1].runs, by, rule, known.share, in_turns)
+        asked = run_compare.Asked(margin, rule.alpha, known)
+        said.append(found.verdict.said)
+        told = {**run_compare.as_dict(found, halves, lang, asked), **told}
+        text += ["", *run_compare.lines(found, halves, lang, top, asked)] if text else run_compare.lines(
+            found, halves, lang, top, asked)  # fmt: skip
     if as_json:
-        print_json(run_compare.as_dict(found, halves, lang, asked))
+        print_json(told)
     else:
-        for line in run_compare.lines(found, halves, lang, top, asked):
-            click.echo(line)
-    if fail_on_regression and found.verdict.said == "regressed":
+        click.echo("\n".join(text))
+    if fail_on_regression and "regressed" in said:
         sys.exit(1)

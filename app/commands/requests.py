@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,9 @@ import numpy as np
 from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Goodput, Parts, Piece, Taken, goodput, parts, pieces, taken
 from npulens.analysis.serving.recorded import Clock, Members, clocks, members
-from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
+from npulens.analysis.serving.slo import Slo
+from npulens.app import run_check
+from npulens.app.console import json_option, lang_option, milliseconds, print_json, slo_option, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
 from npulens.ingest.errors import IngestError
@@ -22,7 +23,6 @@ from npulens.ingest.store import runs as stores
 
 _PERCENTS = (50, 90, 99)
 _MEASURES = ("ttft", "tpot")
-_SLO = re.compile(r"^(ttft|tpot)=(\d{1,9}(?:\.\d{1,6})?)$")
 _SHOWN = 20
 _NOTHING: Mapping[str, object] = {}
 
@@ -31,17 +31,19 @@ _NOTHING: Mapping[str, object] = {}
 @click.argument("run")
 @click.option("--slow", type=click.Choice(_MEASURES), help="The slowest requests by this measure, each taken apart.")
 @click.option("--id", "name", help="One request, piece by piece.")
-@click.option("--slo", default="ttft=200,tpot=25", show_default=True, help="Objectives in ms, for goodput.")
+@slo_option
 @store_option
 @json_option
 @lang_option
-def command(run: str, slow: str | None, name: str | None, slo: str, store: Path, as_json: bool, lang: str) -> None:
+def command(
+    run: str, slow: str | None, name: str | None, slo: Slo | None, store: Path, as_json: bool, lang: str
+) -> None:  # fmt: skip
     """Say why requests of RUN take as long as they do: P50, P90 and P99 of TTFT and TPOT taken apart, and goodput.
 
     The parts of a request follow each other and add up to its time, to the nanosecond. RUN is a run id, a unique
     beginning of one, or a label.
     """
-    objectives = _objectives(slo)
+    objectives = slo or run_check.settings(None).slo
     found_run = stores.resolve(store, run)
     con = stores.open_run(store, found_run.run_id)
     try:
@@ -53,7 +55,7 @@ def command(run: str, slow: str | None, name: str | None, slo: str, store: Path,
         stopped, told, who = exports(con), clocks(con), members(con)
     finally:
         con.close()
-    good = goodput(found, objectives["ttft"] * 1e6, objectives["tpot"] * 1e6)
+    good = goodput(found, objectives.ttft_ns, objectives.tpot_ns)
     apart = [each for measure in _MEASURES for percent in _PERCENTS if (each := taken(found, measure, percent))]
     if as_json:
         print_json(_json(found_run.run_id, found, apart, good, one, way, stopped, told, who))
@@ -62,16 +64,6 @@ def command(run: str, slow: str | None, name: str | None, slo: str, store: Path,
     else:
         said = _text(found, apart, good, slow, stopped, lang)
         click.echo("\n\n".join([said[0], *_joined(told, who, lang), *said[1:]]))
-
-
-def _objectives(written: str) -> dict[str, float]:
-    found = {"ttft": 200.0, "tpot": 25.0}
-    for piece in written.split(","):
-        match = _SLO.match(piece.strip())
-        if match is None:
-            raise click.BadParameter("ttft=MS,tpot=MS", param_hint="--slo")
-        found[match[1]] = float(match[2])
-    return found
 
 
 def _place(found: Parts, name: str) -> int:

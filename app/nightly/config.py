@@ -54,7 +54,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     command: tuple[str, ...]
-    measure: Literal["profile", "result", "time"] = "profile"
+    measure: Literal["profile", "capture", "result", "time"] = "profile"
     directory: str = "."
     options: tuple[str, ...] = ()  # of npulens collect, where it is profiled
     rounds: int | None = None

@@ -341,5 +341,13 @@ TEXT = {
     "metric_kernel_cycles": ("{name}, cycles", "{name}（周期数）"),
     "metric_module_ns": ("module {name}", "模块 {name}"),
     "others_of": ("other kernels", "其余算子"),
+    "metric_ttft_p50_ns": ("P50 TTFT", "P50 TTFT"),
+    "metric_ttft_p90_ns": ("P90 TTFT", "P90 TTFT"),
+    "metric_ttft_p99_ns": ("P99 TTFT", "P99 TTFT"),
+    "metric_tpot_p50_ns": ("P50 TPOT", "P50 TPOT"),
+    "metric_tpot_p90_ns": ("P90 TPOT", "P90 TPOT"),
+    "metric_tpot_p99_ns": ("P99 TPOT", "P99 TPOT"),
+    "metric_goodput": ("goodput", "goodput"),
+    "metric_iteration_ns": ("mean iteration, {name}", "平均迭代，{name}"),
     "metric_wall": ("wall time", "总时长"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from msgspec.structs import replace
 
 from npulens.analysis.regression.change import Change, Contribution, change
 from npulens.analysis.regression.looks import LOOKS
+from npulens.analysis.serving.compared import Side, made_of, side
+from npulens.analysis.serving.slo import USUAL
 from npulens.app import run_compare
 from npulens.app.nightly import advice, judge, knowledge, parts, place, readiness, regressions, steps, tonight
 from npulens.app.nightly.config import Config, Watch, seconds
@@ -27,6 +30,7 @@ from npulens.app.nightly.night import Night, Regression, Row, Said, Share, by_ke
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs as stores
 
 _PATIENCE = 60
 
@@ -173,6 +177,8 @@ _MOST, _SHAPES = 12, 6
 _WIDEST = 160  # characters of a part's name
 #: The metric whose change is made of parts.
 _STEP = "step_ns"
+#: Percentiles are made of parts too: their measure and percent.
+_OF_REQUESTS = re.compile(r"(ttft|tpot)_p(\d+)_ns")
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,11 @@ def explained(store: Path, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
     told = row.verdict in ("regressed", "improved", "machine", "likely") and (row.fresh or row.by == "pairs")
-    if not told or row.metric != _STEP or row.run_id is None or row.base_run is None:
+    if not told or row.run_id is None or row.base_run is None:
+        return row
+    if of_requests := _OF_REQUESTS.fullmatch(row.metric):
+        return _of_requests(store, row, of_requests[1], int(of_requests[2]))
+    if row.metric != _STEP:
         return row
     pair = _Pair(row.base_run, row.run_id)
     if pair not in seen:
@@ -203,6 +213,25 @@ def _explained(store: Path, row: Row, seen: dict[_Pair, Change | None]) -> Row:
     parts = tuple(part for kernel in kept for part in _shortened(kernel))
     rest = sum(one.delta_ns for one in found.contributions) - sum(part.delta_ns for part in parts)
     return replace(row, parts=parts, rest_ns=rest, residual_ns=found.residual_ns, parts_ns=found.delta_ns)
+
+
+def _of_requests(store: Path, row: Row, measure: str, percent: int) -> Row:
+    """What the change of a percentile is made of: parts of the requests around it."""
+    sides: list[Side] = []
+    for run_id in (row.base_run, row.run_id):
+        try:
+            with stores.open_run(store, str(run_id)) as con:
+                found = side(con)
+        except IngestError:
+            return row
+        if found is None:
+            return row
+        sides.append(found)
+    values = [one.value(f"{measure}_p{percent}", USUAL) for one in sides]
+    deltas = [(one.kind, round(one.head - one.base)) for one in made_of(sides[:1], sides[1:], measure, percent)]
+    parts = tuple(Share("request", kind, ns) for kind, ns in deltas if ns)
+    whole = round(values[1]) - round(values[0])
+    return replace(row, parts=parts, rest_ns=0, residual_ns=whole - sum(ns for _, ns in deltas), parts_ns=whole)
 
 
 def _shortened(kernel: Sequence[Share]) -> list[Share]:

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from npulens.analysis.engine import check
-from npulens.analysis.serving.replay import Measures, Slo, measures
+from npulens.analysis.serving.replay import Measures, measures
 from npulens.analysis.serving.served import TIMES
+from npulens.analysis.serving.slo import Slo
 from npulens.collectors.serving.engine import Recorded, run
 from npulens.collectors.serving.plants import PLANTS, plan
 from tests.serving.rows import connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,8 @@ def measured(session: Session) -> Result:
     if isinstance(task, Workload):
         found = _workload(session, task, python, directory)
     else:
-        found = {"profile": _profile, "result": _result, "time": _time}[task.measure](session, task, python, directory)
+        ways = {"profile": _profile, "capture": _capture, "result": _result, "time": _time}
+        found = ways[task.measure](session, task, python, directory)
     if all(name.endswith(AA) for name in found.metrics):  # how noisy it is, and nothing that was measured
         raise Failed("no_numbers", {"reason": str(found.reason or "-")})
     covariates = {**({"commit": commit} if commit else {}), **found.covariates}
@@ -91,6 +93,14 @@ def _profile(session: Session, task: Job, python: str, directory: Path) -> Resul
     told = json.loads((out / "manifest.json").read_text("utf-8"))
     if told["status"] == "failed":  # the status of the process is the job's
         raise Failed("broken", {"reason": told["reason"]})
+    return loaded(session, out)
+
+
+def _capture(session: Session, task: Job, python: str, directory: Path) -> Result:
+    out = session.place / "capture"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    _ran(session, _command(task, python), task.timeout, directory, {results.CAPTURE: str(out)})
     return loaded(session, out)
 
 

@@ -10,6 +10,8 @@ import msgspec
 
 #: In the environment of a job: the file it may write its numbers to.
 RESULT = "NPULENS_RESULT"
+#: The directory it may leave a capture in.
+CAPTURE = "NPULENS_CAPTURE"
 _MOST_BYTES = 10_000_000
 
 

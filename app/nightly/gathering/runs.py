@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npulens.app import run_check
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -21,6 +22,7 @@ def of_run(store: Path, run_id: str) -> Result:
     metrics = {point.metric: Value(point.value, point.unit, point.better) for point in points}
     if metrics:
         metrics |= _parts(store, info.run_id)
+    metrics |= _requests(store, info.run_id)
     return Result(
         metrics, identity.hardware, identity.host, identity.shapes, identity.configuration,
         dict(points[0].covariates) if points else {}, info.run_id, info.baseline, str(info.reason or ""),
@@ -34,3 +36,24 @@ def _parts(store: Path, run_id: str) -> dict[str, Value]:
     with stores.open_run(store, run_id) as con:
         found = parts.told(parts.measure(con))
     return {part.metric: Value(part.value, part.unit, "lower", part.error, part.share) for part in found}
+
+
+def _requests(store: Path, run_id: str) -> dict[str, Value]:
+    """Percentiles and goodput of a serving run, and its mean iteration of each class."""
+    from npulens.analysis.serving import compared  # with scipy, as above
+
+    slo = run_check.settings(None).slo
+    with stores.open_run(store, run_id) as con:
+        found = compared.side(con)
+    if found is None:
+        return {}
+    told, errors = dict[str, Value](), compared.errors(found, slo)
+    for name, value in compared.figures(found, slo).items():
+        error = errors.get(name)
+        if name == compared.GOODPUT:
+            told[name] = Value(100 * value, "%", "higher", error)
+        elif name.startswith(compared.ITERATION):
+            told[f"iteration_ns {name.removeprefix(compared.ITERATION)}"] = Value(value, "ns", "lower", error)
+        else:
+            told[f"{name}_ns"] = Value(value, "ns", "lower", error)
+    return told

@@ -231,6 +231,8 @@ def part(share: Share, lang: str) -> str:
     causes = {**CAUSES, **GAP_ONLY}
     if share.kind == "gap" and share.what in causes:
         return of(lang, causes[share.what])
+    if share.kind == "request":
+        return say(lang, f"serving.kind_{share.what}")
     key = f"verdict.{share.what}"
     named = share.kind in ("gap", "copy") or share.what == ALIKE
     return say(lang, key) if named and known(key) else plain(share.what)

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from npulens.analysis.serving import look
-from npulens.app import context
+from npulens.app import context, run_check
 from npulens.app.context import Context
 from npulens.app.pages.requests import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
@@ -21,11 +21,11 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the percentiles, the requests around one, and one of them down to its iterations."""
-    st.subheader(ctx.say("requests.question"), anchor="requests")
+    st.header(ctx.say("requests.question"), anchor="requests")
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    found = context.measured(ctx, look.look)
+    found = context.measured(ctx, look.look, run_check.settings(None).slo)
     if found is None:
         unmeasured.nothing(ctx, "requests.none")
         return

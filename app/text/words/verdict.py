@@ -106,6 +106,7 @@ TEXT = {
     "kind_communication": ("exposed comm", "未掩盖通信"),
     "kind_copy": ("exposed copy", "未掩盖拷贝"),
     "kind_unknown": ("unknown work", "未知任务"),
+    "kind_request": ("part of a request", "请求的组成"),
     "kind_gap": ("gap", "空闲"),
     "kinds_kernel": ("Kernels", "算子"),
     "kinds_communication": ("Exposed communication", "未掩盖的通信"),

@@ -30,13 +30,15 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.store.runs import RunInfo
 
 STYLE = """<style>
-[data-testid="stMainBlockContainer"] { padding-top: 4.2rem; max-width: 1500px; }
+[data-testid="stMainBlockContainer"] { padding: 4.2rem 1.6rem 2rem; max-width: 2400px; }
 [data-testid="stText"] { text-wrap: pretty; }
 .st-key-run_title [data-testid="stText"] { font-size: 1.7rem; font-weight: 650; line-height: 1.25;
   overflow-wrap: anywhere; display: -webkit-box; -webkit-line-clamp: 2;
   -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-prose [data-testid="stText"] { overflow-wrap: anywhere; line-height: 1.55; }
-[data-testid="stMainBlockContainer"] :is(h2, h3) { font-size: 1.25rem; padding: 1.1rem 0 0.2rem; }
+[data-testid="stMainBlockContainer"] h2 { font-size: 1.3rem; padding: .6rem 0 .2rem; }
+[data-testid="stMainBlockContainer"] h3 { font-size: 1.15rem; padding: 1.1rem 0 .2rem; }
+[data-testid="stMainBlockContainer"] h4 { font-size: 1rem; padding: .8rem 0 .2rem; }
 [class*="st-key-gap_"] { padding-left: 0.8rem; border-left: 2px solid rgba(128,138,150,0.35); }
 [class*="st-key-gap_"] [data-testid="stText"] { font-size: 0.92rem; overflow-wrap: anywhere; }
 [class*="st-key-gap_"] > div:first-child [data-testid="stText"] { font-weight: 600; }
@@ -44,17 +46,27 @@ STYLE = """<style>
 .st-key-answer > div:first-child [data-testid="stText"] { font-size: 1.12rem; font-weight: 600; }
 [class*="st-key-finding_"] > div:nth-child(1) [data-testid="stText"] { font-weight: 600; font-size: 1.08rem; }
 [class*="st-key-finding_"] > div:nth-child(3) [data-testid="stText"] { font-weight: 600; }
+[data-testid="stMetric"] { padding: .4rem .7rem; border-radius: 8px; }
+[data-testid="stMetricValue"] { font-size: 1.35rem; font-weight: 650; padding: 0; }
 .st-key-brand h1 { padding: 0; font-size: 1.5rem; letter-spacing: -0.01em; }
+.st-key-brand > div:last-child { margin-left: auto; }
+@media (max-width: 640px) { [data-testid="stMainBlockContainer"] { padding-left: .8rem; padding-right: .8rem; }
+  .st-key-brand > div:last-child { margin-left: 0; } }
 </style>"""
 
 
-#: What Streamlit draws too faint or too bright to be read (WCAG 2, 4.5:1): captions, and text on the primary colour.
+#: What Streamlit draws too faint or too bright to be read (WCAG 2, 4.5:1): captions, words of code, text on the
+#: primary colour.
 CONTRAST = {
     "light": """<style>:is([data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] *) {
-color: #4a5663; opacity: 1; }</style>""",
+color: #4a5663; opacity: 1; }
+.stCode .token { color: #1d2733 !important; }
+.stCode .token:is(.keyword, .function, .variable, .builtin, .tag, .property) { color: #0067a8 !important; }
+.stCode .token:is(.string, .number, .boolean, .constant) { color: #0b6b4c !important; }
+.stCode .token.comment { color: #56616d !important; }</style>""",
     "dark": """<style>:is([data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] *) {
 color: #aab4bf; opacity: 1; }
-:is([data-testid^="stBaseButton-primary"], [data-baseweb="tag"]) * { color: #12161c; }</style>""",
+:is([data-testid^="stBaseButton-primary"], [data-tag]) * { color: #12161c; }</style>""",
 }
 
 

@@ -51,7 +51,7 @@ def test_an_empty_store_says_what_to_do(lang: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
     page = opened(lang)
     assert [code.value for code in page.code] == ["npulens load PATH", "npulens watch DIR", "npulens demo"]
-    assert page.subheader[0].value == {"en": "This store is empty.", "zh": "当前存储为空。"}[lang]
+    assert page.header[0].value == {"en": "This store is empty.", "zh": "当前存储为空。"}[lang]
     assert str(tmp_path / "nothing") in texts(page)
 
 

@@ -163,7 +163,9 @@ def test_every_figure_of_a_page_has_three_to_four_digits(
         page.run()
     assert not page.exception, page.exception[0].value
     said = [
-        element.value for kind in ("text", "caption", "markdown", "subheader", "metric") for element in page.get(kind)
+        element.value
+        for kind in ("text", "caption", "markdown", "header", "subheader", "metric")
+        for element in page.get(kind)
     ]
     drawn = [text for chart in page.get("plotly_chart") for text in _strings(json.loads(chart.proto.spec))]
     assert said, "the page says nothing"

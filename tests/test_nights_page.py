@@ -34,7 +34,7 @@ def opened(lang: str, query: Mapping[str, str]) -> AppTest:
 
 
 def texts(page: AppTest) -> str:
-    return "\n".join(element.value for element in (*page.text, *page.subheader))
+    return "\n".join(element.value for element in (*page.text, *page.header, *page.subheader))
 
 
 @pytest.fixture(scope="module")

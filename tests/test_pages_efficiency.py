@@ -133,8 +133,8 @@ def test_the_command_that_replays_an_operator_means_that_operator() -> None:
 
 
 def test_colours_of_shares_go_from_one_end_to_the_other() -> None:
-    assert charts.shade(0.0) == "rgb(213, 94, 0)" and charts.shade(1.0) == "rgb(0, 114, 178)"
-    assert charts.shade(0.5) == "rgb(240, 217, 168)" and charts.shade(None) == style.IDLE
+    assert charts.shade(0.0) == "#d55e00" and charts.shade(1.0) == "#0072b2"
+    assert charts.shade(0.5) == "#f0d9a8" and charts.shade(None) == style.IDLE
 
 
 def test_the_chosen_operator_leads_to_its_longest_kernel() -> None:

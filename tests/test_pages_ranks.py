@@ -40,7 +40,7 @@ def opened(name: str, lang: str) -> AppTest:
     page.query_params["lang"] = lang
     page.run()
     assert not page.exception, page.exception[0].value
-    assert QUESTION[name][lang == "zh"] in page.subheader[0].value
+    assert QUESTION[name][lang == "zh"] in page.header[0].value
     return page
 
 
@@ -62,7 +62,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_an_empty_store_is_said(name: str, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path))
     page = opened(name, lang)
-    assert {"en": "This store is empty.", "zh": "当前存储为空。"}[lang] in [title.value for title in page.subheader]
+    assert {"en": "This store is empty.", "zh": "当前存储为空。"}[lang] in [title.value for title in page.header]
     assert {"en": "Drop a capture on the overview", "zh": "请在总览页拖入采集文件"}[lang] in texts(page)
 
 

@@ -56,6 +56,7 @@ def _icicle(
         branchvalues="total", sort=False, leaf={"opacity": 1}, text=[i18n.duration(ns) for ns in (whole, *values)],
         textinfo="label+text", hovertext=[style.plain(i18n.duration(whole)), *hover], hoverinfo="text",
         marker={"colors": [style.FAINT, *colours], "line": {"width": 1, "color": paper}}, maxdepth=_DEPTH,
+        textfont={"color": [ink, *(roles.text_on(one) if one.startswith("#") else ink for one in colours)]},
         tiling={"orientation": "v"}, pathbar={"thickness": 22},
     ))  # fmt: skip
     dress(picture, ink, 90 + 30 * min(_DEPTH, 2 + deep), legend=False)

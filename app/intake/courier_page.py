@@ -30,7 +30,7 @@ def show(token: str) -> None:
     ctx = Context(
         context.language(), project.store, (), None, None, visitor=session.visitor(team), project=project.name
     )  # fmt: skip
-    st.subheader(ctx.say("manage.courier_title"), anchor=False)
+    st.header(ctx.say("manage.courier_title"), anchor=False)
     try:
         given = invitations.ticket(ctx.store, token)
     except Refused as refused:

@@ -12,14 +12,17 @@ from npulens.app.panels import cells
 
 #: A row is this high, and a table shows so many of them before it scrolls.
 _ROW_PX, _MOST_ROWS = 35, 10
+#: What columns of lengths are handed over in, by the mark that `micro` and `milli` leave; and what they are shown in.
+_GIVEN_NS = {"µs": 1e3, "ms": 1e6}
+_SHOWN_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 
 
 def pick(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], key: str, about: str, most: int = _MOST_ROWS) -> int:
     """Draws the columns in their order; the place of the chosen row, at first 0."""
     known = f"{key}_at"
+    shown, told = _in_units(frame[list(columns)], columns)
     st.dataframe(
-        cells.safe(frame[list(columns)]), hide_index=True, key=key, column_config=dict(columns), alt=about,
-        placeholder=cells.ABSENT,
+        cells.safe(shown), hide_index=True, key=key, column_config=told, alt=about, placeholder=cells.ABSENT,
         on_select=lambda: _remember(key, known), selection_mode=("single-row-required", "single-cell"),
         selection_default={"selection": {"rows": [0]}}, row_height=_ROW_PX,
         height=_ROW_PX * (min(len(frame), most) + 1) + 3,
@@ -45,12 +48,38 @@ def count(head: str, help_: str | None = None) -> ColumnConfig:
 
 
 def micro(head: str, help_: str | None = None) -> ColumnConfig:
-    """A length in whole nanoseconds, shown in microseconds: `in_us` makes the column."""
-    return st.column_config.NumberColumn(head, help=help_, format=f"{cells.FOUR} µs")
+    """A length, handed over in microseconds: `in_us` makes the column."""
+    return st.column_config.NumberColumn(head, help=help_, format="µs")
 
 
 def milli(head: str, help_: str | None = None) -> ColumnConfig:
-    return st.column_config.NumberColumn(head, help=help_, format=f"{cells.FOUR} ms")
+    """A length, handed over in milliseconds: `in_ms` makes the column."""
+    return st.column_config.NumberColumn(head, help=help_, format="ms")
+
+
+def _unit(ns: pd.Series) -> str:
+    """The unit of the median, and never one in which the largest has more than four digits."""
+    if ns.empty:
+        return "ms"
+    least = max(ns.median(), ns.max() / 1e4)
+    return next((unit for unit, one in _SHOWN_NS.items() if least >= one), "ns")
+
+
+def _in_units(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig]) -> tuple[pd.DataFrame, dict[str, ColumnConfig]]:
+    """Each column of lengths in the unit that fits most of them, which its head then names."""
+    told = dict(columns)
+    for name, config in columns.items():
+        given = _GIVEN_NS.get(str(dict(config.get("type_config") or {}).get("format")))
+        if given is None:
+            continue
+        ns = frame[name].astype("Float64") * given
+        unit = _unit(ns.abs()[ns.abs() > 0])
+        frame = frame.assign(**{name: (ns / _SHOWN_NS[unit]).astype("float64")})
+        head = str(config.get("label"))
+        told[name] = st.column_config.NumberColumn(
+            head + ("，" if ord(head[-1]) > 0x2E80 else ", ") + unit, help=config.get("help"), format=cells.FOUR,
+        )  # fmt: skip
+    return frame, told
 
 
 def share(head: str, help_: str | None = None, most: float = 1.0) -> ColumnConfig:
@@ -74,5 +103,6 @@ def in_ms(frame: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 def plain(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], about: str) -> None:
     """Draws the columns in their order, with nothing to choose."""
-    st.dataframe(cells.safe(frame[list(columns)]), hide_index=True, column_config=dict(columns), alt=about,
+    shown, told = _in_units(frame[list(columns)], columns)
+    st.dataframe(cells.safe(shown), hide_index=True, column_config=told, alt=about,
                  placeholder=cells.ABSENT)  # fmt: skip

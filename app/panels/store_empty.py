@@ -11,7 +11,7 @@ from npulens.app.context import Context
 def show(ctx: Context, drop: bool = False) -> None:
     """Every way in. ``drop`` where the page has a place to drop a capture, else the way to the page that has one."""
     with st.container(key="prose"):
-        st.subheader(ctx.say("runs.empty_title"), anchor=False)
+        st.header(ctx.say("runs.empty_title"), anchor=False)
         if not drop:
             st.text(ctx.say("shell.bring_one"))
             if page := context.page("workspace"):

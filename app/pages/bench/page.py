@@ -21,7 +21,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The answer first, then what it rests on."""
-    st.subheader(ctx.say("bench.question"), anchor=False)
+    st.header(ctx.say("bench.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import plotly.graph_objects as go
 
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.text import i18n, wording
 
@@ -17,9 +17,9 @@ PARTS = (
     ("moving", style.COMMUNICATION, style.DARK_TEXT), ("waiting", style.WAITING, style.DARK_TEXT),
     ("neither", style.IDLE, style.DARK_TEXT), ("untold", style.HALF, ""),
 )  # fmt: skip
-#: Little to much, readable for every kind of colour vision and on both backgrounds.
-SCALE = "Cividis"
 _NAME = 46
+#: Cells that carry their number: so many in all, and so many side by side.
+_NUMBERED, _SIDE_BY_SIDE = 256, 24
 
 
 @dataclass(frozen=True)
@@ -87,25 +87,31 @@ def links(rows: pd.DataFrame, each: int, value: str, say: Say, ink: str) -> go.F
     apart = rows[rows["src"] != rows["dst"]]
     held = apart.pivot(index="src", columns="dst", values=value).sort_index().sort_index(axis=1) / scale
     hover = say("communication.link_hover", {"unit": unit})
-    return _matrix(held, unit, hover, (say("communication.link_dst", {}), say("communication.link_src", {})), each, ink)
+    titles = (say("communication.link_dst", {}), say("communication.link_src", {}))
+    return _matrix(held, unit, hover, titles, each, "transferring", ink)
 
 
 def waits(rows: pd.DataFrame, say: Say, ink: str) -> go.Figure:
     """Who waits down, for whom across."""
     held = rows.pivot(index="rank", columns="peer", values="wait_ns").sort_index().sort_index(axis=1) / 1e6
     titles = (say("communication.wait_peer", {}), say("communication.wait_rank", {}))
-    return _matrix(held, "ms", say("communication.wait_hover", {}), titles, 1, ink)
+    return _matrix(held, "ms", say("communication.wait_hover", {}), titles, 1, "waiting", ink)
 
 
-def _matrix(held: pd.DataFrame, unit: str, hover: str, titles: tuple[str, str], each: int, ink: str) -> go.Figure:
+def _matrix(
+    held: pd.DataFrame, unit: str, hover: str, titles: tuple[str, str], each: int, role: str, ink: str
+) -> go.Figure:
+    """The stronger the role's colour, the more."""
     across, down = [_block(int(rank), each) for rank in held.columns], [_block(int(rank), each) for rank in held.index]
-    few = held.size <= 256
+    few = held.size <= _NUMBERED
+    numbered = few and len(across) <= _SIDE_BY_SIDE
     picture = go.Figure(go.Heatmap(
         z=held.to_numpy(dtype=float, na_value=float("nan")), x=across, y=down,
-        colorscale=SCALE, zmin=0, zmax=held.max().max() or 1, hoverongaps=False, xgap=int(few), ygap=int(few),
-        hovertemplate=hover, texttemplate="%{z:,.3~r}" if few else None,
+        colorscale=[[0, roles.faded(role, 0.06)], [1, roles.faded(role, 0.75)]], zmin=0,
+        zmax=held.max().max() or 1, hoverongaps=False, xgap=int(few), ygap=int(few),
+        hovertemplate=hover, texttemplate="%{z:,.3~r}" if numbered else None, textfont={"color": ink},
         colorbar={"title": {"text": unit}, "tickfont": {"color": ink}, "thickness": 14, "nticks": 6},
-        showscale=not few or len(down) > 4,
+        showscale=not numbered or len(down) > 4,
     ))  # fmt: skip
     height = 130 + min(560, max(26 * len(down), 60))
     picture.update_layout(height=height, margin={"l": 8, "r": 8, "t": 16, "b": 8}, font={"color": ink}, dragmode=False)

@@ -22,7 +22,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the operators, the groups, the links, the peers."""
-    st.subheader(ctx.say("communication.question"), anchor=False)
+    st.header(ctx.say("communication.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -213,9 +213,9 @@ TEXT = {
     "how_clock": ("starts, on one clock", "对齐时钟后的开始时刻"),
     "how_guessed": ("lengths of like operators", "同类算子的时长"),
     "peer_waits_means": (
-        "All waits for each peer, also those that run beside a longer wait for somebody else. Darker is less; an empty "
-        "cell is no wait.",
-        "对每个对端的全部等待，包括与更长的等待同时进行的部分。颜色越深越少，空白为没有等待。",
+        "All waits for each peer, also those that run beside a longer wait for somebody else. Stronger is more; an "
+        "empty cell is no wait.",
+        "对每个对端的全部等待，包括与更长的等待同时进行的部分。颜色越深等待越长，空白为没有等待。",
     ),
     "peer_waits_alt": ("Who waits, and for whom: milliseconds", "谁在等、等谁：毫秒"),
     "wait_hover": (

@@ -37,7 +37,7 @@ GROUP = "data"
 
 def render(ctx: Context) -> None:
     """Choose two sides, then everything that differs."""
-    st.subheader(ctx.say("compare.question"), anchor=False)
+    st.header(ctx.say("compare.question"), anchor=False)
     if ctx.run is None:
         st.text(ctx.say("compare.empty"))
         return
@@ -125,9 +125,9 @@ def _table(ctx: Context, pair: Pair, found: pd.DataFrame, heads: Mapping[str, st
         columns[f"{side}_count"] = number(ctx.say("compare.col_count", {"side": name}), format="%,.4g")
     for side, name in sides.items():
         shown[f"{side}_us"] = found[f"{side}_ns"] / 1000
-        columns[f"{side}_us"] = number(ctx.say("compare.col_time", {"side": name}), format="%,.3f")
+        columns[f"{side}_us"] = number(ctx.say("compare.col_time", {"side": name}), format=cells.FOUR)
     shown["change_us"] = found["change_ns"] / 1000
-    columns["change_us"] = number(ctx.say("compare.col_change_us"), format="%+,.3f")
+    columns["change_us"] = number(ctx.say("compare.col_change_us"), format="%+,.4g")
     st.dataframe(
         cells.safe(shown), hide_index=True, key=f"compare_{key}_{ctx.lang}", column_config=columns,
         alt=ctx.say(f"compare.{key}_help"), placeholder=cells.ABSENT,
@@ -329,13 +329,13 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     ])  # fmt: skip
     columns = {
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
-        "own_change": number(ctx.say("verdict.col_change"), format="%+,.3f"),
+        "own_change": number(ctx.say("verdict.col_change"), format="%+,.4g"),
         "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
         "state": text(ctx.say("verdict.col_state"), width="medium"),
         "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
-        columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format="%,.3f")
+        columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format=cells.FOUR)
         columns[f"{side}_count"] = number(ctx.say("verdict.col_count", {"side": name}), format="%,.4g")
     st.dataframe(cells.safe(frame), hide_index=True, key=f"compare_movers_{ctx.lang}", column_config=columns,
                  alt=ctx.say("verdict.movers_help"), placeholder=cells.ABSENT)  # fmt: skip

@@ -22,7 +22,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The answer for the chosen release, every operator, the chosen one in words, and the same by release."""
-    st.subheader(ctx.say("compatibility.question"), anchor="compatibility")
+    st.header(ctx.say("compatibility.question"), anchor="compatibility")
     if ctx.run is None:
         store_empty.show(ctx)
         return

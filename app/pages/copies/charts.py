@@ -95,10 +95,11 @@ def scatter(cloud: Cloud, ways: Sequence[Way], say: Say, ink: str) -> go.Figure:
             line={"color": style.QUIET_TEXT, "dash": "dash", "width": 1.5},
         )  # fmt: skip
     dress(picture, ink, 380)
-    picture.update_xaxes(type="log", title_text=style.plain(say("copies.axis_size", {})), ticksuffix="B",
-                         exponentformat="SI", dtick=1)  # fmt: skip
-    picture.update_yaxes(type="log", title_text=style.plain(say("copies.axis_speed", {})), ticksuffix="B/s",
-                         exponentformat="SI", dtick=1)  # fmt: skip
+    tens = [10.0**power for power in range(16)]
+    picture.update_xaxes(type="log", title_text=style.plain(say("copies.axis_size", {})), tickvals=tens,
+                         ticktext=[i18n.size(round(one)) for one in tens])  # fmt: skip
+    picture.update_yaxes(type="log", title_text=style.plain(say("copies.axis_speed", {})), tickvals=tens,
+                         ticktext=[rate(one) for one in tens])  # fmt: skip
     return picture
 
 

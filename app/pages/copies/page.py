@@ -22,7 +22,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, directions and sizes, speeds, and the worst one by one."""
-    st.subheader(ctx.say("copies.question"), anchor="copies")
+    st.header(ctx.say("copies.question"), anchor="copies")
     if ctx.run is None:
         store_empty.show(ctx)
         return

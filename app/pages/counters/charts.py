@@ -42,16 +42,27 @@ def figure(
     for place, panel in enumerate(panels, start=1):
         if busy is not None:
             _behind(picture, place, busy, say)
+        picture.update_layout({_legend(place): {
+            "orientation": "h", "x": 1, "xanchor": "right", "yanchor": "bottom",
+            "y": picture.layout["yaxis" if place == 1 else f"yaxis{2 * place - 1}"].domain[1],
+            "font": {"color": ink}, "itemclick": False, "itemdoubleclick": False, "traceorder": "normal",
+        }})  # fmt: skip
         for line, (counter, series) in enumerate(panel.lines):
             held = rows[(rows["counter"] == counter) & (rows["series"] == series)]
             name = style.plain(wording.plain(counter if len(panel.lines) > 1 else series))
             picture.add_scatter(
                 row=place, col=1, x=held["ts_ns"] / 1e6, y=held["value"], mode="lines", name=name,
-                line={"color": HUES[line], "dash": DASHES[line], "width": 1.6, "shape": "hv"}, showlegend=False,
+                line={"color": HUES[line], "dash": DASHES[line], "width": 1.6, "shape": "hv"},
+                showlegend=len(panel.lines) > 1, legend=_legend(place),
                 hovertemplate="%{x:,.3f} ms<br>%{y:,.5~g}<extra>" + name + "</extra>",
             )  # fmt: skip
     _dress(picture, len(panels), span, ink)
     return markable(picture)
+
+
+def _legend(place: int) -> str:
+    """Each panel has its own, at the right above it."""
+    return "legend" if place == 1 else f"legend{place}"
 
 
 def _behind(picture: go.Figure, place: int, busy: Strip, say: Say) -> None:
@@ -66,7 +77,7 @@ def _behind(picture: go.Figure, place: int, busy: Strip, say: Say) -> None:
             picture.add_scatter(
                 row=place, col=1, secondary_y=True, x=at, y=list(shares), mode="lines", fill="tozeroy",
                 fillcolor=colour, line={"width": 0, "shape": "hv"}, name=say(f"counters.behind_{key}", {}),
-                hoverinfo="skip", showlegend=False,
+                hoverinfo="skip", showlegend=place == 1, legend=_legend(place),
             )  # fmt: skip
 
 
@@ -77,7 +88,7 @@ def _dress(picture: go.Figure, count: int, span: tuple[int, int], ink: str) -> N
     )  # fmt: skip
     picture.update_annotations(font={"size": 13, "color": ink}, x=0, xanchor="left")
     shared = {"zeroline": False, "fixedrange": True, "automargin": True, "tickfont": {"color": ink}}
-    picture.update_xaxes(showgrid=False, range=[span[0] / 1e6, span[1] / 1e6], **shared)
+    picture.update_xaxes(showgrid=False, domain=[0, 1], range=[span[0] / 1e6, span[1] / 1e6], **shared)
     picture.update_xaxes(ticksuffix=" ms", row=count, col=1)
     picture.update_yaxes(gridcolor=style.GRID, nticks=4, rangemode="tozero", secondary_y=False, **shared)
     picture.update_yaxes(visible=False, range=[0, 1.0], fixedrange=True, secondary_y=True)

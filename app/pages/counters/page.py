@@ -24,7 +24,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the small multiples, the table of all series."""
-    st.subheader(ctx.say("counters.question"), anchor=False)
+    st.header(ctx.say("counters.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return
@@ -108,27 +108,13 @@ def _draw(ctx: Context, rank: int, rows: pd.DataFrame, panels: Sequence[chart.Pa
     begin, end = int(rows["first_ns"].min()), int(rows["last_ns"].max())
     curves = context.selected(ctx, look.points, rank, names, begin, end)
     busy = context.selected(ctx, look.busy, rank, begin, end) if behind else None
-    if busy is not None:
-        st.caption(ctx.say("counters.behind_legend"))
     alt = ctx.say("counters.alt", {"rank": rank})
     picture = chart.figure(panels, curves, busy, (begin, end), ctx.say, context.ink())
     drawn = key(ctx, f"counters_{rank}_{hash(names)}_{behind}")
     st.plotly_chart(picture, key=drawn, config=PLAIN, alt=alt, on_select=bar.area(ctx, drawn), selection_mode="box")
-    _legend(ctx, panels)
     with st.expander(ctx.say("counters.points", {"n": f"{len(curves):,}"})):
         heads = {name: ctx.say(f"counters.col_{name}") for name in curves.columns}
         cells.show(scaled(curves, ["ts_ns"]), heads, key(ctx, f"counter_points_{rank}_{hash(names)}"), alt)
-
-
-def _legend(ctx: Context, panels: Sequence[chart.Panel]) -> None:
-    """Which line is which, where a panel holds several."""
-    for panel in panels:
-        if len(panel.lines) > 1:
-            lines = ctx.say("shell.comma").join(
-                f"{ctx.say(f'counters.dash_{place}')} {wording.plain(counter)}"
-                for place, (counter, _) in enumerate(panel.lines)
-            )
-            st.text(f"{wording.plain(panel.title)}: {lines}")
 
 
 def _families(rows: pd.DataFrame) -> list[str]:
@@ -173,7 +159,7 @@ def _lows(ctx: Context, rank: int, rows: pd.DataFrame, panels: Sequence[chart.Pa
             continue
         for pick, text in ((some["value"].idxmin(), "lowest"), (some["value"].idxmax(), "highest")):
             at, value = int(some.loc[pick, "ts_ns"]), float(some.loc[pick, "value"])
-            more = ctx.say(f"counters.{text}", {"value": f"{value:,.5g}"})
+            more = ctx.say(f"counters.{text}", {"value": i18n.digits(value)})
             moments.append(Moment(rank, max(0, at - _AROUND), 2 * _AROUND, None, str(counter), more))
     go(ctx, moments[:_MOMENTS], "counter")
 

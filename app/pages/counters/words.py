@@ -35,11 +35,6 @@ TEXT = {
         "height is 100 %, empty is idle.",
         "在每个小图背景上填充设备计算、通信的时间占比：满高为 100 %，空白为空闲。",
     ),
-    "behind_legend": (
-        "Behind: blue, the device computes; yellow, it communicates; nothing, it idles. Full height is all of the "
-        "time.",
-        "背景：蓝色为计算，黄色为通信，空白为空闲；满高表示全部时间。",
-    ),
     "behind_computing": ("Computing", "计算"),
     "behind_communication": ("Communication", "通信"),
     "cut": (
@@ -60,7 +55,7 @@ TEXT = {
         "{n} of {all} series never change, {zero} of them stay 0.",
         "{all} 条序列中 {n} 条没有变化，其中 {zero} 条始终为 0。",
     ),
-    "col_rank": ("rank", "rank"),
+    "col_rank": ("Rank", "rank"),
     "col_counter": ("Counter", "计数器"),
     "col_series": ("Series, unit", "序列，单位"),
     "col_samples": ("Samples", "采样数"),
@@ -69,11 +64,4 @@ TEXT = {
     "col_high": ("Highest", "最高"),
     "col_ts_ns": ("Time, ms", "时间，ms"),
     "col_value": ("Value", "值"),
-    "dash_0": ("── (blue)", "── （蓝）"),
-    "dash_1": ("– – (vermilion)", "– – （朱红）"),
-    "dash_2": ("··· (green)", "··· （绿）"),
-    "dash_3": ("–·– (purple)", "–·– （紫）"),
-    "dash_4": ("— — (yellow)", "— — （黄）"),
-    "dash_5": ("—·— (sky)", "—·— （天蓝）"),
-    "dash_6": ("── (grey)", "── （灰）"),
 }  # fmt: skip

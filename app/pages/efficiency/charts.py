@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from npulens.analysis.look.efficiency import Part
 from npulens.analysis.modules.measure import Module
 from npulens.analysis.work.roofs import Roofs
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.charts.kernels import dress
 from npulens.app.text import i18n, wording
@@ -249,11 +249,13 @@ def modules(rows: Sequence[Module], parts: int, say: Say, ink: str) -> go.Figure
     drawn = [row for row in rows if row.total.device_ns >= _NARROW * whole]
     times = [whole, *(row.total.device_ns for row in drawn)]
     names = [style.plain(say("efficiency.modules_all", {})), *(_module(row, say) for row in drawn)]
+    shades = [shade(row.total.share) for row in drawn]
     hover = [style.plain(i18n.duration(whole // parts)), *(_module_hover(row, parts, whole, say) for row in drawn)]
     picture = go.Figure(go.Icicle(
         ids=["all", *(str(row.id) for row in drawn)], labels=names, values=times, branchvalues="total", sort=False,
         parents=["", *("all" if row.parent < 0 else str(row.parent) for row in drawn)], leaf={"opacity": 1},
-        marker={"colors": [root, *(shade(row.total.share) for row in drawn)], "line": {"width": 1, "color": edge}},
+        marker={"colors": [root, *shades], "line": {"width": 1, "color": edge}},
+        textfont={"color": [ink, *(roles.text_on(one) for one in shades)]},
         text=[i18n.duration(ns // parts) for ns in times], textinfo="label+text", hovertext=hover, hoverinfo="text",
         maxdepth=_DEPTH, tiling={"orientation": "v"}, pathbar={"thickness": 22},
     ))  # fmt: skip
@@ -276,7 +278,7 @@ def shade(share: float | None) -> str:
     at = min(max(share, 0.0), 1.0) * (len(_SHADES) - 1)
     low = min(int(at), len(_SHADES) - 2)
     mixed = (round(a + (at - low) * (b - a)) for a, b in zip(_SHADES[low], _SHADES[low + 1], strict=True))
-    return "rgb({}, {}, {})".format(*mixed)
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
 def _module(row: Module, say: Say) -> str:

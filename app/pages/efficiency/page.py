@@ -30,7 +30,7 @@ _REASONS, _CHIPS = 3, 6
 
 def render(ctx: Context) -> None:
     """The sentence, the figures, the roofs and the operators first; then what takes longer, each as it comes."""
-    st.subheader(ctx.say("efficiency.question"), anchor="efficiency")
+    st.header(ctx.say("efficiency.question"), anchor="efficiency")
     if ctx.run is None:
         store_empty.show(ctx)
         return

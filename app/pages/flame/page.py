@@ -24,7 +24,7 @@ _ROWS = 500
 
 def render(ctx: Context) -> None:
     """The sentence, the graph, the table by name."""
-    st.subheader(ctx.say("flame.question"), anchor=False)
+    st.header(ctx.say("flame.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -16,6 +16,7 @@ from npulens.app.pages.history import pick
 from npulens.app.pages.history.pick import called
 from npulens.app.panels import cells
 from npulens.app.panels.moment import PLAIN, answer
+from npulens.app.team.who import Act
 from npulens.app.text import wording
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Annotation, Point
@@ -28,7 +29,7 @@ GROUP = "data"
 
 def render(ctx: Context) -> None:
     """Choose a series; the sentence, the picture, its changes, notes, and the numbers behind it."""
-    st.subheader(ctx.say("history.question"), anchor=False)
+    st.header(ctx.say("history.question"), anchor=False)
     known = pick.read(ctx)
     chosen = pick.show(ctx, known) if known else None
     if chosen is None:
@@ -61,6 +62,8 @@ def show_notes(ctx: Context, held: Judged) -> None:
     """The form for notes, then the one for nights."""
     said = {each.id: each for each in history.annotated(ctx.store, held.identity.key)
             if each.metric in (None, held.metric)}  # fmt: skip
+    if not ctx.may(Act.SAY):
+        return
     with st.expander(ctx.say("history.notes", {"n": len(said)})):
         _notes(ctx, held, said)
     _nights(ctx, held)
@@ -88,7 +91,8 @@ def _notes(ctx: Context, held: Judged, said: Mapping[int, Annotation]) -> None:
                                  key=f"history_note_all_{key}_{which}")  # fmt: skip
         if st.form_submit_button(ctx.say("history.note_save"), icon=":material/save:"):
             metric = None if everywhere else held.metric
-            history.annotate(ctx.store, held.identity.key, metric, int(day), text, chosen.id if chosen else None)
+            place = ctx.to(Act.SAY, "a note of the history")
+            history.annotate(place, held.identity.key, metric, int(day), text, chosen.id if chosen else None)
             st.rerun()
 
 
@@ -108,7 +112,7 @@ def _nights(ctx: Context, held: Judged) -> None:
                 max_chars=history.MOST_TEXT, key=f"history_take_why_{key}_{source}",
             )  # fmt: skip
             if st.button(ctx.say("history.take_do" if usable else "history.take_back"), key=f"history_take_do_{key}"):
-                history.set_usable(ctx.store, held.identity.key, source, not usable, reason or None)
+                history.set_usable(ctx.to(Act.SAY, source), held.identity.key, source, not usable, reason or None)
                 st.rerun()
 
 

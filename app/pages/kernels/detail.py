@@ -69,11 +69,11 @@ def _durations(ctx: Context, level: str, key: int, what: look.Filter) -> None:
                     alt=ctx.say("kernels.durations_alt"))  # fmt: skip
     times = ("mean_ns", "min_ns", "median_ns", "p90_ns", "p99_ns", "max_ns")
     shown = table.in_us(table.in_ms(found.ranks, ("total_ns",)), times)
-    st.dataframe(shown, hide_index=True, alt=ctx.say("kernels.durations_alt"), column_config={
+    table.plain(shown, {
         "rank": table.count(ctx.say("kernels.rank")), "count": table.count(ctx.say("kernels.col_count")),
         "total_ns": table.milli(ctx.say("kernels.col_total"), ctx.say("kernels.col_total_help")),
         **{name: table.micro(ctx.say(f"kernels.col_{name.removesuffix('_ns')}")) for name in times},
-    })  # fmt: skip
+    }, ctx.say("kernels.durations_alt"))  # fmt: skip
 
 
 def _slow(ctx: Context, level: str, key: int, what: look.Filter) -> None:

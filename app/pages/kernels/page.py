@@ -19,7 +19,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the filter, the kinds, and the chosen one."""
-    st.subheader(ctx.say("kernels.question"), anchor="kernels")
+    st.header(ctx.say("kernels.question"), anchor="kernels")
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -59,7 +59,7 @@ def _named(ctx: Context, found: Result, trial: Trial) -> list[str]:
 
 def paste(ctx: Context, trial: Trial, drawing: Drawing | None) -> None:
     """What to type into the job, and the lines of it that it is about."""
-    st.markdown(f"##### {ctx.say('laboratory.paste')}")
+    st.markdown(f"#### {ctx.say('laboratory.paste')}")
     key = f"laboratory.paste_{trial['verdict']}"
     if known(key):
         st.caption(ctx.say(key))
@@ -75,7 +75,7 @@ def paste(ctx: Context, trial: Trial, drawing: Drawing | None) -> None:
 
 def graphs(ctx: Context, name: str, drawing: Drawing | None) -> None:
     """Where in the program something was replaced, and one such place before and after."""
-    st.markdown(f"##### {ctx.say('laboratory.graphs')}")
+    st.markdown(f"#### {ctx.say('laboratory.graphs')}")
     if drawing is None or not drawing.replaced:
         st.text(ctx.say("laboratory.not_drawn" if drawing is None else "laboratory.not_replaced"))
         return

@@ -43,7 +43,7 @@ def _none(ctx: Context) -> None:
 
 def render(ctx: Context) -> None:
     """The answer first, then every rewrite, then one of them in full."""
-    st.subheader(ctx.say("laboratory.question"), anchor=False)
+    st.header(ctx.say("laboratory.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -15,7 +15,7 @@ from npulens.ingest.store.runs import RunInfo
 
 def show(ctx: Context, found: Result, rewrite: str) -> None:
     """Links to both runs and to their comparison; without recordings, the command that makes them."""
-    st.markdown(f"##### {ctx.say('laboratory.recorded')}")
+    st.markdown(f"#### {ctx.say('laboratory.recorded')}")
     place = str(found.about.get("subject"))
     runs = [_newest(ctx, look.recorded_as(place, side)) for side in (look.ORIGINAL, rewrite)]
     before, after = runs

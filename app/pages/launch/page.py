@@ -23,7 +23,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the latency, both curves, and the calls behind them."""
-    st.subheader(ctx.say("launch.question"), anchor="launch")
+    st.header(ctx.say("launch.question"), anchor="launch")
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -80,7 +80,7 @@ def _documentation(ctx: Context, detector: Detector) -> None:
         return
     head, _, rest = text.partition("\n\n")
     st.subheader(detector.name, anchor=False)
-    st.markdown(f"**{' '.join(head.split())}**\n\n" + rest.replace("## ", "##### "))
+    st.markdown(f"**{' '.join(head.split())}**\n\n" + rest.replace("## ", "#### "))
 
 
 def _outcome(ctx: Context, detector: Detector) -> None:

@@ -24,7 +24,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the curve of a pool, its peak, its growth, the largest blocks."""
-    st.subheader(ctx.say("memory.question"), anchor=False)
+    st.header(ctx.say("memory.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -26,7 +26,7 @@ def render(ctx: Context) -> None:
     if not names:
         _empty(ctx)
         return
-    st.subheader(ctx.say("nights.question"), anchor=False)
+    st.header(ctx.say("nights.question"), anchor=False)
     name = _configuration(ctx, names)
     nights = kept.nights(ctx.store, name)
     label = show_calendar(ctx, nights)
@@ -51,7 +51,7 @@ def _configuration(ctx: Context, names: list[str]) -> str:
 
 def _empty(ctx: Context) -> None:
     with st.container(key="prose"):
-        st.subheader(ctx.say("nights.empty_title"), anchor=False)
+        st.header(ctx.say("nights.empty_title"), anchor=False)
         st.text(ctx.say("nights.empty_what"))
         st.text(ctx.say("nights.empty_how"))
         st.code("npulens nightly nightly.toml", language="bash")

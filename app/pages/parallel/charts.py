@@ -15,6 +15,8 @@ from npulens.app.text import i18n
 #: Ranks that carry their number.
 _LABELLED = 256
 _SQUARE, _HIGH = 46, 520
+#: A grid of one long row goes on in the next.
+_FOLDED = 32
 
 
 def value(place: Place, shown: str) -> float | None:
@@ -35,6 +37,10 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
     places = found.places
     values = [value(place, shown) for place in places]
     rows, columns = 1 + max(place.row for place in places), 1 + max(place.column for place in places)
+    folded = rows == 1 and columns > _FOLDED
+    at_x = [place.column % _FOLDED if folded else place.column for place in places]
+    at_y = [place.column // _FOLDED if folded else place.row for place in places]
+    rows, columns = 1 + max(at_y), 1 + max(at_x)
     size = max(6, min(_SQUARE, _HIGH // rows, 1100 // columns))
     role = "waiting" if shown.startswith("wait ") else "idle" if shown == "bubble" else shown
     most = max((one for one in values if one is not None), default=0.0) or 1.0
@@ -44,7 +50,7 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
         if not some:
             continue
         picture.add_scatter(
-            x=[places[at].column for at in some], y=[places[at].row for at in some],
+            x=[at_x[at] for at in some], y=[at_y[at] for at in some],
             mode="markers+text" if len(places) <= _LABELLED else "markers",
             text=[str(places[at].rank) for at in some], customdata=[[at] for at in some],
             textfont={"color": ink, "size": 12}, showlegend=False, hoverinfo="text",
@@ -62,11 +68,12 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
     dress(picture, ink, 110 + max(2, rows) * (size + 8), legend=False)
     picture.update_layout(clickmode="event+select")
     across = [kind for kind, *_ in found.sizes if kind in ("dp", "ep", "cp", "tp")]
-    picture.update_xaxes(range=[-0.6, columns - 0.4], showgrid=False, showticklabels=False,
+    wide = max(columns, 1100 / (size + 8))  # a few squares stand beside each other, not one at each end
+    picture.update_xaxes(range=[-0.6, wide - 0.4], showgrid=False, showticklabels=False,
                          title_text=" · ".join(kind.upper() for kind in across))  # fmt: skip
     picture.update_yaxes(
         range=[rows - 0.4, -0.6], showgrid=False, tickmode="array", tickvals=list(range(rows)),
-        ticktext=[_row(found, row, say) for row in range(rows)],
+        ticktext=["" if folded else _row(found, row, say) for row in range(rows)],
     )  # fmt: skip
     return picture
 

@@ -24,7 +24,7 @@ GROUP = "look"
 
 def render(ctx: Context) -> None:
     """The sentence, the grid of ranks, the domains, and every number."""
-    st.subheader(ctx.say("parallel.question"), anchor=False)
+    st.header(ctx.say("parallel.question"), anchor=False)
     if ctx.run is None:
         store_empty.show(ctx)
         return

@@ -26,6 +26,7 @@ GROUP = "data"
 
 def render(ctx: Context) -> None:
     """What was just deleted, the table with what can be done to a run, and what can be had back."""
+    st.header(ctx.say("runs.title"), anchor=False)
     trash.undo(ctx)
     if ctx.runs:
         chosen = show_table(ctx)
@@ -94,36 +95,38 @@ def _frame(ctx: Context, runs: tuple[RunInfo, ...], said: Mapping[str, About]) -
                 "note": wording.plain(told.note[:_NOTE_CHARS]),
                 "loaded": run_list.when(run.loaded_at),
                 "status": ctx.say(f"runs.{run.status}"),
-                "origin": run_list.origin(ctx, run) or None,
+                "origin": run_list.origin(ctx, run),
                 "ranks": len(run.ranks),
                 "world": cells.ABSENT if run.world_size is None else f"{run.world_size:,}",
                 "wall": None if run.dur_ns is None else run.dur_ns / 1e6,
                 "steps": run.steps,
                 "events": run.events,
                 "format": run_list.formats(ctx, run),
-                "size": run.bytes / 1e6,
+                "size": run.bytes,
                 "id": run.run_id,
             }
         )
-    return cells.safe(pd.DataFrame(rows))
+    frame = cells.safe(pd.DataFrame(rows))
+    empty = [name for name in ("tags", "note", "origin") if not frame[name].astype(bool).any()]
+    return frame.drop(columns=empty)
 
 
 def _columns(ctx: Context) -> dict[str, ColumnConfig]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     when = st.column_config.DatetimeColumn
     return {
-        "label": text(ctx.say("runs.label"), width="medium", pinned=True),
+        "label": text(ctx.say("runs.label"), width="medium"),
         "tags": text(ctx.say("manage.tags"), width="small"),
         "note": text(ctx.say("manage.note"), width="medium"),
         "loaded": when(ctx.say("runs.loaded"), format="YYYY-MM-DD HH:mm", timezone="UTC"),
         "status": text(ctx.say("runs.status"), width="small"),
-        "origin": text(ctx.say("runs.origin"), width="small"),
+        "origin": text(ctx.say("runs.origin")),
         "ranks": number(ctx.say("manage.ranks"), width="small", help=ctx.say("manage.ranks_help")),
         "world": text(ctx.say("manage.world"), width="small", alignment="right", help=ctx.say("manage.world_help")),
         "wall": number(ctx.say("runs.wall"), format="%,.4g ms", help=ctx.say("manage.wall_help")),
         "steps": number(ctx.say("runs.steps"), width="small"),
         "events": number(ctx.say("runs.events"), format="localized"),
         "format": text(ctx.say("runs.format")),
-        "size": number(ctx.say("manage.size"), format="%,.4g MB", help=ctx.say("manage.size_help")),
+        "size": number(ctx.say("manage.size"), format="bytes", help=ctx.say("manage.size_help")),
         "id": text(ctx.say("runs.id"), width="small"),
     }

@@ -69,7 +69,7 @@ def _better(ctx: Context, found: Subject) -> None:
 
 def _limits(ctx: Context, found: Subject) -> None:
     """Choose a detector, move its limits, see what it says then."""
-    st.subheader(ctx.say("findings.limits"), anchor="limits")
+    st.header(ctx.say("findings.limits"), anchor="limits")
     with st.container(key="prose_limits"):
         st.text(ctx.say("findings.limits_how"))
     known = context.detectors()

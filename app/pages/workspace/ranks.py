@@ -21,7 +21,7 @@ from npulens.app.text import i18n
 
 def show(ctx: Context) -> None:
     """The sentence, the grid, how each rank stands, the critical path, one step as a picture, the clocks."""
-    st.subheader(ctx.say("ranks.question"), anchor=False)
+    st.header(ctx.say("ranks.question"), anchor=False)
     first = context.measured(ctx, look.across)
     if "dur" not in first.grids:
         if not unmeasured.show(ctx, ("step", "kernel"), "ranks"):

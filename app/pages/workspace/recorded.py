@@ -17,7 +17,7 @@ from npulens.ingest.store.runs import CoverageRow, RunInfo
 
 def show(ctx: Context, run: RunInfo) -> None:
     """The panel of the chosen run."""
-    st.subheader(ctx.say("recorded.title"), anchor="recorded")
+    st.header(ctx.say("recorded.title"), anchor="recorded")
     rows = context.coverage(ctx)
     missing = run.missing_ranks or ()
     names = chart.tables(rows)

@@ -37,7 +37,7 @@ class Choice:
 
 def show(ctx: Context) -> None:
     """The panel of the chosen run."""
-    st.subheader(ctx.say("breakdown.title"), anchor="time")
+    st.header(ctx.say("breakdown.title"), anchor="time")
     rows = context.breakdown(ctx)
     drawable = [row for row in rows if row.computing_ns is not None and row.dur_ns]
     if not drawable:

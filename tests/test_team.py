@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -295,6 +296,25 @@ def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
             assert path == "/{path:path}", f"{path}: no rule names it"
     assert named - known == set()
     assert known - named <= {"/api/mcp", "/api/{path:path}", "/perfetto/{path:path}"}, "rules that nothing needs"
+
+
+#: What changes a store, by the name of the function; a page gives it what `ctx.to` handed out.
+CHANGES = {
+    "remove", "restore", "rename", "set_tags", "set_note", "set_label", "set_remark", "annotate", "set_usable", "mint",
+}  # fmt: skip
+
+
+def test_pages_change_a_store_only_by_way_of_the_act() -> None:
+    app = Path(config.__file__).parents[1]
+    files = [path for room in ("pages", "panels", "intake") for path in (app / room).rglob("*.py")]
+    calls = [
+        (f"{path.relative_to(app)}:{node.lineno}", ast.unparse(node.args[0]))
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and node.args and getattr(node.func, "attr", "") in CHANGES
+    ]  # fmt: skip
+    assert len(calls) >= 8
+    assert [where for where, given in calls if given in ("ctx.store", "_ctx.store")] == []
 
 
 def test_a_way_back_leads_nowhere_else() -> None:

@@ -124,7 +124,8 @@ def show_about(ctx: Context) -> None:
     with st.container(key="prose", gap="xsmall"):
         st.text(ctx.say("learn.about_what", {"version": docs_of.version()}))
         st.text(ctx.say("learn.about_data"))
-        st.text(ctx.say("learn.about_store", {"path": wording.plain(str(ctx.store))}))
+        if not ctx.project:  # where a server keeps its projects is nobody's business
+            st.text(ctx.say("learn.about_store", {"path": wording.plain(str(ctx.store))}))
         st.text(ctx.say("learn.about_license"))
     st.subheader(ctx.say("learn.not"), anchor=False)
     for name in ("change", "guess", "promise", "npu"):

@@ -10,6 +10,7 @@ from npulens.app.charts import recorded
 from npulens.app.context import Context
 from npulens.app.pages.runs import trash
 from npulens.app.panels import cells, run_list
+from npulens.app.team.who import Act
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import joined, render
@@ -30,12 +31,14 @@ def show(ctx: Context, chosen: tuple[RunInfo, ...]) -> None:
         if len(chosen) == 1:
             _link(ctx, "workspace", "manage.open", ":material/insights:", {"run": chosen[0].run_id, "lang": ctx.lang})
         _compare(ctx, chosen)
-        st.button(
-            ctx.say("manage.delete", {"n": len(chosen)}), key="delete_runs", icon=":material/delete:",
-            help=ctx.say("manage.delete_help"), on_click=lambda: trash.delete(ctx, chosen),
-        )  # fmt: skip
+        if ctx.may(Act.DELETE):
+            st.button(
+                ctx.say("manage.delete", {"n": len(chosen)}), key="delete_runs", icon=":material/delete:",
+                help=ctx.say("manage.delete_help"), on_click=lambda: trash.delete(ctx, chosen),
+            )  # fmt: skip
     if len(chosen) == 1:
-        _form(ctx, chosen[0])
+        if ctx.may(Act.SAY):
+            _form(ctx, chosen[0])
         show_read(ctx, chosen[0])
 
 
@@ -94,9 +97,10 @@ def _save(ctx: Context, run: RunInfo, key: str) -> None:
     """Keeps what the form says; a name that is taken keeps the rest."""
     state = st.session_state
     try:
-        notes.set_tags(ctx.store, run.run_id, state[f"tags_{key}"])
-        notes.set_note(ctx.store, run.run_id, state[f"note_{key}"] or "")
-        notes.rename(ctx.store, run.run_id, state[f"label_{key}"] or "")
+        place = ctx.to(Act.SAY, run.run_id)
+        notes.set_tags(place, run.run_id, state[f"tags_{key}"])
+        notes.set_note(place, run.run_id, state[f"note_{key}"] or "")
+        notes.rename(place, run.run_id, state[f"label_{key}"] or "")
     except IngestError as error:
         state[_PROBLEM] = error.kind
 

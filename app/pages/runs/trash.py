@@ -11,6 +11,7 @@ import streamlit as st
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.panels import run_list
+from npulens.app.team.who import Act
 from npulens.app.text import wording
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import runs as store
@@ -25,7 +26,7 @@ def delete(ctx: Context, runs: Sequence[RunInfo]) -> None:
     gone = []
     for run in runs:
         with suppress(IngestError):  # somebody else deleted it: what was wanted is so
-            store.remove(ctx.store, run.run_id)
+            store.remove(ctx.to(Act.DELETE, run.run_id), run.run_id)
             gone.append((run.run_id, run_list.name(ctx, run)))
     st.session_state[_JUST] = gone
     kept = [run for run in ctx.runs if run not in runs]
@@ -36,7 +37,7 @@ def delete(ctx: Context, runs: Sequence[RunInfo]) -> None:
 def undo(ctx: Context) -> None:
     """What was just deleted, and the way back."""
     gone: list[tuple[str, str]] = st.session_state.get(_JUST) or []
-    if not gone:
+    if not gone or not ctx.may(Act.RESTORE):
         return
     names = ", ".join(wording.plain(name) for _, name in gone[:_MOST_NAMED])
     values = {"n": len(gone), "names": names, "more": len(gone) - _MOST_NAMED}
@@ -52,7 +53,7 @@ def undo(ctx: Context) -> None:
 
 def show(ctx: Context) -> None:
     """Every run that can still be had back, with the time that is left."""
-    gone = store.deleted(ctx.store)
+    gone = store.deleted(ctx.store) if ctx.may(Act.RESTORE) else []
     if not gone:
         return
     with st.expander(ctx.say("manage.trash", {"n": len(gone)}), icon=":material/delete_history:"):
@@ -71,7 +72,7 @@ def show(ctx: Context) -> None:
 def _back(ctx: Context, run_ids: Sequence[str]) -> None:
     for run_id in run_ids:
         with suppress(IngestError):  # restored or collected meanwhile: the table shows which
-            context.choose_run(store.restore(ctx.store, run_id))
+            context.choose_run(store.restore(ctx.to(Act.RESTORE, run_id), run_id))
     just: list[tuple[str, str]] = st.session_state.get(_JUST) or []
     st.session_state[_JUST] = [each for each in just if each[0] not in run_ids]
 

@@ -19,6 +19,7 @@ from npulens.app.context import Context
 from npulens.app.pages.sql import ask_process
 from npulens.app.pages.sql.ask_process import Answered, Asking, Refused
 from npulens.app.panels import cells, link
+from npulens.app.team.who import Act
 from npulens.app.text import i18n, wording
 from npulens.ingest.store.export import harmless
 from npulens.ingest.store.query import LIMITS, MAX_ROWS
@@ -94,7 +95,8 @@ def show_ask(ctx: Context, run_id: str) -> tuple[str, Answered | Refused] | None
         return str(before[1]), before[2]
     _keep(ctx, text)
     place = st.empty()
-    outcome = ask_process.ended(ctx.store, run_id, text, lambda query: _tell(ctx, place, query))
+    store = ctx.to(Act.ASK, f"{run_id}: {text}")
+    outcome = ask_process.ended(store, run_id, text, lambda query: _tell(ctx, place, query))
     place.empty()
     st.session_state["sql_asked"] = (run_id, text, outcome)
     return text, outcome

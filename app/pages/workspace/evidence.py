@@ -19,6 +19,7 @@ from npulens.app.context import Context
 from npulens.app.pages.workspace import chosen
 from npulens.app.panels import cells
 from npulens.app.report.subject import Subject
+from npulens.app.team.who import Act
 from npulens.app.text import wording
 from npulens.app.text.snippets import SNIPPETS
 from npulens.ingest.store import notes, runs
@@ -52,7 +53,7 @@ def title(ctx: Context, finding: Finding) -> None:
 
 
 def _do(ctx: Context, finding: Finding) -> None:
-    st.subheader(ctx.say("workspace.do"), anchor=False)
+    st.header(ctx.say("workspace.do"), anchor=False)
     st.text(wording.plain(finding.words[ctx.lang].advice))
     if between := wording.interval(finding, ctx.lang):
         st.text(between)
@@ -70,7 +71,7 @@ def _do(ctx: Context, finding: Finding) -> None:
 
 def _source(ctx: Context, found: Subject, now: chosen.Problem, span: int | None) -> None:
     """The line that the chosen moment belongs to; without a call stack, what would record it."""
-    st.subheader(ctx.say("workspace.source"), anchor=False)
+    st.header(ctx.say("workspace.source"), anchor=False)
     held = None if span is None else context.measured(ctx, source, span)
     if held is None or held.line is None:
         if held is not None and held.op:
@@ -122,9 +123,9 @@ def _numbers(ctx: Context, finding: Finding) -> None:
     ]
     if not rows:
         return
-    st.subheader(ctx.say("workspace.numbers"), anchor=False)
+    st.header(ctx.say("workspace.numbers"), anchor=False)
     heads = [ctx.say("workspace.number"), ctx.say("workspace.value")]
-    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height=min(35 * (len(rows) + 1) + 3, 250))
+    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height=35 * (min(len(rows), 12) + 1) + 3)
 
 
 def _told(name: str, value: Value) -> bool:
@@ -155,14 +156,14 @@ def _remark(ctx: Context, now: chosen.Problem) -> None:
         st.text(ctx.say("workspace.kept_for", {"workload": wording.plain(job)}))
         st.form_submit_button(
             ctx.say("workspace.keep"), icon=":material/save:", key=f"keep_{key}",
-            on_click=lambda: _keep(ctx, job, now.key, key),
+            on_click=lambda: _keep(ctx, job, now.key, key), disabled=not ctx.may(Act.SAY),
         )  # fmt: skip
 
 
 def _keep(ctx: Context, job: str, finding: str, key: str) -> None:
     state = st.session_state
     said = Remark(state[f"state_{key}"] or "open", state[f"owner_{key}"] or "", state[f"note_{key}"] or "")
-    notes.set_remark(ctx.store, job, finding, said)
+    notes.set_remark(ctx.to(Act.SAY, finding), job, finding, said)
 
 
 def _next(ctx: Context, found: Subject) -> None:

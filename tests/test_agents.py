@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import judged
 import pytest
+import team_made
 from click.testing import CliRunner
 
 from npulens import ingest
@@ -23,10 +24,13 @@ from npulens.app import schemas
 from npulens.app.agents import budget, skill, who
 from npulens.app.agents.answers import TOOLS, Answers, Asked
 from npulens.app.agents.budget import Piece, fitted
+from npulens.app.agents.door import Door
 from npulens.app.cli import main
 from npulens.app.run_check import settings
 from npulens.app.selection import chosen
+from npulens.app.team import config, tokens
 from npulens.ingest.errors import IngestError
+from npulens.ingest.store import book
 
 jsonschema = pytest.importorskip("jsonschema")
 NAME = "evil\x1b[31m\u202ename <b>&|*_"
@@ -153,6 +157,36 @@ def test_a_token_ends_is_signed_and_is_of_this_store(tmp_path: Path) -> None:
     assert who.asking(tmp_path / "a", token) == who.Who("ci", ("x",))
     assert who.asking(tmp_path / "b", token) is None and who.asking(tmp_path / "a", token + "x") is None
     assert who.asking(tmp_path / "a", who.mint(tmp_path / "a", who.Who("ci"), -1)) is None
+
+
+def test_a_token_of_a_team_opens_the_store_of_its_project(place: Path, tmp_path: Path) -> None:
+    team_file = team_made.made(tmp_path)
+    team = config.read(team_file)
+    ingest.load(judged.capture(tmp_path / "c.json", "red"), team.projects["red"].store, label="of red")
+    ingest.load(judged.capture(tmp_path / "d.json", "blue"), team.projects["blue"].store, label="of blue")
+    token, made = tokens.mint(team, "rita@x.example", "red", config.Role.READER, "agent", 1)
+    door = Door(place / "store", settings(place / "npulens.toml"), AT, lambda: config.read(team_file))
+    assert door.name(token) == "rita@x.example" and door.name("npulens_x") is None
+    given_ = {"run": "of red", "query": "SELECT 1"}
+    red, rita = door.opened(token, "sql", given_)
+    asked = Asked(rita, "en", 2_000)
+    assert [run["label"] for run in ask(red, "runs", asked)["runs"]] == ["of red"]
+    assert "project=red&run=" in ask(red, "check", asked, run="of red")["link"]
+    for other in ("of blue", "night"):
+        with pytest.raises(IngestError, match="no run is called"):
+            ask(red, "check", asked, run=other)
+    (line,) = book.lines(team.home)
+    assert (line.name, line.act, line.project, line.allowed) == ("rita@x.example", "ask", "red", True)
+    assert line.what == "mcp sql of red SELECT 1"
+    team_made.made(tmp_path, team_made.FILE.replace('reader = ["rita@x.example"]', ""))
+    with pytest.raises(IngestError, match="it is not yours"):
+        door.opened(token, "check", {"run": "of red"})
+    assert not book.lines(team.home)[0].allowed
+    team_made.made(tmp_path)
+    assert door.opened(token, "check", {}) and book.revoke(team.home, made.id)
+    assert door.name(token) is None
+    with pytest.raises(IngestError, match="the token has ended"):
+        door.opened(token, "check", {"run": "of red"})
 
 
 def test_the_skill_names_every_tool_and_the_command_prints_it() -> None:

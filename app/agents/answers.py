@@ -50,10 +50,11 @@ class Asked:
 
 
 class Answers:
-    """The tools over one store. ``dashboard`` is where links lead."""
+    """The tools over one store. ``dashboard`` is where links lead, ``project`` the project there that has the store."""
 
-    def __init__(self, store: Path, settings: Settings, dashboard: str) -> None:
+    def __init__(self, store: Path, settings: Settings, dashboard: str, project: str = "") -> None:
         self._store, self._settings, self._dashboard = store, settings, dashboard.rstrip("/")
+        self._project = {"project": project} if project else {}
         self._runs = Runs(store, settings)
 
     def runs(self, asked: Asked, words: str = "") -> Json:
@@ -257,7 +258,7 @@ class Answers:
 
     def _link(self, info: RunInfo, selection: Selection) -> str:
         """The first page of the dashboard with this selected."""
-        return f"{self._dashboard}/?{urlencode({'run': info.run_id, **selection.query()}, safe=',')}"
+        return f"{self._dashboard}/?{urlencode(self._project | {'run': info.run_id} | selection.query(), safe=',')}"
 
 
 #: The tools by name. A method's docstring is what an agent reads of it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -19,10 +20,10 @@ from starlette.applications import Starlette
 from npulens.app import docs_of, schemas
 from npulens.app.agents import budget, skill
 from npulens.app.agents.answers import TOOLS, Answers, Asked
+from npulens.app.agents.door import Door
 from npulens.app.agents.who import HERE, Who
 from npulens.app.text import wording
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
 
 _RUN = "A run: its id, the beginning of one, or its label."
 _FINDING = "The id of a finding, as `check` gives it."
@@ -68,22 +69,29 @@ def tools() -> list[types.Tool]:
     ]  # fmt: skip
 
 
-def server(answers: Answers, who: Callable[[], Who]) -> Server[dict[str, Any]]:
-    """The server; ``who`` says who asks the question at hand."""
+#: What answers a question, and as whom: by the token, the tool and its arguments.
+Opened = Callable[[str, str, Mapping[str, Any]], tuple[Answers, Who]]
+
+
+def server(opened: Opened) -> Server[dict[str, Any]]:
+    """The server; ``opened`` lets each question in."""
     known = tools()
 
     async def listed(_: ServerRequestContext[Any], __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=known)
 
     async def called(_: ServerRequestContext[Any], given: types.CallToolRequestParams) -> types.CallToolResult:
-        asks = who()
-        return await anyio.to_thread.run_sync(lambda: call(answers, asks, given.name, given.arguments or {}))
+        told = get_access_token()
+        token = "" if told is None else told.token
+        return await anyio.to_thread.run_sync(call, partial(opened, token), given.name, given.arguments or {})
 
     return Server("npulens", version=docs_of.version(), instructions=skill.text(), on_list_tools=listed,
                   on_call_tool=called)  # fmt: skip
 
 
-def call(answers: Answers, who: Who, tool: str, given: dict[str, Any]) -> types.CallToolResult:
+def call(
+    opened: Callable[[str, Mapping[str, Any]], tuple[Answers, Who]], tool: str, given: dict[str, Any]
+) -> types.CallToolResult:
     """One question. What cannot be answered is one sentence, never a traceback."""
     if tool not in TOOLS:
         return _failed(f"There is no tool {tool!r}. There are {', '.join(TOOLS)}.")
@@ -92,11 +100,12 @@ def call(answers: Answers, who: Who, tool: str, given: dict[str, Any]) -> types.
     except jsonschema.ValidationError as error:
         return _failed(f"{'.'.join(map(str, error.path)) or 'arguments'}: {error.message[:_SHOWN]}")
     own = {name: given[name] for name in _ARGUMENTS[tool][0] if name in given}
-    asked = Asked(who, given.get("lang", "en"), given.get("budget", budget.DEFAULT))
+    lang = given.get("lang", "en")
     try:
-        answer = TOOLS[tool](answers, asked, **own)
+        answers, who = opened(tool, given)
+        answer = TOOLS[tool](answers, Asked(who, lang, given.get("budget", budget.DEFAULT)), **own)
     except IngestError as error:
-        return _failed(wording.error(error, asked.lang))
+        return _failed(wording.error(error, lang))
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=budget.compact(answer))], structured_content=answer
     )
@@ -107,29 +116,22 @@ def _failed(sentence: str) -> types.CallToolResult:
 
 
 async def over_stdio(answers: Answers) -> None:
-    """Until the client goes away."""
-    told = server(answers, lambda: HERE)
+    """Until the client goes away. Whoever started this process can read the store's files anyway."""
+    told = server(lambda token, tool, given: (answers, HERE))
     async with stdio_server() as (read, write):
         await told.run(read, write, told.create_initialization_options())
 
 
-def over_http(answers: Answers, asking: Callable[[str], Who | None], address: str) -> Starlette:
-    """The server at ADDRESS/mcp. Who shows no token of this store is refused, and so is a page of another site."""
+def over_http(door: Door, address: str) -> Starlette:
+    """The server at ADDRESS/mcp. Who shows no token is refused, and so is a page of another site."""
 
     class Tokens:
         async def verify_token(self, token: str) -> AccessToken | None:
-            known = asking(token)
-            return known and AccessToken(token=token, client_id=known.name, scopes=[])
-
-    def who() -> Who:
-        shown = get_access_token()
-        known = asking(shown.token) if shown is not None else None
-        if known is None:  # it ended while the question came in
-            raise IngestError("bad_token", Message("the_token_has_ended"))
-        return known
+            name = door.name(token)
+            return None if name is None else AccessToken(token=token, client_id=name, scopes=[])
 
     auth = AuthSettings.model_validate({"issuer_url": address, "resource_server_url": None})
-    told: Starlette = server(answers, who).streamable_http_app(
+    told: Starlette = server(door.opened).streamable_http_app(
         json_response=True, stateless_http=True, auth=auth, token_verifier=Tokens()
     )
     return told

@@ -22,6 +22,8 @@ from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.intervals import EMPTY, Intervals
 from npulens.analysis.run import Run
+from npulens.analysis.serving.parts import KEPT as REQUESTS
+from npulens.analysis.serving.parts import sums
 from npulens.analysis.views import views
 
 #: What measurements ask for, by how their full name begins.
@@ -32,6 +34,7 @@ ASKED_BY = {
     "npulens.analysis.look.kernels.": ("kernel_task",),
     "npulens.analysis.look.kernel_detail.": ("kernel_task",),
     "npulens.analysis.look.efficiency.members": ("kernel_task",),
+    "npulens.analysis.serving.look.": (REQUESTS,),
     "npulens.analysis.look.communication.": ("collective", "collective_plane", "peer_wait"),
 }
 #: What makes two kernels alike, level by level.
@@ -205,7 +208,7 @@ def sync_calls(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 #: made of.
 KEPT: dict[str, str | Callable[[duckdb.DuckDBPyConnection], pd.DataFrame]] = {
     "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS,
-    "slow_kernel": slow_kernels, "sync_call": sync_calls,
+    "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: sums,
     **{name: f"SELECT * FROM {name}" for name in ("kernel_sequence", "collective", "collective_plane", "peer_wait")},
 }  # fmt: skip
 

@@ -13,12 +13,12 @@ import click
 from npulens.analysis.regression.verdict import Rule
 from npulens.analysis.serving.compared import FEW, GOODPUT, Compared, Delta, Line, Load, OfClass, Side, compared, side
 from npulens.analysis.serving.slo import Slo
+from npulens.app import run_open
 from npulens.app.console import table
 from npulens.app.run_compare import named, percent, signed
 from npulens.app.text import i18n
 from npulens.app.text.i18n import say
 from npulens.app.text.wording import plain
-from npulens.ingest.store import runs as stores
 from npulens.ingest.store.runs import RunInfo
 
 _COLOURS = {"regressed": "red", "improved": "green", "same": "green", "ambiguous": "yellow"}
@@ -42,7 +42,7 @@ def judged(
 
 
 def _side(store: Path, run: RunInfo) -> Side | None:
-    con = stores.open_run(store, run.run_id)
+    con = run_open.requests(store, run.run_id)
     try:
         return side(con)
     finally:

@@ -9,6 +9,7 @@ import duckdb
 
 from npulens.analysis import views
 from npulens.analysis.kept import KEPT, instead, made_by
+from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import kept, runs
 from npulens.ingest.store.kept import Answer
@@ -40,6 +41,16 @@ def opened(store: Path, run_id: str) -> duckdb.DuckDBPyConnection:
         instead(con)
     views.install(con)
     return con
+
+
+def requests(store: Path, run_id: str) -> duckdb.DuckDBPyConnection:
+    """The run with the sums of its requests, which are kept of a large one. Questions of requests need no views."""
+    return runs.open_run(store, run_id, kept=keep_requests(store, run_id))
+
+
+def keep_requests(store: Path, run_id: str, least: int = LEAST_EVENTS) -> Mapping[str, Path]:
+    """Only the sums of its requests."""
+    return keep(store, run_id, (REQUESTS,), least)
 
 
 def _answers(names: Iterable[str]) -> list[Answer]:

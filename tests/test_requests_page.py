@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from npulens import ingest
 from npulens.analysis.serving import look
+from npulens.analysis.serving.parts import KEPT, parts
+from npulens.app import run_open
 from npulens.app.pages.requests import charts
 from npulens.app.text import i18n
 from npulens.collectors.serving.engine import run
@@ -82,3 +85,17 @@ def test_a_run_without_requests_says_what_records_them(monkeypatch: pytest.Monke
     (other,) = ingest.load(ROOT / "sample_traces" / "kineto", tmp_path).runs
     found = shown(monkeypatch, tmp_path, other.run_id, "en")
     assert any("--otlp-traces-endpoint" in one.value for one in found.text)
+
+
+def test_what_is_kept_of_requests_answers_as_their_iterations_do(loaded: tuple[Path, str], tmp_path: Path) -> None:
+    store, run_id = tmp_path / "store", loaded[1]
+    shutil.copytree(loaded[0], store)
+    plain = stores.open_run(store, run_id)
+    assert not run_open.keep_requests(store, run_id)  # a small run keeps nothing
+    con = stores.open_run(store, run_id, kept=run_open.keep_requests(store, run_id, least=0))
+    ours, theirs = parts(con), parts(plain)
+    assert ours.requests == theirs.requests and con.execute(f"SELECT count(*) FROM {KEPT}").fetchall() == [(60,)]
+    for name in ("whole", "ttft", "after", "excluded"):
+        assert (getattr(ours, name) == getattr(theirs, name)).all()
+    for one in (con, plain):
+        one.close()

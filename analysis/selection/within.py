@@ -43,6 +43,7 @@ _NARROWED = {
     "collective_plane": _OF_OPERATORS,
     "peer_wait": _OF_OPERATORS,
     "launch_pace": "",  # of the run: what is usual
+    "request_part": "",  # of whole requests
 }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.serving.exported import exports
-from npulens.analysis.serving.parts import KINDS, Parts, Taken, goodput, parts, pieces, taken
-from npulens.analysis.serving.recorded import Request, iterations
+from npulens.analysis.serving.parts import KINDS, Parts, Taken, goodput, parts, pieces_of, taken
+from npulens.analysis.serving.recorded import Request
 from npulens.analysis.serving.served import begun_ns
 from npulens.analysis.serving.slo import USUAL, Slo
 
@@ -84,22 +84,22 @@ def near(rows: pd.DataFrame, measure: str, percent: int) -> pd.DataFrame:
 
 def around(con: duckdb.DuckDBPyConnection, key: int) -> Around | None:
     """A request, those that were open beside it, and the engine's iterations meanwhile."""
-    mine = pieces(con, key)
-    if not mine:
-        return None
-    begin, end = mine[0].ts_ns, mine[-1].ts_ns + mine[-1].dur_ns
     every = parts(con).requests
+    at = next((one for one in every if one.key == key), None)
+    if at is None or at.begin_ns is None or at.done_ns is None:
+        return None
+    begin, end = at.begin_ns, at.done_ns
     others = [
         one for one in every
         if one.key != key and one.begin_ns is not None and one.done_ns is not None and one.begin_ns < end
         and one.done_ns > begin
     ]  # fmt: skip
-    at = next(one for one in every if one.key == key)
     others.sort(key=lambda one: abs((one.begin_ns or 0) - begin))
     drawn = [at, *sorted(others[: BESIDE - 1], key=lambda one: one.begin_ns or 0)]
+    of = pieces_of(con, [one.key for one in drawn])
     rows = [
         (one.key, one.id, piece.kind, piece.ts_ns, piece.dur_ns, piece.iteration)
-        for one in drawn for piece in (mine if one.key == key else pieces(con, one.key))
+        for one in drawn for piece in of[one.key]
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["request", "id", "kind", "ts_ns", "dur_ns", "iteration"])
     frame["iteration"] = frame["iteration"].astype("Int64")
@@ -110,12 +110,12 @@ def around(con: duckdb.DuckDBPyConnection, key: int) -> Around | None:
 
 
 def _iterations(con: duckdb.DuckDBPyConnection, begin: int, end: int) -> pd.DataFrame:
-    rows = [
-        (one.key, one.ts_ns, one.dur_ns, one.kind or "decode", one.ctx_tokens or 0, one.gen_requests or 0,
-         one.ctx_requests or 0, one.rank, one.kv_used)
-        for one in iterations(con)
-        if one.ts_ns is not None and one.dur_ns and one.ts_ns < end and one.ts_ns + one.dur_ns > begin
-    ]  # fmt: skip
+    rows = con.execute(
+        "SELECT iteration, ts_ns, dur_ns, coalesce(class, 'decode'), coalesce(ctx_tokens, 0), "
+        "coalesce(gen_requests, 0), coalesce(ctx_requests, 0), rank, kv_used FROM iteration "
+        "WHERE dur_ns > 0 AND ts_ns < $until AND ts_ns + dur_ns > $since ORDER BY engine, dp_rank, ts_ns, iteration",
+        {"since": begin, "until": end},
+    ).fetchall()
     frame = pd.DataFrame(rows, columns=[
         "key", "ts_ns", "dur_ns", "kind", "ctx_tokens", "gen_requests", "ctx_requests", "rank", "kv_used",
     ])  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -26,6 +26,9 @@ from npulens.analysis.serving.recorded import (
     members,
     requests,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Kinds of pieces, in the order of a request's way.
 KINDS = (
@@ -108,9 +111,40 @@ class _Axis:
     kv: NDArray[np.float64]  # share of the KV cache in use
 
 
+#: The table that holds sums of a large run once they were made (analysis/kept.py).
+KEPT = "request_part"
+
+
 def parts(con: duckdb.DuckDBPyConnection) -> Parts:
     """What every request's time is made of."""
-    return _Apart(con).parts()
+    there = con.execute(
+        "SELECT 1 FROM duckdb_views() WHERE view_name = $name UNION ALL "
+        "SELECT 1 FROM duckdb_tables() WHERE table_name = $name", {"name": KEPT},
+    ).fetchall()  # fmt: skip
+    if not there:
+        return _Apart(con).parts()
+    found = {
+        name: np.asarray(column) for name, column in con.execute(f"FROM {KEPT} ORDER BY place").fetchnumpy().items()
+    }
+    whole, ttft = (_ints(np.stack([found[f"{of}_{kind}"] for kind in KINDS], axis=1)) for of in ("whole", "ttft"))
+    return Parts(_ended(con), whole, ttft, whole - ttft, found["excluded"].astype(bool))
+
+
+def sums(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """The same as a table: a row for each request, in their order."""
+    import pandas as pd  # half a second that no question of one run has to spend
+
+    found = _Apart(con).parts()
+    columns: dict[str, Any] = {"place": np.arange(len(found.requests)), "excluded": found.excluded}
+    for of, table in (("whole", found.whole), ("ttft", found.ttft)):
+        columns |= {f"{of}_{kind}": table[:, at] for at, kind in enumerate(KINDS)}
+    return pd.DataFrame(columns)
+
+
+def _ended(con: duckdb.DuckDBPyConnection) -> tuple[Request, ...]:
+    return tuple(
+        one for one in requests(con) if one.begin_ns is not None and one.done_ns is not None and one.ttft_ns is not None
+    )
 
 
 def pieces(con: duckdb.DuckDBPyConnection, key: int) -> tuple[Piece, ...]:
@@ -157,15 +191,13 @@ def goodput(found: Parts, ttft_ns: float, tpot_ns: float) -> Goodput:
     counted = ~found.excluded
     ttft, tpot = found.ttft_ns, np.nan_to_num(found.tpot_ns)
     good = counted & (ttft <= ttft_ns) & (tpot <= tpot_ns)
-    lost: dict[str, int] = {}
     many = np.array([max(1, (one.output_tokens or 0) - 1) for one in found.requests], np.float64)
-    rates = found.after / many[:, None]
-    usual = [np.median(table[good], axis=0) if good.any() else np.zeros(len(KINDS)) for table in (found.ttft, rates)]
-    for at in np.flatnonzero(counted & ~good):
-        late = ttft[at] > ttft_ns
-        above = (found.ttft[at] if late else rates[at]) - usual[0 if late else 1]
-        kind = KINDS[int(np.argmax(above))]
-        lost[kind] = lost.get(kind, 0) + 1
+    late, slow = counted & ~good & (ttft > ttft_ns), counted & ~good & (ttft <= ttft_ns)
+    kinds = np.zeros(len(KINDS), np.int64)
+    for rows, table in ((late, found.ttft), (slow, found.after / many[:, None])):
+        usual = np.median(table[good], axis=0) if good.any() else np.zeros(len(KINDS))
+        kinds += np.bincount((table[rows] - usual).argmax(axis=1), minlength=len(KINDS)) if rows.any() else 0
+    lost = {kind: count for kind, count in zip(KINDS, kinds.tolist(), strict=True) if count}
     return Goodput(int(good.sum()), int(counted.sum()), dict(sorted(lost.items(), key=lambda item: -item[1])))
 
 
@@ -177,11 +209,7 @@ class _Apart:
     """The tables of a run as columns, asked once."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        self._requests = tuple(
-            one
-            for one in requests(con)
-            if one.begin_ns is not None and one.done_ns is not None and one.ttft_ns is not None
-        )
+        self._requests = _ended(con)
         lost = hurt(con)
         self._excluded = np.array([one.key in lost for one in self._requests], bool)
         self._windows = exports(con)

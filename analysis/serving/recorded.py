@@ -143,13 +143,18 @@ def members(con: duckdb.DuckDBPyConnection) -> Members:
         "SELECT iteration, request, (CASE phase WHEN 'prefill' THEN 0 WHEN 'decode' THEN 1 ELSE 2 END)::TINYINT AS "
         "phase, coalesce(token, -1)::BIGINT AS token, coalesce(tokens, -1)::BIGINT AS tokens FROM member "
     ).fetchnumpy()
-    rows = con.execute("SELECT how, min(confidence) FROM member GROUP BY how ORDER BY count(*) DESC LIMIT 1").fetchall()
-    how, confidence = rows[0] if rows else ("recorded", 1.0)
+    how, confidence = known(con) or ("recorded", 1.0)
     columns = {name: np.asarray(values) for name, values in found.items()}
     return Members(
         columns["iteration"], columns["request"], columns["phase"], columns["token"], columns["tokens"], how,
         confidence,
     )  # fmt: skip
+
+
+def known(con: duckdb.DuckDBPyConnection) -> tuple[str, float] | None:
+    """How most members are known, and how surely; None: there are none."""
+    rows = con.execute("SELECT how, min(confidence) FROM member GROUP BY how ORDER BY count(*) DESC LIMIT 1").fetchall()
+    return (str(rows[0][0]), float(rows[0][1])) if rows else None
 
 
 def tokens(con: duckdb.DuckDBPyConnection) -> dict[int, Ints]:

@@ -73,6 +73,7 @@ def command(
         called=called, progress=progress,
     )  # fmt: skip
     _summaries(store, report)
+    _requests(store, report)
     if as_json:
         files = [dataclasses.asdict(each) for each in report.files]
         print_json({"runs": [run.as_dict() for run in report.runs], "files": files})
@@ -94,6 +95,17 @@ def _summaries(store: Path, report: ingest.LoadReport) -> None:
         if run.run_id is not None and len(run.ranks) >= run_fleet.MANY:
             with suppress(ingest.IngestError):  # else it is computed when it is asked for
                 run_fleet.summary(store, run.run_id)
+
+
+def _requests(store: Path, report: ingest.LoadReport) -> None:
+    """Of a large serving run: what its requests are made of, so that the first question is answered at once."""
+    for run in report.runs:
+        if run.run_id is not None and any(
+            row["table"] == "request" and row["status"] == "recorded" for row in run.coverage
+        ):  # fmt: skip
+            from npulens.app import run_open
+
+            run_open.keep_requests(store, run.run_id)
 
 
 def show(report: ingest.LoadReport, err: bool = False) -> None:

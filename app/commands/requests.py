@@ -11,9 +11,9 @@ import numpy as np
 
 from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Goodput, Parts, Piece, Taken, goodput, parts, pieces, taken
-from npulens.analysis.serving.recorded import Clock, Members, clocks, members
+from npulens.analysis.serving.recorded import Clock, clocks, known
 from npulens.analysis.serving.slo import Slo
-from npulens.app import run_check
+from npulens.app import run_check, run_open
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, slo_option, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
@@ -45,14 +45,14 @@ def command(
     """
     objectives = slo or run_check.settings(None).slo
     found_run = stores.resolve(store, run)
-    con = stores.open_run(store, found_run.run_id)
+    con = run_open.requests(store, found_run.run_id)
     try:
         found = parts(con)
         if not found.requests:
             raise IngestError("no_requests", Message("run_holds_no_requests", {"run": found_run.run_id}))
         one = None if name is None else _place(found, name)
         way = () if one is None else pieces(con, found.requests[one].key)
-        stopped, told, who = exports(con), clocks(con), members(con)
+        stopped, told, who = exports(con), clocks(con), known(con)
     finally:
         con.close()
     good = goodput(found, objectives.ttft_ns, objectives.tpot_ns)
@@ -97,7 +97,7 @@ def _text(
     return said
 
 
-def _joined(told: tuple[Clock, ...], who: Members, lang: str) -> list[str]:
+def _joined(told: tuple[Clock, ...], who: tuple[str, float] | None, lang: str) -> list[str]:
     """How far stamps of different sources can be compared, and how members of iterations are known."""
     lines = [
         _say(lang, f"clock_{one.how}", {
@@ -107,8 +107,8 @@ def _joined(told: tuple[Clock, ...], who: Members, lang: str) -> list[str]:
         })
         for one in told
     ]  # fmt: skip
-    if len(who.request):
-        lines.append(_say(lang, f"how_{who.how}", {"share": f"{100 * who.confidence:.1f}"}))
+    if who is not None:
+        lines.append(_say(lang, f"how_{who[0]}", {"share": f"{100 * who[1]:.1f}"}))
     return ["\n".join(lines)] if lines else []
 
 
@@ -144,7 +144,7 @@ def _one(found: Parts, at: int, way: tuple[Piece, ...], lang: str) -> str:
 
 def _json(
     run_id: str, found: Parts, apart: list[Taken], good: Goodput, one: int | None, way: tuple[Piece, ...],
-    stopped: tuple[tuple[int, int], ...], told: tuple[Clock, ...], who: Members,
+    stopped: tuple[tuple[int, int], ...], told: tuple[Clock, ...], who: tuple[str, float] | None,
 ) -> dict[str, object]:  # fmt: skip
     tpot = found.tpot_ns
     wanted = range(len(found.requests)) if one is None else [one]
@@ -157,7 +157,7 @@ def _json(
         ],
         "goodput": {"good": good.good, "of": good.of, "lost": good.lost},
         "clocks": [asdict(one) for one in told],
-        "members": {"how": who.how, "confidence": who.confidence} if len(who.request) else None,
+        "members": {"how": who[0], "confidence": who[1]} if who is not None else None,
         "exports": [{"ts_ns": since, "dur_ns": until - since} for since, until in stopped],
         "requests": [
             {"id": found.requests[at].id, "ttft_ns": int(found.ttft_ns[at]),

@@ -51,7 +51,7 @@ STREAMLIT_COMMANDS = {"app/commands/serve.py", "app/commands/demo.py"}
 TOP_LEVEL = {
     "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".streamlit", ".ci",
     ".gitignore", "constraints.txt", "setup.py", "docs", "collectors", "ingest", "analysis", "app", "sample_traces",
-    "tests",
+    "tests", "deploy",
 }  # fmt: skip
 
 #: Files a folder may have, and the folders that are lists: what lies there is found by its file's name.

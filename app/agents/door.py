@@ -1,8 +1,8 @@
 """Who is let in over HTTP, and to which store.
 
 Without a team there is one store, and a token that it signed (app/agents/who.py) opens it or some runs of it. With a
-team a token of one's own opens the store of its project. Every question then asks app/team again, which knows by then
-whether the token was ended or the role was taken away, and writes the audit.
+team a token of one's own opens the store of its project. Every question is asked of app/team anew: meanwhile a token
+may have ended, or a role. It writes the audit too.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from npulens import ingest
 from npulens.app.text import wording
-from npulens.ingest.loading.naming import names
+from npulens.ingest.loading.naming import job, names
 from npulens.ingest.store import runs
 
 PT = "node-0_4711_20260105080000000_ascend_pt"
@@ -28,6 +28,17 @@ PT = "node-0_4711_20260105080000000_ascend_pt"
 ])  # fmt: skip
 def test_names(files: list[list[str]], paths: list[str], called: str | None, said: list[str]) -> None:
     assert names([[Path(file) for file in run] for run in files], [Path(path) for path in paths], called) == said
+
+
+@pytest.mark.parametrize(("told", "said"), [
+    ({"command": ["python", "/home/u/train.py", "--model", "/models/Qwen2-7B/"]}, "train.py · Qwen2-7B"),
+    ({"workload": "matmul", "command": ["npulens", "collect", "matmul"]}, "matmul"),
+    ({"command": ["sh", "run.sh", "--model_name_or_path=a/llama-8b"]}, "run.sh · llama-8b"),
+    ({"command": ["python", "train.py", "--model", "--lr"]}, "train.py"),
+    ({"command": ["python", "-m", "job"]}, None), ({"command": 7, "workload": 8}, None), ({}, None),
+])  # fmt: skip
+def test_a_recording_tells_its_job_and_its_model(told: dict[str, object], said: str | None) -> None:
+    assert job(told) == said
 
 
 def test_two_jobs_of_one_folder_have_their_own_names(tmp_path: Path) -> None:

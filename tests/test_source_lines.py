@@ -11,6 +11,7 @@ import pytest
 
 from npulens import ingest
 from npulens.app.pages.workspace.evidence import kept_lines
+from npulens.app.text import wording
 from npulens.collectors import source_lines
 from npulens.ingest.store import redact_run, runs
 
@@ -65,11 +66,13 @@ def test_a_run_keeps_them_and_a_redacted_one_does_not(tmp_path: Path) -> None:
     (capture / "manifest.json").write_text(json.dumps(said))
     store = tmp_path / "store"
     run = str(ingest.load(capture, store).runs[0].run_id)
+    assert wording.run_name(runs.resolve(store, run), "en") == "capture · train_step"  # its workload
     manifest = runs.manifest(store, run)
     assert kept_lines(manifest, "train.py(7): secret") == ["    7  def secret():"]
     assert kept_lines(manifest, "other.py(7): secret") == kept_lines(manifest, "train.py(70): secret") == []
     with redact_run.outgoing(store, [runs.resolve(store, run)], wanted=True) as copy:
         assert "def secret" not in "".join(path.read_text() for path in copy.rglob("manifest.json"))
+    assert "def secret():" in json.dumps(manifest, default=str)
     hidden = str(ingest.load(capture, tmp_path / "other", redact=True).runs[0].run_id)
     assert "def secret" not in json.dumps(runs.manifest(tmp_path / "other", hidden), default=str)
 

@@ -47,9 +47,10 @@ def formats(run: RunInfo, lang: str) -> str:
 
 
 def run_name(run: RunInfo, lang: str) -> str:
-    """What a run is called: its label, else its format and when it was recorded; never its id."""
+    """What a run is called: its label and its job, else its format and when it was recorded; never its id."""
     when = moment_of(run.origin_ns, lang) or run.loaded_at[:16].replace("T", " ")
-    return run.label or say(lang, "runs.unnamed", {"formats": formats(run, lang) or run.status, "when": when})
+    name = run.label or say(lang, "runs.unnamed", {"formats": formats(run, lang) or run.status, "when": when})
+    return f"{name} · {run.job}" if run.job and run.job not in name else name
 
 
 def number_name(name: str, lang: str) -> str:

@@ -30,11 +30,12 @@ _canvas = st.components.v2.component("npulens_timeline", css=scripts.css(), js=s
 
 @dataclass(frozen=True)
 class Painted:
-    """A window that is framed on the canvas; without a rank on every one."""
+    """A window that is framed on the canvas; without a rank on every one. With a change it is painted by that."""
 
     rank: int | None
     ts_ns: int
     dur_ns: int
+    change_ns: int | None = None  # how much longer the second of two runs takes there; less where it is negative
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def _draw(
             "token": route.token(run_id, ctx.project), "perfetto": perfetto.address(), "place": place, "by": shape.by,
             "height": shape.height, "picture": shape.picture, "pair": shape.pair, "ranks": list(ctx.selection.ranks),
             "painted": [
-                {"rank": one.rank, "from": one.ts_ns, "to": one.ts_ns + max(one.dur_ns, 1)} for one in painted
+                {"rank": one.rank, "from": one.ts_ns, "to": one.ts_ns + max(one.dur_ns, 1), "change": one.change_ns}
+                for one in painted
             ],
             **scripts.words(ctx.lang),
         },

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePath
+
+from npulens.ingest.store.notes import line
 
 #: Directories that a profiler names, not a person.
 _MADE = re.compile(
@@ -16,6 +19,28 @@ _COMMON = {
     "trace_view.json", "kernel_details.csv", "communication.json", "trace.json", "result.json", "manifest.json",
     "step_trace_time.csv", "operator_details.csv", "memory_record.csv",
 }  # fmt: skip
+_LONGEST = 80  # letters of a job with its model
+#: Arguments that name the model of a job.
+_MODEL = re.compile(r"--?(?:(?:pretrained[_-])?model(?:[_-](?:name|path|id|name[_-]or[_-]path))?)")
+
+
+def job(told: Mapping[str, object]) -> str | None:
+    """The job and its model as the description of a recording tells them: train.py · Qwen2-7B."""
+    command, workload = told.get("command"), told.get("workload")
+    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    script = next((PurePath(word).name for word in words if word.endswith((".py", ".sh"))), None)
+    name = workload if isinstance(workload, str) and workload else script
+    return None if name is None else line(" · ".join(dict.fromkeys(filter(None, (name, _model(words))))))[:_LONGEST]
+
+
+def _model(words: Sequence[str]) -> str:
+    """The last part of what the command calls its model."""
+    for word, following in pairwise([*words, ""]):
+        option, equals, value = word.partition("=")
+        value = value if equals else following
+        if _MODEL.fullmatch(option) and value and not value.startswith("-"):
+            return PurePath(value).name
+    return ""
 
 
 def names(files: Sequence[Sequence[Path]], paths: Sequence[Path], called: str | None = None) -> list[str]:

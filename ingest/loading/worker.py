@@ -271,7 +271,9 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     staged = assemble(pieces, sources, run_id, scratch / run_id, job.engine.write)
     if not job.request.redact:  # names of files tell of people
         kept = {"collected": {name: said[name] for name in _KEPT if name in said}} if said else {}
-        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept | ({"evidence": kind} if kind else {}))
+        facts = {"evidence": kind, "job": naming.job(said)}
+        more = {name: fact for name, fact in facts.items() if fact}
+        _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept | more)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     stored = store.commit(where, scratch / run_id, run_id)

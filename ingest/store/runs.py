@@ -79,6 +79,7 @@ class RunInfo:
     schema_version: int
     redacted: bool = False  # people, machines and places were taken out before it was stored
     evidence: str | None = None  # what a description beside the capture says that it is: 'simulated', 'cpu', 'npu' ...
+    job: str | None = None  # what such a description calls the job, and its model
 
     @property
     def baseline(self) -> bool:
@@ -179,7 +180,7 @@ def _info(row: dict[str, Any], labels: dict[str, str]) -> RunInfo:
         reason=row["reason"], formats=tuple(row["formats"]), ranks=tuple(row["ranks"]), world_size=row["world_size"],
         missing_ranks=None if missing is None else tuple(missing), origin_ns=row["origin_ns"], dur_ns=row["dur_ns"],
         steps=row["steps"], events=row["events"], bytes=row["bytes"], schema_version=row["schema_version"],
-        redacted=row.get("redacted") is True, evidence=row.get("evidence"),
+        redacted=row.get("redacted") is True, evidence=row.get("evidence"), job=row.get("job"),
     )  # fmt: skip
 
 

@@ -136,7 +136,8 @@ def _case(name: str, seed: int, tries: int, place: Path) -> Case | str:
 
 def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
     begin, clicks = time.perf_counter(), 0
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce")
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce",
+                                  bypass_csp=True)  # fmt: skip  # waiting evaluates texts
     page = context.new_page()
     page.set_default_timeout(_PATIENCE_MS)
     try:

@@ -19,11 +19,10 @@ from npulens.app.timeline import component
 from npulens.app.timeline.component import Painted
 
 _NAME = 80
-_FRAMED = 8  # of the largest differences
 
 
 def timelines(ctx: Context, pair: Pair) -> None:
-    """Both from the start of their first window on; where the time differs is framed, and told below."""
+    """Both from the start of their first window on; where the time differs is painted, and told below."""
     st.subheader(ctx.say("compare.together"), anchor="timelines", help=ctx.say("compare.together_means"))
     base, head = _first(pair)
     found = None
@@ -37,8 +36,8 @@ def timelines(ctx: Context, pair: Pair) -> None:
     component.pair(
         ctx, pair.base.parts[0].run.run_id, base.start_ns, pair.head.parts[0].run.run_id, head.start_ns,
         max(base.dur_ns, head.dur_ns),
-        [Painted(base.rank, one.base_ns, one.base_dur_ns) for one in (found or ())[:_FRAMED]],
-        [Painted(head.rank, one.head_ns, one.head_dur_ns) for one in (found or ())[:_FRAMED]],
+        [Painted(base.rank, one.base_ns, one.base_dur_ns, one.change_ns) for one in found or ()],
+        [Painted(head.rank, one.head_ns, one.head_dur_ns, one.change_ns) for one in found or ()],
     )  # fmt: skip
     if found is None:
         st.caption(ctx.say("compare.too_many_pieces"))

@@ -239,11 +239,11 @@ TEXT = {
     "head_moment": ("The other side on the timeline", "在时间线上查看对比侧"),
     "together": ("Timelines, aligned at the step", "按步对齐的时间线"),
     "together_means": (
-        "Both start at their step. Moving one moves the other. Frames mark where the time differs most.",
-        "两侧均从各自训练步的起点开始，移动一侧时另一侧随之移动。方框标出耗时差异最大的位置。",
+        "Both start at their step; moving one moves the other. Red: the other side takes longer. Green: it is faster.",
+        "两侧均从各自训练步的起点开始，移动一侧时另一侧随之移动。红色处对比侧更慢，绿色处更快。",
     ),
     "too_many_pieces": (
-        "Too much device work to match piece by piece; no differences are framed.",
+        "Too much device work to match piece by piece; no differences are painted.",
         "设备任务过多，无法逐个匹配，未标出差异。",
     ),
     "no_spots": ("The device's work takes the same time on both sides.", "两侧设备任务耗时相同。"),

@@ -91,21 +91,26 @@ function didAt(tl, row, at) {
   return { from: held.from + moment * size, dur: size, shares };
 }
 
-/** Windows of the page, such as those of a problem: a frame on the rows of their rank. */
+/** Windows of the page on the rows of their rank: those of a problem framed, differences of two runs painted. */
 function paintWindows(tl) {
   const { pen, theme } = tl;
   for (const one of tl.data.painted ?? []) {
-    const x0 = tl.xOf(one.from), wide = Math.max(2, tl.xOf(one.to) - x0);
+    const x0 = tl.xOf(one.from), wide = Math.max(2, tl.xOf(one.to) - x0), differs = typeof one.change === "number";
     if (x0 > tl.width || x0 + wide < tl.left) continue;
+    let said = differs ? `${one.change > 0 ? "+" : "−"}${length(Math.abs(one.change))}` : "";
     for (const row of [...tl.flow, ...tl.pinned]) {
       const mine = one.rank === null || row.rank === one.rank || (row.ranks && one.rank >= row.ranks[0] && one.rank <= row.ranks[1]);
       if (!mine || (row.type !== "did" && row.type !== "track" && row.type !== "rank")) continue;
-      const y = topOf(tl, row);
-      pen.fillStyle = theme.accent;
-      if (row.type !== "did") { pen.globalAlpha = 0.1; pen.fillRect(x0, y, wide, row.h); pen.globalAlpha = 1; }
-      pen.strokeStyle = theme.ink;
-      pen.lineWidth = row.type === "did" ? 1.5 : 0;
-      if (row.type === "did") pen.strokeRect(x0 + 0.5, y + 0.5, wide, row.h);
+      const y = topOf(tl, row), left = Math.max(x0, tl.left);
+      pen.fillStyle = differs ? roleColour(one.change > 0 ? "residual" : "host") : theme.accent;
+      if (row.type !== "did") { pen.globalAlpha = differs ? 0.35 : 0.1; pen.fillRect(x0, y, wide, row.h); pen.globalAlpha = 1; }
+      if (said && pen.measureText(said).width + 8 < x0 + wide - left) {
+        pen.fillStyle = theme.ink;
+        pen.textBaseline = "middle";
+        pen.fillText(said, left + 4, y + Math.min(row.h, HEAD) / 2);
+        said = "";
+      }
+      if (row.type === "did") { pen.strokeStyle = theme.ink; pen.lineWidth = 1.5; pen.strokeRect(x0 + 0.5, y + 0.5, wide, row.h); }
     }
   }
 }

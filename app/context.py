@@ -81,6 +81,13 @@ class Context:
             return self.store
         return who.place(team, session.visitor(team), act, self.project, what)
 
+    def now(self, act: Act) -> Visitor:
+        """Who that is at this moment, where they may do that here; Denied otherwise."""
+        team = team_file.current()
+        visitor = session.visitor(team)
+        who.project(team, visitor, act, self.project)
+        return visitor
+
     def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
         """A text in the visitor's language."""
         return i18n.say(self.lang, key, values)

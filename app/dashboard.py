@@ -73,6 +73,8 @@ color: #aab4bf; opacity: 1; }
 def discover() -> list[ModuleType]:
     """Every page, in the order it asks for."""
     folders = [module.name for module in pkgutil.iter_modules(pages.__path__)]
+    if config.current().sign_in is None:
+        folders.remove("team")
     found = [importlib.import_module(f"{pages.__name__}.{folder}.page") for folder in folders]
     return sorted(found, key=lambda page: (page.ORDER, page.__name__))
 

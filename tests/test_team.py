@@ -20,7 +20,7 @@ from npulens.app.team import config, guard, keeping, rules, tokens, who
 from npulens.app.team.config import Role, Team
 from npulens.app.team.who import Act
 from npulens.ingest.errors import IngestError
-from npulens.ingest.store import book
+from npulens.ingest.store import book, notes, runs
 from tests.team_made import FILE, URL, ask, cookie, made
 
 BROWSER = {"accept": "text/html", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
@@ -326,3 +326,23 @@ def test_a_way_back_leads_nowhere_else() -> None:
 def test_a_full_project_takes_no_more(team: Team) -> None:
     assert keeping.room(team.projects["blue"], 10**6) and not keeping.room(team.projects["blue"], 10**6 + 1)
     assert keeping.room(team.projects["red"], 10**15)
+    (team.projects["blue"].store / "run").mkdir(parents=True)
+    (team.projects["blue"].store / "run" / "span.parquet").write_bytes(bytes(10))
+    assert keeping.held(team.projects["blue"]) == 10 and not keeping.room(team.projects["blue"], 10**6 - 9)
+
+
+def test_runs_that_a_project_no_longer_keeps_are_deleted_but_for_those_that_it_wants(team: Team) -> None:
+    blue = team.projects["blue"]
+    for name in ("folded", "unfused"):
+        subprocess.run(
+            [sys.executable, "-m", "npulens.app.cli", "load", f"sample_traces/cpu_conv_{name}", "--label", name,
+             "--store", str(blue.store)], cwd=Path(__file__).parents[1], check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+    held = {run.label: run.run_id for run in runs.runs(blue.store)}
+    notes.set_tags(blue.store, held["unfused"], ["keep"])
+    assert keeping.tidy(team, time.time() + 29 * 86_400) == 0
+    assert keeping.tidy(team, time.time() + 31 * 86_400) == 1
+    assert [run.label for run in runs.runs(blue.store)] == ["unfused"]
+    assert [each.run.run_id for each in runs.deleted(blue.store)] == [held["folded"]]
+    last = book.lines(team.home, "blue", 1)[0]
+    assert (last.name, last.act, last.what) == ("npulens", "delete", f"{held['folded']}: 30 days")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from npulens.app.team import metrics, who
@@ -19,8 +21,13 @@ _SERVER = Visitor("npulens", {}, "server")
 
 
 def held(project: Project) -> int:
-    """Bytes of the runs in a project's store."""
-    return sum(run.bytes for run in runs.runs(project.store))
+    """Bytes that a project's store takes on the disk, deleted runs that can be had back included."""
+    total = 0
+    for folder, _, names in os.walk(project.store):
+        for name in names:
+            with suppress(FileNotFoundError):  # gone while we look
+                total += os.stat(os.path.join(folder, name), follow_symlinks=False).st_size
+    return total
 
 
 def room(project: Project, more: int) -> bool:
@@ -55,16 +62,18 @@ def _tidied(team: Team, project: Project, now: float) -> int:
 
 def gauges(team: Team) -> dict[str, tuple[str, dict[str, float]]]:
     """What the projects hold, for the metrics."""
-    stored = {project.name: runs.runs(project.store) for project in team.projects.values()}
-    labels = {name: metrics.label("project", name) for name in stored}
+    projects = team.projects.values()
+    labels = {project.name: metrics.label("project", project.name) for project in projects}
     return {
-        "runs": ("Runs of a project.", {labels[name]: float(len(each)) for name, each in stored.items()}),
+        "runs": (
+            "Runs of a project.",
+            {labels[project.name]: float(len(runs.runs(project.store))) for project in projects},
+        ),
         "stored_bytes": (
-            "Bytes of a project's runs.",
-            {labels[name]: float(sum(run.bytes for run in each)) for name, each in stored.items()},
+            "Bytes of a project's store.", {labels[project.name]: float(held(project)) for project in projects},
         ),
         "quota_bytes": (
             "Bytes that a project may hold.",
-            {labels[name]: float(quota) for name in stored if (quota := team.projects[name].quota) is not None},
+            {labels[project.name]: float(project.quota) for project in projects if project.quota is not None},
         ),
-    }
+    }  # fmt: skip

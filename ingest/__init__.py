@@ -91,6 +91,7 @@ def load(
     redact: bool = False,
     engine: str = "local",
     called: str | None = None,
+    raw: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> LoadReport:
     """Load files, directories and archives into the store.
@@ -99,7 +100,8 @@ def load(
     such run to join, no place for the store). A capture that cannot be read is an entry of the report with its error.
     ``redact``: nothing stored names people, machines or places. ``max_disk`` ("20G") and ``max_time`` ("30m") limit the
     load; ingest/loading/quota.py has the defaults. ``called``: what the path is called where it came from; runs
-    without a label are named after it. ``engine``: who reads the ranks, "local", "ray" or "ray://HEAD".
+    without a label are named after it. ``engine``: who reads the ranks, "local", "ray" or "ray://HEAD". ``raw``: how
+    much the captures that the store keeps may take, such as "50G", or "off".
     """
     several = [paths] if isinstance(paths, str | Path) else list(paths)
     request = {
@@ -112,6 +114,7 @@ def load(
         "redact": redact,
         "engine": engine,
         "called": called,
+        "raw": raw,
     }
     answer = _ask_worker(request, progress)
     return LoadReport(

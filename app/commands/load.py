@@ -35,6 +35,10 @@ from npulens.ingest import objects
     "--engine", default="local", show_default=True, metavar="ENGINE",
     help="Who reads the ranks: local, ray (the Ray cluster of this machine) or ray://HEAD.",
 )  # fmt: skip
+@click.option(
+    "--raw", metavar="SIZE",
+    help="What the captures kept in the store may take, such as 50G, or off (default: NPULENS_RAW, else 50G).",
+)  # fmt: skip
 @click.option("--files", "show_files", is_flag=True, help="Also list what became of every file.")
 @redact_option
 @click.option("--called", hidden=True, help="What PATH is called where it came from.")
@@ -43,7 +47,8 @@ from npulens.ingest import objects
 @json_option
 def command(
     paths: tuple[Path, ...], label: str | None, join: str | None, max_disk: str | None, max_time: str | None,
-    engine: str, show_files: bool, redact: bool, called: str | None, progress_json: bool, store: Path, as_json: bool,
+    engine: str, raw: str | None, show_files: bool, redact: bool, called: str | None, progress_json: bool, store: Path,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Load files, directories and archives that a profiler left.
 
@@ -70,7 +75,7 @@ def command(
     progress = _as_lines if progress_json else _Bar().show if sys.stderr.isatty() else None
     report = ingest.load(
         paths, store, label=label, join=join, max_disk=max_disk, max_time=max_time, redact=redact, engine=engine,
-        called=called, progress=progress,
+        called=called, raw=raw, progress=progress,
     )  # fmt: skip
     _summaries(store, report)
     _requests(store, report)

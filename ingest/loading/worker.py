@@ -29,7 +29,7 @@ from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, worked
 from npulens.ingest.loading.quota import Quota, UsageWatch, amount
 from npulens.ingest.messages import Message, dumped
-from npulens.ingest.store import history_run
+from npulens.ingest.store import history_run, raw
 from npulens.ingest.store import runs as store
 from npulens.ingest.store.connection import proved
 from npulens.ingest.store.redact_run import marker, redacted
@@ -107,6 +107,7 @@ class Request:
     engine: str = "local"
     named: bool = False  # whether runs without a label are named after what they came from
     called: str | None = None  # what the path is called there
+    raw: int = 0  # bytes that the captures kept in the store may take; 0: this one is not kept
 
 
 @dataclass(frozen=True)
@@ -276,10 +277,26 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
         _keep(staged, scratch / run_id, ledger.passed_over(files, real) | kept | more)
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
-    stored = store.commit(where, scratch / run_id, run_id)
+    before = raw.captures(where, joined.run_id) if joined else []
+    lost = job.request.redact or objects.of(where) is not None or (joined is not None and not before)
+    limit = 0 if lost else job.request.raw
+    with raw.keeping(where, run_id, job.request.paths, _brought(group, real, tops, job), before, limit):
+        stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
     outside = [Path(job.opener.origin(path)) for p in group for path in p.source.files]
     return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots, "files": outside}
+
+
+def _brought(group: list[Parsed], real: Iterable[Path], tops: Sequence[Path], job: _Job) -> list[Path]:
+    """The files outside that a run was made from, archives whole, and the descriptions beside them."""
+    found = []
+    for path in (path for parsed in group for path in parsed.source.files):
+        origin = Path(job.opener.origin(path))
+        found += [next(place for place in (*reversed(origin.parents), origin) if place.is_file())]
+    for root in real:
+        near = (place for place in (root, *root.parents) if any(top in (place, *place.parents) for top in tops))
+        found += [place / NAME for place in near if _read(place / NAME)]
+    return [path for path in found if job.scratch not in path.parents]
 
 
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:
@@ -377,7 +394,7 @@ def main() -> None:
         named=True, called=asked.get("called"),
     )  # fmt: skip
     try:
-        request = replace(request, quota=Quota.of(asked))
+        request = replace(request, quota=Quota.of(asked), raw=raw.most(asked.get("raw")))
         done = load(request, say)
         say({"result": done.runs, "files": done.files})
     except (IngestError, OSError, MemoryError, duckdb.Error) as error:

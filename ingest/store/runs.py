@@ -7,6 +7,7 @@ STORE/.uploads/<id>.json         what became of an upload, so that loading it ag
 STORE/.trash/                    deleted runs, until the next collection (below)
 STORE/.timeline/                 level-of-detail files (ingest/store/lod.py), built again when missing
 STORE/.kept/                     what pages keep of large runs (ingest/store/kept.py), computed again when missing
+STORE/.raw/                      the captures that runs were made from (ingest/store/raw.py)
 STORE/state.sqlite               labels, notes, tags (ingest/store/notes.py); the only thing here that changes
 STORE/.bucket                    where a store is a bucket: its address (ingest/objects/mirror.py)
 """
@@ -32,7 +33,7 @@ from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.messages import listed as first_of
-from npulens.ingest.store import kept, lod, notes, seal
+from npulens.ingest.store import kept, lod, notes, raw, seal
 from npulens.ingest.store.connection import (
     DAMAGED,
     TRASH,
@@ -146,7 +147,7 @@ def _row(entry: Path, labels: dict[str, str]) -> RunInfo:
             return _damaged(entry, labels, wrong or Message("run_lies_under_another_name", {"run": row["run_id"]}))
         return _info(row, labels)
     except PermissionError as error:
-        if not _RUN_ID.fullmatch(entry.name):  # a directory of somebody else, such as lost+found
+        if not is_id(entry.name):  # a directory of somebody else, such as lost+found
             raise FileNotFoundError(str(entry)) from error
         return _damaged(entry, labels, Message("run_may_not_be_read"))
     except (IngestError, KeyError, TypeError):
@@ -263,6 +264,8 @@ def collect(store: Path) -> int:
     gone = empty(store, UNDO_S)
     _remove_uploads(store, set(gone))
     notes.forget(store, [name for name in gone if not (store / name).exists()])
+    if gone:
+        raw.sweep(store, {entry.name for place in (store, store / FOLDER) for entry in place.iterdir()})
     return removed + len(gone)
 
 
@@ -282,10 +285,15 @@ def _remove_uploads(store: Path, gone: Collection[str]) -> None:
                 told.unlink()
 
 
-def commit(store: Path, staged: Path, run_id: str) -> str:
+def is_id(name: str) -> bool:
+    """Whether a directory is called as runs are."""
+    return _RUN_ID.fullmatch(name) is not None
+
+
+def commit(store: Path, staged: Path, run_id: str, instead: bool = False) -> str:
     """Make a staged run visible: sums and fsync of every file, then one rename. 'new' or 'exists'.
 
-    A run that is damaged or of an older version is replaced in one step.
+    A run that is damaged or of an older version is replaced in one step, and ``instead`` any other.
     """
     seal.close(staged, manifest_of(staged))
     os.chmod(staged, mode_of(store))
@@ -295,7 +303,7 @@ def commit(store: Path, staged: Path, run_id: str) -> str:
     _fsync(staged)
     target = store / run_id
     bucket = objects.of(store)
-    if _must_go(store, run_id):
+    if _must_go(store, run_id) or (instead and target.exists()):
         if bucket is None and _exchange(staged, target):
             _fsync(store)
             _forget(store, run_id)

@@ -1,8 +1,8 @@
 """What was stored, and proof that it is still that.
 
-The manifest of a run carries size and BLAKE3 of every file beside it (`stored`), and on its first line the BLAKE3 of
-all its other lines (`seal`). One flipped bit anywhere in a run is therefore told before an answer is made of it. Sizes
-are compared whenever a run is opened. Hashes are compared once a process, and again where a file has changed since.
+The manifest of a run carries size and BLAKE3 of every file beside it (`stored`). On its first line stands the BLAKE3 of
+all its other lines (`seal`). So one flipped bit anywhere in a run is told before an answer is made of it. Sizes are
+compared whenever a run is opened. Hashes are compared once a process, and again where a file has changed since.
 Documents of ours beside the runs are sealed in the same way.
 """
 
@@ -101,6 +101,11 @@ def holds(path: Path) -> bool:
         return path.with_name(f"{path.name}.sum").read_bytes() == (_digest(path) or "").encode()
     except OSError:
         return False
+
+
+def forget(path: Path) -> None:
+    """Look at a file again when it is asked for."""
+    _LOOKED_AT.pop(path, None)
 
 
 def _sums(document: Mapping[str, Any]) -> dict[str, tuple[int, str]]:

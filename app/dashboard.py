@@ -30,7 +30,7 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.store.runs import RunInfo
 
 STYLE = """<style>
-[data-testid="stMainBlockContainer"] { padding: 4.2rem 1.6rem 2rem; max-width: 2400px; }
+[data-testid="stMainBlockContainer"] { padding: 4.2rem 1.6rem 2rem; max-width: 3200px; }
 [data-testid="stText"] { text-wrap: pretty; }
 .st-key-run_title [data-testid="stText"] { font-size: 1.7rem; font-weight: 650; line-height: 1.25;
   overflow-wrap: anywhere; display: -webkit-box; -webkit-line-clamp: 2;

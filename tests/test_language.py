@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from npulens import ingest
 from npulens.analysis.causes import CAUSES, GAP_ONLY
@@ -18,12 +15,12 @@ from npulens.analysis.say import FAMILIES, on_device, size
 from npulens.analysis.settings import DEFAULT
 from npulens.app.text import i18n
 from npulens.ingest.messages import catalogue
+from tests.screen.language import drawn, over, prose, too_long, wrong
 
 ROOT = Path(__file__).resolve().parents[1]
-DASHBOARD = ROOT / "app" / "dashboard.py"
-MOST_WORDS, MOST_CHINESE = 22, 45
-#: Pages of the run that the walk looks at, and panels of the first one.
-PAGES = ("Workspace", "Kernels", "Launch", "Copies", "Communication", "Memory", "Counters", "Efficiency", "Runs")
+#: The pages that the tests read; python -m tests.screen.language reads all of them, in both languages.
+PAGES = ("Workspace", "Kernels", "Launch", "Copies", "Communication", "Memory", "Counters", "Efficiency", "Parallel",
+         "Runs")  # fmt: skip
 
 
 def texts() -> Iterator[tuple[str, str, str]]:
@@ -36,29 +33,6 @@ def texts() -> Iterator[tuple[str, str, str]]:
             for family in FAMILIES:
                 yield f"{detector.name}.{name}.title", *(on_device(each.title, family) for each in (english, chinese))
                 yield f"{detector.name}.{name}.advice", *(on_device(each.advice, family) for each in (english, chinese))
-
-
-def filled(text: str) -> str:
-    """With a value in every blank: a number, which is one word."""
-    return re.sub(r"%?\{+[^{}]*\}+", "12", re.sub(r"`[^`]*`", "X", text))
-
-
-def sentences(text: str, ends: str) -> list[str]:
-    return [part for part in re.split(ends, filled(text)) if part.strip()]
-
-
-def too_long(english: str, chinese: str) -> list[str]:
-    """Sentences of either that are over their bound."""
-    said = [each for each in sentences(english, r"(?<=[.!?])[\"')]*\s+|\n|<br>") if words(each) > MOST_WORDS]
-    read = [each for each in sentences(chinese, r"[。！？\n]|<br>") if len(HAN.findall(each)) > MOST_CHINESE]
-    return said + read
-
-
-HAN = re.compile(r"[\u4e00-\u9fff]")
-
-
-def words(sentence: str) -> int:
-    return sum(1 for word in sentence.split() if re.search(r"\w", word))
 
 
 def test_no_sentence_is_long() -> None:
@@ -109,22 +83,6 @@ def test_every_detector_says_its_thresholds_in_words() -> None:
     assert [name for name in sorted(names) if not i18n.known(f"limits.{name}")] == []
 
 
-UNITS = r"(?:ns|µs|us|ms|s|B|kB|MB|GB|TB|KiB|MiB|GiB|%|GB/s|MB/s|TFLOP/s|W|°C|MHz)"
-FIGURE = re.compile(rf"(?<![\w.:/-])[-+−]?(\d[\d,]*(?:\.\d+)?)\s?({UNITS})?(?![\w:/-]|\.\d)")
-
-
-def over(text: str) -> list[str]:
-    """Figures of more than four digits; whole numbers without a unit, and whole nanoseconds and bytes, are exact."""
-    found = []
-    for match in FIGURE.finditer(re.sub(r"\d{4}-\d\d-\d\d|\d+:\d\d(?::\d\d)?|\d+(?:\.\d+){2,}", "", text)):
-        number, unit = match[1].replace(",", ""), match[2]
-        digits = number.replace(".", "").lstrip("0")
-        exact = "." not in number and unit in (None, "ns", "B")
-        if len(digits) > 4 and not exact:
-            found.append(match[0])
-    return found
-
-
 def test_figures_of_too_many_digits_are_found() -> None:
     assert over("150.995456 MB, 2,163,435.686534 and -0.0060884") == ["150.995456 MB", "2,163,435.686534", "-0.0060884"]
     assert over("12345 ms") == ["12345 ms"]
@@ -145,49 +103,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_figure_of_a_page_has_three_to_four_digits(
-    name: str, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_figure_and_sentence_of_a_page_is_short(name: str, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(store))
-    page = AppTest.from_file(str(DASHBOARD), default_timeout=90)
-    page.query_params["lang"] = "en"
-    page.run()
-    folder = name.lower()
-    if folder != "workspace":
-        page = AppTest.from_string(
-            "from npulens.app import context\n"
-            f"from npulens.app.pages.{folder} import page\n"
-            "page.render(context.current())\n", default_timeout=90,
-        )  # fmt: skip
-        page.query_params["lang"] = "en"
-        page.run()
+    page = drawn(name, "en")
     assert not page.exception, page.exception[0].value
-    said = [
-        element.value
-        for kind in ("text", "caption", "markdown", "header", "subheader", "metric")
-        for element in page.get(kind)
-    ]
-    drawn = [text for chart in page.get("plotly_chart") for text in _strings(json.loads(chart.proto.spec))]
-    assert said, "the page says nothing"
-    assert [(text, found) for text in [*said, *drawn] if (found := over(str(text)))] == []
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Every text that a chart shows: hovers, labels, titles; no numbers, which Plotly formats."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            if key in ("hovertext", "text", "name", "title", "ticktext"):
-                yield from _leaves(each)
-            yield from _strings(each) if isinstance(each, dict | list) else ()
-    elif isinstance(value, list):
-        for each in value:
-            if isinstance(each, dict | list):
-                yield from _strings(each)
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
+    assert prose(page), "the page says nothing"
+    assert wrong(page, "en") == []

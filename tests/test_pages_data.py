@@ -179,7 +179,7 @@ def test_a_link_opens_a_detector(name: str, lang: str, tmp_path: Path, monkeypat
     headings = {"en": ("What to do", "Limits of the method"), "zh": ("怎么做", "方法的局限")}
     assert all(heading in written for heading in headings[lang])
     assert (headings["en"][0] in written) == (lang == "en")
-    assert "min_share" in table(page, "limit") and len(table(page, "source")) == len(table(page, "unit"))
+    assert "min_share" in table(page, "name") and len(table(page, "source")) == len(table(page, "unit"))
     if known.needs:
         assert len(table(page, "need")) == len(known.needs)
     assert next(iter(known.text[lang].values())).advice.split("{")[0] in texts(page)

@@ -29,7 +29,7 @@ DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
 MARKUP = '<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:'
 VERDICT = {
     "en": "Biggest saving: occasionally slow kernels on rank 0, up to 40.0 % of the step.",
-    "zh": "最大可省：算子偶发变慢（0 卡），最多占单步 40.0 %。",
+    "zh": "最大可省：算子偶发变慢（rank 0），最多占单步 40.0 %。",
 }
 
 

@@ -53,7 +53,7 @@ def dropped(url: str, capture: Path) -> float:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
-        page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US")
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, locale="en-US", bypass_csp=True)
         page.goto(f"{url}/?lang=en")
         page.wait_for_selector("button.files", timeout=60_000)
         page.wait_for_timeout(1500)

@@ -21,14 +21,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = (
-    "Workspace", "Timeline", "Efficiency", "Kernels", "Launch", "Copies", "Communication",
-    "Memory", "Counters", "Bench", "Laboratory", "Compare", "History", "Nights", "Runs", "Sql", "Learn",
-)  # fmt: skip
+from tests.screen.pages import LENSES, ROOT
+
+PAGES = LENSES
 WIDE = ((1280, 800), (3840, 2160))
 QUERY = "SELECT name, count(*) AS n, sum(dur_ns) AS total_ns FROM span GROUP BY name ORDER BY total_ns DESC LIMIT 20"
 
@@ -120,6 +119,9 @@ def _browser() -> Iterator[Any]:
     chromium = os.environ.get("NPULENS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        # Under the server's policy nothing could wait for what a text evaluates to.
+        opened.new_context = partial(opened.new_context, bypass_csp=True)  # type: ignore[method-assign]
+        opened.new_page = partial(opened.new_page, bypass_csp=True)  # type: ignore[method-assign]
         yield opened
         opened.close()
 

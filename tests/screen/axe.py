@@ -13,6 +13,7 @@ import argparse
 import sys
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,8 @@ class Violation:
 
 def script() -> str | None:
     """axe-core itself, as a package of the tests brings it; None where that is not installed."""
-    try:
-        import axe_playwright_python
-    except ImportError:
-        return None
-    return Path(str(axe_playwright_python.__file__)).with_name("axe.min.js").read_text("utf-8")
+    found = find_spec("axe_playwright_python")
+    return None if found is None else Path(str(found.origin)).with_name("axe.min.js").read_text("utf-8")
 
 
 def violations(page: Any, axe: str) -> list[Violation]:
@@ -62,8 +60,7 @@ def main() -> None:
         with _served(store) as url, _browser() as browser:
             for theme in ("light", "dark"):
                 context = browser.new_context(
-                    viewport={"width": 1440, "height": 900}, color_scheme=theme, bypass_csp=True,
-                    reduced_motion="reduce",
+                    viewport={"width": 1440, "height": 900}, color_scheme=theme, reduced_motion="reduce",
                 )  # fmt: skip
                 page = context.new_page()
                 for name, run in runs.items():

@@ -86,7 +86,8 @@ def _table(
         "of_step": ctx.say("compare.col_of_step"),
     }  # fmt: skip
     right = ("base", "head", "change", "share", "of_step")
-    cells.show(frame, heads, f"{key}_{ctx.lang}", ctx.say("compare.waterfall"), right=right)
+    about = ctx.say("compare.gaps" if key == "compare_gaps" else "compare.waterfall")
+    cells.show(frame, heads, f"{key}_{ctx.lang}", about, right=right)
 
 
 def gaps(ctx: Context, pair: Pair) -> None:

@@ -193,7 +193,7 @@ def _yardstick(ctx: Context, found: look.Copies) -> None:
     """Where the speeds of the links come from, or that they are not known."""
     if any(one.link_bytes_per_s for one in found.ways):
         sources = sorted({source for one in found.links for source in one.sources})
-        st.caption(ctx.say("copies.sources", {"sources": "; ".join(sources)}))
+        st.caption("  \n".join([ctx.say("copies.sources"), *sources]))
         return
     names = sorted({one.device for one in found.links if one.named})
     device = wording.plain(", ".join(names)) or ctx.say("copies.this_device")

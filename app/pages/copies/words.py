@@ -89,7 +89,7 @@ TEXT = {
         "{device}的链路能力未知（analysis/device/device_facts.toml 未收录），只能以本次运行中最快的一次拷贝作参照。",
     ),
     "this_device": ("this device", "该设备"),
-    "sources": ("Speeds of links are from: {sources}", "链路速率来源：{sources}"),
+    "sources": ("Speeds of links are from:", "链路速率来源："),
     "groups": ("By direction and size", "按方向与大小"),
     "groups_alt": (
         "Time of copies by direction and size, hidden and exposed",

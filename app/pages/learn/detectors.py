@@ -120,10 +120,11 @@ def _limits(ctx: Context, detector: Detector, settings: Settings) -> None:
         value, before = getattr(used, field.name), getattr(usual, field.name)
         text = f"{value:,g}" if value == before else ctx.say("learn.changed", {"value": value, "usual": before})
         rows.append({
-            "limit": field.name, "value": text, "unit": _of_limit(ctx, field.metadata.get("unit", "")),
+            "limit": wording.limit_name(field.name, ctx.lang), "name": field.name, "value": text,
+            "unit": _of_limit(ctx, field.metadata.get("unit", "")),
             "source": _of_limit(ctx, field.metadata.get("source", "")),
         })  # fmt: skip
-    heads = {name: ctx.say(f"learn.col_{name}") for name in ("limit", "value", "unit", "source")}
+    heads = {name: ctx.say(f"learn.col_{name}") for name in ("limit", "value", "unit", "source", "name")}
     cells.show(pd.DataFrame(rows), heads, f"learn_limits_{ctx.lang}", ctx.say("learn.limits"), right=("value",))
 
 

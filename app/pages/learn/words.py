@@ -41,6 +41,7 @@ TEXT = {
         "超过多少算问题。可在 npulens.toml 的 [limits.{name}] 中修改。",
     ),
     "col_limit": ("Limit", "阈值"),
+    "col_name": ("In npulens.toml", "npulens.toml 中"),
     "col_value": ("Value", "值"),
     "col_unit": ("Unit", "单位"),
     "col_source": ("Where it comes from", "来源"),

@@ -42,6 +42,7 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
     at_y = [place.column // _FOLDED if folded else place.row for place in places]
     rows, columns = 1 + max(at_y), 1 + max(at_x)
     size = max(6, min(_SQUARE, _HIGH // rows, 1100 // columns))
+    wide = min(1.0, max(0.3, columns * (size + 8) / 1100))  # a few squares stand side by side, not one at each end
     role = "waiting" if shown.startswith("wait ") else "idle" if shown == "bubble" else shown
     most = max((one for one in values if one is not None), default=0.0) or 1.0
     picture = go.Figure()
@@ -60,7 +61,7 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
                 "line": {"width": 1, "color": style.QUIET_TEXT},
                 **({"color": [values[at] for at in some], "cmin": 0, "cmax": most,
                     "colorscale": [[0, roles.faded(role, 0.08)], [1, roles.faded(role, 0.95)]],
-                    "colorbar": {"ticksuffix": " %", "thickness": 12, "tickfont": {"color": ink},
+                    "colorbar": {"x": wide + 0.02, "ticksuffix": " %", "thickness": 12, "tickfont": {"color": ink},
                                  "title": {"text": style.plain(name), "font": {"color": ink}}}}
                    if known else {"color": style.FAINT}),
             },
@@ -68,8 +69,7 @@ def grid(found: Strategy, shown: str, name: str, say: Say, ink: str) -> go.Figur
     dress(picture, ink, 110 + max(2, rows) * (size + 8), legend=False)
     picture.update_layout(clickmode="event+select")
     across = [kind for kind, *_ in found.sizes if kind in ("dp", "ep", "cp", "tp")]
-    wide = max(columns, 1100 / (size + 8))  # a few squares stand beside each other, not one at each end
-    picture.update_xaxes(range=[-0.6, wide - 0.4], showgrid=False, showticklabels=False,
+    picture.update_xaxes(range=[-0.6, columns - 0.4], domain=[0, wide], showgrid=False, showticklabels=False,
                          title_text=" · ".join(kind.upper() for kind in across))  # fmt: skip
     picture.update_yaxes(
         range=[rows - 0.4, -0.6], showgrid=False, tickmode="array", tickvals=list(range(rows)),

@@ -20,7 +20,7 @@ from npulens.app.pages.workspace import chosen
 from npulens.app.panels import cells
 from npulens.app.report.subject import Subject
 from npulens.app.team.who import Act
-from npulens.app.text import wording
+from npulens.app.text import i18n, wording
 from npulens.app.text.snippets import SNIPPETS
 from npulens.ingest.store import notes, runs
 from npulens.ingest.store.notes import Remark
@@ -136,6 +136,8 @@ def label(ctx: Context, name: str) -> str:
     """What a number is called: its name without its unit, in words where there are some."""
     unit = _UNIT.search(name)
     bare = _UNIT.sub("", name)
+    if not i18n.known(f"workspace.number_{bare}") and i18n.known(f"numbers.{name}"):
+        return ctx.say(f"numbers.{name}")
     said = wording.text_of(ctx.lang, f"workspace.number_{bare}", bare.replace("_", " "))
     share: Mapping[str, object] = {"name": said}
     return ctx.say("workspace.number_share", share) if unit and unit[1] == "share" else said

@@ -55,16 +55,16 @@ TEXT = {
     ),
     "and": (" and ", "、"),
     "with_steps": (
-        ": {n} steps, {length} from the first event to the last",
-        "：共 {n} 个 step，从首个事件到最后一个事件历时 {length}",
+        ". {n} steps, {length} from first to last event",
+        "。共 {n} 个 step，从首个事件到最后一个事件历时 {length}",
     ),
     "with_steps.one": (
-        ": 1 step, {length} from the first event to the last",
-        "：共 1 个 step，从首个事件到最后一个事件历时 {length}",
+        ". 1 step, {length} from first to last event",
+        "。共 1 个 step，从首个事件到最后一个事件历时 {length}",
     ),
     "no_steps": (
-        ": {length} from the first event to the last, without step marks",
-        "：从首个事件到最后一个事件历时 {length}，没有 step 标记",
+        ". {length} from first to last event, without step marks",
+        "。从首个事件到最后一个事件历时 {length}，没有 step 标记",
     ),
     "no_length": (", without a single stamped event", "，没有任何带时间戳的事件"),
     "since": (", starting {when}.", "，开始于 {when}。"),

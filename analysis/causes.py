@@ -65,6 +65,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     "graph_padding": ("graphs pad iterations to more tokens", "图把迭代填充到更多 token"),
     "kv_pressure": ("the KV cache is full", "KV 缓存已满"),
     "prefix_miss": ("a prefix that the cache could give is computed again", "缓存本可提供的前缀被重新计算"),
+    "speculation_loss": ("speculative decoding costs more than it gives", "投机解码得不偿失"),
     "kv_transfer": ("requests wait for their KV cache from another instance", "请求在等另一实例传来的 KV 缓存"),
     "dp_imbalance": ("data parallel engines have unequal work", "数据并行各引擎负载不均"),
     "frontend": ("the front end holds requests up", "前端拖慢了请求"),

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from npulens import ingest
+from npulens.analysis.engine import check
+from npulens.analysis.serving.recorded import members, requests
 from npulens.collectors.serving.engine import Recorded, run
 from npulens.collectors.serving.plants import PLANTS, plan
-from npulens.collectors.serving.writers import write
-from tests.serving.score import judged
+from npulens.collectors.serving.reinforcement import JOB_PLANTS, job, spans, stages, step_ns
+from npulens.collectors.serving.writers import BEGIN_NS, export, write
+from npulens.ingest.store import runs as stores
+from tests.serving.rows import connection
+from tests.serving.score import CAUSES, judged, planted
 
 
 def seed_of(cause: str | None) -> int:
     """The first seed of this test that plants the cause."""
-    causes = list(PLANTS)
-    every = range(5000, 5200)
-    return next(seed for seed in every if (seed % 5 == 0) == (cause is None) and (
-        cause is None or causes[seed % len(causes)] == cause))  # fmt: skip
+    return next(seed for seed in range(5000, 5200) if planted(seed) == cause)
 
 
-@pytest.mark.parametrize("cause", PLANTS)
+@pytest.mark.parametrize("cause", CAUSES)
 def test_it_is_found_first_and_costs_about_that(cause: str) -> None:
     case = judged(seed_of(cause))
     assert case.cause == cause and case.found[0] == cause, case
@@ -33,7 +37,8 @@ def test_it_is_found_first_and_costs_about_that(cause: str) -> None:
 
 
 def test_nothing_is_found_where_nothing_was_planted() -> None:
-    assert judged(seed_of(None)).found == ()
+    for seed in (5000, 5005):  # steps of a job, requests
+        assert planted(seed) is None and judged(seed).found == ()
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +72,71 @@ def test_the_same_seed_gives_the_same_files(pressed: Recorded, tmp_path: Path) -
     ]  # fmt: skip
     assert len(spans) == len(pressed.requests)
     assert len((tmp_path / "a" / "iterations.log").read_text().splitlines()) == len(pressed.iterations)
+
+
+def test_drafts_that_pay_are_no_finding() -> None:
+    draw = random.Random(3)
+    clean = plan(draw)
+    setup = replace(clean.setup, drafted=3, drafts=0.7, accepted=0.9, draft_ns=0.05 * clean.setup.base_ns)
+    recorded = run(list(clean.asked), setup, 3)
+    assert all(len(one.tokens_ns) == one.asked.output for one in recorded.requests)
+    assert sum(one.accepted for one in recorded.iterations) > 0
+    with connection(recorded) as con:
+        (outcome,) = check(con, only=["speculation_loss"]).outcomes
+    assert outcome.outcome == "clean", outcome.reason
+
+
+def test_a_run_with_drafts_as_files_says_the_same(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    faulty, _ = PLANTS["speculation_loss"](draw, plan(draw))
+    recorded = run(list(faulty.asked), faulty.setup, 5)
+    write(recorded, tmp_path / "files", traced=True)
+    (loaded,) = ingest.load(tmp_path / "files", tmp_path / "store").runs
+    assert loaded.run_id is not None, loaded.reason
+    with stores.open_run(tmp_path / "store", loaded.run_id) as con, connection(recorded) as tables:
+        found = [next(one for one in check(each, only=["speculation_loss"]).findings).numbers for each in (con, tables)]
+    for name in ("drafted", "accepted", "gained"):
+        assert found[0][name] == found[1][name]
+
+
+def test_tokens_that_were_cached_are_in_no_iteration(tmp_path: Path) -> None:
+    draw = random.Random(13)
+    faulty, _ = PLANTS["prefix_miss"](draw, plan(draw))
+    recorded = run(list(faulty.asked), faulty.setup, 13)
+    write(recorded, tmp_path / "files")
+    (loaded,) = ingest.load(tmp_path / "files", tmp_path / "store").runs
+    assert loaded.run_id is not None, loaded.reason
+    with stores.open_run(tmp_path / "store", loaded.run_id) as con:
+        who, found = members(con), requests(con)
+    assert (who.how, who.confidence) == ("counts", 1.0)
+    assert [one.cached_tokens for one in found] == [one.asked.cached for one in recorded.requests]
+    computed = {one.key: int(who.tokens[(who.request == one.key) & (who.phase == 0)].sum()) for one in found}
+    assert computed == {one.key: (one.prompt_tokens or 0) - (one.cached_tokens or 0) for one in found}
+
+
+def test_spans_of_requests_before_the_log_do_not_hide_its_members(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    recorded = run(list(plan(draw).asked), plan(draw).setup, 11)
+    write(recorded, tmp_path / "files")
+    earlier = json.dumps(export(recorded.requests[:2], recorded.setup, draw, BEGIN_NS - 60 * 10**9))
+    with (tmp_path / "files" / "otlp.jsonl").open("a") as file:
+        file.write(earlier.replace("cmpl-", "cmpl-before-") + "\n")
+    (loaded,) = ingest.load(tmp_path / "files", tmp_path / "store").runs
+    assert loaded.run_id is not None, loaded.reason
+    with stores.open_run(tmp_path / "store", loaded.run_id) as con:
+        who, ids = members(con), {one.key: one.id for one in requests(con)}
+    assert who.how == "counts" and len(ids) == len(recorded.requests) + 2
+    assert {ids[key] for key in set(who.request.tolist())} == {one.asked.name for one in recorded.requests}
+
+
+def test_steps_of_a_job_as_files_say_the_same(tmp_path: Path) -> None:
+    draw = random.Random(9)
+    faulty, clean = JOB_PLANTS["role_idle"](draw, job(draw))
+    found, without = stages(faulty, 9), stages(clean, 9)
+    (tmp_path / "roles.json").write_text(json.dumps(spans(found)))
+    (loaded,) = ingest.load(tmp_path / "roles.json", tmp_path / "store").runs
+    assert loaded.run_id is not None, loaded.reason
+    with stores.open_run(tmp_path / "store", loaded.run_id) as con:
+        (first, *_) = check(con).findings
+    cost = step_ns(found) - step_ns(without)
+    assert first.cause == "role_idle" and abs(first.saving_ns - cost) < 0.1 * cost

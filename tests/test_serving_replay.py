@@ -104,7 +104,8 @@ def test_the_fit_finds_what_iterations_were_made_of_and_their_stalls() -> None:
     dur = 5e6 + 2e6 * (context > 0) + 1e5 * context + 3e5 * decoders + draw.normal(0, 5e4, 400)
     dur[[50, 300]] += 4e8
     ts = np.arange(400) * 50 * MS
-    model, _, stalled = fitted(Columns(ts, dur, np.zeros(400), context, decoders, decoders, np.zeros(400, np.bool_)))
+    none = np.zeros(400, np.bool_)
+    model, _, stalled = fitted(Columns(ts, dur, np.zeros(400), context, decoders, decoders, none, none))
     found = (model.base_ns, model.context_ns, model.context_token_ns, model.decoder_ns)
     assert found == pytest.approx((5e6, 2e6, 1e5, 3e5), rel=0.05)
     assert np.flatnonzero(stalled).tolist() == [50, 300]

@@ -32,6 +32,7 @@ class Columns:
     decoders: Floats
     tokens: Floats  # of decoders as computed: padded where that is known
     eager: NDArray[np.bool_]  # decoders ran without a graph
+    drafting: NDArray[np.bool_]  # drafted tokens were verified
 
 
 def fitted(rows: Columns, together: bool = False) -> tuple[Model, Floats, NDArray[np.bool_]]:
@@ -44,8 +45,12 @@ def fitted(rows: Columns, together: bool = False) -> tuple[Model, Floats, NDArra
     plain = rows.context == 0
     typical = float(np.median(rows.dur_ns[plain])) if plain.any() else float(np.median(rows.dur_ns))
     columns = np.stack(
-        [np.ones(len(rows.dur_ns)), rows.context > 0, rows.context, rows.tokens, rows.eager & plain], axis=1
-    ).astype(np.float64)
+        [
+            np.ones(len(rows.dur_ns)), rows.context > 0, rows.context, rows.tokens, rows.eager & plain,
+            rows.drafting & (plain & (rows.decoders > 0) & ~rows.drafting).any(),
+        ],
+        axis=1,
+    ).astype(np.float64)  # fmt: skip
     for _ in range(3):
         parts = _least(columns[kept], rows.dur_ns[kept])
         said = columns @ parts
@@ -58,9 +63,9 @@ def fitted(rows: Columns, together: bool = False) -> tuple[Model, Floats, NDArra
         *_stalls(rows.ts_ns[stopped] + rows.dur_ns[stopped], rows.gap_ns[stopped]),
     ]
     rows = replace(rows, gap_ns=np.where(stopped, 0.0, rows.gap_ns))
-    base, context, context_token, decoder, eager = (float(part) for part in parts)
+    base, context, context_token, decoder, eager, draft = (float(part) for part in parts)
     model = Model(
-        base, context, context_token, decoder, eager_ns=eager, together=together,
+        base, context, context_token, decoder, eager_ns=eager, draft_ns=draft, together=together,
         stalls=tuple(sorted(stalls, key=lambda stall: stall.ts_ns)),
         rests=tuple(_rest(rows, said, part) for part in _parted(said, order)),
     )  # fmt: skip

@@ -79,6 +79,8 @@ class Model:
     eager: frozenset[int] = frozenset()
     padded: Mapping[int, int] = field(default_factory=dict)  # decoders -> the number that a graph pads them to
     gained: float = 1.0  # tokens that a decoder gets from an iteration
+    drafted: float = 0.0  # tokens that are verified for each decoder beyond its own
+    draft_ns: float = 0.0  # more for the mean iteration of decoders
     budget: int = UNLIMITED
     slots: int = UNLIMITED
     blocks: int = UNLIMITED
@@ -90,9 +92,10 @@ class Model:
 
     def iteration_ns(self, context: int, decoders: int) -> float:
         """What the fit says."""
+        base = self.base_ns + (self.draft_ns + self.decoder_ns * self.drafted * decoders if decoders else 0.0)
         if context:
-            return self.base_ns + self.decoder_ns * decoders + self.context_ns + self.context_token_ns * context
-        taken = self.base_ns + self.decoder_ns * self.padded.get(decoders, decoders)
+            return base + self.decoder_ns * decoders + self.context_ns + self.context_token_ns * context
+        taken = base + self.decoder_ns * self.padded.get(decoders, decoders)
         return taken + self.eager_ns if decoders in self.eager else taken
 
 

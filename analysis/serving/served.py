@@ -130,9 +130,12 @@ def served(run: Run) -> Served | None:
                                              for begin, end in outside)]  # fmt: skip
     if len(every) < 2 or len(timed) < 8:
         return None
-    rows = _columns(timed)
+    speculates = run.get(speculation)
+    rows = _columns(timed, speculates is not None)
     together = len({one.dp_rank for one in timed if one.dp_rank is not None}) > 1
     model, said, stalled = fitted(rows, together)
+    if speculates is not None and rows.drafting.any():
+        model = _speculating(model, rows, speculates)
     ttft = np.array([float(one.ttft_ns or 0) for one in every])
     tpot = np.array([float(one.tpot_ns or 0.0) for one in every])
     holds = _holds(run, every)
@@ -152,13 +155,49 @@ def served(run: Run) -> Served | None:
     )  # fmt: skip
 
 
-def _columns(timed: Sequence[Iteration]) -> Columns:
+@dataclass(frozen=True)
+class Speculation:
+    """How much of what was drafted was right: a share of its tokens, or the tokens that a decoder got at once."""
+
+    share: float | None
+    length: float | None
+
+
+def speculation(run: Run) -> Speculation | None:
+    """None: nothing was drafted, or nothing says how much of it was right."""
+    counted = dict(run.con.execute(
+        "SELECT kind, sum(many) FROM (SELECT name LIKE '%accepted_tokens%' AS kind, "
+        "max(value) - CASE WHEN count(DISTINCT ts_ns) > 1 THEN min(value) ELSE 0 END AS many "
+        "FROM serving_sample WHERE regexp_matches(name, 'spec_decode_num_(draft|accepted)_tokens(_total)?$') "
+        "GROUP BY name, labels) GROUP BY kind"
+    ).fetchall())  # fmt: skip
+    if counted.get(False):
+        return Speculation(min(1.0, counted.get(True, 0.0) / counted[False]), None)
+    (length,) = run.con.execute(
+        "SELECT avg(value) FROM serving_sample WHERE name LIKE '%spec_accept_length' AND value > 0"
+    ).fetchone() or (None,)  # fmt: skip
+    return None if length is None else Speculation(None, max(1.0, length))
+
+
+def _speculating(model: Model, rows: Columns, said: Speculation) -> Model:
+    """The model with the mean iteration of decoders: those with drafts and those without."""
+    mine = rows.decoders > 0
+    drafted = float((rows.tokens - rows.decoders)[mine & rows.drafting].sum() / rows.decoders[mine].sum())
+    gained = said.length if said.share is None else 1 + said.share * drafted
+    return replace(
+        model, drafted=drafted, gained=gained or 1.0, draft_ns=model.draft_ns * float(rows.drafting[mine].mean())
+    )
+
+
+def _columns(timed: Sequence[Iteration], speculates: bool) -> Columns:
     def column(name: str) -> Floats:
         return np.array([float(getattr(one, name) or 0) for one in timed])
 
     ts, dur = column("ts_ns"), column("dur_ns")
     generation, computed = column("gen_requests"), column("gen_tokens")
-    again = np.maximum(0.0, computed - generation)
+    beyond = np.maximum(0.0, computed - generation)
+    again = np.zeros(len(beyond)) if speculates else beyond
+    drafting = (beyond > 0) & speculates
     same = np.array([(one.engine, one.dp_rank) == (two.engine, two.dp_rank)
                      for one, two in zip(timed[1:], timed[:-1], strict=True)] + [False])  # fmt: skip
     gap = np.append(ts[1:] - (ts + dur)[:-1], 0.0)
@@ -174,7 +213,8 @@ def _columns(timed: Sequence[Iteration]) -> Columns:
     eager = np.array([len(known) > 1 and (one.graph or "").lower() in EAGER for one in timed])
     return Columns(
         ts.astype(np.int64), dur, gap, column("ctx_tokens") + again, generation,
-        np.where(column("ctx_tokens") > 0, generation, np.maximum(padded, generation)), eager,
+        np.where(drafting, computed, np.where(column("ctx_tokens") > 0, generation, np.maximum(padded, generation))),
+        eager, drafting,
     )  # fmt: skip
 
 
@@ -291,7 +331,8 @@ def _limited(model: Model, timed: Sequence[Iteration], rows: Columns, every: Seq
     blocks, size = _blocks(rows, used, every) if used.max() >= KV_FULL else (UNLIMITED, 16)
     plain = rows.context == 0
     lone = np.unique(rows.decoders[rows.eager & plain]).astype(int).tolist()
-    padded = {int(n): int(t) for n, t in zip(rows.decoders[plain], rows.tokens[plain], strict=True) if t > n}
+    pads = plain & ~rows.drafting
+    padded = {int(n): int(t) for n, t in zip(rows.decoders[pads], rows.tokens[pads], strict=True) if t > n}
     return replace(
         model, budget=budget, slots=slots, blocks=blocks, block_tokens=size, eager=frozenset(lone), padded=padded
     )

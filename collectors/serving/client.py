@@ -29,6 +29,7 @@ class Sent:
     end_ns: int | None = None
     prompt: int | None = None  # tokens, as the server counts them
     output: int = 0  # the same of the answer, where it says so
+    cached: int | None = None  # tokens of the prompt that it had in its cache
     error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -36,7 +37,7 @@ class Sent:
         return {
             "id": self.id, "prompt": self.prompt or self.ask.prompt, "max_tokens": self.ask.output,
             "send_ns": self.send_ns, "tok_ns": self.tokens_ns, "end_ns": self.end_ns,
-            "output_tokens": max(self.output, len(self.tokens_ns)), "error": self.error,
+            "cached": self.cached, "output_tokens": max(self.output, len(self.tokens_ns)), "error": self.error,
         }  # fmt: skip
 
 
@@ -104,6 +105,9 @@ class Client:
         counted, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
         if isinstance(prompt, int):
             one.prompt = prompt
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict) and isinstance(details.get("cached_tokens"), int):
+            one.cached = details["cached_tokens"]
         if isinstance(counted, int):
             one.output = min(max(0, counted), one.ask.output)
         choices = said.get("choices")

@@ -47,6 +47,10 @@ class Setup:
     graphs: tuple[int, ...] = ()  # numbers of decoders that have a graph; none: graphs are not used
     eager_ns: float = 0.0  # more for an iteration of decoders without a graph
     stride: int = 1  # a graph pads the number of decoders to a multiple of this
+    drafted: int = 0  # tokens that are drafted for a decoder and verified with its own
+    drafts: float = 1.0  # how likely a decoder gets a draft
+    accepted: float = 0.0  # how likely a drafted token is accepted, if those before it are
+    draft_ns: float = 0.0  # what drafting takes in an iteration with drafts
     slow_gaps: float = 0.0  # share of the gaps that are longer
     slow_gap_ns: float = 0.0
     stalls: tuple[tuple[int, int], ...] = ()  # (from, for)
@@ -84,6 +88,9 @@ class Iteration:
     graph: str | None
     padded: int | None
     kv_used: float
+    drafts: int = 0  # decoders that had a draft
+    drafted: int = 0  # tokens of all drafts
+    accepted: int = 0  # those that were right
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,8 @@ class Scheduler:
         self.running: list[int] = []
         self.free: deque[tuple[int, int]] = deque((-1, block) for block in range(setup.blocks))
         self.number = 0
+        self.more: dict[int, int] = {}  # decoders with a draft in this iteration: tokens of it that are accepted
+        self._draw = random.Random(setup.drafted)
 
     def work(self) -> bool:
         return bool(self.waiting or self.running)
@@ -203,7 +212,16 @@ class Scheduler:
             one.scheduled_ns = one.scheduled_ns or now
             context.append((at, tokens))
             budget -= tokens
+        drafting = self.setup.drafted > 0
+        self.more = {at: self._accepted() for at in decoders if drafting and self._draw.random() < self.setup.drafts}
         return decoders, context
+
+    def _accepted(self) -> int:
+        """The drafted tokens of a decoder up to the first that is wrong."""
+        many = 0
+        while many < self.setup.drafted and self._draw.random() < self.setup.accepted:
+            many += 1
+        return many
 
     def iteration(
         self, place: int, window: tuple[int, int], decoders: list[int], context: list[tuple[int, int]],
@@ -214,23 +232,28 @@ class Scheduler:
         fresh = tuple((at, tokens) for at, tokens in context if not self.every[at].tokens_ns)
         again = tuple((at, tokens) for at, tokens in context if self.every[at].tokens_ns)
         used = 1 - len(self.free) / self.setup.blocks
-        return Iteration(place, self.number, *window, fresh, again, tuple(decoders), *graph, used)
+        return Iteration(
+            place, self.number, *window, fresh, again, tuple(decoders), *graph, used,
+            len(self.more), len(self.more) * self.setup.drafted, sum(self.more.values()),
+        )  # fmt: skip
 
     def end(self, now: int, decoders: list[int], context: list[tuple[int, int]]) -> None:
         for at, tokens in [*((at, 1) for at in decoders), *context]:
             one = self.every[at]
             one.computed += tokens
             if one.computed == one.whole:
-                one.tokens_ns.append(now)
+                more = min(self.more.get(at, 0), one.asked.output - len(one.tokens_ns) - 1)
+                one.tokens_ns += [now] * (1 + more)
+                one.computed += more
                 if len(one.tokens_ns) >= one.asked.output:
                     self.running.remove(at)
                     self.give(at)
 
 
-def iteration_ns(setup: Setup, context: int, decoders: int) -> tuple[float, str | None, int | None]:
+def iteration_ns(setup: Setup, context: int, decoders: int, drafts: int = 0) -> tuple[float, str | None, int | None]:
     """How long an iteration takes without scatter; with graphs how it ran and the tokens that it was padded to."""
     padded = -(-decoders // setup.stride) * setup.stride if not context else decoders
-    ns = setup.base_ns + setup.decoder_ns * padded
+    ns = setup.base_ns + setup.decoder_ns * (padded + drafts * setup.drafted) + (setup.draft_ns if drafts else 0.0)
     if context:
         ns += setup.context_ns + setup.context_token_ns * context
         return ns, "eager" if setup.graphs else None, padded if setup.stride > 1 else None
@@ -278,8 +301,8 @@ def _iterate(
     if not any(decoders or context for decoders, context in works):
         raise ValueError("a request asks for more KV blocks than there are")
     taken: list[tuple[float, str | None, int | None]] = []
-    for decoders, context in works:
-        ns, graph, padded = iteration_ns(setup, sum(tokens for _, tokens in context), len(decoders))
+    for engine, (decoders, context) in zip(engines, works):
+        ns, graph, padded = iteration_ns(setup, sum(tokens for _, tokens in context), len(decoders), len(engine.more))
         taken.append((ns * draw.lognormvariate(0.0, setup.scatter), graph, padded))
     length = int(max(ns for ns, _, _ in taken))
     while stalls and stalls[0][0] < now + length:

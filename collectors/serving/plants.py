@@ -125,6 +125,16 @@ def prefix_miss(draw: random.Random, clean: Plan) -> tuple[Plan, Plan]:
     return replace(clean, asked=tuple(missed)), replace(clean, asked=tuple(known))
 
 
+def speculation_loss(draw: random.Random, clean: Plan) -> tuple[Plan, Plan]:
+    # A token costs more here, so that verifying more of them does.
+    dear = replace(clean.setup, decoder_ns=clean.setup.base_ns * draw.uniform(0.05, 0.12))
+    drafting = replace(
+        dear, drafted=draw.randint(2, 5), drafts=draw.uniform(0.4, 0.9), accepted=draw.uniform(0.05, 0.35),
+        draft_ns=draw.uniform(0.2, 0.5) * clean.setup.base_ns,
+    )  # fmt: skip
+    return replace(clean, setup=drafting), replace(clean, setup=dear)
+
+
 def kv_transfer(draw: random.Random, clean: Plan) -> tuple[Plan, Plan]:
     long = draw.uniform(4, 15) * _token_ns(clean)
     moved = tuple(replace(one, transfer_ns=int(long * draw.uniform(0.5, 1.5))) for one in clean.asked)
@@ -151,6 +161,6 @@ PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
         queueing, prefill_interference, iteration_gap, engine_stall, graph_miss, graph_padding, kv_pressure,
-        prefix_miss, kv_transfer, dp_imbalance, frontend,
+        prefix_miss, kv_transfer, dp_imbalance, frontend, speculation_loss,
     )
 }  # fmt: skip

@@ -28,6 +28,8 @@ def write(recorded: Recorded, folder: Path, traced: bool = False) -> None:
     (folder / "client.json").write_text(json.dumps([_client(one, recorded) for one in recorded.requests]))
     (folder / "otlp.jsonl").write_text("".join(each + "\n" for each in _spans(recorded)))
     (folder / "iterations.log").write_text("".join(line(one) for one in recorded.iterations))
+    if recorded.setup.drafted:
+        (folder / "metrics.prom").write_text(_speculation(recorded))
     if traced:
         (folder / "rank0.pt.trace.json").write_text(json.dumps(trace(recorded.iterations)))
 
@@ -40,7 +42,8 @@ def _client(one: Served, recorded: Recorded) -> dict[str, Any]:
     tokens = [BEGIN_NS + ns + _away(recorded) for ns in one.tokens_ns]
     return {
         "id": one.asked.name, "prompt": one.asked.prompt, "max_tokens": one.asked.output,
-        "send_ns": BEGIN_NS + one.asked.send_ns, "tok_ns": tokens, "end_ns": tokens[-1] + 300_000,
+        "cached": one.asked.cached, "send_ns": BEGIN_NS + one.asked.send_ns, "tok_ns": tokens,
+        "end_ns": tokens[-1] + 300_000,
     }  # fmt: skip
 
 
@@ -94,12 +97,30 @@ def line(one: Iteration, begin_ns: int = BEGIN_NS) -> str:
     """As vLLM's logger writes it: a stamp of whole seconds, and the elapsed time to 10 us."""
     stamp = time.strftime("%m-%d %H:%M:%S", time.gmtime((begin_ns + one.ts_ns + one.dur_ns) / 1e9))
     context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
+    generated = len(one.decoders) + one.drafted + again
     return (
         f"INFO {stamp} [loggers.py:199] Engine {one.engine:03d}: Iteration({one.number}): {len(one.context)} context "
         f"requests, {context} context tokens, {len(one.decoders) + len(one.again)} generation requests, "
-        f"{len(one.decoders) + again} generation tokens, iteration elapsed time: {one.dur_ns / 1e6:.2f} ms, "
+        f"{generated} generation tokens, iteration elapsed time: {one.dur_ns / 1e6:.2f} ms, "
         f"CPU KV cache usage: {100 * one.kv_used:.1f}%\n"
     )
+
+
+def speculated(iterations: Sequence[Iteration]) -> dict[str, int]:
+    """What vLLM counts of drafted tokens, from its start."""
+    names = {"num_drafts": "drafts", "num_draft_tokens": "drafted", "num_accepted_tokens": "accepted"}
+    return {name: sum(getattr(one, of) for one in iterations) for name, of in names.items()}
+
+
+def _speculation(recorded: Recorded) -> str:
+    """As two scrapes of its figures, before and after."""
+    text, end = "", max(one.ts_ns + one.dur_ns for one in recorded.iterations)
+    for at, counts in ((0, dict.fromkeys(speculated(()), 0)), (end, speculated(recorded.iterations))):
+        text += f"# scraped_at_ns {BEGIN_NS + at}\n"
+        for name, count in counts.items():
+            whole = f"vllm:spec_decode_{name}_total"
+            text += f'# TYPE {whole} counter\n{whole}{{engine="0"}} {count}\n'
+    return text
 
 
 def trace(iterations: Sequence[Iteration], begin_ns: int = BEGIN_NS) -> dict[str, Any]:
@@ -111,7 +132,7 @@ def trace(iterations: Sequence[Iteration], begin_ns: int = BEGIN_NS) -> dict[str
         context, again = (sum(tokens for _, tokens in part) for part in (one.context, one.again))
         name = (
             f"execute_context_{len(one.context)}({context})_generation_{len(one.decoders) + len(one.again)}"
-            f"({len(one.decoders) + again})"
+            f"({len(one.decoders) + one.drafted + again})"
         )
         events.append({
             "ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": one.ts_ns / 1e3,

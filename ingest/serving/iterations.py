@@ -50,10 +50,7 @@ def place(
         "ctx_requests", "ctx_tokens", "gen_requests", "gen_tokens", "dur_ns")}  # fmt: skip
     counts = Counts(*(columns[name] for name in ("ctx_requests", "ctx_tokens", "gen_requests", "gen_tokens")))
     logged = np.asarray(pc.fill_null(rows["logged_ts_ns"], NEVER).to_numpy(), np.int64)
-    order = _in_order(requests)
-    wanted = [Wanted(requests[at]["prompt_tokens"], requests[at]["output_tokens"]) for at in order]
-    starts = _starts(counts, logged, requests[order[0]]) if order else None
-    replayed = replay(wanted, counts, starts)
+    order, replayed = _replayed(requests, counts, logged)
     annotated = _matched(counts, marks)
     shift = _shift(logged, replayed, [requests[at] for at in order], annotated)
     logged = np.where((logged >= NEVER) | (shift is None), NEVER, logged + (shift or 0))
@@ -77,6 +74,26 @@ def place(
         error[at] = abs(int(columns["dur_ns"][at]) - mark.dur_ns)
     ts = np.where(end >= NEVER, NEVER, end - columns["dur_ns"])
     return Placed(rows, ts, error, logged, annotated, replayed, tuple(order), lag, len(came))
+
+
+def _replayed(requests: Sequence[Row], counts: Counts, logged: Ints) -> tuple[list[int], Replayed | None]:
+    """Requests in order, and the log with them as members.
+
+    Where they do not fit, those that a client sent may: a server also exports spans of requests before the log.
+    """
+    order = _in_order(requests)
+    sent = [at for at in order if requests[at]["send_ts_ns"] is not None]
+    for mine in [order, sent] if len(sent) < len(order) else [order]:
+        wanted = [Wanted(_computed(requests[at]), requests[at]["output_tokens"]) for at in mine]
+        replayed = replay(wanted, counts, _starts(counts, logged, requests[mine[0]]) if mine else None)
+        if replayed is not None:
+            return mine, replayed
+    return order, None
+
+
+def _computed(row: Row) -> int:
+    """Tokens of a prompt that an iteration worked on: without those that were cached."""
+    return max(1, int(row["prompt_tokens"]) - int(row["cached_tokens"] or 0))
 
 
 def _once(log: pa.Table) -> pa.Table:
@@ -111,7 +128,7 @@ def _starts(counts: Counts, logged: Ints, first: Row) -> list[int]:
     if arrival is not None and (logged[begins] < NEVER).all():
         near = begins[(logged[begins] + _SECOND - arrival) % _ZONE_NS <= _LATE_NS]
         begins = near if len(near) else begins
-    exact = counts.ctx_tokens[begins] == first["prompt_tokens"]
+    exact = counts.ctx_tokens[begins] == _computed(first)
     return [*begins[exact].tolist(), *begins[~exact].tolist()]
 
 

@@ -8,6 +8,9 @@ import duckdb
 import pyarrow as pa
 
 from npulens.collectors.serving.engine import Recorded, Served
+from npulens.collectors.serving.reinforcement import Stage
+from npulens.collectors.serving.writers import speculated
+from npulens.ingest.readers.serving.read_verl import role
 from tests import tablecase
 
 
@@ -18,12 +21,26 @@ def connection(recorded: Recorded, traced: bool = True) -> duckdb.DuckDBPyConnec
         "request": [_request(at, one, recorded) for at, one in enumerate(recorded.requests)],
         "request_event": [_moved(at, one) for at, one in enumerate(recorded.requests) if one.asked.transfer_ns],
         "iteration": list(_iterations(recorded, traced)), "member": list(_members(recorded)),
+        "serving_sample": list(_samples(recorded)),
     }  # fmt: skip
     for table, rows in tables.items():
         if rows:
             con.register("rows", pa.Table.from_pylist(rows))
             con.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows")
             con.unregister("rows")
+    return con
+
+
+def job(found: tuple[Stage, ...]) -> duckdb.DuckDBPyConnection:
+    """All that a profile of roles records."""
+    rows = [
+        {"ts_ns": one.ts_ns, "dur_ns": one.dur_ns, "name": one.role, "role": role(one.role), "replica": one.replica,
+         "step": one.step, "source": "role spans"} for one in found
+    ]  # fmt: skip
+    con = tablecase.connection({})
+    con.register("rows", pa.Table.from_pylist(rows))
+    con.execute("INSERT INTO stage BY NAME SELECT * FROM rows")
+    con.unregister("rows")
     return con
 
 
@@ -51,6 +68,12 @@ def _moved(at: int, one: Served) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _samples(recorded: Recorded) -> Any:
+    if recorded.setup.drafted:
+        for name, value in speculated(recorded.iterations).items():
+            yield {"name": f"vllm:spec_decode_{name}_total", "value": float(value), "source": "prometheus"}
+
+
 def _iterations(recorded: Recorded, traced: bool) -> Any:
     for key, one in enumerate(recorded.iterations):
         context, decoders = sum(tokens for _, tokens in one.context), len(one.decoders)
@@ -62,7 +85,7 @@ def _iterations(recorded: Recorded, traced: bool) -> Any:
             "dp_rank": one.engine if several else None, "number": one.number, "ts_ns": one.ts_ns,
             "dur_ns": one.dur_ns, "ts_error_ns": 0 if traced else one.dur_ns, "class": kind,
             "ctx_requests": len(one.context), "ctx_tokens": context, "gen_requests": decoders + len(one.again),
-            "gen_tokens": decoders + again, "graph": one.graph, "padded_tokens": one.padded,
+            "gen_tokens": decoders + one.drafted + again, "graph": one.graph, "padded_tokens": one.padded,
             "kv_used": round(one.kv_used, 3),
         }  # fmt: skip
 

@@ -21,10 +21,14 @@ from npulens.analysis.serving.served import TIMES
 from npulens.analysis.serving.slo import Slo
 from npulens.collectors.serving.engine import Recorded, run
 from npulens.collectors.serving.plants import PLANTS, plan
-from tests.serving.rows import connection
+from npulens.collectors.serving.reinforcement import JOB_PLANTS, job, stages, step_ns
+from tests.serving import rows
 
 #: One of so many runs has no fault.
 CLEAN_EACH = 5
+#: One of so many of these is a job of reinforcement learning.
+STEPS_EACH = 4
+CAUSES = (*PLANTS, *JOB_PLANTS)
 #: A fault that changes every measure by less is not scored: the limit of the detectors.
 SCORED = 0.05
 
@@ -56,14 +60,42 @@ def truth(recorded: Recorded) -> Measures:
     return measures(ttft, np.where(output > 1, decode / np.maximum(1, output - 1), 0.0), output, Slo())
 
 
+def planted(seed: int) -> str | None:
+    """What a seed plants: every cause in turn, or nothing."""
+    number, place = divmod(seed, CLEAN_EACH)
+    return CAUSES[(number * (CLEAN_EACH - 1) + place - 1) % len(CAUSES)] if place else None
+
+
 def judged(seed: int) -> Case:
+    cause = planted(seed)
+    steps = cause in JOB_PLANTS if cause else seed // CLEAN_EACH % STEPS_EACH == 0
+    return _steps(seed, cause) if steps else _requests(seed, cause)
+
+
+def _steps(seed: int, cause: str | None) -> Case:
+    """A job of reinforcement learning, by its mean step."""
+    draw = random.Random(seed)
+    clean = job(draw)
+    faulty, without = JOB_PLANTS[cause](draw, clean) if cause else (clean, clean)
+    bad, good = stages(faulty, seed), stages(without, seed)
+    with rows.job(bad) as con:
+        said = check(con)
+    cost = step_ns(bad) - step_ns(good)
+    found = [one for one in said.findings if one.measure == "rl_step"]
+    mine = next((one for one in found if one.cause == cause), None)
+    return Case(
+        seed, cause, cost / step_ns(bad), tuple(one.cause for one in found), mine is not None,
+        "rl_step" if mine else None, mine.saving_ns if mine else 0.0, cost if mine else 0.0,
+    )  # fmt: skip
+
+
+def _requests(seed: int, cause: str | None) -> Case:
     draw = random.Random(seed)
     clean = plan(draw)
-    cause = None if seed % CLEAN_EACH == 0 else list(PLANTS)[seed % len(PLANTS)]
     faulty, without = PLANTS[cause](draw, clean) if cause else (clean, clean)
     bad, good = run(list(faulty.asked), faulty.setup, seed), run(list(without.asked), without.setup, seed)
     before, after = truth(bad), truth(good)
-    with connection(bad) as con:
+    with rows.connection(bad) as con:
         said = check(con)
     costs = {name: getattr(before, f"{name}_ns") - getattr(after, f"{name}_ns") for name in TIMES}
     gain = max(cost / getattr(before, f"{name}_ns") for name, cost in costs.items())
@@ -105,7 +137,7 @@ def main() -> None:
         return
     names = ["faults", "recall", "first", "clean", "quiet", "error", "error_p90"]
     print(f"{'cause':22}" + "".join(f"{name:>10}" for name in names))
-    for cause in ["all", *PLANTS]:
+    for cause in ["all", *CAUSES]:
         some = summary(cases if cause == "all" else [case for case in cases if case.cause == cause])
         print(f"{cause:22}" + "".join(f"{some[name]:>10.3f}" for name in names))
     for case in cases:

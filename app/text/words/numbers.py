@@ -1,6 +1,7 @@
 """What the numbers behind a problem are called."""
 
 TEXT = {
+    "accepted": ("Accepted of a draft, tokens", "每次草稿接受的 token"),
     "allocated_bytes": ("Allocated", "已分配"),
     "bandwidth_bytes_per_s": ("Bandwidth", "带宽"),
     "between_bytes": ("Passed between kernels", "算子间传递"),
@@ -25,10 +26,12 @@ TEXT = {
     "count_share": ("Share of all", "占全部"),
     "cycles": ("Times", "次数"),
     "device_bytes": ("Device memory", "设备内存"),
+    "drafted": ("Drafted, tokens", "草稿 token"),
     "excess_ns": ("More than usual", "超出常态"),
     "exposed_ns": ("Exposed", "未掩盖"),
     "exposed_share": ("Exposed, share", "未掩盖占比"),
     "fused_ns": ("If fused", "融合后"),
+    "gained": ("Tokens of an iteration", "每次迭代的 token"),
     "gap_ns": ("Gaps", "空隙"),
     "gaps": ("Gaps", "空隙数"),
     "group": ("Group", "通信域"),
@@ -63,6 +66,7 @@ TEXT = {
     "peer": ("Awaited rank", "被等待的 rank"),
     "pipe": ("Pipe", "流水"),
     "pipe_share": ("Pipe, share", "流水占比"),
+    "plain_ns": ("Plain iteration", "普通迭代"),
     "rank": ("Rank", "rank"),
     "ranks": ("Ranks", "rank"),
     "rate_bytes_per_s": ("Speed", "速度"),
@@ -99,6 +103,7 @@ TEXT = {
     "waiting": ("Waiting ranks", "等待的 rank"),
     "waiting_share": ("Waiting, share", "等待占比"),
     "whole_ns": ("Whole", "全部"),
+    "with_ns": ("Iteration with drafts", "含草稿的迭代"),
     "witness": ("Witness", "佐证 rank"),
     "work_ns": ("Work", "工作"),
     "worst_ns": ("Worst", "最差"),

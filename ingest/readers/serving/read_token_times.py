@@ -41,7 +41,7 @@ def read(claim: Claim, draft: Draft) -> None:
             "request_id": text(said.get("id")) or str(found.counts["request"]), "ts_ns": sent, "send_ts_ns": sent,
             "dur_ns": None if end is None else max(end, *came[-1:]) - sent,
             "client_first_ts_ns": came[0] if came else None, "client_end_ts_ns": end,
-            "prompt_tokens": whole(said.get("prompt")),
+            "prompt_tokens": whole(said.get("prompt")), "cached_tokens": whole(said.get("cached")),
             "max_tokens": whole(said.get("max_tokens")),
             "output_tokens": whole(said.get("output_tokens")) or len(came) or None,
             "error": error,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, RLock
 from typing import Any, Generic, TypeVar
 
 import duckdb
@@ -272,13 +273,22 @@ def _measured(
     place: str, run_id: str, part: within.Part | None, name: str, given: tuple[object, ...],
     _measure: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    if part is not None:
-        return _narrowed(place, run_id, part, name.startswith(_NEEDS_HOSTS)).measure(name, _measure, given)
-    con = _opened(place, run_id, wanted_by(name)).cursor()  # threads share a database, never a connection
-    try:
-        return _measure(con, *given)
-    finally:
-        con.close()
+    with _turn(place, run_id):
+        if part is not None:
+            return _narrowed(place, run_id, part, name.startswith(_NEEDS_HOSTS)).measure(name, _measure, given)
+        con = _opened(place, run_id, wanted_by(name)).cursor()  # threads share a database, never a connection
+        try:
+            return _measure(con, *given)
+        finally:
+            con.close()
+
+
+_heavy = RLock()
+
+
+def _turn(place: str, run_id: str) -> AbstractContextManager[object]:
+    """One question of a large run at a time: it takes every processor and much memory, and two take both twice."""
+    return _heavy if run_open.large(Path(place), run_id) else nullcontext()
 
 
 #: Measurements that look at calls of the host outside of the selection: what launched its work.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import duckdb
@@ -16,6 +17,15 @@ from npulens.ingest.store.kept import Answer
 
 #: A run of fewer events answers from its tables at once.
 LEAST_EVENTS = 500_000
+
+
+@lru_cache(1_000)
+def large(store: Path, run_id: str) -> bool:
+    """Whether a question of this run takes long."""
+    try:
+        return bool(runs.manifest(store, run_id)["events"] >= LEAST_EVENTS)
+    except (IngestError, OSError, KeyError, TypeError):
+        return False
 
 
 def keep(store: Path, run_id: str, names: Iterable[str] = tuple(KEPT), least: int = LEAST_EVENTS) -> Mapping[str, Path]:

@@ -8,6 +8,7 @@ import subprocess
 import time
 import tracemalloc
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +24,8 @@ from npulens.ingest.store import runs
 Headers = list[tuple[bytes, bytes]]
 
 
-def call(method: str, target: str, token: str, pieces: list[bytes], length: int | None = None) -> tuple[int, bytes]:
+def call(method: str, target: str, token: str, pieces: list[bytes], length: int | None = None,
+         silent: bool = False) -> tuple[int, bytes]:  # fmt: skip
     """One request against the routes, its body in pieces; the status and body of the answer."""
     path, _, query = target.partition("?")
     announced = sum(map(len, pieces)) if length is None else length
@@ -32,11 +34,13 @@ def call(method: str, target: str, token: str, pieces: list[bytes], length: int 
     scope = {"type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(),
              "query_string": query.encode(),
              "headers": headers, "http_version": "1.1", "scheme": "http", "root_path": ""}  # fmt: skip
-    waiting = iter([*pieces, b""])
+    waiting = iter(pieces if silent else [*pieces, b""])
     answer: dict[str, object] = {"body": b""}
 
     async def receive() -> dict[str, object]:
         piece = next(waiting, None)
+        if piece is None and silent:
+            await asyncio.sleep(3600)
         if piece is None:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": piece, "more_body": piece != b""}
@@ -133,6 +137,16 @@ def test_a_token_without_traffic_ends(granted: tuple[str, drop_folders.Grant]) -
     long_ago = time.time() - drop_folders.IDLE_S - 1
     os.utime(given.folder.with_name(f"{given.id}.count"), (long_ago, long_ago))
     assert call("PUT", "/api/upload/file?path=a", token, [b"1"])[0] == 403
+
+
+def test_an_upload_that_falls_silent_is_over_and_leaves_nothing(
+    granted: tuple[str, drop_folders.Grant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, given = granted
+    alone = http_upload.team_file.current()
+    monkeypatch.setattr(http_upload.team_file, "current", lambda: replace(alone, idle_s=1))
+    assert call("PUT", "/api/upload/file?path=a", token, [b"123"], 10, silent=True)[0] == 408
+    assert list(given.folder.iterdir()) == [] and given.arrived == (0, 0)
 
 
 def test_an_upload_is_streamed_not_collected(tmp_path: Path) -> None:

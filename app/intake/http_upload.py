@@ -151,7 +151,14 @@ async def _store(request: Request, given: Grant, path: PurePosixPath, length: in
 async def _copy(request: Request, write: Callable[[bytes], int], length: int, given: Grant) -> None:
     """Writes the body in chunks of a megabyte, off the event loop; the body must be as long as announced."""
     buffer, left = bytearray(), length
-    async for piece in request.stream():
+    stream, idle_s = request.stream(), team_file.current().idle_s
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(stream), idle_s)
+        except StopAsyncIteration:
+            break
+        except TimeoutError as error:  # whoever sends nothing for that long holds no place here
+            raise Refused("interrupted", 408) from error
         left -= len(piece)
         if left < 0:
             raise Refused("length_lies")
@@ -188,7 +195,7 @@ async def _capture(request: Request) -> Response:
             if given is not None:
                 discard(given)
     load = load_queue.submit(load_queue.Load(given, store, str(name), ticket))
-    address = f"{str(request.base_url).rstrip('/')}{_base()}"
+    address = team_file.current().url or f"{str(request.base_url).rstrip('/')}{_base()}"
     for _ in range(SILENT_S * 10):
         if (outcome := load.outcome()) is not None:
             return Response(_told(outcome, address), _status(outcome), media_type="application/json")

@@ -46,7 +46,7 @@ TEXT = {
     "tokens": ("Tokens", "令牌"),
     "tokens_what": (
         "For curl, scripts and agents. A token is of this project. It does no more than its role, nor more than you.",
-        "供 curl、脚本和智能体使用。令牌只属于此项目，权限不超过其角色，也不超过您本人。",
+        "供命令行、脚本和智能体使用。令牌只属于此项目，权限不超过其角色，也不超过您本人。",
     ),
     "token_title": ("What it is for", "用途"),
     "token_role": ("Role", "角色"),

@@ -243,8 +243,22 @@ def test_idle_time_that_no_span_fits_is_selected_itself() -> None:
         {"id": 3, "rank": 0, "kind": "kernel", "name": "at work", "at": 40, "for": 50},
     ]})  # fmt: skip
     us = 1000
-    windows = [Evidence(0, 24 * us, 10 * us), Evidence(0, 20 * us, 20 * us, 2), Evidence(0, 60 * us, 4 * us)]
-    assert look.spans_of(con, windows) == (None, 2, 3)
+    windows = [Evidence(0, 24 * us, 8 * us), Evidence(0, 20 * us, 20 * us, 2), Evidence(0, 60 * us, 4 * us),
+               Evidence(0, 24 * us, 8 * us, 1), Evidence(0, 24 * us, 12 * us, 1)]  # fmt: skip
+    assert look.spans_of(con, windows) == (None, 2, 3, None, 1)
+
+
+def test_the_code_of_idle_time_is_what_the_host_was_at() -> None:
+    """The thread is the one that launched the next kernel; what another thread did then says nothing."""
+    con = tablecase.connection({"spans": [
+        {"id": 1, "rank": 0, "kind": "python", "name": "train.py(9): batch", "at": 10, "for": 40, "track": "thread 1"},
+        {"id": 2, "rank": 0, "kind": "python", "name": "other.py(3): beside", "at": 10, "for": 60, "track": "thread 2"},
+        {"id": 3, "rank": 0, "kind": "cpu_op", "name": "launches", "at": 52, "for": 6, "track": "thread 1"},
+        {"id": 4, "rank": 0, "kind": "kernel", "name": "k", "at": 60, "for": 50, "by": 3},
+    ]})  # fmt: skip
+    found = look.source_of_idle(con, Evidence(0, 20_000, 40_000))
+    assert found is not None and found.line == "train.py(9): batch"
+    assert look.source_of_idle(con, Evidence(0, 120_000, 10_000)) is None
 
 
 def test_the_verdict_has_at_most_fourteen_words() -> None:

@@ -20,8 +20,8 @@ from npulens.analysis.timeline.detail import detail
 
 #: A span that shares this much with its window of evidence is the one to look at.
 FITS = 0.5
-#: A named span that fits nearly as well as the best one: a call says more than the frame around it.
-NEARLY = 0.9
+#: A named span that is at most ten times as long as its window still says what that was. A whole step does not.
+NAMED_FITS = 0.1
 #: Frames of a call stack that are shown.
 _MOST_FRAMES = 60
 _RANKS = re.compile(r"\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*")
@@ -115,9 +115,9 @@ FROM near QUALIFY row_number() OVER (PARTITION BY place, named ORDER BY fits DES
 
 
 def spans_of(con: duckdb.DuckDBPyConnection, windows: Sequence[Evidence]) -> tuple[int | None, ...]:
-    """Per window the span to select: the named one if it lies there or fits well, else the one that shares most.
+    """Per window the span to select: the named one if it lies there or fits, else the one that shares most.
 
-    None where no span is named, none fits and the device is idle: then that piece of idle time is what there is to see.
+    None where none fits and the device is idle: then that idle time is to be seen.
     """
     if not windows:
         return ()
@@ -128,15 +128,16 @@ def spans_of(con: duckdb.DuckDBPyConnection, windows: Sequence[Evidence]) -> tup
     }).fetchall()  # fmt: skip
     named = {place: (fits, inside) for place, _, fits, own, inside, _ in rows if own}
     best = {place: (span, fits) for place, span, fits, own, *_ in rows if not own}
-    busy = {place for place, *_, at_work in rows if at_work}
+    idles = {place for place, *_, at_work in rows if not at_work}
     chosen: list[int | None] = []
     for place, window in enumerate(windows):
         span, fits = best.get(place, (None, 0.0))
         own, inside = named.get(place, (0.0, False))
-        if window.span_id is not None and (inside or span is None or own >= min(FITS, NEARLY * fits)):
+        keeps = inside or own >= (FITS if fits >= FITS else NAMED_FITS)
+        idle = fits < FITS and window.dur_ns > 0 and place in idles
+        if window.span_id is not None and (keeps or (span is None and not idle)):
             chosen.append(window.span_id)
         else:
-            idle = window.span_id is None and fits < FITS and window.dur_ns > 0 and place not in busy
             chosen.append(None if idle else span)
     return tuple(chosen)
 
@@ -157,8 +158,26 @@ def source(con: duckdb.DuckDBPyConnection, span: int) -> Source | None:
     if found is None:
         return None
     came = min((one for one in found.links if not one.out), key=lambda one: one.ts, default=None)
-    track, at = (found.track, found.ts) if came is None else (came.track, came.ts)
-    rank = found.rank if came is None else came.rank
+    if came is None:
+        return _open_at(con, found.rank, found.track, found.ts)
+    return _open_at(con, came.rank, came.track, came.ts)
+
+
+def source_of_idle(con: duckdb.DuckDBPyConnection, window: Evidence) -> Source | None:
+    """What the host was at in the middle of idle time, on the thread that issued what the device did next."""
+    end = window.ts_ns + window.dur_ns
+    found = con.execute(
+        "SELECT host.track FROM span AS task JOIN link ON dst_span_id = task.span_id "
+        "JOIN span AS host ON host.span_id = src_span_id WHERE task.rank = ? AND task.ts_ns >= ? "
+        "AND task.kind IN ('kernel', 'memset', 'memcpy', 'comm_op') AND host.kind IN ('cpu_op', 'runtime', 'enqueue') "
+        "ORDER BY task.ts_ns, host.ts_ns LIMIT 1",
+        [window.rank, end - 1],
+    ).fetchone()
+    return None if found is None else _open_at(con, window.rank, found[0], window.ts_ns + window.dur_ns // 2)
+
+
+def _open_at(con: duckdb.DuckDBPyConnection, rank: int, track: int, at: int) -> Source:
+    """The code that a thread of a rank was in at a moment."""
     open_ = con.execute(
         "SELECT span_id, kind, name FROM span WHERE rank = ? AND track = ? AND ts_ns <= ? AND ts_ns + dur_ns >= ? "
         "AND kind IN ('python', 'cpu_op', 'runtime', 'annotation') ORDER BY depth DESC",

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from npulens.analysis.finding import Finding, Value
-from npulens.analysis.problems.shown import Source, source
+from npulens.analysis.finding import Evidence, Finding, Value
+from npulens.analysis.problems.shown import Source, source, source_of_idle
 from npulens.analysis.say import number
 from npulens.app import context
 from npulens.app.context import Context
@@ -34,12 +34,12 @@ _BEFORE, _BEHIND = 1, 11
 _INNER = ("per", "device", "who", "who_zh", "waiting", "way_zh", "ranks_zh")
 
 
-def show(ctx: Context, found: Subject, now: chosen.Problem, span: int | None) -> None:
+def show(ctx: Context, found: Subject, now: chosen.Problem, moment: Evidence | None, span: int | None) -> None:
     """Two columns: what it is and what to do; where it comes from, its numbers, what people say."""
     left, right = st.columns(2, gap="large")
     with left:
         _do(ctx, now.finding)
-        _source(ctx, found, now, span)
+        _source(ctx, moment, span)
     with right:
         _numbers(ctx, now.finding)
         _remark(ctx, now)
@@ -69,10 +69,14 @@ def _do(ctx: Context, finding: Finding) -> None:
         st.code(snippet.after, language="python", wrap_lines=True)
 
 
-def _source(ctx: Context, found: Subject, now: chosen.Problem, span: int | None) -> None:
+def _source(ctx: Context, moment: Evidence | None, span: int | None) -> None:
     """The line that the chosen moment belongs to; without a call stack, what would record it."""
     st.header(ctx.say("workspace.source"), anchor=False)
-    held = None if span is None else context.measured(ctx, source, span)
+    held = None
+    if span is not None:
+        held = context.measured(ctx, source, span)
+    elif moment is not None:
+        held = context.measured(ctx, source_of_idle, moment)
     if held is None or held.line is None:
         if held is not None and held.op:
             st.text(ctx.say("workspace.source_op", {"op": wording.plain(held.op)}))

@@ -44,7 +44,7 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
     if now is None or found is None:
         return
     at = chosen.moment(ctx, windows, spans) or 0
-    evidence.show(ctx, found, now, spans[at] if spans else None)
+    evidence.show(ctx, found, now, windows[at] if windows else None, spans[at] if spans else None)
 
 
 def _painted(windows: Sequence[Evidence]) -> list[component.Painted]:

@@ -15,10 +15,11 @@ from npulens.analysis.serving.parts import KEPT, parts
 from npulens.app import run_open
 from npulens.app.pages.requests import charts
 from npulens.app.text import i18n
-from npulens.collectors.serving.engine import run
+from npulens.collectors.serving.engine import Asked, Setup, run
 from npulens.collectors.serving.plants import PLANTS, plan
 from npulens.collectors.serving.writers import write
 from npulens.ingest.store import runs as stores
+from tests.serving.rows import connection
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,11 +57,14 @@ def test_from_a_percentile_to_a_request_and_its_parts(
 ) -> None:
     found = shown(monkeypatch, *loaded, lang)
     titles = [one.value for one in found.subheader]
-    assert [one.value for one in found.header] == [i18n.say(lang, "requests.question")] and len(titles) == 4
+    assert [one.value for one in found.header] == [i18n.say(lang, "requests.question")] and len(titles) == 5
     slowest = str(found.dataframe[0].value["id"].iloc[0])
     assert slowest in titles[2]
     parts = found.dataframe[1].value
     assert len(parts) >= 4 and i18n.say(lang, "requests.kind_own_prefill") in set(parts["kind"])
+    assert parts["dur_ns"].is_monotonic_decreasing
+    assert titles[4] == i18n.say(lang, "requests.inside_iteration", {"place": int(parts["iteration"].iloc[0])})
+    assert any(one.value.endswith(("decoders", "个解码请求")) for one in found.text)
 
 
 def test_pieces_of_the_drawn_request_are_its_whole_time(loaded: tuple[Path, str]) -> None:
@@ -79,6 +83,28 @@ def test_pieces_of_the_drawn_request_are_its_whole_time(loaded: tuple[Path, str]
     assert whole == around.end_ns - around.begin_ns
     figure = charts.axis(around, lambda text, values: i18n.say("en", text, values), "#000000")
     assert {"waiting", "running", "decode", "own prefill"} <= {str(trace.name) for trace in figure.data}
+
+
+def test_an_iteration_is_opened_down_to_its_kernels() -> None:
+    """Kernels that begin before it or end behind it count with what lies within; two at once are busy time once."""
+    with connection(run([Asked("r", 0, 64, 8)], Setup(), 1)) as con:
+        ts, dur = con.execute("SELECT ts_ns, dur_ns FROM iteration WHERE iteration = 3").fetchall()[0]
+        spans = [("early", ts - 500, 1500), ("mul", ts + 2000, 100), ("mul", ts + 2050, 100),
+                 ("late", ts + dur - 10, 90), ("next", ts + dur, 50)]  # fmt: skip
+        for number, (name, at, ns) in enumerate(spans):
+            con.execute(
+                "INSERT INTO span BY NAME SELECT ? AS span_id, 0 AS rank, 0 AS track, 'kernel' AS kind, ? AS name, "
+                "? AS ts_ns, ? AS dur_ns, 0 AS depth", [900 + number, name, at, ns],
+            )  # fmt: skip
+        found = look.inside(con, ts + 5, 5, 3, 0)
+        gap = look.inside(con, ts + dur, 20, None, 0)
+        bare = look.inside(con, ts, dur, 3, -1)
+    assert (found.begin_ns, found.dur_ns, found.kind) == (ts, dur, "decode")
+    rows = found.kernels[["name", "count", "dur_ns", "longest_ns"]].to_records(index=False).tolist()
+    assert rows == [("early", 1, 1000, 1000), ("mul", 2, 200, 100), ("late", 1, 10, 10)]
+    assert found.busy_ns == 1000 + 150 + 10
+    assert (gap.kind, gap.kernels["name"].tolist(), gap.busy_ns) == (None, ["late", "next"], 20)
+    assert not len(bare.kernels) and bare.busy_ns == 0
 
 
 def test_a_run_without_requests_says_what_records_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from npulens.analysis.intervals import Intervals
 from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Parts, Taken, goodput, parts, pieces_of, taken
 from npulens.analysis.serving.recorded import Request
@@ -19,6 +20,8 @@ from npulens.analysis.serving.slo import USUAL, Slo
 PERCENTILES = tuple((measure, percent) for measure in ("ttft", "tpot") for percent in (50, 90, 99))
 #: Requests that are drawn beside the chosen one, and iterations and samples that a window holds.
 BESIDE, _MOST = 12, 4000
+#: Kernels that are drawn.
+_DRAWN = 1500
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,20 @@ class Around:
     pieces: pd.DataFrame  # request, id, kind, ts_ns, dur_ns, iteration
     iterations: pd.DataFrame  # key, ts_ns, dur_ns, kind, ctx_tokens, gen_requests, rank
     queue: pd.DataFrame  # ts_ns, waiting, running, kv_used
+    kernels: pd.DataFrame  # name, kind, ts_ns, dur_ns; the longest of them
+
+
+@dataclass(frozen=True)
+class Inside:
+    """An iteration, or a stretch that none holds, down to the kernels."""
+
+    begin_ns: int
+    dur_ns: int
+    kind: str | None  # class of the iteration; None: between iterations
+    ctx_tokens: int
+    gen_requests: int
+    busy_ns: int  # that some kernel ran
+    kernels: pd.DataFrame  # name, count, dur_ns (added up), longest_ns, span_id (of the longest), ts_ns
 
 
 def look(con: duckdb.DuckDBPyConnection, slo: Slo = USUAL) -> Requests | None:
@@ -106,7 +123,42 @@ def around(con: duckdb.DuckDBPyConnection, key: int) -> Around | None:
     margin = (end - begin) // 10
     steps = _iterations(con, begin - margin, end + margin)
     ranks = steps["rank"].dropna().tolist()
-    return Around(begin, end, int(ranks[0]) if ranks else None, frame, steps, _queue(every, steps))
+    rank = int(ranks[0]) if ranks else None
+    return Around(begin, end, rank, frame, steps, _queue(every, steps), _kernels(con, begin, end, rank))
+
+
+_WORK = "kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown') AND rank = $rank AND dur_ns > 0"
+
+
+def _kernels(con: duckdb.DuckDBPyConnection, begin: int, end: int, rank: int | None) -> pd.DataFrame:
+    return con.execute(
+        f"SELECT name, kind, ts_ns, dur_ns FROM span WHERE {_WORK} AND ts_ns < $until AND ts_ns + dur_ns > $since "
+        "ORDER BY dur_ns DESC, span_id LIMIT $most",
+        {"rank": -1 if rank is None else rank, "since": begin, "until": end, "most": _DRAWN},
+    ).fetchdf()
+
+
+def inside(con: duckdb.DuckDBPyConnection, ts_ns: int, dur_ns: int, iteration: int | None, rank: int) -> Inside:
+    """What ran in the iteration of a part, or in the part where none holds it. A rank of -1: none was profiled."""
+    kind, tokens, decoders = None, 0, 0
+    if iteration is not None:
+        ts_ns, dur_ns, kind, tokens, decoders = con.execute(
+            "SELECT ts_ns, dur_ns, coalesce(class, 'decode'), coalesce(ctx_tokens, 0), coalesce(gen_requests, 0) "
+            "FROM iteration WHERE iteration = $key", {"key": iteration},
+        ).fetchall()[0]  # fmt: skip
+    within = {"rank": rank, "since": ts_ns, "until": ts_ns + (dur_ns or 0)}
+    cut = "greatest(ts_ns, $since) AS b, least(ts_ns + dur_ns, $until) AS e"
+    kernels = con.execute(
+        f"SELECT name, count(*) AS count, sum(e - b)::BIGINT AS dur_ns, max(e - b) AS longest_ns, "
+        f"arg_max(span_id, (e - b, -span_id)) AS span_id, arg_max(ts_ns, (e - b, -span_id)) AS ts_ns FROM (SELECT *, "
+        f"{cut} FROM span WHERE {_WORK} AND ts_ns < $until AND ts_ns + dur_ns > $since) GROUP BY name "
+        "ORDER BY dur_ns DESC, name LIMIT 50", within,
+    ).fetchdf()  # fmt: skip
+    edges = con.execute(
+        f"SELECT {cut} FROM span WHERE {_WORK} AND ts_ns < $until AND ts_ns + dur_ns > $since", within
+    ).fetchnumpy()
+    busy = Intervals.union_of(np.asarray(edges["b"], np.int64), np.asarray(edges["e"], np.int64)).total()
+    return Inside(ts_ns, dur_ns or 0, kind, tokens, decoders, busy, kernels)
 
 
 def _iterations(con: duckdb.DuckDBPyConnection, begin: int, end: int) -> pd.DataFrame:

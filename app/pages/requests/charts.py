@@ -30,7 +30,7 @@ _OF_CLASS = {
     "mixed": ("transferring", 0),
     "dummy": ("idle", 0),
 }
-_BAR_PX, _LANES_PX = 22, 330
+_BAR_PX, _LANES_PX, _KERNELS_PX = 22, 330, 40
 
 
 def colour(kind: str) -> str:
@@ -72,8 +72,9 @@ def axis(found: Around, say: Say, ink: str) -> go.Figure:
     order = list(dict.fromkeys(found.pieces["id"]))
     bars = _BAR_PX * len(order)
     kv = bool(found.queue["kv_used"].notna().any())
-    heights = [90.0, 60.0 if kv else 1.0, 120.0, float(bars)]
-    picture = make_subplots(rows=4, cols=1, shared_xaxes=True, vertical_spacing=0.03,
+    traced = bool(len(found.kernels))
+    heights = [90.0, 60.0 if kv else 1.0, 120.0, float(bars), *([_KERNELS_PX] if traced else ())]
+    picture = make_subplots(rows=len(heights), cols=1, shared_xaxes=True, vertical_spacing=0.03,
                             row_heights=[height / sum(heights) for height in heights])  # fmt: skip
     at = (found.queue["ts_ns"] - found.begin_ns) / 1e6
     for place, (column, name) in enumerate((("waiting", "waiting"), ("running", "running"))):
@@ -89,15 +90,41 @@ def axis(found: Around, say: Say, ink: str) -> go.Figure:
         picture.update_yaxes(range=[0, 1.05], tickformat=".0%", row=2, col=1)
     _iterations(picture, found, say)
     _requests(picture, found, order, say, ink)
-    dress(picture, ink, _LANES_PX + bars)
+    if traced:
+        _kernels(picture, found, say)
+    dress(picture, ink, _LANES_PX + bars + (_KERNELS_PX if traced else 0))
     picture.update_layout(barmode="stack", hovermode="closest")
     for row, name in enumerate(("lane_queue", "lane_kv", "lane_iterations"), 1):
         if row != 2 or kv:
             picture.update_yaxes(title={"text": say(f"requests.{name}", {}), "font": {"size": 11}}, row=row, col=1)
     picture.update_yaxes(tickmode="array", tickvals=list(range(len(order))), showgrid=False, row=4, col=1,
                          ticktext=[style.plain(f"{one}") for one in order], range=[len(order) - 0.5, -0.5])  # fmt: skip
-    picture.update_xaxes(ticksuffix=" ms", row=4, col=1)
+    if traced:
+        picture.update_yaxes(tickmode="array", tickvals=[0], ticktext=[say("requests.lane_kernels", {})],
+                             showgrid=False, row=5, col=1)  # fmt: skip
+    picture.update_xaxes(ticksuffix=" ms", row=len(heights), col=1)
+    picture.update_xaxes(range=_shown(found))
     return picture
+
+
+def _shown(found: Around) -> list[float]:
+    """The chosen request with a little around it, in ms of it."""
+    whole = (found.end_ns - found.begin_ns) / 1e6
+    return [-0.03 * whole, 1.03 * whole]
+
+
+def _kernels(picture: go.Figure, found: Around, say: Say) -> None:
+    """The kernels of the rank; what computes and what moves in two colours."""
+    for kind, role in (("kernel", "computing"), ("other", "copying")):
+        mine = found.kernels[(found.kernels["kind"] == "kernel") == (kind == "kernel")]
+        if len(mine):
+            picture.add_bar(
+                orientation="h", base=(mine["ts_ns"] - found.begin_ns) / 1e6, x=mine["dur_ns"] / 1e6, y=[0] * len(mine),
+                width=0.72, name=say(f"requests.lane_{kind}", {}), row=5, col=1, hoverinfo="text",
+                marker={"color": roles.colour(role), "line": {"width": 0}},
+                hovertext=[f"{style.plain(name)}: {i18n.duration(int(ns))}"
+                           for name, ns in zip(mine["name"], mine["dur_ns"], strict=True)],
+            )  # fmt: skip
 
 
 def _iterations(picture: go.Figure, found: Around, say: Say) -> None:

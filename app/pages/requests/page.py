@@ -97,7 +97,8 @@ def _one(ctx: Context, key: int) -> None:
     if found is None:
         unmeasured.nothing(ctx, "requests.parts_none")
         return
-    mine = found.pieces[found.pieces["request"] == key].sort_values("ts_ns").reset_index(drop=True)
+    mine = found.pieces[found.pieces["request"] == key].sort_values("dur_ns", ascending=False, kind="stable")
+    mine = mine.reset_index(drop=True)
     name = wording.plain(str(mine["id"].iloc[0]))
     st.subheader(ctx.say("requests.axis", {"id": name}), anchor="axis")
     run = ctx.run.run_id if ctx.run else ""
@@ -111,8 +112,39 @@ def _one(ctx: Context, key: int) -> None:
         "kind": table.text(ctx.say("requests.col_kind")), "start": table.milli(ctx.say("requests.col_start")),
         "dur_ns": table.milli(ctx.say("requests.col_dur")), "iteration": table.count(ctx.say("requests.col_iteration")),
     }, f"requests_parts_{run}_{ctx.lang}_{key}", ctx.say("requests.parts"))  # fmt: skip
-    if found.rank is None:
+    piece = mine.iloc[at]
+    place = None if pd.isna(piece["iteration"]) else int(piece["iteration"])
+    _inside(ctx, found, int(piece["ts_ns"]), int(piece["dur_ns"]), place)
+
+
+def _inside(ctx: Context, around: look.Around, ts_ns: int, dur_ns: int, place: int | None) -> None:
+    """The iteration of the chosen part, or the gap, down to its kernels."""
+    rank = -1 if around.rank is None else around.rank
+    found = context.measured(ctx, look.inside, ts_ns, dur_ns, place, rank)
+    named = ctx.say("requests.inside_gap" if found.kind is None else "requests.inside_iteration", {"place": place})
+    st.subheader(named, anchor="inside")
+    length = i18n.duration(found.dur_ns)
+    if found.kind is None:
+        st.text(ctx.say("requests.gap_about", {"dur": length}))
+    else:
+        kind = ctx.say(f"requests.class_{found.kind}") if i18n.known(f"requests.class_{found.kind}") else found.kind
+        st.text(ctx.say("requests.hover_iteration", {
+            "kind": kind, "dur": length, "ctx": found.ctx_tokens, "gen": found.gen_requests}))  # fmt: skip
+    if around.rank is None:
         st.caption(ctx.say("requests.no_trace"))
         return
-    piece = mine.iloc[at]
-    link.to_timeline(ctx, "shell.on_timeline", int(piece["ts_ns"]), int(piece["dur_ns"]), found.rank, key="request")
+    if not len(found.kernels):
+        st.caption(ctx.say("requests.no_kernels"))
+        link.to_timeline(ctx, "shell.on_timeline", found.begin_ns, found.dur_ns, around.rank, key="request")
+        return
+    st.text(ctx.say("requests.busy", {"busy": i18n.duration(found.busy_ns), "of": length}))
+    shown = table.in_ms(found.kernels, ("dur_ns", "longest_ns"))
+    run = ctx.run.run_id if ctx.run else ""
+    at = table.pick(shown, {
+        "name": table.text(ctx.say("requests.col_kernel"), wide=True),
+        "count": table.count(ctx.say("requests.col_count")),
+        "dur_ns": table.milli(ctx.say("requests.col_dur")), "longest_ns": table.milli(ctx.say("requests.col_longest")),
+    }, f"requests_kernels_{run}_{ctx.lang}_{ts_ns}_{place}", named)  # fmt: skip
+    kernel = found.kernels.iloc[at]
+    link.to_timeline(ctx, "shell.on_timeline", int(kernel["ts_ns"]), int(kernel["longest_ns"]), around.rank,
+                     int(kernel["span_id"]), key="request")  # fmt: skip

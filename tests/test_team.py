@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from npulens.app.cli import main
 from npulens.app.team import config, guard, keeping, rules, tokens, who
 from npulens.app.team.config import Role, Team
 from npulens.app.team.who import Act
@@ -169,6 +172,21 @@ def test_a_token_does_no_more_than_it_says_and_ends_alone(team: Team) -> None:
     over, _ = tokens.mint(team, "olga@x.example", "red", Role.OWNER, "", 1e-9)
     time.sleep(0.01)
     assert who.by_token(team, over) is None
+
+
+def test_tokens_on_the_command_line(team: Team, tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        done = CliRunner().invoke(main, ["token", "--team", str(tmp_path / "team.toml"), *words])
+        return done.output.strip()
+
+    text = said("--project", "red", "--for", "boris@x.example", "--role", "bringer")
+    assert (found := who.by_token(team, text)) is not None and found.roles == {"red": Role.BRINGER}
+    ident = text.split("_")[1]
+    assert ident in said("--list") and text not in said("--list", "--json")
+    assert said("--end", ident) == f"{ident} has ended" and who.by_token(team, text) is None
+    assert "no token" in said("--end", ident) and "it has red, blue" in said("--project", "green")
+    link = said("--project", "red", "--json")
+    assert json.loads(link)["token"].startswith("red~") and URL in link
 
 
 def test_whoever_is_taken_out_of_a_project_has_no_token_in_it(team: Team, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests import team_served
 from tests.team_served import ROOT, Served
 
 pytestmark = [
-    pytest.mark.browser, pytest.mark.skipif(team_served.missing() is not None, reason=str(team_served.missing())),
+    pytest.mark.torture, pytest.mark.skipif(team_served.missing() is not None, reason=str(team_served.missing())),
 ]  # fmt: skip
 
 

@@ -16,4 +16,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "团队配置文件所指的密钥文件是空的"),
     "team_book_cannot_be_used": ("tokens and the audit cannot be read or written: {error}",
         "无法读写令牌和审计记录：{error}"),
+    "team_has_no_project": ("the team has no project {name}; it has {known}",
+        "团队中没有项目 {name}；现有项目：{known}"),
+    "team_has_no_token": ("no token {name} is there to end", "没有可吊销的令牌 {name}"),
 }

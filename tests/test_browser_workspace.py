@@ -16,6 +16,8 @@ from test_browser import CHROMIUM, ROOT, Visit, _wait_for, browser, playwright  
 
 from npulens import ingest
 from npulens.app.text import i18n
+from tests.screen import axe
+from tests.screen.pages import opened
 
 pytestmark = [
     pytest.mark.browser,
@@ -43,6 +45,16 @@ SEEN = """() => {
     return found;
 }"""
 HOOK = "window.__npulens_timeline"
+#: What has the focus, shadow roots included: a row of a list by its key, else its text.
+FOCUS = """() => {
+    let one = document.activeElement;
+    while (one?.shadowRoot?.activeElement) one = one.shadowRoot.activeElement;
+    return one?.dataset?.key ?? one?.innerText ?? "";
+}"""
+#: Steps of the keyboard from the head to the first problem, from there to a moment, from there to its source.
+MOST_TABS = (20, 45, 12)
+#: Looked at by axe-core in every run of the tests; python -m tests.screen.axe looks at all.
+FEW_LENSES = {"light": ("Workspace", "Counters"), "dark": ("Workspace", "Kernels")}
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +147,56 @@ def test_two_clicks_lead_to_a_span_and_a_reload_keeps_it(visit: Visit, held: tup
     visit.shows("Ranks and steps")
     assert parse_qs(urlsplit(page.url).query)["problem"] == [key]
     assert visit.errors == []
+
+
+def _tabs(page: playwright.Page, wanted: str, most: int) -> int:
+    """How often Tab is pressed until what has the focus fits the pattern."""
+    for pressed in range(1, most + 1):
+        page.keyboard.press("Tab")
+        if re.search(wanted, str(page.evaluate(FOCUS))):
+            return pressed
+    raise AssertionError(f"{most} times Tab do not lead to {wanted}: {page.evaluate(FOCUS)}")
+
+
+def test_keys_alone_lead_from_the_head_to_a_span_and_its_source(
+    visit: Visit, held: tuple[Path, dict[str, str]]
+) -> None:
+    page = visit.page
+    _answered(visit, f"?run={held[1]['torch_npu_text']}&lang=en")
+    rows = page.locator('[class*="st-key-problems_"] .row')
+    rows.first.wait_for(timeout=60_000)
+    keys = [str(row.get_attribute("data-key")) for row in rows.all()]
+    _tabs(page, f"^{keys[0]}$", MOST_TABS[0])
+    for _ in range(keys.index("dataloader")):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator('.picker .row[data-key="dataloader"][aria-pressed=true]').wait_for(timeout=60_000)
+    page.wait_for_timeout(1_500)
+    _tabs(page, "^0$", MOST_TABS[1])
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"{HOOK}?.state?.span", timeout=60_000)
+    page.get_by_text("Call stack").first.wait_for(timeout=60_000)
+    page.wait_for_timeout(1_500)
+    _tabs(page, r"\.py\(\d+\)", MOST_TABS[2])
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_moderate_or_worse(
+    theme: str, server: str, browser: playwright.Browser, held: tuple[Path, dict[str, str]]  # noqa: F811
+) -> None:  # fmt: skip
+    script = axe.script()
+    if script is None:
+        pytest.skip("axe-core is not installed: pip install axe-playwright-python")
+    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
+    page = context.new_page()
+    for lens in FEW_LENSES[theme]:
+        opened(page, server, lens, held[1]["late_rank"])
+        found = axe.violations(page, script)
+        assert [one for one in found if one.impact in (*axe.SEVERE, axe.LESS)] == [], lens
+    page.evaluate("document.body.append(document.createElement('button'))")
+    assert "button-name" in {one.rule for one in axe.violations(page, script)}
+    context.close()
 
 
 def test_old_addresses_open_what_they_showed(visit: Visit, held: tuple[Path, dict[str, str]]) -> None:

@@ -63,7 +63,7 @@ def test_an_empty_store_is_said(name: str, lang: str, tmp_path: Path, monkeypatc
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path))
     page = opened(name, lang)
     assert {"en": "This store is empty.", "zh": "当前存储为空。"}[lang] in [title.value for title in page.header]
-    assert {"en": "Drop a capture on the overview", "zh": "请在总览页拖入采集文件"}[lang] in texts(page)
+    assert {"en": "Drop a capture anywhere", "zh": "把采集文件拖到页面任意位置"}[lang] in texts(page)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

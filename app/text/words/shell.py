@@ -14,8 +14,8 @@ TEXT = {
     "findings": ("Findings", "发现"),
     "run": ("Run", "采集"),
     "bring_one": (
-        "This page needs a run. Drop a capture on the overview, or load one from the command line.",
-        "此页面需要一次采集。请在总览页拖入采集文件，或用命令行加载。",
+        "This page needs a run. Drop a capture anywhere on the page, or load one from the command line.",
+        "此页面需要一次采集。请把采集文件拖到页面任意位置，或用命令行加载。",
     ),
     "measuring": ("Measuring…", "正在测量……"),
     "computing": ("Still being computed… {n} s", "仍在计算……已用 {n} 秒"),

@@ -58,7 +58,7 @@ function keyed(tl, event) {
   if (tl.data.guest && !inside) return; // in a notebook all other keys belong to the notebook
   if (writing || (!inside && target instanceof Element && target.closest(OTHERS))) return;
   if (inside && target instanceof Element && target.closest(".drawer, .bar, .menu") && ["arrowup", "arrowdown", "pageup", "pagedown", "home"].includes(event.key.toLowerCase())) return;
-  if (!inside && target instanceof Element && target.closest("[role='radiogroup']") && event.key.startsWith("Arrow")) return;
+  if (!inside && target instanceof Element && target.closest("[role='radiogroup'], .picker") && event.key.startsWith("Arrow")) return;
   const palette = (event.ctrlKey || event.metaKey) && event.shiftKey && !event.altKey && event.key.toLowerCase() === "p";
   if (((event.ctrlKey || event.metaKey || event.altKey) && !palette) || !tl.layout) return;
   const act = palette ? openPalette : KEYS.get(event.key.toLowerCase());

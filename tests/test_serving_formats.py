@@ -322,6 +322,11 @@ def test_tables_of_msserviceprofiler(tmp_path: Path) -> None:
     assert said.how == "recorded" and said.request.tolist() == [kept.key] * 2
 
 
+def test_a_row_that_ends_early_has_what_it_holds(tmp_path: Path) -> None:
+    con = loaded(tmp_path, ("batch.csv", "name,res_list,batch_type,during_time(ms)\nmodelExec\n"))
+    assert [(row.ts_ns, row.kind) for row in iterations(con)] == [(None, "mixed")]
+
+
 def database(path: Path, meta: dict[str, object]) -> Path:
     """ms_service_*.db as it is written: counts of a counter of 100 MHz."""
     con = sqlite3.connect(path)
@@ -390,6 +395,8 @@ HOSTILE = {
     "bench_lists": b'{"date": "x", "num_prompts": 1, "ttfts": [{}], "start_times": ["x"]}',
     "log_words": b"INFO Iteration(1): 1 context requests, x context tokens",
     "tx_cells": b"message,domain,rid,name,start_time,end_time,event_type\n\"{'a': __import__('os')}\",,,,x,y,z\n",
+    "tx_short": b"message,domain,rid,name,start_time,end_time,event_type\nx\n",
+    "request_short": b"http_rid,recv_token_size,reply_token_size,start_time(ms)\nx\n",
     "roles": b'[{"role": "r", "start_time_ms": "x"}]',
     "verl": b"step:1 - a:b",
     "dynamo": b'{"schema": "dynamo.fpm.trace.v1", "fpm": []}',

@@ -70,7 +70,7 @@ def spans(rows: Iterator[Cells], found: Found) -> None:
     ids, same, latest = _Ids(found), dict[str, str](), dict[str, int]()
     made, under_way = list[dict[str, object]](), dict[str, dict[str, object]]()
     for row in rows:
-        begin, end = stamp(row["start_time"], _US), stamp(row["end_time"], _US)
+        begin, end = stamp(row.get("start_time", ""), _US), stamp(row.get("end_time", ""), _US)
         said = _literal(row.get("message", ""))
         if begin is None:
             found.lost(Message("serving_request_without_stamp"))
@@ -162,21 +162,21 @@ def _iteration(row: Cells, listed: list[object], at: int, number: int, ids: _Ids
 def requests(rows: Iterator[Cells], found: Found) -> None:
     """request.csv: one row a request."""
     for row in rows:
-        begin = stamp(row["start_time(ms)"], _MS)
+        begin = stamp(row.get("start_time(ms)", ""), _MS)
         if begin is None:
             found.lost(Message("serving_request_without_stamp"))
             continue
         length = duration(row.get("execution_time(ms)"), _MS)
         first = duration(row.get("first_token_latency(ms)"), _MS)
-        prompt = whole(row["recv_token_size"])
+        prompt = whole(row.get("recv_token_size", ""))
         share = real(row.get("cache_hit_rate"))
         found.request({
-            "request_id": _id(row["http_rid"]), "ts_ns": begin, "dur_ns": length, "arrival_ts_ns": begin,
+            "request_id": _id(row.get("http_rid", "")), "ts_ns": begin, "dur_ns": length, "arrival_ts_ns": begin,
             "first_token_ts_ns": None if first is None else begin + first,
             "end_ts_ns": None if length is None else begin + length,
             "queue_ns": duration(row.get("queue_wait_time(ms)"), _MS), "prompt_tokens": prompt,
             "cached_tokens": None if share is None or prompt is None or not 0 <= share <= 1 else round(share * prompt),
-            "output_tokens": whole(row["reply_token_size"]),
+            "output_tokens": whole(row.get("reply_token_size", "")),
         })  # fmt: skip
 
 
@@ -184,11 +184,11 @@ def batches(rows: Iterator[Cells], found: Found) -> None:
     """batch.csv: scheduling and execution of each batch, and who is in it."""
     ids = _Ids(found)
     for row in rows:
-        if row["name"] != "modelExec":
+        if row.get("name", "") != "modelExec":
             continue
         at = stamp(row.get("start_time(ms)") or row.get("start_datetime"), _MS)
-        listed = _literal_list(row["res_list"])
-        kind = row["batch_type"].lower()
+        listed = _literal_list(row.get("res_list", ""))
+        kind = row.get("batch_type", "").lower()
         context, generating = whole(row.get("prefill_batch_size")), whole(row.get("decode_batch_size"))
         blocks, used = whole(row.get("total_blocks")), whole(row.get("used_blocks"))
         share = real(row.get("kvcache_usage_rate"))
@@ -210,7 +210,7 @@ def batches(rows: Iterator[Cells], found: Found) -> None:
 def figures(rows: Iterator[Cells], found: Found) -> None:
     """request_status.csv and its like: figures over time."""
     for row in rows:
-        at = stamp(row["time"], _US)
+        at = stamp(row.get("time", ""), _US)
         for key, value in row.items():
             figure = real(value) if key.startswith(("=", "+")) and value else None
             if figure is not None:

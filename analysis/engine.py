@@ -98,6 +98,7 @@ class Check:
     not_looked_for: tuple[str, ...]  # causes that no detector of this check speaks of
     steady_step_ns: int  # the mean step without first use: what shares of each step are shares of
     serving: Summary | None = None  # of a serving run
+    stepped: bool = True  # False: no step was marked, and all of a step is of the recorded time
 
     def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
@@ -138,7 +139,7 @@ def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, set
     return Check(
         run.run_id, run.step_ns, run.step_count, quality(run, ranked), ranked, saved, tuple(outcomes),
         unseen if only is None else (), run.get(steady_ns) // run.step_count,
-        run.get(summary) if of_this_kind(run, "requests") else None,
+        run.get(summary) if of_this_kind(run, "requests") else None, run.stepped,
     )  # fmt: skip
 
 
@@ -214,9 +215,9 @@ def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int) -> Ou
         stays = number("_share", still)
         return Outcome(
             detector.name, "masked",
-            f"{ns} of the step ({share}) is lost to it; what removing it gives back cannot be told, because {stays} of "
+            f"{ns} {_of(run)} ({share}) is lost to it; what removing it gives back cannot be told, because {stays} of "
             "the critical path cannot move in the replay",
-            f"每步因此损失 {ns}（{share}）；去掉它的收益无法判断，因为关键路径的 {stays} 在重放中无法移动",
+            f"{_in(run)}因此损失 {ns}（{share}）；去掉它的收益无法判断，因为关键路径的 {stays} 在重放中无法移动",
         )  # fmt: skip
     en, zh = _LIMITS.get(held_.kind, _LIMITS["unexplained"])
     where = f" of rank {held_.rank}" if held_.rank is not None else ""
@@ -225,8 +226,8 @@ def _masked(run: Run, detector: Detector, candidate: Candidate, lost: int) -> Ou
     until_zh = zh.replace("{who}", where_zh) + (f"（{held_.name}）" if held_.name and held_.kind != "peer" else "")
     return Outcome(
         detector.name, "masked",
-        f"{ns} of the step ({share}) is lost to it; removing it gives nothing back until {until}",
-        f"每步因此损失 {ns}（{share}），但在{until_zh}之前，去掉它没有收益",
+        f"{ns} {_of(run)} ({share}) is lost to it; removing it gives nothing back until {until}",
+        f"{_in(run)}因此损失 {ns}（{share}），但在{until_zh}之前，去掉它没有收益",
     )  # fmt: skip
 
 
@@ -261,9 +262,19 @@ def _clean(run: Run, detector: Detector, measured: list[Finding], lost: int, lim
     share, saving = number("_share", of_step(run, amount)), number("_ns", amount)
     return Outcome(
         detector.name, "clean",
-        f"at most {saving} of the step ({share}), below the limit of {least}",
-        f"至多 {saving}（占步长 {share}），低于阈值 {least}",
+        f"at most {saving} {_of(run)} ({share}), below the limit of {least}",
+        f"至多 {saving}（占{'步长' if run.stepped else '采集时长'} {share}），低于阈值 {least}",
     )  # fmt: skip
+
+
+def _of(run: Run) -> str:
+    """What a time is of, in English."""
+    return "of the step" if run.stepped else "of the recorded time"
+
+
+def _in(run: Run) -> str:
+    """The same in Chinese, at the beginning of a sentence."""
+    return "每步" if run.stepped else "采集时段内"
 
 
 def _measured(run: Run, detector: Detector, candidate: Candidate) -> Finding:

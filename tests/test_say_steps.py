@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+import tablecase
 
-from npulens.analysis.engine import detectors
+from npulens.analysis.engine import check, detectors
 from npulens.analysis.finding import Words
 from npulens.analysis.say import ONLY_STEP, RECORDED, STEP, filled, per
 from npulens.analysis.settings import DEFAULT
+from npulens.app.text import wording
 
 EACH = re.compile(r"(?<!out )\b(?:of|in|times) (?:each|every|a) step\b|\beach step would\b|每步")
 
@@ -61,3 +63,22 @@ def test_numbers_are_filled_as_ever() -> None:
     words = Words("Rank {ranks}: {idle_ns} of each step", "[[{none_ns} of each step]]{count} a step.")
     said = filled(words, {"ranks": "1, 2", "idle_ns": 1_500_000, "none_ns": None, "count": 3, "per": RECORDED})
     assert said == Words("Ranks 1, 2: 1.50 ms of the recorded time", "3 in the recorded time.")
+
+
+def test_what_is_said_of_a_run_without_steps_is_of_the_recorded_time() -> None:
+    """A device that idles 5 of 10 ms between launches, each 1 ms late: found; everything else is small or masked."""
+    spans: list[dict[str, object]] = []
+    for place in range(5):
+        spans += [
+            {"id": 3 * place + 1, "kind": "cpu_op", "name": "aten::copy_", "at": 2000 * place, "for": 1000},
+            {"id": 3 * place + 2, "kind": "runtime", "name": "launch", "at": 2000 * place + 980, "for": 10},
+            {"id": 3 * place + 3, "kind": "kernel", "name": "k", "at": 2000 * place + 1000, "for": 1000,
+             "by": 3 * place + 2},
+        ]  # fmt: skip
+    found = check(tablecase.connection({"spans": spans}))
+    assert found.findings and not found.stepped
+    for lang, wrong in (("en", re.compile(r"\b(?:of|in) (?:the|each|every|a)(?: [\d.]+ \w+)? step\b")), ("zh", EACH)):
+        said = [wording.answer(found, lang), *(wording.reason(one, lang) for one in found.outcomes),
+                *(wording.gives_back(one, lang, found.stepped) for one in found.findings)]  # fmt: skip
+        assert [text for text in said if wrong.search(text) and "not recorded" not in text] == []
+        assert len(said) > 10

@@ -59,7 +59,9 @@ def command(
             click.echo(f"{row['name']:{width}}  {row['what']}")
     else:
         faults = ", ".join(f"{f['cause']} {share(f['gain_ns'] / answer['step_ns'])}" for f in answer["faults"])
-        click.echo(f"{output}: step {milliseconds(answer['step_ns'])} ms, {faults or 'clean'}")
+        captured, world = len(answer["capture"]["ranks"]), answer["world"]
+        whose = f"{captured} of {world} ranks captured" + ("" if ranks in (None, world) else f", not {ranks} as asked")
+        click.echo(f"{output}: step {milliseconds(answer['step_ns'])} ms, {faults or 'clean'}; {whose}")
 
 
 def _ask(arguments: list[str]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _run(subject: Subject, html: HtmlText) -> Iterator[str]:
     if check.findings:
         yield f"<h2>{html.say('report.findings')}</h2>"
     for place, (finding, scene) in enumerate(zip(check.findings, subject.scenes, strict=True), 1):
-        yield "".join(_finding(place, finding, scene, html))
+        yield "".join(_finding(place, finding, scene, check.stepped, html))
     yield from _others(check, html)
     yield from _quality(check, html)
     yield thresholds(subject, html)
@@ -185,8 +185,8 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
     return '<div class="legend">' + "".join(f"<span>{box.format(css)}{name}</span>" for css, name in entries) + "</div>"
 
 
-def _finding(place: int, finding: Finding, scene: Scene, html: HtmlText) -> Iterator[str]:
-    given = html.about(finding, wording.gives_back)
+def _finding(place: int, finding: Finding, scene: Scene, stepped: bool, html: HtmlText) -> Iterator[str]:
+    given = html.about(finding, lambda one, lang: wording.gives_back(one, lang, stepped))
     severity = html.say(f"findings.severity_{finding.severity}")
     sure = html.of(lambda lang: say(lang, "findings.confidence", {
         "value": say(lang, f"findings.confidence_{finding.confidence}")}))  # fmt: skip

@@ -77,7 +77,7 @@ def answer(check: Check, lang: str) -> str:
             values = {"title": title, "saving": saved(top, lang), "share": share(top.saving_share)}
             return say(lang, "findings.answer_measure", values)
         once = top.numbers.get("per") == ONCE
-        return say(lang, "findings.answer_once" if once else "findings.answer", {
+        return say(lang, "findings.answer_once" if once else _of_step(check, "answer"), {
             "title": plain(top.words[lang].title).rstrip(".。"),
             "saving": duration(top.saving_ns * (check.steps if once else 1)),
             "step": duration(check.steady_step_ns), "share": share(top.saving_share),
@@ -88,13 +88,18 @@ def answer(check: Check, lang: str) -> str:
             "least": share(ServingLimits().min_share), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
     if clean or masked:
-        return say(lang, "findings.answer_none", {
+        return say(lang, _of_step(check, "answer_none"), {
             "step": duration(check.steady_step_ns), "clean": clean, "masked": _masked(check, lang), "blind": blind,
         })  # fmt: skip
     if not blind:
         return say(lang, "findings.answer_no_detectors")
     host_only = any(part.name == "kernels" and not part.share for part in check.quality.parts)
     return say(lang, "findings.answer_no_device" if host_only else "findings.answer_blind", {"blind": blind})
+
+
+def _of_step(check: Check, name: str) -> str:
+    """The text of a time that is of the step, or of the recorded time where no step was marked."""
+    return f"findings.{name}" if check.stepped else f"findings.{name}_recorded"
 
 
 def _masked(check: Check, lang: str) -> str:
@@ -118,7 +123,7 @@ def together(check: Check, lang: str) -> str | None:
     more, worth = check.together_ns - apart, check.step_ns * _WORTH_SAYING
     key = "together" if more < -worth else "together_more" if more > worth else "together_sum"
     part = check.together_ns / check.step_ns if check.step_ns else 0.0
-    return say(lang, f"findings.{key}", {
+    return say(lang, _of_step(check, key), {
         "saving": duration(check.together_ns), "step": duration(check.step_ns), "share": share(part),
     })  # fmt: skip
 
@@ -211,10 +216,11 @@ def share_of(finding: Finding, key: str, lang: str) -> str:
     return say(lang, "findings.share_of", {**values, "measure": of(lang, MEASURES[finding.measure])})
 
 
-def gives_back(finding: Finding, lang: str) -> str:
-    """The same with its share."""
+def gives_back(finding: Finding, lang: str, stepped: bool) -> str:
+    """The same with its share; of the recorded time where no step was marked."""
     values = {"saving": saved(finding, lang), "share": share(finding.saving_share)}
-    return say(lang, "findings.gives_back" if finding.measure == STEP else "findings.gives_back_of", values)
+    of_step = "findings.gives_back" if stepped else "findings.gives_back_recorded"
+    return say(lang, of_step if finding.measure == STEP else "findings.gives_back_of", values)
 
 
 def serving(check: Check, lang: str) -> list[str]:

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         truth = replicate(case, asked.output, asked.replicate) if asked.replicate else write(case, asked.output)
     except ValueError as error:
         return _refuse("impossible", str(error))
-    print(json.dumps(truth))
+    print(json.dumps({**truth, "world": case.config.ranks}))
     return 0
 
 

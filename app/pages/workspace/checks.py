@@ -122,7 +122,7 @@ def _said(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> Non
             st.text(wording.unmeasured(outcome, ctx.lang) if outcome.outcome == "not_measured"
                     else wording.reason(outcome, ctx.lang))  # fmt: skip
         for finding in found:
-            st.text(wording.gives_back(finding, ctx.lang))
+            st.text(wording.gives_back(finding, ctx.lang, bool(ctx.run and ctx.run.steps)))
             st.text(wording.plain(finding.words[ctx.lang].title))
     if not changed:
         st.caption(ctx.say("findings.limits_same"))

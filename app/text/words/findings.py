@@ -29,6 +29,10 @@ TEXT = {
         "{title}. Fixing it saves at most {saving} of the {step} step ({share}).",
         "{title}。修复后每步（{step}）最多可省 {saving}（{share}）。",
     ),
+    "answer_recorded": (
+        "{title}. Fixing it saves at most {saving} of the {step} recorded ({share}).",
+        "{title}。修复后在采集的 {step} 中最多可省 {saving}（{share}）。",
+    ),
     "answer_once": (
         "{title}. Fixing it saves at most {saving}, once ({share} of the recorded time).",
         "{title}。修复后最多可省 {saving}，仅此一次（占采集时长 {share}）。",
@@ -61,6 +65,11 @@ TEXT = {
         "No problem worth 1 % of the {step} step was found. {clean} checks found none, {masked}{blind} could not look.",
         "没有发现能省下单步耗时（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
     ),
+    "answer_none_recorded": (
+        "No problem worth 1 % of the {step} recorded was found. {clean} checks found none, {masked}{blind} could not "
+        "look.",
+        "没有发现能省下采集时长（{step}）1% 的问题：{clean} 项检查未发现问题，{masked}{blind} 项无法检查。",
+    ),
     "answer_blind": (
         "Nothing could be judged: this capture does not hold what the detectors need ({blind} of them).",
         "无法判断：采集数据缺少检查所需的内容（{blind} 项检查）。",
@@ -86,6 +95,20 @@ TEXT = {
         "Fixing everything saves at most {saving} of the {step} step ({share}).",
         "全部修复后每步（{step}）最多可省 {saving}（{share}）。",
     ),
+    "together_recorded": (
+        "Fixing everything saves at most {saving} of the {step} recorded ({share}). The problems overlap, so that "
+        "is less than their sum.",
+        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）；各项有重叠，因此小于它们之和。",
+    ),
+    "together_more_recorded": (
+        "Fixing everything saves at most {saving} of the {step} recorded ({share}). That is more than the sum: "
+        "some problems only show once others are fixed.",
+        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）；修复一项后另一项才显露，因此大于它们之和。",
+    ),
+    "together_sum_recorded": (
+        "Fixing everything saves at most {saving} of the {step} recorded ({share}).",
+        "全部修复后在采集的 {step} 中最多可省 {saving}（{share}）。",
+    ),
     "ceiling": (
         "A saving is a ceiling: the run is replayed without the cause, everything else as it was recorded.",
         "收益是上限：去掉该原因、其余保持采集时的样子后重放得到。",
@@ -96,6 +119,7 @@ TEXT = {
     "share_of": ("{share} of {measure}", "{measure} 的 {share}"),
     "gives_back_of": ("{saving} · {share}", "{saving} · {share}"),
     "gives_back": ("{saving} · {share} of the step", "{saving} · 占单步耗时 {share}"),
+    "gives_back_recorded": ("{saving} · {share} of the recorded time", "{saving} · 占采集时长 {share}"),
     "interval": (
         "Part of this run cannot move in the replay: a fix gives back between {least} and {most} of each step.",
         "本次采集有一部分在重放中无法移动：修复后每步可省 {least} 至 {most}。",

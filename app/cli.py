@@ -16,8 +16,8 @@ from importlib.resources import files
 import click
 
 from npulens.app import commands
-from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import as_data
+from npulens.ingest.errors import IngestError, of_the_system
+from npulens.ingest.messages import Message, as_data
 
 #: Objects that are made before Python looks for rings among them. Importing a verb makes hundreds of thousands that
 #: stay, and so does a check of a run whose shapes hardly repeat: looking at its 700 takes a tenth of their time.
@@ -47,12 +47,30 @@ class Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """A typed error is one line on stderr, with --json also an object on stdout, and exit code 2."""
         try:
-            return super().invoke(ctx)
+            return self._invoked(ctx)
         except IngestError as error:
             if "--json" in sys.argv:
                 click.echo(json.dumps({"error": error.as_dict(), "said": as_data(error.said())}, ensure_ascii=False))
             click.echo(f"npulens: {error}", err=True)
             ctx.exit(2)
+
+    def _invoked(self, ctx: click.Context) -> object:
+        """What the verb does; a disk that refuses, and a run that goes while it is read, as a typed error."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if (said := of_the_system(error)) is None:
+                raise
+            raise said from error
+        except _lost_files() as error:
+            if "No such file" not in str(error):
+                raise
+            raise IngestError("unknown_run", Message("run_went_while_it_was_read")) from error
+
+
+def _lost_files() -> tuple[type[Exception], ...]:
+    """What DuckDB raises where a file is gone; nothing where no verb has imported it."""
+    return (sys.modules["duckdb"].IOException,) if "duckdb" in sys.modules else ()
 
 
 def _summary(name: str, width: int) -> str:

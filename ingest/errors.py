@@ -46,6 +46,24 @@ _NO_ROOM = {
 }
 
 
+#: What else a disk or a limit answers, whatever was asked of it: nothing of that is a defect of ours.
+_REFUSED = (
+    errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.ESTALE,
+    errno.ENOTDIR, errno.ELOOP, errno.ETXTBSY, errno.EBUSY,
+)  # fmt: skip
+
+
+def of_the_system(error: OSError) -> IngestError | None:
+    """The sentence for a disk that is full, may not be written, or is odd; None where it may be a defect of ours."""
+    path = str(error.filename) if error.filename is not None else None
+    if full := no_room(error):
+        return IngestError(full.kind, full.message, path)
+    if error.errno not in _REFUSED:
+        return None
+    key = "disk_may_not_be_written" if error.errno == errno.EROFS else "system_refused"
+    return IngestError("system", Message(key, {"error": error.strerror or error}), path)
+
+
 def no_room(error: BaseException | None) -> IngestError | None:
     """The refusal, if a disk without room or a limit on files is behind an error, whoever met it first."""
     while error is not None:

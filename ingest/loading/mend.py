@@ -21,7 +21,7 @@ from npulens.ingest import objects
 from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import older
 from npulens.ingest.messages import Message
-from npulens.ingest.store import kept, lod, raw, runs, seal
+from npulens.ingest.store import kept, lod, raw, runs, seal, wal
 from npulens.ingest.store.connection import damage, manifest_of
 from npulens.ingest.tables import schema
 
@@ -103,7 +103,7 @@ def _opens(path: Path) -> bool:
 
 def _database(path: Path) -> Message | None:
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as con:
+        with closing(wal.connect(path)) as con:
             (said,) = con.execute("PRAGMA integrity_check").fetchone()
     except sqlite3.Error as error:
         return Message("database_is_damaged", {"error": error})

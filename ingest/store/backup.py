@@ -191,9 +191,9 @@ def _unpacked(source: Path, target: Path) -> Backup:
             found[member.name] = [place.stat().st_size, digest.hexdigest()]
     if said is None or said["version"] != VERSION or said["files"] != found:
         raise ValueError(LIST)
-    for name in found:
-        with (target / name).open("rb") as file:
-            os.fsync(file.fileno())
+    for each in found:
+        with (target / each).open("rb") as written:
+            os.fsync(written.fileno())
     return Backup(int(said["runs"]), len(found), sum(int(size) for size, _ in found.values()))
 
 

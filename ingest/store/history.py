@@ -113,7 +113,8 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     """The history of a store, in one transaction."""
     path = store / NAME
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:

@@ -24,6 +24,8 @@ def default_dir() -> Path:
 
 def located(name: str | Path) -> Path:
     """The directory of a store; of s3://bucket/prefix the one below NPULENS_CACHE that stands for it."""
+    if not str(name).isprintable():  # DuckDB takes UTF-8 only, and a line break in a path breaks every list
+        raise IngestError("store", Message("store_path_is_no_text"), repr(str(name)))
     bucket = re.fullmatch(r"(\w+):/{1,2}(.+)", str(name))  # a Path has lost one of the strokes
     if bucket is None:
         return Path(name)

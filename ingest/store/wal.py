@@ -7,22 +7,37 @@ import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 #: Transactions are of milliseconds; who has not had a turn after this many seconds meets something that hangs.
 PATIENCE = 30.0
+#: What SQLite says where there is no room for its log: what lies there can still be read.
+_NO_ROOM = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """The file, made if it is new."""
-    with suppress(FileExistsError):  # as open as the directory it lies in
+    if not os.access(path.parent, os.W_OK):
+        return only_read(path)
+    with suppress(OSError):  # as open as the directory it lies in; what is wrong is said by SQLite
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, path.parent.stat().st_mode & 0o666))
     con = sqlite3.connect(path, timeout=PATIENCE)
     try:
         _keep_a_log(con)
-    except BaseException:
+    except BaseException as error:
         con.close()
+        full = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _NO_ROOM
+        if full and path.is_file() and path.stat().st_size:
+            return only_read(path)
         raise
     return con
+
+
+def only_read(path: Path) -> sqlite3.Connection:
+    """The file where nothing may be written beside it: as it is, unless its log holds more."""
+    log = path.with_name(f"{path.name}-wal")
+    still = "" if log.is_file() and log.stat().st_size else "&immutable=1"
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{still}", timeout=PATIENCE, uri=True)
 
 
 def _keep_a_log(con: sqlite3.Connection) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 LEAST = 300
 DEFAULT = 1_500
 MOST = 100_000
-#: Letters that one token holds at least, of a word.
-_LETTERS = 4
-_WORD = re.compile(r"[A-Za-z]+|[^A-Za-z]")
+#: Characters that one token holds at least, of a word and of neighbouring marks.
+_LETTERS, _MARKS = 4, 2
+_PARTS = re.compile(r"([A-Za-z]+)|([!-/:-@\[-`{-~]+)|([^ ])")
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,11 @@ def compact(value: object) -> str:
 
 
 def tokens(text: str) -> int:
-    """No fewer than a model reads it as."""
-    return sum(_of(piece) for piece in _WORD.findall(text) if piece != " ")
-
-
-def _of(piece: str) -> int:
-    """Of a word, or of one other character; those beyond ASCII may be read in two parts."""
-    return -(-len(piece) // _LETTERS) if piece.isascii() else 2
+    """No fewer than a model reads it as. What is beyond ASCII may be read in two parts."""
+    count = 0
+    for word, marks, one in _PARTS.findall(text):
+        count += -(-len(word) // _LETTERS) - (-len(marks) // _MARKS) + (len(one) if one.isascii() else 2)
+    return count
 
 
 def fitted(head: Mapping[str, Any], pieces: Sequence[Piece], budget: int) -> dict[str, Any]:

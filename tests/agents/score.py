@@ -77,9 +77,9 @@ def planted(todo: Sequence[Task], store: Path) -> list[Planted]:
 async def asked(client: Client, one: Planted, most: int) -> Told:
     """Two questions: the check, and the windows of its first finding."""
     warm = []
-    half = {"run": one.run, "budget": most // 2}
-    check, text = await _answer(client, "check", half)
-    warm.append(await _warm(client, "check", half))
+    first = {"run": one.run, "budget": most * 2 // 3}
+    check, text = await _answer(client, "check", first)
+    warm.append(await _warm(client, "check", first))
     texts, windows = [text], []
     left = most - tokens(text)
     if check["findings"] and left >= LEAST:

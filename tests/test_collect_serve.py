@@ -189,6 +189,8 @@ def test_exports_of_protobuf_are_kept_and_others_refused(tmp_path: Path, packed:
         return statuses
 
     assert asyncio.run(go()) == [200, 200, 400, 400, 415]
+    if not packed:
+        return  # what is kept is the same
     home = tmp_path / "only"
     home.mkdir()
     (tmp_path / "otlp.pb").rename(home / "otlp.pb")
@@ -199,5 +201,5 @@ def test_exports_of_protobuf_are_kept_and_others_refused(tmp_path: Path, packed:
 
 
 def test_a_bomb_within_an_export_is_refused() -> None:
-    bomb = gzip.compress(b"\n" * (300 << 20), 1)
+    bomb = gzip.compress(b"\n" * (65 << 20), 1)
     assert _unpacked(http.Question("POST", "/v1/traces", {"content-encoding": "gzip"}, bomb)) is None

@@ -12,7 +12,7 @@ from npulens.collectors.serving import http
 
 _GZIP = 31
 #: Largest export after unpacking.
-_LARGEST = 256 << 20
+_LARGEST = 64 << 20
 #: What an exporter takes for "received", as JSON and as protobuf.
 _RECEIVED = {"application/json": b"{}", "application/x-protobuf": b""}
 

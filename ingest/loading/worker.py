@@ -29,6 +29,7 @@ from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, worked
 from npulens.ingest.loading.quota import Quota, UsageWatch, amount
 from npulens.ingest.messages import Message, dumped
+from npulens.ingest.readers.serving.found import SERVING
 from npulens.ingest.store import history_run, raw
 from npulens.ingest.store import runs as store
 from npulens.ingest.store.connection import proved
@@ -258,13 +259,10 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
             return _refusal(error)
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
-            return job.refusal(
-                IngestError(
-                    "repeated_rank",
-                    Message("run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)}),
-                    str(group[0].source.root),
-                )
-            )
+            why = Message("run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)})
+            if any(SERVING in parsed.part.facts for parsed in group):
+                why = Message("serving_files_are_joined_in_one_load", {"run": joined.run_id})
+            return job.refusal(IngestError("repeated_rank", why, str(group[0].source.root)))
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
         sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
     entries = {f"{piece.path}/{name}": digest for piece in pieces for name, digest in piece.files.items()}

@@ -7,6 +7,11 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} holds no request, no iteration and no figure that could be read",
         "{file} 中没有可读取的请求、迭代或指标",
     ),
+    "serving_files_are_joined_in_one_load": (
+        "files that tell of the same requests are put together while they are read: load them together with those of "
+        "run {run}, not with --join",
+        "描述同一批请求的文件在读取时合并：请与运行 {run} 的文件一起导入，而不要用 --join",
+    ),
     "serving_line_too_long": ("a line is longer than {n} MB and is left out", "有一行超过 {n} MB，已跳过"),
     "serving_json_damaged": ("the JSON is damaged: {error}", "JSON 已损坏：{error}"),
     "serving_line_cannot_be_read": ("a line that cannot be read", "无法读取的行"),

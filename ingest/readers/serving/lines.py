@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ _LARGEST = 1 << 30
 
 def beginning(path: Path) -> bytes:
     """The first bytes, unpacked, without blanks."""
-    head = peek.head(path)
+    return _unpacked(peek.head(path))
+
+
+@lru_cache(4)  # every reader asks for the same head
+def _unpacked(head: bytes) -> bytes:
     if head.startswith(_GZIP):
         try:
             head = zlib.decompressobj(_WINDOW).decompress(head, peek.HEAD)

@@ -206,8 +206,12 @@ def test_behind_a_proxy_everything_is_as_without(served: tuple[config.Team, Path
     assert ask(proxy, "/api/upload/capture/poem.txt", "PUT", bearer, b"no capture at all" * 200_000)[0] == 422
     line = book.lines(team.home, "red", 1)[0]
     assert (line.name, line.by, line.act, line.allowed) == ("boris@x.example", f"token {made.id}", "bring", True)
-    logged = [json.loads(each) for each in (place / "log").read_text().splitlines() if each.startswith("{")]
-    assert any(each["request"] == line.request and each["who"] == "boris@x.example" for each in logged)
+    for _ in range(100):  # the line is written when the answer is over, which may be after it has arrived
+        logged = [json.loads(each) for each in (place / "log").read_text().splitlines() if each.startswith("{")]
+        if any(each["request"] == line.request and each["who"] == "boris@x.example" for each in logged):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the log does not hold the request of the audit")
 
 
 def test_prometheus_reads_the_metrics(served: tuple[config.Team, Path], tmp_path: Path) -> None:

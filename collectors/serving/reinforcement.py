@@ -58,7 +58,7 @@ def job(draw: random.Random) -> Job:
 
 
 def rollout_tail(draw: random.Random, clean: Job) -> tuple[Job, Job]:
-    return replace(clean, uneven=draw.uniform(0.4, 1.5)), clean
+    return replace(clean, uneven=draw.uniform(0.4, min(1.5, 0.9 * (clean.replicas - 1)))), clean
 
 
 def weight_sync(draw: random.Random, clean: Job) -> tuple[Job, Job]:

@@ -21,7 +21,10 @@ _COUNTS_TO = 5  # with more columns there is no room for row counts
 ORDER = (
     "step", "span", "track", "kernel", "host_op", "link", "comm", "comm_link", "parallel_group", "transfer", "pmu",
     "l2_cache", "sample", "memory_sample", "memory_event", "stack", "profiler_step", "summary", "clock", "arg",
+    "request", "request_event", "iteration", "member", "serving_sample", "stage", "clock_join",
 )  # fmt: skip
+#: What only a serving engine or a job with rollouts writes.
+_SERVING = ORDER[-7:]
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class Column:
 
 
 def tables(rows: Sequence[CoverageRow]) -> list[str]:
-    """The tables that coverage speaks of, the ones people ask for first on top."""
-    present = {row.table for row in rows}
+    """The tables that coverage speaks of, the ones people ask for first on top; serving's only where it has any."""
+    served = any(row.table in _SERVING and row.status != "absent" for row in rows)
+    present = {row.table for row in rows if served or row.table not in _SERVING}
     return [name for name in ORDER if name in present] + sorted(present - set(ORDER))
 
 

@@ -74,4 +74,4 @@ def _said(ctx: Context, moment: Moment) -> str:
     return ctx.say("communication.moment_said", {
         "rank": moment.rank, "start": i18n.duration(moment.ts_ns),
         "length": moment.more or i18n.duration(moment.dur_ns), "name": wording.plain(moment.name)[:_NAME],
-    })  # fmt: skip
+    }).rstrip(" :：")  # fmt: skip

@@ -13,6 +13,7 @@ from npulens.analysis.engine import Outcome
 from npulens.analysis.settings import FILE
 from npulens.app import context
 from npulens.app.context import Context
+from npulens.app.pages.learn.words import LIMITS
 from npulens.app.pages.workspace import chosen
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
@@ -100,15 +101,17 @@ def _judge(ctx: Context, detector: Detector) -> None:
 
 def _slider(ctx: Context, detector: str, name: str, value: float, about: Mapping[str, str]) -> float:
     """One limit with its unit and its source."""
+    told = {key: LIMITS.get(text, text) if ctx.lang == "zh" else text for key, text in about.items()}
     whole = isinstance(value, int)
     most = 1.0 if about["unit"].startswith("share") and value * _REACH > 1 else max(value, 1e-9) * _REACH
     kind = int if whole else float
     step = kind(max(1, round(most / _NOTCHES))) if whole else most / _NOTCHES
     moved = st.slider(
-        name, kind(0), kind(max(most, value)), kind(value), step, key=f"limit_{detector}_{name}",
-        format=None if whole else "%.4g", help=ctx.say("findings.limits_source", dict(about)),
+        wording.limit_name(name, ctx.lang), kind(0), kind(max(most, value)), kind(value), step,
+        key=f"limit_{detector}_{name}",
+        format=None if whole else "%.4g", help=ctx.say("findings.limits_source", dict(told)),
     )  # fmt: skip
-    st.caption(ctx.say("findings.limits_default", {"value": f"{value:g}"}) + " · " + about["unit"])
+    st.caption(ctx.say("findings.limits_default", {"value": f"{value:g}"}) + " · " + told["unit"])
     return kind(moved)
 
 

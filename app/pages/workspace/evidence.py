@@ -129,7 +129,7 @@ def _numbers(ctx: Context, finding: Finding) -> None:
         return
     st.header(ctx.say("workspace.numbers"), anchor=False)
     heads = [ctx.say("workspace.number"), ctx.say("workspace.value")]
-    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height=35 * (min(len(rows), 12) + 1) + 3)
+    st.dataframe(pd.DataFrame(rows, columns=heads), hide_index=True, height="content" if len(rows) <= 12 else 400)
 
 
 def _told(name: str, value: Value) -> bool:

@@ -18,7 +18,9 @@ from npulens.ingest.store.runs import CoverageRow, RunInfo
 def show(ctx: Context, run: RunInfo) -> None:
     """The panel of the chosen run."""
     st.header(ctx.say("recorded.title"), anchor="recorded")
-    rows = context.coverage(ctx)
+    every = context.coverage(ctx)
+    shown = set(chart.tables(every))
+    rows = [row for row in every if row.table in shown]
     missing = run.missing_ranks or ()
     names = chart.tables(rows)
     states = {name: {row.status for row in rows if row.table == name} for name in names}

@@ -110,7 +110,7 @@ TEXT = {
         "被等得最久的 rank 在前。“差”指每个 step 与中位 rank 之差，再取各 step 的中位数。算子：该 rank 算子总"
         "时间减去中位 rank 的，以及相差最大的算子；各 rank 工作量相同时很小。",
     ),
-    "col_rank": ("rank", "rank"),
+    "col_rank": ("Rank", "rank"),
     "col_waited": ("Waited for, ms", "被等待，ms"),
     "col_last": ("Came last, times", "最后到，次"),
     "col_dur": ("Median step, ms", "step 中位数，ms"),
@@ -122,7 +122,7 @@ TEXT = {
     "col_apart_start": ("Work start, ms", "开始差，ms"),
     "col_kernels": ("Kernels, ms", "算子差，ms"),
     "col_kernel": ("Differs most", "差别最大的算子"),
-    "col_kernel_ns": ("by, ms", "差，ms"),
+    "col_kernel_ns": ("By, ms", "差，ms"),
     "step": ("One step, rank by rank", "单个 step，逐 rank"),
     "step_means": (
         "Every rank in the same step, on one clock. Each slice has the colour of what the rank did for most of it; the "

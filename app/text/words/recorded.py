@@ -58,4 +58,11 @@ TEXT = {
     "table_summary": ("Profiler's own summaries", "profiler 自带汇总"),
     "table_clock": ("Clock alignment", "时钟对齐"),
     "table_arg": ("Other span arguments", "其他区间参数"),
+    "table_request": ("Requests", "请求"),
+    "table_request_event": ("Events of requests", "请求事件"),
+    "table_iteration": ("Iterations of the engine", "引擎迭代"),
+    "table_member": ("Requests in each iteration", "每次迭代中的请求"),
+    "table_serving_sample": ("Figures of the engine over time", "引擎指标曲线"),
+    "table_stage": ("Stages of a training job with rollouts", "强化学习各阶段"),
+    "table_clock_join": ("Clocks of client and engine", "客户端与引擎的时钟"),
 }

@@ -30,6 +30,11 @@ def kinds(path: Path) -> list[str]:
         ("a.txt", b"hello", "unknown_format"),
         ("t.pt.trace.json", b'{"schema": "1.0.2-chakra.0.0.4", "pid": 1, "time": "x", "nodes": [', "chakra"),
         ("a.et", b"\x08\x12schema", "chakra"),
+        (
+            "chrome_tracing.json",
+            b'{"traceEvents": [{"name": "CPU Usage", "ph": "C", "cat": "Metrics"}]}',
+            "service_drawing",
+        ),
         ("a.json", b'{"rocprofiler-sdk-tool": [{"metadata": {', "rocprofiler"),
         ("a.json", b'{"status": 0, "info": "", "data": {"x": 1}}', "old_ascend"),
         ("a.json", b'{"segments": [], "device_traces": [[]]}', "memory_snapshot"),

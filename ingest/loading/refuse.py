@@ -174,6 +174,8 @@ SIGNS = (
          name=r"\.(?:perfetto-trace|pftrace|perfetto)$"),
     Sign("insight_project", Message("file_mindstudio_insight_s_own"),
          name=r"^mindstudio_insight_data\.db|\.mindstudio$"),
+    Sign("service_drawing", Message("msserviceprofiler_drawing"), inside=rb'"traceEvents"',
+         name=r"^chrome_tracing\.json$"),
     Sign("picture", Message("picture_or_pdf_no_capture"), (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
     Sign("arrays", Message("arrays_or_tables_another_program"),
          (b"PAR1", b"\x93NUMPY", b"\x89HDF", b"ARROW1", b"ORC")),

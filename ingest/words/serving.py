@@ -12,6 +12,12 @@ TEXT: dict[str, tuple[str, str]] = {
         "run {run}, not with --join",
         "描述同一批请求的文件在读取时合并：请与运行 {run} 的文件一起导入，而不要用 --join",
     ),
+    "msserviceprofiler_drawing": (
+        "what msServiceProfiler draws for a browser; load its tables (request.csv, batch.csv, tx_data_df.csv) or "
+        "ms_service_*.db, which hold the same",
+        "msServiceProfiler 供浏览器显示的文件；请导入内容相同的表（request.csv、batch.csv、tx_data_df.csv）"
+        "或 ms_service_*.db",
+    ),
     "serving_line_too_long": ("a line is longer than {n} MB and is left out", "有一行超过 {n} MB，已跳过"),
     "serving_json_damaged": ("the JSON is damaged: {error}", "JSON 已损坏：{error}"),
     "serving_line_cannot_be_read": ("a line that cannot be read", "无法读取的行"),

@@ -8,7 +8,7 @@ all. Cells are whole buckets: the first and the last may reach over the window's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -81,6 +81,8 @@ class Arranged:
     length_ns: int
     kinds: tuple[str, ...]
     portion: int | None = None  # exponent of the portions that summaries are made of; a small run has none
+    #: Names that tiles have asked for, by how much of one is wanted and its number: most tiles use the same few.
+    names: dict[tuple[int, int], str] = field(default_factory=dict, compare=False, repr=False)
 
 
 def arranged(con: duckdb.DuckDBPyConnection) -> Arranged:

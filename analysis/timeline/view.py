@@ -17,6 +17,8 @@ from npulens.analysis.timeline.tiles import FEW, Arranged, Cells, Spans, tile
 
 #: The kinds of the pieces of a gap track and of the critical path, after the kinds of the run.
 GAP, PATH = "gap", "path"
+#: Names of a run that are kept at most: about 10 MB.
+_KEPT = 40_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def view(
     found = tile(con, how, begin, end, pixels, [track for track in tracks if track >= 0], few)
     kinds = how.kinds
     parts = [gaps.tile(of, track, begin, end, found.bucket_ns) for track, of in sorted(derived, key=lambda one: one[0])]
-    ids, names = _names(con, found.spans, found.cells, longest_name)
+    ids, names = _names(con, how, found.spans, found.cells, longest_name)
     spans = [
         replace(part, name=part.name + len(names), kind=part.kind + len(kinds) + (part.track == path.TRACK))
         for part, _ in parts
@@ -59,13 +61,19 @@ def _joined(parts: Sequence[Spans] | Sequence[Cells]) -> list[Ints]:
     return [np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(parts[0])]
 
 
-def _names(con: duckdb.DuckDBPyConnection, spans: Spans, cells: Cells, longest: int) -> tuple[Ints, list[str]]:
+def _names(
+    con: duckdb.DuckDBPyConnection, how: Arranged, spans: Spans, cells: Cells, longest: int
+) -> tuple[Ints, list[str]]:  # fmt: skip
     """The names that a tile uses, by number; one character more than the longest shows that there was more."""
     ids = np.unique(np.concatenate((spans.name, cells.name)))
-    if not len(ids):
-        return ids, []
-    rows = con.execute(
-        "SELECT left(text, ?) FROM name JOIN (SELECT unnest(?) AS id) USING (id) ORDER BY id",
-        [longest + 1, ids.tolist()],
-    ).fetchall()
-    return ids, [text for (text,) in rows]
+    every = ids.tolist()
+    known = {one: how.names.get((longest, one)) for one in every}
+    if lacking := [one for one, text in known.items() if text is None]:
+        rows = con.execute(
+            "SELECT id, left(text, ?) FROM name JOIN (SELECT unnest(?) AS id) USING (id)", [longest + 1, lacking]
+        ).fetchall()
+        known.update(rows)
+        if len(how.names) + len(rows) > _KEPT:
+            how.names.clear()
+        how.names.update({(longest, one): text for one, text in rows[:_KEPT]})
+    return ids, [text for one in every if (text := known[one]) is not None]

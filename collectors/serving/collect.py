@@ -183,8 +183,9 @@ def _scrapes(path: Path) -> int:
 
 
 def _traces(folder: Path | None) -> set[Path]:
-    """What a profiler has written by now."""
-    return set() if folder is None else {path for path in folder.rglob("*.json*") if path.is_file()}
+    """What a profiler has written by now. vLLM's front end has a trace of its own, which is none of the engine's."""
+    found = () if folder is None else folder.rglob("*.json*")
+    return {path for path in found if path.is_file() and ".async_llm." not in path.name}
 
 
 def _tail(log: Path, began: int, target: Path) -> None:

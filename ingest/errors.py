@@ -54,7 +54,7 @@ _REFUSED = (
 
 
 def of_the_system(error: OSError) -> IngestError | None:
-    """The sentence for a disk that is full, may not be written, or is odd; None where it may be a defect of ours."""
+    """The sentence for a disk that is full, may only be read, or is odd. None where it may be a defect of ours."""
     path = str(error.filename) if error.filename is not None else None
     if full := no_room(error):
         return IngestError(full.kind, full.message, path)

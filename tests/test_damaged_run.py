@@ -140,6 +140,7 @@ def test_a_deleted_run_answers_whoever_has_it_open(place: Path) -> None:
         rows = con.execute("SELECT count(*) FROM span").fetchall()
         runs.remove(place, run_id)
         assert con.execute("SELECT count(*) FROM span").fetchall() == rows
+    assert runs.manifest(place, run_id)["run_id"] == run_id
 
 
 def test_a_new_store_is_its_maker_s_alone(place: Path, tmp_path: Path) -> None:

@@ -168,9 +168,11 @@ def _loaded_again(store: Path, run_id: str, told: list[raw.Capture], scratch: Pa
 
 def _settled(store: Path, run_id: str, staged: Path) -> None:
     """Put a run in the place of the one that is there; it keeps the time of its first load."""
-    with suppress(IngestError, OSError, ValueError, KeyError):
-        at = older.manifest_of(store / run_id)["loaded_at"]
-        seal.close(staged, manifest_of(staged) | {"loaded_at": str(at)})
+    at = raw.loaded_at(store, run_id)
+    with suppress(IngestError, OSError):  # of a damaged manifest nothing is taken
+        at = str(manifest_of(store / run_id).get("loaded_at", at))
+    if at is not None:
+        seal.close(staged, manifest_of(staged) | {"loaded_at": at})
     runs.commit(store, staged, run_id)
 
 

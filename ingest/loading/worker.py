@@ -278,7 +278,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     before = raw.captures(where, joined.run_id) if joined else []
     lost = job.request.redact or objects.of(where) is not None or (joined is not None and not before)
     limit = 0 if lost else job.request.raw
-    with raw.keeping(where, run_id, job.request.paths, _brought(group, real, tops, job), before, limit):
+    at, brought = str(staged.manifest["loaded_at"]), _brought(group, real, tops, job)
+    with raw.keeping(where, run_id, at, job.request.paths, brought, before, limit):
         stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
     outside = [Path(job.opener.origin(path)) for p in group for path in p.source.files]

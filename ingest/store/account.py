@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
 from npulens.ingest.store.connection import CoverageRow
 from npulens.ingest.store.runs import manifest
 from npulens.ingest.tables import schema
@@ -42,10 +40,7 @@ class Account:
 
 def account(store: Path, run_id: str) -> Account:
     """The account of a stored run, from its manifest."""
-    try:
-        said = manifest(store, run_id)
-    except OSError as error:
-        raise IngestError("unknown_run", Message("there_is_no_such_run"), str(store / run_id)) from error
+    said = manifest(store, run_id)
     order = {name: i for i, name in enumerate(schema.tables())}
     tables = sorted((_table(row) for row in said["coverage"]), key=lambda row: (row.rank, order.get(row.table, 99)))
     return Account(tuple(_rank(piece) for piece in said["pieces"]), tuple(tables))

@@ -58,9 +58,13 @@ def most(asked: str | None) -> int:
 
 @contextmanager
 def keeping(
-    store: Path, run_id: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture], limit: int
-) -> Iterator[None]:
-    """Keep the files of a run before it becomes visible. A full disk costs the copy, never the load."""
+    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture],
+    limit: int,
+) -> Iterator[None]:  # fmt: skip
+    """Keep the files of a run before it becomes visible. A full disk costs the copy, never the load.
+
+    ``at``: when it was loaded. Whoever makes it again says so, too.
+    """
     if not limit:
         yield
         return
@@ -73,19 +77,21 @@ def keeping(
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)  # nobody removes what nothing names yet
         with suppress(OSError, ValueError):
-            _keep(store, run_id, tops, files, joined)
+            _keep(store, run_id, loaded_at(store, run_id) or at, tops, files, joined)
         yield
     finally:
         os.close(lock)
     _trim(store, limit)
 
 
-def _keep(store: Path, run_id: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture]) -> None:
+def _keep(
+    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture]
+) -> None:
     base = Path(os.path.commonpath([top.parent for top in tops]))
     told = {str(path.relative_to(base)): _put(store, path) for path in sorted(set(files))}
     fresh = Capture(tuple(str(top.relative_to(base)) for top in tops), told)
     captures = [each.as_dict() for each in (*joined, fresh)]
-    _write(store, _record(store, run_id), seal.sealed({"captures": captures}).encode())
+    _write(store, _record(store, run_id), seal.sealed({"loaded_at": at, "captures": captures}).encode())
 
 
 def _record(store: Path, run_id: str) -> Path:
@@ -136,11 +142,20 @@ def _write(store: Path, target: Path, content: bytes) -> None:
 
 def captures(store: Path, run_id: str) -> list[Capture]:
     """What makes a run, load by load; [] where it is not kept or its record is damaged."""
+    return [Capture.of(each) for each in _told(store, run_id).get("captures", ())]
+
+
+def loaded_at(store: Path, run_id: str) -> str | None:
+    """When a run was loaded first, as far as its captures are kept."""
+    at = _told(store, run_id).get("loaded_at")
+    return None if at is None else str(at)
+
+
+def _told(store: Path, run_id: str) -> dict[str, Any]:
     try:
-        found = seal.opened(_record(store, run_id).read_bytes())
+        return seal.opened(_record(store, run_id).read_bytes())
     except (OSError, seal.Broken):
-        return []
-    return [Capture.of(each) for each in found["captures"]]
+        return {}
 
 
 def unpack(store: Path, capture: Capture, target: Path) -> list[Path]:

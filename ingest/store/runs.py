@@ -211,8 +211,11 @@ def resolve(store: Path, name: str) -> RunInfo:
 
 def manifest(store: Path, run_id: str) -> dict[str, Any]:
     """Everything the manifest of a run says."""
-    objects.fetch(store, run_id, ["manifest.json"])
-    return manifest_of(store / run_id)
+    objects.fetch(store, run_id, [seal.MANIFEST])
+    for place in (store, store / FOLDER):  # a run that is deleted while it is read still answers
+        with suppress(FileNotFoundError):
+            return manifest_of(place / run_id)
+    raise IngestError("unknown_run", Message("there_is_no_such_run"), str(store / run_id))
 
 
 @contextmanager

@@ -63,7 +63,7 @@ TEXT = {
     "by_rollout": ("rollouts with their updates", "rollout 及其更新"),
     "by_time": ("slices of time", "时间片"),
     "serve_done": (
-        "{done} of {of} requests ended well. The last to leave in time left {late} late.",
+        "{done} of {of} requests ended well. None was sent more than {late} late.",
         "{of} 个请求中有 {done} 个正常结束；发送最多晚了 {late}。",
     ),
     "serve_window_taken": (

@@ -38,8 +38,8 @@ NEEDS = ("requests", "iterations", "speculation")
 TEXT = {
     "en": {
         "found": Words(
-            "Of {drafted} drafted tokens {accepted} are accepted; an iteration gives {gained} tokens of a request in "
-            "{with_ns}, a plain one gives one in {plain_ns}",
+            "{accepted} of {drafted} drafted tokens are accepted: {gained} tokens in {with_ns}, where a plain "
+            "iteration gives one in {plain_ns}",
             "Draft fewer tokens (num_speculative_tokens), or none at this load; or take another draft. Without: "
             "{gives}.",
         ),

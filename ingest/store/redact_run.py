@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from blake3 import blake3
 
 from npulens.ingest.messages import Message, dumped, loaded
-from npulens.ingest.store import notes
+from npulens.ingest.store import notes, seal
 from npulens.ingest.store.connection import open_run
 from npulens.ingest.store.redact import Redactor
 from npulens.ingest.store.redact_rules import SUSPECT
@@ -88,7 +88,8 @@ def outgoing(store: Path, runs: Iterable[RunInfo], wanted: bool) -> Iterator[Pat
         for run in {run.run_id: run for run in runs}.values():
             open_run(store, run.run_id).close()  # refuses an old run by name
             label = run.label or ""
-            _, redactor = _write(store / run.run_id, scratch / run.run_id, [label])
+            manifest, redactor = _write(store / run.run_id, scratch / run.run_id, [label])
+            seal.close(scratch / run.run_id, manifest)
             if label:
                 notes.set_label(scratch, run.run_id, redactor.text(label))
         yield scratch

@@ -8,8 +8,7 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} 中没有可读取的请求、迭代或指标",
     ),
     "serving_files_are_joined_in_one_load": (
-        "files that tell of the same requests are put together while they are read: load them together with those of "
-        "run {run}, not with --join",
+        "files of the same requests are joined while they are read: load them with those of {run}, not with --join",
         "描述同一批请求的文件在读取时合并：请与运行 {run} 的文件一起导入，而不要用 --join",
     ),
     "msserviceprofiler_drawing": (

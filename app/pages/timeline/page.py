@@ -14,7 +14,7 @@ ORDER = 10
 GROUP = ""
 
 #: The canvas takes the whole width, on any screen.
-WIDE = """<style>[data-testid="stMainBlockContainer"] { max-width: none; max-width: none; padding-bottom: 1rem; }</style>"""
+WIDE = """<style>[data-testid="stMainBlockContainer"] { max-width: none; padding-bottom: 1rem; }</style>"""
 _TABLES = ("span", "link", "step", "sample", "stack")
 
 

@@ -109,7 +109,8 @@ def plants(count: int, seed: int) -> tuple[Plant, ...]:
         for at, one in enumerate(shared)
     )
     many = load(seed + 2, count, 5.0, (40, 120), (24, 64))
-    wide = load(seed + 3, count // 2, 4.0, (40, 120), (80, 240))
+    wide = load(seed + 3, count, 4.0, (40, 120), (80, 240))
+    short = ("--max-model-len", "1024")  # so that few blocks hold a whole request
     base = Case(plain)
     return (
         Plant("engine_stall", "the engine's process stopped five times for 400 ms",
@@ -120,7 +121,7 @@ def plants(count: int, seed: int) -> tuple[Plant, ...]:
         Plant("prefix_miss", "a third of the shared prefixes of 1,024 tokens differ", Case(own), Case(shared)),
         Plant("queueing", "`--max-num-seqs 2`", Case(many, ("--max-num-seqs", "2")), Case(many)),
         Plant("kv_pressure", "`--num-gpu-blocks-override 12`, blocks of 128 tokens",
-              Case(wide, ("--num-gpu-blocks-override", "12", "--max-model-len", "1024")), Case(wide)),
+              Case(wide, ("--num-gpu-blocks-override", "12", *short)), Case(wide, short)),
     )  # fmt: skip
 
 

@@ -212,6 +212,14 @@ def sweep(store: Path, alive: Collection[str]) -> None:
             _unnamed(store)
 
 
+def drop(store: Path, run_id: str) -> None:
+    """Remove what is kept of a run; files that no other run names go when nobody keeps."""
+    _record(store, run_id).unlink(missing_ok=True)
+    with _alone(store) as mine:
+        if mine:
+            _unnamed(store)
+
+
 def _trim(store: Path, limit: int) -> None:
     """Remove the captures that were loaded longest ago until the others are within the limit."""
     if bytes_of(store) <= limit:

@@ -494,6 +494,7 @@ def empty(store: Path, after_s: float) -> list[str]:
                 gone.append(entry.name)
                 if not (store / entry.name).exists():
                     _forget(store, entry.name)
+                    raw.drop(store, entry.name)
     return gone
 
 

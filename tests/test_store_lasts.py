@@ -80,8 +80,9 @@ def test_what_is_kept_of_a_capture_is_looked_after(tmp_path: Path) -> None:
     assert refused.exit_code == 1 and "is damaged" in refused.output
     assert ingest.load(trace, store).runs[0].stored == "new"  # the capture itself is still there
     assert ask(store, "store", "check").exit_code == 0
-    runs.remove(store, run_id)
-    raw.sweep(store, ())
+    runs.discard(store, run_id)
+    assert list((store / raw.FOLDER).glob("*.zst"))  # the run can be had back for a day
+    assert runs.empty(store, -1.0) == [run_id]
     assert list((store / raw.FOLDER).iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -201,15 +201,6 @@ def damaged(store: Path) -> list[Path]:
 def bytes_of(store: Path) -> int:
     """What is kept takes."""
     return sum(path.stat().st_size for path in (store / FOLDER).glob("*.zst"))
-
-
-def sweep(store: Path, alive: Collection[str]) -> None:
-    """Remove what is kept of runs that are gone, and what nothing names; not while somebody keeps."""
-    with _alone(store) as mine:
-        if mine:
-            for run_id in set(names(store)) - set(alive):
-                _record(store, run_id).unlink(missing_ok=True)
-            _unnamed(store)
 
 
 def drop(store: Path, run_id: str) -> None:

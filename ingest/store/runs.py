@@ -267,8 +267,6 @@ def collect(store: Path) -> int:
     gone = empty(store, UNDO_S)
     _remove_uploads(store, set(gone))
     notes.forget(store, [name for name in gone if not (store / name).exists()])
-    if gone:
-        raw.sweep(store, {entry.name for place in (store, store / FOLDER) for entry in place.iterdir()})
     return removed + len(gone)
 
 

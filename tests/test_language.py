@@ -40,6 +40,11 @@ def test_no_sentence_is_long() -> None:
     assert wrong == []
 
 
+def test_no_sentence_is_long_in_what_a_detector_says_of_itself_in_chinese() -> None:
+    told = {detector.name: too_long("", detector.documentation["zh"]) for detector in detectors(DEFAULT)}
+    assert {name: each for name, each in told.items() if each} == {}
+
+
 def test_a_long_sentence_is_found() -> None:
     assert too_long("One word. " + "word " * 22 + "{n}", "一") == ["word " * 22 + "12"]
     assert too_long("`one two` " + "word " * 21, "一" * 45 + "。二") == []

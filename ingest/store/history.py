@@ -15,7 +15,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
@@ -27,27 +27,26 @@ from npulens.ingest.store.notes import line
 
 NAME = "history.sqlite"
 #: Version of the tables below, kept in the file's own header.
-VERSION = 1
+VERSION = 2
 #: Longer names and texts are cut: they come from captures and manifests of anybody.
 MOST_TEXT, MOST_ANNOTATION = 200, 2_000
 #: The log-ratio of two equal sides of one night is kept beside its metric, under the metric's name with this end.
 AA = "~aa"
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS identity(
-    key TEXT PRIMARY KEY, workload TEXT NOT NULL, configuration TEXT NOT NULL, shapes TEXT NOT NULL,
-    hardware TEXT NOT NULL, host TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS conditions(id INTEGER PRIMARY KEY, said TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS point(
-    identity TEXT NOT NULL, metric TEXT NOT NULL, source TEXT NOT NULL, at_ns INTEGER NOT NULL, value REAL NOT NULL,
-    unit TEXT NOT NULL, better TEXT NOT NULL, night TEXT, run_id TEXT, usable INTEGER NOT NULL, reason TEXT,
-    conditions INTEGER NOT NULL, PRIMARY KEY(identity, metric, source)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS point_run ON point(run_id);
-CREATE TABLE IF NOT EXISTS annotation(
-    id INTEGER PRIMARY KEY, identity TEXT NOT NULL, metric TEXT, at_ns INTEGER NOT NULL, text TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS annotation_of ON annotation(identity);
-CREATE TABLE IF NOT EXISTS followed(run_id TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS identity(key TEXT PRIMARY KEY, workload TEXT NOT NULL, configuration TEXT NOT NULL, "
+    "shapes TEXT NOT NULL, hardware TEXT NOT NULL, host TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS conditions(id INTEGER PRIMARY KEY, said TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS point(identity TEXT NOT NULL, metric TEXT NOT NULL, source TEXT NOT NULL, "
+    "at_ns INTEGER NOT NULL, value REAL NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL, night TEXT, run_id TEXT, "
+    "usable INTEGER NOT NULL, reason TEXT, conditions INTEGER NOT NULL, PRIMARY KEY(identity, metric, source)) "
+    "WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS point_run ON point(run_id)",
+    "CREATE TABLE IF NOT EXISTS annotation(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, metric TEXT, "
+    "at_ns INTEGER NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS annotation_of ON annotation(identity)",
+    "CREATE TABLE IF NOT EXISTS followed(run_id TEXT PRIMARY KEY) WITHOUT ROWID",
+)
 
 
 def _short(text: str) -> str:
@@ -109,8 +108,8 @@ class Annotation:
 
 
 @contextmanager
-def opened(store: Path) -> Iterator[sqlite3.Connection]:
-    """The history of a store, in one transaction."""
+def opened(store: Path, proved: bool = True) -> Iterator[sqlite3.Connection]:
+    """The history of a store, in one transaction. ``proved``: what is read of it has to be what was written."""
     path = store / NAME
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
@@ -118,10 +117,9 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
     except OSError as error:
         raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
-        with closing(wal.connect(path)) as con:
-            _prepare(con, path)
-            with con:
-                yield con
+        with wal.transaction(path, _TABLES, VERSION, proved) as con:
+            con.execute("PRAGMA synchronous=NORMAL")
+            yield con
     except sqlite3.Error as error:
         text = Message("cannot_read_or_write_history", {"error": error})
         if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
@@ -129,21 +127,10 @@ def opened(store: Path) -> Iterator[sqlite3.Connection]:
         raise IngestError("history", text, str(path)) from error
 
 
-def _prepare(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; refuse a file that a newer program wrote."""
-    found = int(con.execute("PRAGMA user_version").fetchone()[0])
-    if found > VERSION:
-        text = Message("history_is_of_version", {"found": found, "known": VERSION})
-        raise IngestError("history_newer", text, str(path))
-    if found < VERSION:
-        con.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-    con.execute("PRAGMA synchronous=NORMAL")
-
-
 def add(store: Path, identity: Identity, points: Iterable[Point]) -> int:
     """Keep points under an identity; a source that is measured again replaces what it said. How many were kept."""
     checked = [_checked(point, identity.key) for point in points]
-    with opened(store) as con:
+    with opened(store, proved=False) as con:
         con.execute("BEGIN IMMEDIATE")
         _write(con, identity, checked)
     return len(checked)
@@ -152,7 +139,7 @@ def add(store: Path, identity: Identity, points: Iterable[Point]) -> int:
 def replace_run(store: Path, run_id: str, identity: Identity, points: Iterable[Point]) -> None:
     """Everything that the history says of a run, in place of what it said; the run counts as followed."""
     checked = [_checked(point, identity.key) for point in points]
-    with opened(store) as con:
+    with opened(store, proved=False) as con:
         con.execute("BEGIN IMMEDIATE")
         con.execute("DELETE FROM point WHERE run_id = ?", [run_id])
         if checked:
@@ -233,6 +220,16 @@ def identity_of(store: Path, run_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def identity_by_run(store: Path) -> dict[str, Identity]:
+    """Under which identity each run was followed."""
+    if not (store / NAME).is_file():
+        return {}
+    known = keyed(store)
+    with opened(store) as con:
+        rows = con.execute("SELECT DISTINCT run_id, identity FROM point WHERE run_id IS NOT NULL").fetchall()
+    return {run_id: known[key] for run_id, key in rows if key in known}
+
+
 def equal_sides(store: Path, identity_key: str, metric: str) -> list[float]:
     """The log-ratios of base against base that the nights measured for a metric: its noise, by experiment."""
     return [point.value for point in series(store, identity_key, metric + AA) if point.usable]
@@ -263,7 +260,7 @@ def everything(
 
 def set_usable(store: Path, identity_key: str, source: str, usable: bool, reason: str | None = None) -> None:
     """Take every point of one source out of the baselines, or put it back."""
-    with opened(store) as con:
+    with opened(store, proved=False) as con:
         con.execute(
             "UPDATE point SET usable = ?, reason = ? WHERE identity = ? AND source = ?",
             [usable, None if usable or reason is None else _short(reason), identity_key, source],
@@ -275,7 +272,7 @@ def annotate(
 ) -> None:
     """Say something about a moment; with the number of an annotation, replace it; an empty text removes it."""
     text = line(text)[:MOST_ANNOTATION]
-    with opened(store) as con:
+    with opened(store, proved=False) as con:
         con.execute("BEGIN IMMEDIATE")
         if number is not None:
             con.execute("DELETE FROM annotation WHERE id = ?", [number])

@@ -16,6 +16,7 @@ from npulens.app.panels import run_list
 from npulens.app.selection.chosen import Selection
 from npulens.app.text import i18n, wording
 from npulens.app.text.number_lists import NoNumbers, numbers
+from npulens.ingest.store import history
 from npulens.ingest.store.runs import RunInfo
 
 WAYS = ("runs", "ranks", "steps")
@@ -34,7 +35,7 @@ def show(ctx: Context) -> Pair | None:
 
 def _way(ctx: Context) -> str:
     wanted = st.query_params.get("by")
-    usual = "runs" if len(ctx.runs) > 1 else "ranks" if ctx.run and len(ctx.run.ranks) > 1 else "steps"
+    usual = _usual_way(ctx)
     chosen = st.segmented_control(
         ctx.say("compare.by"), WAYS, default=wanted if wanted in WAYS else usual, required=True, key="compare_by",
         format_func=lambda way: ctx.say(f"compare.by_{way}"),
@@ -45,6 +46,15 @@ def _way(ctx: Context) -> str:
             st.query_params.pop(key, None)
     st.query_params["by"] = way
     return way
+
+
+def _usual_way(ctx: Context) -> str:
+    """Runs where a link names some or the store holds another one of this job, else what the run holds several of."""
+    named = {"base", "head"} & set(st.query_params)
+    if ctx.run is None or named or (len(ctx.runs) > 1 and usual_base(ctx, ctx.run)[1]):
+        return "runs"
+    several = {"ranks": len(ctx.run.ranks) > 1, "steps": ctx.run.steps > 1, "runs": len(ctx.runs) > 1}
+    return next((way for way, held in several.items() if held), "steps")
 
 
 def _sides(
@@ -92,9 +102,9 @@ def _runs(ctx: Context) -> Pair | None:
         st.text(ctx.say("compare.one_run"))
         return None
     by_id = {run.run_id: run for run in ctx.runs}
-    other = next(run.run_id for run in ctx.runs if run != ctx.run)
+    other, _ = usual_base(ctx, ctx.run)
     chosen = _sides(
-        ctx, list(by_id), (other, ctx.run.run_id),
+        ctx, list(by_id), (other.run_id, ctx.run.run_id),
         lambda run_id: wording.plain(run_list.name(ctx, by_id[run_id])), "runs",
     )  # fmt: skip
     narrow = show_narrow(ctx)
@@ -111,6 +121,32 @@ def _runs(ctx: Context) -> Pair | None:
     if any(steps is not None for _, steps in narrow):  # who names steps means them
         return pair
     return _warm(ctx, _steps_on_both(pair))
+
+
+def usual_base(ctx: Context, head: RunInfo) -> tuple[RunInfo, bool]:
+    """What a run is measured against if nobody says, and whether both may be of one job.
+
+    It is the run most like it: what the history follows as one, then its workload, then its size and kind. Of several,
+    it is the last one loaded before it.
+    """
+    followed = history.identity_by_run(ctx.store)
+    mine = followed.get(head.run_id)
+
+    def like(run: RunInfo) -> tuple[bool, ...]:
+        its = followed.get(run.run_id)
+        return (
+            mine is not None and its == mine,
+            mine is not None and its is not None and bool(mine.workload) and its.workload == mine.workload,
+            _kind(run) == _kind(head), run.ranks == head.ranks, run.formats == head.formats, run.baseline,
+            run.loaded_at <= head.loaded_at,
+        )  # fmt: skip
+
+    base = max((run for run in ctx.runs if run != head), key=like)  # of equals the first: they are the newest first
+    return base, any(like(base)[:3])
+
+
+def _kind(run: RunInfo) -> tuple[int, str | None, str | None]:
+    return run.world_size or len(run.ranks), run.job, run.evidence
 
 
 def _several(ctx: Context, runs: Sequence[RunInfo]) -> str:

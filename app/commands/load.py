@@ -20,7 +20,7 @@ from npulens.ingest import objects
 @click.command("load")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--label", help="A name for the run; RUN in other commands may be this name.")
-@click.option("--join", metavar="RUN", help="Put the ranks loaded here together with those of RUN into a new run.")
+@click.option("--join", metavar="RUN", help="Put what is loaded here together with RUN into a new run.")
 @click.option(
     "--max-disk",
     metavar="SIZE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -38,8 +38,11 @@ class Opened:
 class Opener:
     """Opens archives below a directory of the load's own, and knows what they are called for people."""
 
-    def __init__(self, scratch: Path, quota: Quota, watch: UsageWatch | None = None) -> None:
-        self._scratch, self._quota, self._watch = scratch, quota, watch
+    def __init__(
+        self, scratch: Path, quota: Quota, watch: UsageWatch | None = None, laid: Mapping[Path, Path] | None = None
+    ) -> None:
+        """``laid``: directories of the load's own in which files of an earlier one lie, and what those are called."""
+        self._scratch, self._quota, self._watch, self._laid = scratch, quota, watch, dict(laid or {})
         self._left_bytes, self._left_members = quota.unpacked_bytes, quota.members
         self.opened: dict[Path, Opened] = {}
         self._near: dict[Path, list[Opened]] = {}  # directory -> the archives it lies in: files come by the thousand
@@ -74,13 +77,19 @@ class Opener:
 
     def origin(self, path: Path) -> PurePath:
         """What a file is called outside: archives count as directories, and stand-ins are what they stand for."""
+        found = self.place(path)
+        here = next((each for each in self._laid if found.is_relative_to(each)), None)
+        return found if here is None else self._laid[here] / found.relative_to(here)
+
+    def place(self, path: Path) -> PurePath:
+        """The same, with files of an earlier load where they lie now."""
         path = self.stand_ins.real(path)
         for each in self._around(path):
             within, parts = path.relative_to(each.root), []
             for length in range(1, len(within.parts) + 1):
                 own = PurePath(*within.parts[:length])
                 parts.append(each.found.renamed.get(str(own), own.name))
-            return self.origin(each.path).joinpath(*parts)
+            return self.place(each.path).joinpath(*parts)
         return path
 
     def damage(self, root: Path) -> tuple[Message, ...]:

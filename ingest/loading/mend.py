@@ -158,7 +158,8 @@ def _loaded_again(store: Path, run_id: str, told: list[raw.Capture], scratch: Pa
     aside, joined = scratch / "store", None
     for number, capture in enumerate(told):
         tops = raw.unpack(store, capture, scratch / f"raw{number}")
-        report = ingest.load(tops, aside, join=joined, raw=raw.OFF)
+        last = number == len(told) - 1
+        report = ingest.load(tops, aside, join=joined, raw=raw.OFF if last else raw.QUOTA)  # the next may read it again
         loaded = [run.run_id for run in report.runs if run.run_id is not None]
         if not loaded:
             return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npulens.ingest.loading.parsing import Parsed
+from npulens.ingest.loading.roles import STAGES
 from npulens.ingest.readers.serving.found import SERVING
 from npulens.ingest.serving.join import OWN, join
 from npulens.ingest.tables.assemble import Piece, Source
@@ -64,8 +65,27 @@ class _Bundle:
         )  # fmt: skip
 
 
-def attached(groups: Sequence[list[Parsed]], serving: Sequence[Parsed]) -> list[list[Parsed]]:
-    """Sessions of ranks with the serving files that are of them, and runs of serving files alone."""
+def attached(groups: Sequence[list[Parsed]], serving: Sequence[Parsed], together: bool = False) -> list[list[Parsed]]:
+    """Sessions of ranks with the serving files that are of them, and runs of serving files alone.
+
+    ``together``: somebody said that all of them are of one run.
+    """
+    sessions = [_Bundle(list(group)) for group in groups]
+    whole = [_Bundle(list(serving))] if together and serving else _bundles(serving)
+    alone = []
+    for bundle in whole:
+        home = _home(bundle, sessions)
+        if home is None and together and len(sessions) == 1:
+            home = sessions[0]
+        if home is None:
+            alone.append(bundle.parts)
+        else:
+            home.parts += bundle.parts
+    return [*(session.parts for session in sessions), *alone]
+
+
+def _bundles(serving: Sequence[Parsed]) -> list[_Bundle]:
+    """Serving files that are of one run."""
     bundles: list[_Bundle] = []
     for part in serving:
         same = next((one for one in bundles if part.source.root.parent in one.directories), None)
@@ -82,19 +102,16 @@ def attached(groups: Sequence[list[Parsed]], serving: Sequence[Parsed]) -> list[
             whole.append(bundle)
         else:
             found.parts += bundle.parts
-    sessions = [_Bundle(list(group)) for group in groups]
-    alone = []
-    for bundle in whole:
-        home = _home(bundle, sessions)
-        if home is None:
-            alone.append(bundle.parts)
-        else:
-            home.parts += bundle.parts
-    return [*(session.parts for session in sessions), *alone]
+    return whole
 
 
 def _home(bundle: _Bundle, sessions: Sequence[_Bundle]) -> _Bundle | None:
-    """The session that serving files are of: the nearest in their directory, else one that overlaps them."""
+    """The session that serving files are of: the nearest in their directory, else one that overlaps them.
+
+    Stages that folders tell are of all the sessions in these.
+    """
+    if any(part.part.facts[SERVING] == STAGES for part in bundle.parts):
+        return None
     if bundle.window is None:
         beside = [one for one in sessions if bundle.beside(one)]
         near = beside or list(sessions)

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path, PurePath
@@ -23,13 +23,14 @@ from npulens.ingest import engines, objects
 from npulens.ingest.archive.opener import Opener
 from npulens.ingest.engines.engine import Engine
 from npulens.ingest.errors import IngestError, no_room
-from npulens.ingest.loading import capture, ledger, naming, roofs, served
-from npulens.ingest.loading.capture import RankSource
+from npulens.ingest.loading import capture, earlier, ledger, naming, roles, roofs, served
+from npulens.ingest.loading.capture import Found, RankSource
+from npulens.ingest.loading.earlier import Earlier
 from npulens.ingest.loading.ledger import Fate
 from npulens.ingest.loading.parsing import Parsed, Say, worked
 from npulens.ingest.loading.quota import Quota, UsageWatch, amount
+from npulens.ingest.loading.roles import Folder
 from npulens.ingest.messages import Message, dumped
-from npulens.ingest.readers.serving.found import SERVING
 from npulens.ingest.store import history_run, raw
 from npulens.ingest.store import runs as store
 from npulens.ingest.store.connection import proved
@@ -123,6 +124,12 @@ class _Job:
     joined: store.RunInfo | None
     say: Say
     engine: Engine
+    earlier: Earlier | None = None  # captures of the run to join that are read again
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Everything that is read."""
+        return (*(self.earlier.tops if self.earlier else ()), *self.request.paths)
 
     def called(self, root: Path) -> str:
         """What the root of a rank is called outside, links resolved; archives count as directories."""
@@ -154,13 +161,19 @@ def load(request: Request, say: Say) -> Done:
     with store.staging(where) as scratch, engines.opened(request.engine) as engine:
         watch = UsageWatch(request.quota, scratch)
         opener = Opener(scratch / "unpacked", request.quota, watch)
-        return _load(_Job(request, where, scratch, opener, watch, joined, say, engine))
+        job = _Job(request, where, scratch, opener, watch, joined, say, engine)
+        say({"stage": "find", "text": "looking for captures"})
+        found = capture.find(list(request.paths), opener)
+        if joined is not None and earlier.is_wanted(joined, found.sources):
+            again = earlier.laid_out(where, joined.run_id, request.paths, scratch / "earlier")
+            opener = Opener(scratch / "together", request.quota, watch, again.laid)
+            job = replace(job, opener=opener, joined=None, earlier=again)
+            found = capture.find(list(job.paths), opener)
+        return _load(job, found)
 
 
-def _load(job: _Job) -> Done:
+def _load(job: _Job, found: Found) -> Done:
     where, request = job.where, job.request
-    job.say({"stage": "find", "text": "looking for captures"})
-    found = capture.find(list(request.paths), job.opener)
     job.watch.measure()
     files = sorted({path for source in found.sources for path in source.files})
     total = sum(source.size for source in found.sources)
@@ -177,7 +190,11 @@ def _load(job: _Job) -> Done:
         else:
             parsed, failed = job.engine.parse(found.sources, job.scratch, job.watch, job.say)
             job.watch.measure()
-            entries = [_commit(group, hashes, found.files, job) for group in _groups(parsed)]
+            placed = roles.folders(parsed, job.opener)
+            jobs, untold = roles.jobs(parsed, placed, job.opener, job.scratch)
+            failed += untold
+            groups = _groups(parsed, placed, jobs, job.earlier is not None)
+            entries = [_commit(group, hashes, found.files, job) for group in groups]
             _call(entries, job)
             entries += [job.refusal(error) for _, error in failed]
             if not failed:  # what failed is tried again next time
@@ -203,6 +220,8 @@ def _call(entries: list[dict[str, Any]], job: _Job) -> None:
     files = [entry.pop("files", []) for entry in entries]
     if job.request.named and not job.request.redact:
         told = naming.names(files, job.request.paths, job.request.called)
+        if job.earlier is not None and (label := store.resolve(job.where, job.earlier.run_id).label):
+            told = [label] * len(told)
         for entry, name in zip(entries, told, strict=True):
             entry["called"] = name
 
@@ -216,14 +235,16 @@ def _upload_id(job: _Job, sources: tuple[RankSource, ...], hashes: dict[Path, st
     return capture.content_id(names | said | marker(job.request.redact))
 
 
-def _groups(parsed: list[Parsed]) -> list[list[Parsed]]:
-    """Ranks that belong to one session, and the serving files that do."""
-    members = [_member(i, each) for i, each in enumerate(parsed) if not served.is_serving(each)]
+def _groups(
+    parsed: list[Parsed], placed: Mapping[int, Folder], jobs: list[Parsed], together: bool
+) -> list[list[Parsed]]:
+    """Ranks that belong to one session, and the serving files that do. ``together``: all of them, as was asked."""
+    members = [_member(i, each, placed.get(i)) for i, each in enumerate(parsed) if not served.is_serving(each)]
     found = [[parsed[member.key] for member in session] for session in sessions(members)]
-    return served.attached(found, [each for each in parsed if served.is_serving(each)])
+    return served.attached(found, [*(each for each in parsed if served.is_serving(each)), *jobs], together)
 
 
-def _member(key: int, parsed: Parsed) -> Member:
+def _member(key: int, parsed: Parsed, folder: Folder | None) -> Member:
     """A rank as grouping sees it; one without stamps lies where its profiler says that it collected."""
     facts, part = parsed.source.facts, parsed.part
     window = (part.origin_ns, part.end_ns) if part.stamped else (facts.begin_ns, facts.end_ns)
@@ -238,6 +259,7 @@ def _member(key: int, parsed: Parsed) -> Member:
         str(part.facts.get("clock", "unix")),
         facts.world_size,
         (steps[0], steps[1]) if steps else None,
+        folder,
     )
 
 
@@ -247,7 +269,7 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     where, scratch, joined = job.where, job.scratch, job.joined
     root = _common_root(group, job)
     real = {job.opener.stand_ins.real(p.source.root) for p in group}
-    tops = [*job.request.paths, scratch / "unpacked"]
+    tops = [*job.request.paths, scratch]
     said, kind = described(sorted(real), tops), evidence(sorted(real), tops)
     told = [_piece(p, root, hashes, job, said) for p in group]
     pieces, sources = served.folded(group, told, scratch / f"served{group[0].part.rank}_{id(group)}")
@@ -260,8 +282,6 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
         taken = {piece["rank"] for piece in old["pieces"]} & {piece.part.rank for piece in pieces}
         if taken:
             why = Message("run_already_holds_rank", {"run": joined.run_id, "rank": min(taken)})
-            if any(SERVING in parsed.part.facts for parsed in group):
-                why = Message("serving_files_are_joined_in_one_load", {"run": joined.run_id})
             return job.refusal(IngestError("repeated_rank", why, str(group[0].source.root)))
         pieces = sorted([*(_stored_piece(row) for row in old["pieces"]), *pieces], key=lambda piece: piece.part.rank)
         sources = [Source(where / joined.run_id, _origin(old), movable=False), *sources]
@@ -276,6 +296,8 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     else:
         staged = redacted(staged, scratch / run_id, [job.called(p.source.root) for p in group])
     before = raw.captures(where, joined.run_id) if joined else []
+    if job.earlier is not None:
+        before = job.earlier.captures
     lost = job.request.redact or objects.of(where) is not None or (joined is not None and not before)
     limit = 0 if lost else job.request.raw
     at, brought = str(staged.manifest["loaded_at"]), _brought(group, real, tops, job)
@@ -290,7 +312,7 @@ def _brought(group: list[Parsed], real: Iterable[Path], tops: Sequence[Path], jo
     """The files outside that a run was made from, archives whole, and the descriptions beside them."""
     found = []
     for path in (path for parsed in group for path in parsed.source.files):
-        origin = Path(job.opener.origin(path))
+        origin = Path(job.opener.place(path))
         found += [next(place for place in (*reversed(origin.parents), origin) if place.is_file())]
     for root in real:
         near = (place for place in (root, *root.parents) if any(top in (place, *place.parents) for top in tops))
@@ -441,6 +463,7 @@ class Member:
     clock: str = "unix"
     world_size: int | None = None
     steps: tuple[int, int] | None = None  # the first and the last number
+    folder: Folder | None = None  # of a role of an RL job, whose ranks are there again for every role
 
 
 @dataclass
@@ -467,7 +490,8 @@ class Session:
         both = [*self.members, *other.members]
         clocks = {m.clock for m in both if m.begin_ns is not None}
         worlds = {m.world_size for m in both if m.world_size is not None}
-        if None in ours | theirs or ours & theirs or len(clocks) > 1 or len(worlds) > 1:
+        folders = {m.folder for m in both}
+        if None in ours | theirs or ours & theirs or max(map(len, (clocks, worlds, folders))) > 1:
             return False
         return self.same_steps(other) is not False or self.apart_ns(other) == 0
 

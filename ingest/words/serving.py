@@ -8,8 +8,9 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} 中没有可读取的请求、迭代或指标",
     ),
     "serving_files_are_joined_in_one_load": (
-        "files of the same requests are joined while they are read: load them with those of {run}, not with --join",
-        "描述同一批请求的文件在读取时合并：请与运行 {run} 的文件一起导入，而不要用 --join",
+        "the captures of {run} were not kept, and its requests are put together only while files are read: load all of "
+        "its files together with these",
+        "运行 {run} 的原始文件未保留，而请求只能在读取文件时合并：请把它的全部文件与这些文件一起加载",
     ),
     "msserviceprofiler_drawing": (
         "what msServiceProfiler draws for a browser; load its tables (request.csv, batch.csv, tx_data_df.csv) or "
@@ -43,6 +44,14 @@ TEXT: dict[str, tuple[str, str]] = {
     "serving_times_of_tokens": (
         "iterations of the log are placed by tokens: nine of ten tokens came within {error} ms of their end",
         "日志中的迭代按 token 时间定位：九成 token 在迭代结束后 {error} ms 内到达",
+    ),
+    "role_clocks_do_not_fit": (
+        "step {step}: its captures cannot be of one clock, so nothing is said of how its roles follow each other",
+        "step {step}：各次采集的时钟对不上，因此无法判断各角色的先后",
+    ),
+    "role_folders_do_not_fit": (
+        "how the roles in {folder} follow each other cannot be told: no step has captures of one clock",
+        "无法判断 {folder} 中各角色的先后：没有任何一步的采集处于同一时钟",
     ),
     "run_holds_no_requests": ("run {run} holds no requests", "运行 {run} 中没有请求"),
     "no_such_request": ("{n} requests are called {id}", "名为 {id} 的请求有 {n} 个"),

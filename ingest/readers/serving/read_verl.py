@@ -18,7 +18,8 @@ _STEP = re.compile(rb"(?:^|\n|[ )])step:\d+ - [\w/@.-]+:")
 _LINE = re.compile(r"(?:^|[ )])step:(\d{1,15}) - (.*)$")
 _FIGURE = re.compile(r"^([^:\s][^:]{0,200}):(?:np\.float64\()?(-?[\d.]+(?:e[+-]?\d+)?)\)?$")
 _ROLES = re.compile(rb'^\[\s*\{(?=[^}]{0,2000}"role"\s*:)(?=[^}]{0,2000}"start_time_ms"\s*:)')
-_REPLICA = re.compile(r"replica_(\d{1,6})")
+#: A replica that generates, by the name of its role.
+REPLICA = re.compile(r"replica_(\d{1,6})")
 _MS = 10**6
 #: What a role's name says that it does. The first that fits counts.
 _DOES = (
@@ -76,7 +77,7 @@ def _spans(path: Path, draft: Draft, found: Found) -> None:
         if begin is None or end is None or end < begin or name is None:
             found.lost(Message("serving_span_without_stamp"), table="stage")
             continue
-        replica = _REPLICA.search(name)
+        replica = REPLICA.search(name)
         found.add("stage", {
             "ts_ns": begin, "dur_ns": end - begin, "name": name, "role": role(name),
             "replica": None if replica is None else int(replica[1]), "role_rank": whole(said.get("rank_id")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import os
 import sys
 import tempfile
@@ -41,6 +42,7 @@ class Attempt:
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     websocket: bool = False
+    body: bytes = b"abc"
 
 
 def attempts(served: Served, team: Team, jar: Mapping[str, str]) -> Iterator[Attempt]:
@@ -48,6 +50,7 @@ def attempts(served: Served, team: Team, jar: Mapping[str, str]) -> Iterator[Att
     yield from _nobody(served)
     yield from _links(served, team, jar)
     yield from _bringing(team, jar)
+    yield from _agents(served, team, jar)
     yield from _elsewhere(served, jar)
     yield from _closed(jar)
 
@@ -116,6 +119,41 @@ def _bringing(team: Team, jar: Mapping[str, str]) -> Iterator[Attempt]:
         yield Attempt(f"a token {name}", "/api/upload/capture/x.json", (status,), "PUT", headers)
 
 
+def _agents(served: Served, team: Team, jar: Mapping[str, str]) -> Iterator[Attempt]:
+    """Questions of agents. A tool that is refused answers with an error: it counts as 403 here."""
+    good, _ = tokens.mint(team, "rita@x.example", "red", Role.READER, "agent", 1)
+    foreign, _ = tokens.mint(team, "bella@x.example", "red", Role.READER, "not hers", 1)
+    gone, _ = tokens.mint(team, "stan@x.example", "blue", Role.OWNER, "of nobody", 1)
+    ended, known = tokens.mint(team, "rita@x.example", "red", Role.READER, "ended", 1)
+    over, _ = tokens.mint(team, "rita@x.example", "red", Role.READER, "over", 1e-9)
+    book.revoke(team.home, known.id)
+    said = {"Accept": "application/json", "Content-Type": "application/json"}
+
+    def asked(name: str, tool: str, status: int, headers: Mapping[str, str], run: str = served.red) -> Attempt:
+        given = {} if tool == "runs" else {"run": run, **({"query": "SELECT 1"} if tool == "sql" else {})}
+        question = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+        return Attempt(name, "/api/mcp", (status,), "POST", {**said, **headers}, body=json.dumps(question).encode())
+
+    for tool in ("runs", "check", "next_capture", "sql"):
+        yield asked(f"bella's agent with a token of red: {tool}", tool, 403, {"Authorization": f"Bearer {foreign}"})
+        yield asked(f"stan's agent: {tool}", tool, 403, {"Authorization": f"Bearer {gone}"}, served.blue)
+    for name, text in (("revoked", ended), ("over", over), ("cut", good[:-1]), ("of the timeline", _view(served))):
+        yield asked(f"an agent with a token {name}", "runs", 401, {"Authorization": f"Bearer {text}"})
+    yield asked("an agent with olga's cookie", "runs", 401, {"Cookie": jar["olga"]})
+    yield asked("an agent with a ticket", "runs", 401, {
+        invitations.TOKEN_HEADER: f"red~{invitations.mint(team.projects['red'].store, 1, 1, 100, 1)[0]}",
+    })  # fmt: skip
+    mine = {"Authorization": f"Bearer {good}"}
+    for origin in ("https://evil.example", "null"):
+        yield asked(f"an agent's token in a page of {origin}", "runs", 403, {**mine, "Origin": origin})
+    yield asked("an agent's token by another name", "runs", 421, {**mine, "Host": "evil.example"})
+    yield Attempt("an agent that asks too much", "/api/mcp", (413,), "POST", {**said, **mine}, body=b"x" * 1_000_000)
+
+
+def _view(served: Served) -> str:
+    return route.token(served.red, "red")
+
+
 def _elsewhere(served: Served, jar: Mapping[str, str]) -> Iterator[Attempt]:
     """Other names, other sites' pages, forms, frames and websockets, with an owner's cookies."""
     mine, evil = {"Cookie": jar["olga"]}, {"Origin": "https://evil.example"}
@@ -150,7 +188,7 @@ def ask(served: Served, attempt: Attempt) -> int:
     parts = urlsplit(served.url)
     headers = {"Host": parts.netloc, **attempt.headers}
     if attempt.method in ("PUT", "POST"):
-        headers["Content-Length"] = "3"
+        headers["Content-Length"] = str(len(attempt.body))
     if attempt.websocket:
         headers |= {
             "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
@@ -161,8 +199,11 @@ def ask(served: Served, attempt: Attempt) -> int:
         connection.putrequest(attempt.method, attempt.path, skip_host=True)
         for name, value in headers.items():
             connection.putheader(name, value)
-        connection.endheaders(b"abc" if "Content-Length" in headers else None)
-        return connection.getresponse().status
+        connection.endheaders(attempt.body if "Content-Length" in headers else None)
+        answer = connection.getresponse()
+        if attempt.path == "/api/mcp" and answer.status == 200:
+            return 403 if json.loads(answer.read())["result"].get("isError") else 200
+        return answer.status
     finally:
         connection.close()
 

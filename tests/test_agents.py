@@ -236,20 +236,23 @@ def test_the_official_client_over_stdio(place: Path) -> None:
     anyio.run(talk)
 
 
-@pytest.fixture
-def served(place: Path) -> Iterator[str]:
+@pytest.fixture(params=["mcp --http", "serve"])
+def served(place: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The tools in a process of their own, and in the dashboard's server."""
     pytest.importorskip("mcp")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen(command(place, "--http", str(port)))
+    alone = command(place, "--http", str(port))
+    whole = [*command(place)[:3], "serve", "--store", str(place / "store"), f"--server.port={port}"]
+    process = subprocess.Popen(whole if request.param == "serve" else alone, cwd=place, stdout=subprocess.DEVNULL)
     try:
-        for _ in range(600):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}/{'api/' if request.param == 'serve' else ''}mcp"
     finally:
         process.terminate()
         process.wait(20)

@@ -313,7 +313,7 @@ def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
         if rule in (rules.PAGE, rules.Rule("/api/{path:path}", rules.Who.CLOSED)):
             assert path == "/{path:path}", f"{path}: no rule names it"
     assert named - known == set()
-    assert known - named <= {"/api/mcp", "/api/{path:path}", "/perfetto/{path:path}"}, "rules that nothing needs"
+    assert known - named <= {"/api/{path:path}", "/perfetto/{path:path}"}, "rules that nothing needs"
 
 
 #: What changes a store, by the name of the function; a page gives it what `ctx.to` handed out.

@@ -13,19 +13,19 @@ from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.problems import shown
 from npulens.analysis.settings import Settings
 from npulens.analysis.timeline.detail import detail
-from npulens.analysis.views import views
-from npulens.app import docs_of, run_check
+from npulens.app import ask_process, docs_of, run_check
 from npulens.app.agents.budget import Piece, fitted
 from npulens.app.agents.held import Held, Runs
 from npulens.app.agents.who import Who
+from npulens.app.ask_process import Refused
 from npulens.app.searching import found as searched
 from npulens.app.selection.chosen import Selection, ranges
-from npulens.app.text import recording, wording
+from npulens.app.text import i18n, recording, wording
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message, render
+from npulens.ingest.messages import Message, render, verbatim
 from npulens.ingest.store import notes
 from npulens.ingest.store import runs as stores
-from npulens.ingest.store.query import ask
+from npulens.ingest.store.query import MAX_ROWS
 from npulens.ingest.store.runs import RunInfo
 
 Json = dict[str, Any]
@@ -164,9 +164,15 @@ class Answers:
                 for one in docs_of.relations()
             ]  # fmt: skip
             return fitted(_named(info), pieces, asked.budget)
-        answer = ask(self._store, info.run_id, query, [view.sql for view in views()])
+        answer = ask_process.ended(self._store, info.run_id, query, lambda _: None)
+        if isinstance(answer, Refused):
+            key = f"sql.error_{answer.kind}"
+            said = i18n.say(asked.lang, key) if i18n.known(key) else answer.message
+            raise IngestError(answer.kind, verbatim(said))
+        if answer.cut:
+            raise IngestError("too_many_rows", Message("more_than_rows_add_limit", {"n": f"{MAX_ROWS:,}"}))
         rows = [Piece("rows", row, 0) for row in answer.rows]
-        head = {**_named(info), "columns": answer.columns, "count": len(rows), "rows": []}
+        head = {**_named(info), "columns": list(answer.columns), "count": len(rows), "rows": []}
         return fitted(head, rows, asked.budget)
 
     def next_capture(self, asked: Asked, run: str) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Any
 
 import duckdb
@@ -20,6 +20,8 @@ from npulens.ingest.messages import lines
 
 #: Runs that stay open; each holds some tens of MB.
 _MOST = 8
+#: Runs that are judged side by side: a large one takes all of a machine.
+_JUDGING = BoundedSemaphore(2)
 
 
 @dataclass
@@ -56,7 +58,8 @@ class Runs:
         """What the detectors say of a run that is being asked."""
         if held.said is None:
             run_check.ready(self._settings)
-            held.said = check(held.con, None, self._settings)
+            with _JUDGING:
+                held.said = check(held.con, None, self._settings)
         return held.said
 
     def _of(self, run_id: str) -> Held:

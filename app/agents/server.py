@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import jsonschema
 import mcp_types as types
@@ -15,6 +16,7 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
 from npulens.app import docs_of, schemas
@@ -46,6 +48,9 @@ _SHARED = {
 }  # fmt: skip
 _LONGEST = 10_000  # characters of an argument
 _SHOWN = 300  # characters of a mistake in the arguments
+_MOST_BYTES = 1 << 18  # of a question over HTTP
+#: Questions that are answered side by side; more wait. The other threads of a server are its pages'.
+_AT_ONCE = anyio.CapacityLimiter(8)
 
 
 def arguments(tool: str) -> dict[str, Any]:
@@ -83,7 +88,8 @@ def server(opened: Opened) -> Server[dict[str, Any]]:
     async def called(_: ServerRequestContext[Any], given: types.CallToolRequestParams) -> types.CallToolResult:
         told = get_access_token()
         token = "" if told is None else told.token
-        return await anyio.to_thread.run_sync(call, partial(opened, token), given.name, given.arguments or {})
+        asked = given.arguments or {}
+        return await anyio.to_thread.run_sync(call, partial(opened, token), given.name, asked, limiter=_AT_ONCE)
 
     return Server("npulens", version=docs_of.version(), instructions=skill.text(), on_list_tools=listed,
                   on_call_tool=called)  # fmt: skip
@@ -122,16 +128,21 @@ async def over_stdio(answers: Answers) -> None:
         await told.run(read, write, told.create_initialization_options())
 
 
-def over_http(door: Door, address: str) -> Starlette:
-    """The server at ADDRESS/mcp. Who shows no token is refused, and so is a page of another site."""
+def over_http(door: Door, address: str, path: str = "/mcp", *, own_guard: bool = True) -> Starlette:
+    """The server at a path. Who shows no token is refused, and so is a page of another site.
+
+    Without ``own_guard`` somebody else has looked at names and origins already.
+    """
 
     class Tokens:
         async def verify_token(self, token: str) -> AccessToken | None:
-            name = door.name(token)
+            name = await anyio.to_thread.run_sync(door.name, token)
             return None if name is None else AccessToken(token=token, client_id=name, scopes=[])
 
     auth = AuthSettings.model_validate({"issuer_url": address, "resource_server_url": None})
+    security = None if own_guard else TransportSecuritySettings(enable_dns_rebinding_protection=False)
     told: Starlette = server(door.opened).streamable_http_app(
-        json_response=True, stateless_http=True, auth=auth, token_verifier=Tokens()
-    )
+        streamable_http_path=path, json_response=True, stateless_http=True, auth=auth, token_verifier=Tokens(),
+        transport_security=security, max_request_body_size=_MOST_BYTES,
+    )  # fmt: skip
     return told

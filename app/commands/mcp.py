@@ -39,8 +39,8 @@ def command(
     Seven tools read the store: runs, check, why, evidence, compare, sql and next_capture. Over HTTP every question
     needs a token: of this store, all of which `npulens token --revoke` ends, or of a team.
     """
+    from npulens.app.agents import sdk, who
     from npulens.app.agents import skill as skills
-    from npulens.app.agents import who
 
     if skill:
         click.echo(skills.whole(), nl=False)
@@ -51,14 +51,9 @@ def command(
         seen = tuple(stores.resolve(store, run).run_id for run in runs)
         click.echo(who.mint(store, who.Who(name, seen or None), hours))
         return
-    try:
-        import anyio
+    server = sdk.server()
+    import anyio
 
-        from npulens.app.agents import server
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] not in ("mcp", "mcp_types", "anyio", "jsonschema", "starlette"):
-            raise
-        raise IngestError("needs_extra", Message("this_needs_the_extra", {"extra": "mcp"})) from error
     from npulens.app.agents.answers import Answers
     from npulens.app.agents.door import Door
     from npulens.app.team import config as teams

@@ -42,12 +42,13 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 def prefix() -> str:
     """Where the routes hang: Streamlit does not put st.App's routes under server.baseUrlPath by itself."""
-    return f"{_base()}/api/upload"
+    return f"{base()}/api/upload"
 
 
-def _base() -> str:
-    base = str(config.get_option("server.baseUrlPath") or "").strip("/")
-    return f"/{base}" if base else ""
+def base() -> str:
+    """The path below which everything lies."""
+    said = str(config.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{said}" if said else ""
 
 
 def routes() -> list[Route]:
@@ -195,7 +196,7 @@ async def _capture(request: Request) -> Response:
             if given is not None:
                 discard(given)
     load = load_queue.submit(load_queue.Load(given, store, str(name), ticket))
-    address = team_file.current().url or f"{str(request.base_url).rstrip('/')}{_base()}"
+    address = team_file.current().url or f"{str(request.base_url).rstrip('/')}{base()}"
     for _ in range(SILENT_S * 10):
         if (outcome := load.outcome()) is not None:
             return Response(_told(outcome, address), _status(outcome), media_type="application/json")

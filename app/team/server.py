@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 from streamlit.auth_util import encode_provider_token
 
+from npulens.app.agents import route as agents
 from npulens.app.intake import http_upload, load_queue
 from npulens.app.team import config, guard, keeping, metrics, signed_in
 from npulens.app.text import i18n
@@ -34,6 +35,7 @@ def routes() -> list[BaseRoute]:
     own = [
         Route(f"{base}/sign-in", _sign_in, methods=["GET"]),
         Route(f"{base}/metrics", _metrics, methods=["GET"]),
+        Route(f"{http_upload.base()}/api/mcp", agents.Tools(http_upload.base())),
     ]
     return [*http_upload.routes(), *route.routes(), *perfetto.routes(), *own]
 

@@ -1,3 +1,1 @@
-"""Tables to views to findings. `analysis.check(con)` judges a run; see analysis/engine.py."""
-
-from npulens.analysis.engine import check as check
+"""Tables to views to findings. `engine.check(con)` judges a run. Importing the package alone imports nothing heavy."""

@@ -10,7 +10,8 @@ import judged
 import pytest
 from click.testing import CliRunner, Result
 
-from npulens import analysis, ingest
+from npulens import ingest
+from npulens.analysis import engine
 from npulens.app.cli import main
 from npulens.app.console import filled
 from npulens.app.text import wording
@@ -156,7 +157,7 @@ def test_collect_prints_python_and_names_the_rank_of_the_finding(place: Path) ->
 
 def test_python_can_ask_too(place: Path) -> None:
     con = stores.open_run(place / "store", stores.resolve(place / "store", "night").run_id)
-    found = analysis.check(con)
+    found = engine.check(con)
     assert found.step_ns == judged.STEP_NS and found.steps == judged.STEPS
     con.close()
 

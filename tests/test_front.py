@@ -66,6 +66,11 @@ def test_what_is_not_there_is_a_typed_error(place: Path) -> None:
         npulens.open("x", place / "elsewhere")
 
 
-def test_the_name_alone_imports_nothing_heavy() -> None:
-    program = "import sys, npulens; print([name for name in ('duckdb', 'numpy') if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [("npulens", "duckdb numpy"), ("npulens.analysis", "duckdb numpy"), ("npulens.app.commands.load", "duckdb numpy"),
+     ("npulens.app.commands.runs", "pyarrow npulens.analysis.engine")],
+)  # fmt: skip
+def test_what_starts_often_imports_nothing_heavy(module: str, heavy: str) -> None:
+    program = f"import sys, {module}; print([name for name in {heavy.split()} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

@@ -300,7 +300,7 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
         before = job.earlier.captures
     lost = job.request.redact or objects.of(where) is not None or (joined is not None and not before)
     limit = 0 if lost else job.request.raw
-    at, brought = str(staged.manifest["loaded_at"]), _brought(group, real, tops, job)
+    at, brought = str(staged.manifest["loaded_at"]), _brought(group, real, tops, hashes, job)
     with raw.keeping(where, run_id, at, job.request.paths, brought, before, limit):
         stored = store.commit(where, scratch / run_id, run_id)
     roots = [job.key(p.source.root) for p in group]
@@ -308,16 +308,22 @@ def _commit(group: list[Parsed], hashes: dict[Path, str], files: Sequence[Fate],
     return _entry(staged, stored, worked(group) + time.monotonic() - begun) | {"roots": roots, "files": outside}
 
 
-def _brought(group: list[Parsed], real: Iterable[Path], tops: Sequence[Path], job: _Job) -> list[Path]:
-    """The files outside that a run was made from, archives whole, and the descriptions beside them."""
-    found = []
-    for path in (path for parsed in group for path in parsed.source.files):
-        origin = Path(job.opener.place(path))
-        found += [next(place for place in (*reversed(origin.parents), origin) if place.is_file())]
+def _brought(
+    group: list[Parsed], real: Iterable[Path], tops: Sequence[Path], hashes: Mapping[Path, str], job: _Job
+) -> dict[Path, str | None]:
+    """The files outside that a run was made from, archives whole, and the descriptions beside them.
+
+    Each with its BLAKE3, if it is known.
+    """
+    found = dict[Path, str | None]()
     for root in real:
         near = (place for place in (root, *root.parents) if any(top in (place, *place.parents) for top in tops))
-        found += [place / NAME for place in near if _read(place / NAME)]
-    return [path for path in found if job.scratch not in path.parents]
+        found |= dict.fromkeys(place / NAME for place in near if _read(place / NAME))
+    for path in (path for parsed in group for path in parsed.source.files):
+        origin = Path(job.opener.place(path))
+        place = next(place for place in (*reversed(origin.parents), origin) if place.is_file())
+        found[place] = hashes[path] if place.samefile(path) else None
+    return {path: known for path, known in found.items() if job.scratch not in path.parents}
 
 
 def _keep(staged: Assembled, directory: Path, more: dict[str, Any]) -> None:

@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
-import pyarrow as pa
 from blake3 import blake3
 
 from npulens.ingest.errors import IngestError
@@ -30,7 +29,8 @@ FOLDER = ".raw"  # below the store
 #: What the captures of a store may take, unless `npulens load --raw` or NPULENS_RAW says otherwise.
 QUOTA = "50G"
 OFF = "off"
-_PIECE = 1 << 20
+#: Bytes that are compressed by themselves: at once is cheaper than a stream, and a larger piece is no smaller then.
+_PIECE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ def most(asked: str | None) -> int:
 
 @contextmanager
 def keeping(
-    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture],
-    limit: int,
+    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Mapping[Path, str | None],
+    joined: Sequence[Capture], limit: int,
 ) -> Iterator[None]:  # fmt: skip
     """Keep the files of a run before it becomes visible. A full disk costs the copy, never the load.
 
-    ``at``: when it was loaded. Whoever makes it again says so, too.
+    ``at``: when it was loaded. Whoever makes it again says so, too. ``files``: each with its BLAKE3 where it is known.
     """
     if not limit:
         yield
@@ -85,10 +85,10 @@ def keeping(
 
 
 def _keep(
-    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Sequence[Path], joined: Sequence[Capture]
+    store: Path, run_id: str, at: str, tops: Sequence[Path], files: Mapping[Path, str | None], joined: Sequence[Capture]
 ) -> None:
     base = Path(os.path.commonpath([top.parent for top in tops]))
-    told = {str(path.relative_to(base)): _put(store, path) for path in sorted(set(files))}
+    told = {str(path.relative_to(base)): _put(store, path, files[path]) for path in sorted(files)}
     fresh = Capture(tuple(str(top.relative_to(base)) for top in tops), told)
     captures = [each.as_dict() for each in (*joined, fresh)]
     _write(store, _record(store, run_id), seal.sealed({"loaded_at": at, "captures": captures}).encode())
@@ -102,17 +102,19 @@ def _blob(store: Path, digest: str) -> Path:
     return store / FOLDER / f"{digest}.zst"
 
 
-def _put(store: Path, path: Path) -> str:
+def _put(store: Path, path: Path, known: str | None) -> str:
     """Keep the content of a file; its BLAKE3."""
-    digest = seal.hash_of(path)
+    from pyarrow import Codec  # a list of runs needs none of it
+
+    digest = known or seal.hash_of(path)
     if _blob(store, digest).is_file():
         return digest
-    aside, real = _aside(store), blake3()
+    aside, real, codec = _aside(store), blake3(), Codec("zstd")
     try:
-        with path.open("rb") as source, _private(store, aside) as out, pa.CompressedOutputStream(out, "zstd") as packed:
+        with path.open("rb") as source, _private(store, aside) as out:
             while piece := source.read(_PIECE):
                 real.update(piece)
-                packed.write(piece)
+                out.write(codec.compress(piece))
         with aside.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(aside, _blob(store, real.hexdigest()))
@@ -121,9 +123,8 @@ def _put(store: Path, path: Path) -> str:
     return real.hexdigest()
 
 
-def _private(store: Path, path: Path) -> pa.PythonFile:
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, store.stat().st_mode & 0o666)
-    return pa.PythonFile(os.fdopen(handle, "wb"), "w")
+def _private(store: Path, path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, store.stat().st_mode & 0o666), "wb")
 
 
 def _aside(store: Path) -> Path:
@@ -132,11 +133,10 @@ def _aside(store: Path) -> Path:
 
 def _write(store: Path, target: Path, content: bytes) -> None:
     aside = _aside(store)
-    handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, store.stat().st_mode & 0o666)
-    with os.fdopen(handle, "wb") as file:
+    with _private(store, aside) as file:
         file.write(content)
         file.flush()
-        os.fsync(handle)
+        os.fsync(file.fileno())
     os.replace(aside, target)
 
 
@@ -172,6 +172,8 @@ def unpack(store: Path, capture: Capture, target: Path) -> list[Path]:
 
 def _content(blob: Path, place: Path | None = None) -> str | None:
     """The BLAKE3 of what a file holds, unpacked to ``place``; None where it cannot be unpacked."""
+    import pyarrow as pa
+
     digest = blake3()
     try:
         with (

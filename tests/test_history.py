@@ -118,4 +118,4 @@ def test_a_file_of_a_newer_program_is_left_alone(tmp_path: Path) -> None:
     con.close()
     with pytest.raises(IngestError, match="update npulens") as caught:
         history.add(tmp_path, WHO, [point(2)])
-    assert caught.value.kind == "history_newer"
+    assert caught.value.kind == "newer_database"

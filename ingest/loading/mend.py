@@ -21,7 +21,7 @@ from npulens.ingest import objects
 from npulens.ingest.errors import IngestError, no_room
 from npulens.ingest.loading import older
 from npulens.ingest.messages import Message
-from npulens.ingest.store import kept, lod, raw, runs, seal, wal
+from npulens.ingest.store import kept, lod, proof, raw, runs, seal, wal
 from npulens.ingest.store.connection import damage, manifest_of
 from npulens.ingest.tables import schema
 
@@ -104,10 +104,9 @@ def _opens(path: Path) -> bool:
 def _database(path: Path) -> Message | None:
     try:
         with closing(wal.connect(path)) as con:
-            (said,) = con.execute("PRAGMA integrity_check").fetchone()
+            return proof.wrong(con)
     except sqlite3.Error as error:
         return Message("database_is_damaged", {"error": error})
-    return None if said == "ok" else Message("database_is_damaged", {"error": str(said).splitlines()[0]})
 
 
 def heal(store: Path, found: Found) -> Found:
@@ -134,7 +133,18 @@ def _tried(store: Path, found: Found) -> Message | None:
     if found.what == "computed":
         (store / found.name).unlink(missing_ok=True)
         return None
+    if found.what == "database" and _accepted(store / found.name):
+        return None
     return Message("nothing_here_heals_it")
+
+
+def _accepted(path: Path) -> bool:
+    """Whether the rows of a database are taken as they are now."""
+    try:
+        with closing(wal.connect(path)) as con:
+            return proof.accepted(con)
+    except sqlite3.Error:
+        return False
 
 
 def remade(store: Path, run_id: str, state: str) -> Message | None:

@@ -10,7 +10,7 @@ import sqlite3
 import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -22,6 +22,8 @@ from npulens.ingest.store import wal
 #: How long a text may be. A note is a page, not a report; a tag is a word.
 MOST_LABEL, MOST_NOTE, MOST_TAG, MOST_TAGS = 200, 10_000, 40, 20
 
+#: Version of the tables below, kept in the file's own header.
+VERSION = 1
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS label(run_id TEXT PRIMARY KEY, label TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS note(run_id TEXT PRIMARY KEY, note TEXT NOT NULL)",
@@ -75,11 +77,8 @@ def state(store: Path) -> Iterator[sqlite3.Connection]:
     except OSError as error:
         raise IngestError("store", Message("cannot_make_store", {"error": error.strerror}), str(store)) from error
     try:
-        with closing(wal.connect(store / "state.sqlite")) as con:
-            for table in _TABLES:
-                con.execute(table)
-            with con:
-                yield con
+        with wal.transaction(store / "state.sqlite", _TABLES, VERSION) as con:
+            yield con
     except sqlite3.Error as error:
         raise IngestError("store", Message("cannot_read_or_write_labels", {"error": error}), str(store)) from error
 

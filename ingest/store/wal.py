@@ -5,14 +5,55 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
+
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message
+from npulens.ingest.store import proof
 
 #: Transactions are of milliseconds; who has not had a turn after this many seconds meets something that hangs.
 PATIENCE = 30.0
 #: What SQLite says where there is no room for its log: what lies there can still be read.
 _NO_ROOM = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+
+
+@contextmanager
+def transaction(path: Path, tables: Sequence[str], version: int, proved: bool = True) -> Iterator[sqlite3.Connection]:
+    """One transaction over a file whose rows have sums (proof.py). ``proved``: what is read is compared."""
+    with closing(connect(path)) as con:
+        _prepare(con, path, tables, version)
+        if proved:
+            proof.believed(con, path)
+        before = con.total_changes
+        with con:
+            yield con
+        changed = con.total_changes != before
+    if changed:
+        proof.written(path)
+
+
+def _prepare(con: sqlite3.Connection, path: Path, tables: Sequence[str], version: int) -> None:
+    """Make the tables of a new file, and the sums of one of an earlier release; refuse what a newer program wrote."""
+    found = _version(con)
+    if found > version:
+        text = Message("database_is_of_version", {"found": found, "known": version})
+        raise IngestError("newer_database", text, str(path))
+    if found == version or con.execute("PRAGMA query_only").fetchone()[0]:
+        return
+    con.execute("BEGIN IMMEDIATE")
+    with con:
+        if _version(con) < version:  # nobody was quicker
+            for table in tables:
+                con.execute(table)
+            proof.keep(con)
+            con.execute(f"PRAGMA user_version = {version}")
+
+
+def _version(con: sqlite3.Connection) -> int:
+    return int(con.execute("PRAGMA user_version").fetchone()[0])
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -30,6 +71,7 @@ def connect(path: Path) -> sqlite3.Connection:
         if full and path.is_file() and path.stat().st_size:
             return only_read(path)
         raise
+    proof.ready(con)
     return con
 
 
@@ -37,7 +79,9 @@ def only_read(path: Path) -> sqlite3.Connection:
     """The file where nothing may be written beside it: as it is, unless its log holds more."""
     log = path.with_name(f"{path.name}-wal")
     still = "" if log.is_file() and log.stat().st_size else "&immutable=1"
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{still}", timeout=PATIENCE, uri=True)
+    con = sqlite3.connect(f"file:{quote(str(path))}?mode=ro{still}", timeout=PATIENCE, uri=True)
+    con.execute("PRAGMA query_only = ON")
+    return con
 
 
 def _keep_a_log(con: sqlite3.Connection) -> None:

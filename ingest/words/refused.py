@@ -95,6 +95,12 @@ TEXT: dict[str, tuple[str, str]] = {
     "document_is_damaged": ("it is not what was written", "与写入时不一致"),
     "database_is_damaged": ("the database is damaged: {error}; `npulens store restore` has it from a backup",
         "数据库已损坏：{error}；可用 `npulens store restore` 从备份恢复"),
+    "schema_of_database_was_changed": (
+        "its tables are not those that were written; `npulens store restore` has them from a backup",
+        "表结构与写入时不一致；可用 `npulens store restore` 从备份恢复"),
+    "rows_are_not_what_was_written": (
+        "not what was written: {tables}; a backup has it, `npulens store check --repair` takes it as it is",
+        "以下表与写入时不一致：{tables}；可从备份恢复，或用 `npulens store check --repair` 按现状接受"),
     "nothing_here_heals_it": ("nothing in the store heals it", "存储中没有可用来修复它的内容"),
     "no_raw_capture_is_kept": ("no raw capture of it is kept: load it again", "没有保留它的原始采集数据：请重新加载"),
     "raw_gives_another_run": ("what is kept of its capture gives another run: load it again",
@@ -151,8 +157,8 @@ TEXT: dict[str, tuple[str, str]] = {
     "cannot_read_or_write_history": ("cannot read or write the history: {error}", "无法读写历史：{error}"),
     "move_the_history_away": ("move it away, and a new one is filled from the runs of the store",
         "请将其移走，新的历史会由 存储中的采集重建"),
-    "history_is_of_version": ("the history is of version {found}, this program knows {known}: update npulens",
-        "历史的版本为 {found}，本程序支持 {known}：请更新 npulens"),
+    "database_is_of_version": ("the file is of version {found}, this program knows {known}: update npulens",
+        "该文件的版本为 {found}，本程序支持 {known}：请更新 npulens"),
     "point_belongs_to_identity": ("{name}: the point belongs to identity {one}, not to {other}",
         "{name}：该点属于 {one}，而不是 {other}"),
     "is_not_a_measurement": ("{name}: {value} is not a measurement", "{name}：{value} 不是有效的测量值"),

@@ -103,7 +103,7 @@ def _opens(path: Path) -> bool:
 
 def _database(path: Path) -> Message | None:
     try:
-        with closing(wal.connect(path)) as con:
+        with wal.readable(), closing(wal.connect(path)) as con:
             return proof.wrong(con)
     except sqlite3.Error as error:
         return Message("database_is_damaged", {"error": error})
@@ -141,7 +141,7 @@ def _tried(store: Path, found: Found) -> Message | None:
 def _accepted(path: Path) -> bool:
     """Whether the rows of a database are taken as they are now."""
     try:
-        with closing(wal.connect(path)) as con:
+        with wal.readable(), closing(wal.connect(path)) as con:
             return proof.accepted(con)
     except sqlite3.Error:
         return False

@@ -23,7 +23,7 @@ _NO_ROOM = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 @contextmanager
 def transaction(path: Path, tables: Sequence[str], version: int, proved: bool = True) -> Iterator[sqlite3.Connection]:
     """One transaction over a file whose rows have sums (proof.py). ``proved``: what is read is compared."""
-    with closing(connect(path)) as con:
+    with readable(), closing(connect(path)) as con:
         _prepare(con, path, tables, version)
         if proved:
             proof.believed(con, path)
@@ -33,6 +33,15 @@ def transaction(path: Path, tables: Sequence[str], version: int, proved: bool = 
         changed = con.total_changes != before
     if changed:
         proof.written(path)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What Python cannot read of a damaged file, or of what SQLite says of it, is an error of that file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(str(error)) from error
 
 
 def _prepare(con: sqlite3.Connection, path: Path, tables: Sequence[str], version: int) -> None:

@@ -80,6 +80,11 @@ def test_english_in_chinese_is_found() -> None:
     ]  # fmt: skip
 
 
+def test_every_format_that_is_read_has_a_name_in_words() -> None:
+    read = {path.stem.removeprefix("read_") for path in (ROOT / "ingest" / "readers").rglob("read_*.py")}
+    assert [name for name in sorted(read) if not i18n.known(f"shell.format_{name}")] == []
+
+
 def test_every_detector_says_its_thresholds_in_words() -> None:
     """A limit's name is `min_share`; the screen and the report say what it is."""
     from dataclasses import fields

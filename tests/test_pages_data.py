@@ -14,8 +14,10 @@ from streamlit.testing.v1 import AppTest
 from npulens import ingest
 from npulens.analysis.discovery import detectors
 from npulens.analysis.look import learned
+from npulens.analysis.look.compare import Delta
 from npulens.analysis.settings import DEFAULT
 from npulens.app import docs_of
+from npulens.app.charts import roles
 from npulens.app.context import Context
 from npulens.app.pages.compare import charts as chart
 from npulens.app.pages.compare import pick
@@ -191,6 +193,18 @@ def test_a_real_capture_in_two_formats(
     shown = texts(opened("compare", lang, {}))
     assert {"en": "Recorded in different formats", "zh": "采集格式不同"}[lang] in shown
     assert {"en": "Recorded at different profiler levels", "zh": "profiler level 不同"}[lang] in shown
+
+
+def test_a_cause_of_idle_time_has_the_colour_that_the_timeline_gives_it() -> None:
+    """`unknown` is idle time without a reason beside other causes, and unknown work beside the parts of a step."""
+    says = {name: name for name in ("host_late", "unknown", "idle", "gap:gc#0", "unknown#1", "step")}
+    for names, whole, colours in (
+        (("host_late", "unknown"), "idle", (roles.of_cause("host_late"), roles.of_cause("unknown"))),
+        (("gap:gc#0", "unknown#1"), "step", (roles.of_cause("gc"), roles.colour("unknown"))),
+    ):
+        deltas = [Delta(name, 100, 300) for name in names]
+        (bars,) = chart.waterfall(deltas, Delta(whole, 200, 600), says, "", "#000").data
+        assert tuple(bars.marker.color[:2]) == colours, names
 
 
 def test_changes_carry_their_sign() -> None:

@@ -132,6 +132,11 @@ def test_the_command_that_replays_an_operator_means_that_operator() -> None:
         assert (choice.operator.removeprefix("aten::"), choice.shapes, choice.ns) == (one.name, one.shapes, one.ns)
 
 
+def test_types_that_repeat_are_said_once() -> None:
+    said = [told._types(text) for text in ("FLOAT;FLOAT;FLOAT;INT64;FLOAT", '["c10::BFloat16","float"]', None)]
+    assert said == ["FLOAT × 3; INT64; FLOAT", "BFloat16; float", "–"]
+
+
 def test_colours_of_shares_go_from_one_end_to_the_other() -> None:
     assert charts.shade(0.0) == "#d55e00" and charts.shade(1.0) == "#0072b2"
     assert charts.shade(0.5) == "#f0d9a8" and charts.shade(None) == style.IDLE

@@ -74,7 +74,7 @@ def gives(gains: Sequence[Gain], lang: str) -> str:
                 parts.append(f"{name} {now} → {then}（共 {gain.of} 个请求）" if zh
                              else f"{name} {now} to {then} of {gain.of} requests")  # fmt: skip
         elif gain.share >= _SAID and gain.error:
-            parts.append(f"{name} {before} → {after}（±{error}）" if zh else f"{name} {before} to {after} (+-{error})")
+            parts.append(f"{name} {before} → {after}（±{error}）" if zh else f"{name} {before} to {after} (±{error})")
         elif gain.share >= _SAID:
             parts.append(f"{name} {before} → {after}" if zh else f"{name} {before} to {after}")
     return ("，" if zh else ", ").join(parts) or "-"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from npulens.analysis.look.compare import Change, Delta
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.parts import PARTS, Part
 from npulens.app.text import i18n
 
@@ -60,11 +60,12 @@ def waterfall(deltas: Sequence[Delta], whole: Delta, says: Mapping[str, str], ax
     scale, unit = _unit(max(abs(ns) for ns in reach))
     rows = [*deltas, whole]
     starts = [*reach[:-1], 0]
+    colours = [_colour(row.key, whole.key == "idle") for row in rows]
     picture = go.Figure()
     picture.add_bar(
         orientation="h", base=[start / scale for start in starts], x=[row.change_ns / scale for row in rows],
         y=list(range(len(rows))), width=0.62, showlegend=False,
-        marker={"color": [_colour(row.key) for row in rows], "line": {"width": 1, "color": style.QUIET_TEXT}},
+        marker={"color": colours, "line": {"width": 1, "color": style.QUIET_TEXT}},
         text=[signed(row.change_ns) for row in rows], textposition="outside", cliponaxis=False,
         outsidetextfont={"color": ink, "size": 12},
         hovertext=[f"<b>{style.plain(says[row.key])}</b><br>{i18n.exact(row.base_ns)} → {i18n.exact(row.head_ns)}"
@@ -87,9 +88,11 @@ def waterfall(deltas: Sequence[Delta], whole: Delta, says: Mapping[str, str], ax
 _PART_OF = {"kernel": "computing", "gap": "idle"}
 
 
-def _colour(key: str) -> str:
-    """Of a part, of a contribution (its kind, then #), of the whole step."""
-    kind = key.partition("#")[0]
+def _colour(key: str, idle: bool) -> str:
+    """Of a part, of a contribution (its kind, then #), of the whole step; a cause of idle time has the timeline's."""
+    kind, _, cause = key.partition("#")[0].partition(":")
+    if cause or (idle and key != "idle"):
+        return roles.of_cause(cause or key)
     part = _PART_OF.get(kind, kind)
     return _PARTS[part].colour if part in _PARTS else style.QUIET_TEXT if key == "step" else style.IDLE
 

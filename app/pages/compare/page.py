@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -21,7 +20,7 @@ from npulens.analysis.say import duration
 from npulens.app import context, run_compare
 from npulens.app.context import Context
 from npulens.app.pages.compare import charts as chart
-from npulens.app.pages.compare import pick, split, together
+from npulens.app.pages.compare import of_requests, pick, split, together
 from npulens.app.pages.compare.half import Half, Pair
 from npulens.app.pages.compare.split import scope
 from npulens.app.panels import cells, run_list
@@ -44,8 +43,10 @@ def render(ctx: Context) -> None:
     pair = pick.show(ctx)
     if pair is None:
         return
+    of_requests_too = of_requests.show(ctx, pair)
     if pair.base.empty or pair.head.empty:
-        st.text(ctx.say("compare.no_time"))
+        if not of_requests_too:
+            st.text(ctx.say("compare.no_time"))
         return
     show_verdict(ctx, pair)
     split.show(ctx, pair)
@@ -217,10 +218,6 @@ def _cell(ctx: Context, name: str, found: dict[str, list[Finding]], subject: Sub
 # Whether head is slower, how sure that is, what would settle it, and what the change is made of.
 _MOST = 10  # bars of the waterfall
 _LABEL = 33  # letters of a label beside a bar
-_BADGES: Mapping[str, tuple[Literal["red", "green", "blue", "orange"], str]] = {
-    "regressed": ("red", ":material/trending_up:"), "improved": ("green", ":material/trending_down:"),
-    "same": ("blue", ":material/drag_handle:"), "ambiguous": ("orange", ":material/help:"),
-}  # fmt: skip
 
 
 def show_verdict(ctx: Context, pair: Pair) -> None:
@@ -253,7 +250,7 @@ def _ids(side: Sequence[Measured]) -> list[str]:
 
 def _answer(ctx: Context, pair: Pair, found: Compared, asked: run_compare.Asked) -> None:
     """The sentence to take away, how sure it is, what it is about, and what makes the sides unlike."""
-    colour, icon = _BADGES[found.verdict.said]
+    colour, icon = of_requests.BADGES[found.verdict.said]
     with st.container(key="answer", gap="xxsmall"):
         st.badge(ctx.say(f"verdict.{found.verdict.said}"), color=colour, icon=icon)
         largest = next((one for one in found.change.contributions if one.delta_ns), None)
@@ -276,7 +273,7 @@ def _answer(ctx: Context, pair: Pair, found: Compared, asked: run_compare.Asked)
 def _waterfall(ctx: Context, found: Compared) -> None:
     change = found.change
     moved = [one for one in change.contributions if one.delta_ns]
-    bars = [(Delta(f"{one.kind}#{place}", one.base_ns, one.head_ns), _label(ctx, one))
+    bars = [(Delta(f"{_kind(one)}#{place}", one.base_ns, one.head_ns), _label(ctx, one))
             for place, one in enumerate(moved[:_MOST])]  # fmt: skip
     if rest := moved[_MOST:]:
         others = Delta("others", sum(one.base_ns for one in rest), sum(one.head_ns for one in rest))
@@ -289,6 +286,11 @@ def _waterfall(ctx: Context, found: Compared) -> None:
     st.plotly_chart(picture, key=f"compare_contributions_{ctx.lang}", config={"displayModeBar": False},
                     alt=ctx.say("verdict.waterfall_help"))  # fmt: skip
     st.caption(ctx.say("verdict.sums", {"delta": f"{change.delta_ns:+,}".replace("-", "−")}))
+
+
+def _kind(one: Contribution) -> str:
+    """Its kind, and of idle time the cause."""
+    return f"gap:{one.what}" if one.kind == "gap" else one.kind
 
 
 def _label(ctx: Context, one: Contribution) -> str:

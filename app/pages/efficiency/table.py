@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 
 import pandas as pd
@@ -173,8 +174,10 @@ def _amount(count: float, unit: str) -> str:
 
 
 def _types(dtypes: str | None) -> str:
-    """Types as a list without the marks of JSON."""
-    return (dtypes or "–").strip('"[]').replace('","', ";").replace("c10::", "")
+    """Types as a list without the marks of JSON; what repeats stands once, with how often."""
+    names = (dtypes or "–").strip('"[]').replace('","', ";").replace("c10::", "").split(";")
+    runs = [(name, sum(1 for _ in some)) for name, some in itertools.groupby(names)]
+    return "; ".join(f"{name} × {n}" if n > 1 else name for name, n in runs)
 
 
 def _cut(text: str) -> str:

@@ -63,8 +63,8 @@ def _page(ctx: Context, detector: Detector, settings: Settings) -> None:
         if detector.name in settings.off:
             st.text("◐ " + ctx.say("learn.off"))
         _outcome(ctx, detector)
-        _needs(ctx, detector)
         _accuracy(ctx, detector)
+    _needs(ctx, detector)
     _limits(ctx, detector, settings)
     _says(ctx, detector)
 

@@ -1,7 +1,7 @@
 """Ranks beside each other: the grid, how each stands, one step, the clocks."""
 
 TEXT = {
-    "title": ("Ranks", "Rank 对比"),
+    "title": ("Ranks", "各 rank 对比"),
     "question": ("Ranks: who is slow?", "各 rank：谁慢？"),
     "none": ("The capture holds no time to compare.", "采集数据中没有可比较的时间。"),
     "sums": (

@@ -1,7 +1,7 @@
 """What the bar of a selection says, and what a page says of what does not follow it."""
 
 TEXT = {
-    "ranks": ("Ranks", "Rank"),
+    "ranks": ("Ranks", "rank"),
     "steps": ("Steps", "训练步"),
     "all_ranks": ("All ranks", "全部 rank"),
     "all_steps": ("All steps", "全部训练步"),

@@ -23,7 +23,7 @@ from npulens.ingest.store.runs import RunInfo
 
 _COLOURS = {"regressed": "red", "improved": "green", "same": "green", "ambiguous": "yellow"}
 #: What the first line speaks of, the first that fits.
-_FIRST = ("ttft_p99", "tpot_p99", GOODPUT, "ttft_p90", "tpot_p90", "ttft_p50", "tpot_p50")
+FIRST = ("ttft_p99", "tpot_p99", GOODPUT, "ttft_p90", "tpot_p90", "ttft_p50", "tpot_p50")
 #: Parts of a change that are named.
 _PARTS = 4
 
@@ -88,44 +88,52 @@ def _edges(found: tuple[float | None, float | None]) -> list[float] | None:
 
 def lines(found: Compared, names: tuple[str, str], lang: str, rule: Rule) -> Iterator[str]:
     """Everything for people."""
-    yield click.style(_answer(found, lang), bold=True, fg=_COLOURS[found.said])
-    for text in _about(found, names, lang):
+    yield click.style(answer(found, lang), bold=True, fg=_COLOURS[found.said])
+    for text in about(found, names, lang):
         yield f"  {text}"
     yield ""
     head = [say(lang, f"requests_compared.col_{name}", {"sure": f"{100 * (1 - rule.alpha):g} %"})
             for name in ("figure", "base", "head", "change", "interval")]  # fmt: skip
     rows = [
-        [*_cells(line, found, lang), say(lang, f"verdict.{line.verdict.said}")] for line in found.lines
+        [*cells_of(line, found, lang), say(lang, f"verdict.{line.verdict.said}")] for line in found.lines
     ]  # fmt: skip
     yield table([*head, ""], rows, 1)
-    yield "  " + say(lang, "requests_compared.each", {"n": len(found.lines), "share": f"{100 * rule.alpha:g} %"})
-    few = [line for line in found.lines if line.beyond is not None and line.beyond < FEW]
-    if few:
-        comma = say(lang, "shell.comma")
-        yield "  " + say(lang, "requests_compared.few", {"which": comma.join(_named(one, lang) for one in few)})
+    for text in notes(found, lang, rule):
+        yield f"  {text}"
     yield ""
     yield click.style(say(lang, "requests_compared.made_of"), bold=True)
-    for line in _told(found):
-        yield f"  {_named(line, lang)}  {_made_of(line, lang)}"
+    for line in told(found):
+        yield f"  {figure(line, lang)}  {made_of(line, lang)}"
     if found.classes:
         yield ""
         yield table([say(lang, f"requests_compared.col_{name}") for name in (
             "class", "base_count", "head_count", "base_mean", "head_mean", "change")] + [""],
-            [_of_class(one, lang) for one in found.classes], 1)  # fmt: skip
+            [of_class(one, lang) for one in found.classes], 1)  # fmt: skip
 
 
-def _answer(found: Compared, lang: str) -> str:
-    fitting = [line for name in _FIRST for line in found.lines if line.name == name and line.verdict.said == found.said]
+def notes(found: Compared, lang: str, rule: Rule) -> Iterator[str]:
+    """How far each figure can be believed."""
+    yield say(lang, "requests_compared.each", {"n": len(found.lines), "share": f"{100 * rule.alpha:g} %"})
+    few = [line for line in found.lines if line.beyond is not None and line.beyond < FEW]
+    if few:
+        comma = say(lang, "shell.comma")
+        yield say(lang, "requests_compared.few", {"which": comma.join(figure(one, lang) for one in few)})
+
+
+def answer(found: Compared, lang: str) -> str:
+    """The sentence to take away."""
+    fitting = [line for name in FIRST for line in found.lines if line.name == name and line.verdict.said == found.said]
     if not fitting:
         return say(lang, "requests_compared.nothing")
     line = fitting[0]
     return say(lang, "requests_compared.answer", {
-        "word": say(lang, f"verdict.{found.said}"), "figure": _named(line, lang), "base": _value(line, line.base),
+        "word": say(lang, f"verdict.{found.said}"), "figure": figure(line, lang), "base": _value(line, line.base),
         "head": _value(line, line.head), "change": _moved(line, line.change[0], lang),
     })  # fmt: skip
 
 
-def _about(found: Compared, names: tuple[str, str], lang: str) -> Iterator[str]:
+def about(found: Compared, names: tuple[str, str], lang: str) -> Iterator[str]:
+    """What both sides were asked, and how they are judged."""
     for name, side_ in zip(names, (found.base, found.head), strict=True):
         first = side_[0]
         values: dict[str, Any] = {
@@ -152,13 +160,14 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
-def _cells(line: Line, found: Compared, lang: str) -> list[str]:
+def cells_of(line: Line, found: Compared, lang: str) -> list[str]:
+    """A figure: what it is called, base, head, change and interval."""
     change, low, high = line.change
     interval = "–" if low is None or high is None else f"{_moved(line, low, lang)} … {_moved(line, high, lang)}"
     if line.name != GOODPUT:
-        return [_named(line, lang), _value(line, line.base), _value(line, line.head), _moved(line, change, lang),
+        return [figure(line, lang), _value(line, line.base), _value(line, line.head), _moved(line, change, lang),
                 interval]  # fmt: skip
-    return [_named(line, lang), *(_of(value, side_) for value, side_ in
+    return [figure(line, lang), *(_of(value, side_) for value, side_ in
             ((line.base, found.base), (line.head, found.head))), _moved(line, change, lang), interval]  # fmt: skip
 
 
@@ -166,7 +175,8 @@ def _of(share: float, side_: Sequence[Load]) -> str:
     return f"{share * side_[0].requests:.0f} / {side_[0].requests}" if len(side_) == 1 else f"{100 * share:.1f} %"
 
 
-def _named(line: Line, lang: str) -> str:
+def figure(line: Line, lang: str) -> str:
+    """What a figure is called."""
     if line.name == GOODPUT:
         return say(lang, "requests_compared.goodput")
     measure, percentile = line.name.split("_")
@@ -183,13 +193,14 @@ def _moved(line: Line, change: float, lang: str) -> str:
     return percent(None if math.isnan(change) else change)
 
 
-def _told(found: Compared) -> list[Line]:
+def told(found: Compared) -> list[Line]:
     """Figures whose change is made of something: those that are sure, else the P99s and goodput."""
     sure = [line for line in found.lines if line.verdict.said in ("regressed", "improved")]
-    return sure or [line for line in found.lines if line.name in _FIRST[:3]]
+    return sure or [line for line in found.lines if line.name in FIRST[:3]]
 
 
-def _made_of(line: Line, lang: str) -> str:
+def made_of(line: Line, lang: str) -> str:
+    """The largest parts of a change."""
     parts = [part for part in line.parts if abs(part.head - part.base) >= (0.5 if line.name == GOODPUT else 1000)]
     comma = say(lang, "shell.comma")
     spoken = [f"{say(lang, f'serving.kind_{part.kind}')} {_part(line, part)}" for part in parts[:_PARTS]]
@@ -207,7 +218,8 @@ def _change(one: OfClass) -> tuple[float, float | None, float | None]:
     return (one.head_ns / one.base_ns - 1 if one.base_ns else math.nan), low, high
 
 
-def _of_class(one: OfClass, lang: str) -> list[str]:
+def of_class(one: OfClass, lang: str) -> list[str]:
+    """Iterations of a class: its name, counts, means, change and verdict."""
     kind = say(lang, f"requests.class_{one.kind}") if i18n.known(f"requests.class_{one.kind}") else plain(one.kind)
     return [
         kind, f"{one.base_count:,}", f"{one.head_count:,}", i18n.duration(round(one.base_ns)),

@@ -51,6 +51,12 @@ TEXT = {
     "no_part": ("no part differs", "各部分均无差异"),
     "goodput": ("goodput", "goodput"),
     "points": ("{n} points", "{n} 个百分点"),
+    "title": ("Requests of both sides", "两侧的请求"),
+    "around": (
+        "Mean parts of the requests around {figure}, base against head.",
+        "{figure} 附近请求的平均组成，基线与对比之差。",
+    ),
+    "col_verdict": ("Verdict", "结论"),
     "col_figure": ("Requests", "请求"),
     "col_base": ("base", "基线"),
     "col_head": ("head", "对比"),

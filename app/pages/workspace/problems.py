@@ -11,6 +11,7 @@ from npulens.analysis.engine import Check
 from npulens.analysis.finding import Evidence
 from npulens.analysis.problems.shown import moments, ranks_of, spans_of
 from npulens.analysis.say import duration
+from npulens.analysis.serving.served import TIMES
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.workspace import chosen, evidence, picker
@@ -33,7 +34,7 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
         left, centre = st.columns([3, 7], gap="medium")
     with left:
         _list(ctx, run, found, every, now)
-    windows = moments(now.finding) if now else ()
+    windows = _reached_first(run, moments(now.finding)) if now else ()
     spans = context.measured(ctx, spans_of, windows) if windows else ()
     with centre:
         if now is not None:
@@ -45,6 +46,11 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
         return
     at = chosen.moment(ctx, windows, spans) or 0
     evidence.show(ctx, found, now, windows[at] if windows else None, spans[at] if spans else None)
+
+
+def _reached_first(run: RunInfo, windows: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Moments that the trace holds before those beyond it: an engine is often recorded longer than its device."""
+    return tuple(sorted(windows, key=lambda one: run.dur_ns is not None and one.ts_ns >= run.dur_ns))
 
 
 def _painted(windows: Sequence[Evidence]) -> list[component.Painted]:
@@ -107,7 +113,7 @@ def _moments(
         picker.Row(
             str(place), wording.plain(one.note)[:_NAME] or ctx.say("workspace.at", {"start": duration(one.ts_ns)}),
             duration(one.dur_ns), ctx.say("workspace.rank", {"ranks": one.rank}),
-            ctx.say("workspace.at", {"start": duration(one.ts_ns)}), one.dur_ns / max(longest, 1),
+            ctx.say("workspace.at", {"start": duration(one.ts_ns)}) if one.note else "", one.dur_ns / max(longest, 1),
             wording.plain(one.note),
         )
         for place, one in enumerate(windows)
@@ -118,3 +124,7 @@ def _moments(
         f"moments_{run.run_id}_{now.key}", picker.Listed(label, none, rows, (), _MOMENTS_PX, compact=True),
         None if at is None else str(at), lambda key: chosen.choose_moment(ctx, windows[int(key)], spans[int(key)]),
     )  # fmt: skip
+    requests = context.page("requests")
+    if requests is not None and now.finding.measure in TIMES:
+        query = {"lang": ctx.lang, "run": run.run_id, "problem": now.key}
+        st.page_link(requests, label=ctx.say("workspace.requests"), icon=":material/forum:", query_params=query)

@@ -79,6 +79,7 @@ TEXT = {
     "moments": ("Moments of this problem, the largest first", "该问题出现的时刻，最长的在前"),
     "no_moments": ("No moment of it was recorded.", "没有记录到具体时刻。"),
     "at": ("at {start}", "起于 {start}"),
+    "requests": ("See these requests", "查看这些请求"),
     "do": ("What to do", "怎么做"),
     "before": ("Before", "修改前"),
     "after": ("After", "修改后"),

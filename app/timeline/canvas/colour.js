@@ -10,12 +10,13 @@ function causeColour(cause) { return ROLES.of_cause[cause] ?? ROLES.roles.idle.c
 
 function shadesOf(role) { return ROLES.roles[role]?.shades ?? [ROLES.mark]; }
 
-function shadesOfKind(kind) { return shadesOf(ROLES.of_kind[kind]); }
+/** A task of a collective that waits for a peer (Notify_Wait, Notify Wait) is waiting, as in analysis/sql/comm_task.sql. */
+function shadesOfSpan(kind, name) { return shadesOf(kind === "comm_task" && /wait/i.test(name) ? "waiting" : ROLES.of_kind[kind]); }
 
 function shadesOfGroup(group) { return shadesOf(ROLES.of_group[group]); }
 
 function spanColour(kind, name) {
-  const shades = shadesOfKind(kind);
+  const shades = shadesOfSpan(kind, name);
   return shades[hash(name) % shades.length];
 }
 

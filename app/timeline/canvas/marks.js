@@ -58,7 +58,7 @@ function paintSpans(tl, row, y, tile, spans, hashes, { left, right, scale, from 
     let wide = Math.min(end, right) - x;
     if (wide > 3) wide -= 1; // the neighbour begins with a hairline between
     else if (wide < 1) wide = 1;
-    const family = gaps ? null : shadesOfKind(tile.kinds[s_kind[i]]), hit = !lit || lit(i);
+    const family = gaps ? null : shadesOfSpan(tile.kinds[s_kind[i]], name), hit = !lit || lit(i);
     const colour = gaps ? causeColour(name) : family[hashes[s_name[i]] % family.length];
     if (end - start < 1) {
       crowd.add(s_lane[i], start, end - start, colour, hit);

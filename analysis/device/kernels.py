@@ -75,7 +75,7 @@ _CODES = f"""
     ORDER BY s.rank, s.track, s.ts_ns, s.span_id
 """
 _TEXTS = """
-    WITH chosen AS (
+    WITH chosen AS MATERIALIZED (
         SELECT unnest(string_split(?, ' ')::BIGINT[]) AS span_id, unnest(string_split(?, ' ')::BIGINT[]) AS host_id,
             unnest(range(?)) AS place
     )

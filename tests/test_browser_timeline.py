@@ -3,15 +3,23 @@
 # ruff: noqa: F811 -- a fixture is asked for by its name
 from __future__ import annotations
 
+import io
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
 import pytest
-from test_browser import CHROMIUM, browser  # noqa: F401
+from PIL import Image
+from test_browser import CHROMIUM, Visit, browser, playwright  # noqa: F401
 from timeline_screen import Screen, awake, late, screen, server, store  # noqa: F401
+
+from npulens.app.charts import roles
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
     pytest.mark.filterwarnings("default"),
 ]
+ENOUGH = 500  # pixels of a colour that are no accident
 
 
 def test_the_keys_move_the_window(late: Screen) -> None:
@@ -191,3 +199,32 @@ def test_the_critical_path_is_one_lane_whose_bars_lead_to_their_spans(late: Scre
     late.page.locator(".menu .line label", has_text="Critical path").locator("input").uncheck()
     late.settle()
     assert "Critical path" not in [one["label"] for one in late.hook("rows")]
+
+
+def test_under_the_servers_own_policy_the_canvas_draws_and_answers(
+    server: str, store: dict[str, str], browser: playwright.Browser
+) -> None:
+    """Everywhere else the policy is off, because a test could not wait for what a text evaluates to."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", bypass_csp=False)
+    visit = Visit(context.new_page(), server)
+    answer = visit.page.goto(f"{server}/Timeline?run={store['late']}&lang=en&by=ranks")
+    assert answer is not None and "script-src 'self' 'sha256-" in answer.headers["content-security-policy"]
+    visit.page.locator("canvas.canvas").last.wait_for(timeout=60_000)
+    waits = tuple(bytes.fromhex(roles.colour("waiting").removeprefix("#")))
+    for _ in range(120):
+        pixels = np.asarray(Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB"))
+        found = (pixels == waits).all(axis=2)
+        if found.sum() > ENOUGH:
+            break
+        visit.page.wait_for_timeout(500)
+    assert found.sum() > ENOUGH, "nothing that waits was drawn"
+    widest = int(found.sum(axis=1).argmax())
+    along = np.flatnonzero(found[widest])
+    visit.page.mouse.click(int(along[len(along) // 2]), widest)
+    visit.page.locator(".drawer .words").wait_for(timeout=60_000)
+    visit.page.wait_for_url("**span=**", timeout=60_000)
+    assert parse_qs(urlsplit(visit.page.url).query)["run"] == [store["late"]]
+    assert [error for error in visit.errors if "404" not in error] == []  # Streamlit looks for its health below a page
+    with pytest.raises(playwright.Error, match="Content Security Policy"):
+        visit.page.add_script_tag(content="window.pwned = 1")
+    context.close()

@@ -107,6 +107,22 @@ def test_an_iteration_is_opened_down_to_its_kernels() -> None:
     assert not len(bare.kernels) and bare.busy_ns == 0
 
 
+def test_a_slow_iteration_is_put_beside_those_with_as_many_tokens() -> None:
+    """Of 500 prompt tokens six others have 450 to 550; one of its size decodes only, and one is far smaller."""
+    with connection(run([Asked("r", 0, 64, 2)], Setup(), 1)) as con:
+        con.execute("DELETE FROM iteration")
+        rows = [(0, "mixed", 500, 3, 900), *((1 + at, "mixed", 450 + 20 * at, 3, 100 + at) for at in range(6)),
+                (7, "decode", 0, 500, 5000), (8, "mixed", 440, 3, 7000), (9, "decode", 0, 3, 10)]  # fmt: skip
+        for key, kind, tokens, decoders, ns in rows:
+            con.execute(
+                "INSERT INTO iteration BY NAME SELECT ? AS iteration, 'log' AS source, ? AS class, ? AS ctx_tokens, "
+                "? AS gen_requests, 0 AS ts_ns, ? AS dur_ns", [key, kind, tokens, decoders, ns],
+            )  # fmt: skip
+        slow, alone, gap = (look.inside(con, 0, 1, key, -1) for key in (0, 9, None))
+    assert (slow.alike, slow.alike_ns) == (6, 102)  # the median of 100 to 105 is 102.5; to the even one
+    assert (alone.alike, alone.alike_ns) == (gap.alike, gap.alike_ns) == (0, 0)
+
+
 def test_a_run_without_requests_says_what_records_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (other,) = ingest.load(ROOT / "sample_traces" / "kineto", tmp_path).runs
     found = shown(monkeypatch, tmp_path, other.run_id, "en")

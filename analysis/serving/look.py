@@ -22,6 +22,8 @@ PERCENTILES = tuple((measure, percent) for measure in ("ttft", "tpot") for perce
 BESIDE, _MOST = 12, 4000
 #: Kernels that are drawn.
 _DRAWN = 1500
+#: Fewer iterations than this tell of no usual length.
+_FEW = 5
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Inside:
     gen_requests: int
     busy_ns: int  # that some kernel ran
     kernels: pd.DataFrame  # name, count, dur_ns (added up), longest_ns, span_id (of the longest), ts_ns
+    alike: int = 0  # other iterations of its class with as many tokens
+    alike_ns: int = 0  # their median; 0: there are too few
 
 
 def look(con: duckdb.DuckDBPyConnection, slo: Slo = USUAL) -> Requests | None:
@@ -158,7 +162,23 @@ def inside(con: duckdb.DuckDBPyConnection, ts_ns: int, dur_ns: int, iteration: i
         f"SELECT {cut} FROM span WHERE {_WORK} AND ts_ns < $until AND ts_ns + dur_ns > $since", within
     ).fetchnumpy()
     busy = Intervals.union_of(np.asarray(edges["b"], np.int64), np.asarray(edges["e"], np.int64)).total()
-    return Inside(ts_ns, dur_ns or 0, kind, tokens, decoders, busy, kernels)
+    alike, alike_ns = (0, 0) if iteration is None else _alike(con, iteration)
+    return Inside(ts_ns, dur_ns or 0, kind, tokens, decoders, busy, kernels, alike, alike_ns)
+
+
+def _alike(con: duckdb.DuckDBPyConnection, iteration: int) -> tuple[int, int]:
+    """How many other iterations of the class have as many prompt tokens, or decoders where it has none; their median.
+
+    As many: within a tenth. Of fewer than some nothing is said.
+    """
+    ((many, median),) = con.execute(
+        "SELECT count(*), median(other.dur_ns) FROM iteration AS it JOIN iteration AS other ON "
+        "coalesce(other.class, 'decode') = coalesce(it.class, 'decode') AND other.iteration <> it.iteration "
+        "AND abs(coalesce(nullif(other.ctx_tokens, 0), other.gen_requests) - coalesce(nullif(it.ctx_tokens, 0), "
+        "it.gen_requests)) <= 0.1 * coalesce(nullif(it.ctx_tokens, 0), it.gen_requests) "
+        "WHERE it.iteration = $key AND other.dur_ns > 0", {"key": iteration},
+    ).fetchall()  # fmt: skip
+    return (many, round(median)) if many >= _FEW else (0, 0)
 
 
 def _iterations(con: duckdb.DuckDBPyConnection, begin: int, end: int) -> pd.DataFrame:

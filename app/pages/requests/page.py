@@ -130,6 +130,8 @@ def _inside(ctx: Context, around: look.Around, ts_ns: int, dur_ns: int, place: i
         kind = ctx.say(f"requests.class_{found.kind}") if i18n.known(f"requests.class_{found.kind}") else found.kind
         st.text(ctx.say("requests.hover_iteration", {
             "kind": kind, "dur": length, "ctx": found.ctx_tokens, "gen": found.gen_requests}))  # fmt: skip
+        if found.alike:
+            st.text(ctx.say("requests.alike", {"n": f"{found.alike:,}", "dur": i18n.duration(found.alike_ns)}))
     if around.rank is None:
         st.caption(ctx.say("requests.no_trace"))
         return

@@ -12,7 +12,7 @@ TEXT = {
     "kind_decode": ("Decode", "decode"),
     "kind_others_prefill": ("Prefill of others", "其他请求的 prefill"),
     "kind_longer_batch": ("Longer iteration", "迭代变长"),
-    "kind_stall": ("Stall", "引擎停顿"),
+    "kind_stall": ("Slow iteration", "异常慢的迭代"),
     "kind_gap": ("Gap", "迭代间隙"),
     "kind_preempted": ("Preempted", "被抢占"),
     "kind_recompute": ("Recompute", "重新计算"),

@@ -26,7 +26,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture fuzz sanitize clean nights models jobs serve-real
+.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture attack fuzz sanitize clean nights models jobs serve-real
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -125,6 +125,9 @@ test-triton: .venv/.triton  ## what the Triton kernels compute, in Triton's inte
 test-memcheck: .venv-memcheck/.made build/tree/npulens  ## twenty planted accesses of Triton kernels, found by npulens and by triton-viz
 	.venv-memcheck/bin/python -m tests.generated.memory
 	.venv-memcheck/bin/python -m tests.generated.beside_triton_viz
+
+attack: .venv/.test .venv/.browser  ## what people of a team and their agents may not do, tried against a real server and provider: two minutes
+	$(BIN)/python -m tests.attack
 
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from test_schemas import fits
 
 from npulens.app.cli import main
 from npulens.app.evidence.verify import verify
@@ -37,6 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     done = invoked("run", "-o", str(home), "--backend", "cpu", "--challenge", WORD, "--part", "planted", "--json")
     assert done.exit_code == 0, done.output
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    fits("evidence-run", answer)
     return answer
 
 
@@ -57,6 +59,7 @@ def test_a_genuine_archive_passes(genuine: Path) -> None:
     done = invoked("verify", str(genuine), "--challenge", WORD, "--json")
     answer = json.loads(done.stdout)
     assert (done.exit_code, answer["status"]) == (0, "believed"), answer
+    fits("evidence-verify", answer)
     believed = {each["check"] for each in answer["verdicts"] if each["outcome"] == "believed"}
     checks = """whole files challenge backend exports steps repeated planned planted planted_span named copied stamps
     order process listed enough"""

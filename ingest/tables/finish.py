@@ -437,16 +437,16 @@ def _write_table(work: _Writing, table: str) -> None:
     source = union(selects)
     apart = table in work.draft.apart
     if len(work.parts) > 1 and not apart and table in _OF_SPANS and table not in _ORDER:
-        work.draft.keep(f"made_{table}", source)  # joined at once, then sorted a stretch at a time
-        source, apart = f"FROM made_{table}", True
+        rows = work.draft.keep(f"made_{table}", source)  # joined at once, then sorted, if need be a stretch at a time
+        source, apart = f"FROM made_{table}", rows > _STRETCH
 
     out = work.out / f"{table}.parquet"
     if apart and len(work.parts) > 1:
         work.rows[table] = write(table, _stretches(work, table, source, work.parts), out)
         give_back()
     else:
-        rows = work.draft.con.execute(copy(_made(work, table, source), out)).fetchall()
-        work.rows[table] = int(rows[0][0])
+        written = work.draft.con.execute(copy(_made(work, table, source), out)).fetchall()
+        work.rows[table] = int(written[0][0])
 
 
 def _write_ready(work: _Writing, table: str) -> None:

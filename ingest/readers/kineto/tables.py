@@ -30,10 +30,15 @@ COLLECTIVE = f"CASE {comm_facts.WORDS} ELSE said END"
 #: A list on a call, written as `spools.listed` does those of operators and kernels.
 _LISTED = r"CASE WHEN s.said[1] = '[' THEN replace(regexp_replace(s.said, '\s*\n\s*', '', 'g'), ', ', ',') END"
 
+#: Tasks that copy, and tasks that communicate.
+_COPIES, _TALKS = "t.kind = 'memcpy'", "(t.kind = 'comm_op' OR t.fused)"
+
 ALGORITHM = r"(?i)_((?:ring|tree|nvls(?:_tree)?|collnet\w*?|pat)_(?:ll128|ll|simple))"
 
 #: Spans whose arguments are put together at once, and given back at once.
 _STRETCH, _FEW, _MANY = 300_000, 100_000, 40_000
+#: Spans of a device whose arguments are put together at once, and among which a few are joined at once.
+_MOST = 200_000
 
 
 def _arg(key: str) -> str:
@@ -44,7 +49,13 @@ def provide(
     draft: Draft, shift_ns: int, seen: Collection[str], unlinked: int, backend: str, calls: Calls | None = None
 ) -> None:
     """Say how each contract table is made, unless it is written already."""
-    many = count(draft, "SELECT count(*) FROM device_raw") > _MANY
+    device = count(draft, "SELECT count(*) FROM device_raw")
+
+    def apart(which: str) -> bool:
+        """Whether tasks are too many to be joined at once."""
+        some = device > _MANY and count(draft, f"SELECT count(*) FROM task t WHERE {which}") > _MANY
+        return some or device > _MOST or not draft.straight
+
     draft.provide("span", shape.spans(shift_ns))
     if "host_op" not in draft.ready:
         draft.provide("host_op", _host_op(seen))
@@ -54,9 +65,9 @@ def provide(
     lent = count(draft, f"SELECT count(*) FROM ({_SAID_GRID})") > 0
     if calls is None or lent or backend == "npu" or not calls.kernels(draft):
         draft.provide("kernel", _kernel(backend, lent=lent), apart=True)
-    draft.provide("transfer", _transfer(), apart=many or not draft.straight)
-    draft.provide("comm", _comm(), apart=True)
-    given_back, args = _arguments(draft, unlinked, many=many)
+    draft.provide("transfer", _transfer(), apart=apart(_COPIES))
+    draft.provide("comm", _comm(), apart=apart(_TALKS))
+    given_back, args = _arguments(draft, unlinked, many=device > _MOST)
     draft.provide("arg", args, apart=given_back > _FEW)
 
 
@@ -96,7 +107,7 @@ def _transfer() -> str:
         SELECT t.row, t.text, t.bytes, t.bandwidth, c.text AS call, try_cast({_arg("size")} AS BIGINT) AS size,
             coalesce({_arg("direction")}, {_arg("kind")}, '') AS told
         FROM task t LEFT JOIN linked l ON l.dst = t.row LEFT JOIN strings c ON c.code = (l.call >> 16) - 1
-            LEFT JOIN device_rest_raw r ON r.row = t.row WHERE t.kind = 'memcpy'
+            LEFT JOIN device_rest_raw r ON r.row = t.row WHERE {_COPIES}
     ), w AS (
         SELECT *, upper(text || ' ' || told) AS words FROM m
     ), way AS (SELECT words, CASE
@@ -126,7 +137,7 @@ def _comm() -> str:
             try_cast({_arg("Src Rank")} AS INTEGER) AS src_rank, try_cast({_arg("Dst Rank")} AS INTEGER) AS dst_rank
         FROM task t LEFT JOIN strings c ON c.code = t.collective LEFT JOIN device_rest_raw r ON r.row = t.row
             LEFT JOIN operator_said o ON o.row = t.row
-        WHERE t.kind = 'comm_op' OR t.fused
+        WHERE {_TALKS}
     ), w AS (
         SELECT *, regexp_replace(lower(coalesce(said, told, text)), '[^a-z]', '', 'g') AS word FROM m
     ), k AS (

@@ -67,19 +67,23 @@ FROM {judged} j WHERE j.shape = sort.shape
 """
 #: What the operators above a launch say of it: group, elements and type where they were recorded.
 _SAID = f"""
-WITH o AS (
+WITH b AS (
+    FROM below SEMI JOIN (SELECT row FROM task WHERE kind IN ('comm_op', 'unknown') OR fused) t ON t.row = below.dst
+), heard AS (
+    FROM called SEMI JOIN b USING (track, place)
+), o AS (
     SELECT c.track, c.place, json_extract_string(r.rest, '$."Process Group Name"') AS team,
         json_extract_string(r.rest, '$."dtype"') AS dtype,
         greatest(try_cast(json_extract_string(r.rest, '$."In msg nelems"') AS BIGINT),
             try_cast(json_extract_string(r.rest, '$."Out msg nelems"') AS BIGINT)) AS elements
-    FROM called c JOIN host_rest_raw r ON r.row = c.row WHERE c.text = 'record_param_comms'
+    FROM heard c JOIN host_rest_raw r ON r.row = c.row WHERE c.text = 'record_param_comms'
 ), one AS (
     SELECT track, place, any_value(team) AS team, any_value(dtype) AS dtype, any_value(elements) AS elements
     FROM o GROUP BY track, place HAVING count(*) = 1
 ), tensor AS (
     SELECT c.track, c.place, unnest(json_extract(h.shapes, '$[*]')) AS dims,
         unnest(json_extract_string(h.dtypes, '$[*]')) AS dtype
-    FROM called c JOIN host_text h ON h.row = c.row
+    FROM heard c JOIN host_text h ON h.row = c.row
     WHERE c.opens AND json_valid(h.shapes) AND json_valid(h.dtypes)
 ), typed AS (
     SELECT track, place, replace(lower(dtype), 'c10::', '') AS dtype,
@@ -91,7 +95,7 @@ WITH o AS (
 SELECT b.dst AS row, any_value(one.team) AS team, any_value(coalesce(one.dtype, largest.dtype)) AS dtype,
     any_value(coalesce(one.elements, largest.elements)) AS elements, any_value(one.elements IS NULL) AS by_shape,
     NULL::INTEGER AS peer
-FROM below b LEFT JOIN one USING (track, place) LEFT JOIN largest USING (track, place)
+FROM b LEFT JOIN one USING (track, place) LEFT JOIN largest USING (track, place)
 WHERE coalesce(one.elements, largest.elements) IS NOT NULL OR one.team IS NOT NULL GROUP BY b.dst
 """
 

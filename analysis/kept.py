@@ -16,11 +16,13 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from npulens.analysis.device.kernels import LAUNCHED_BY, kernels, usual
 from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.intervals import EMPTY, Intervals
+from npulens.analysis.ranks import answers as ranks
 from npulens.analysis.run import Run
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.analysis.serving.parts import sums
@@ -35,6 +37,10 @@ ASKED_BY = {
     "npulens.analysis.look.kernel_detail.": ("kernel_task",),
     "npulens.analysis.look.efficiency.members": ("kernel_task",),
     "npulens.analysis.serving.look.": (REQUESTS,),
+    "npulens.analysis.look.communication.kinds": ("comm_kind",),
+    "npulens.analysis.look.communication.peers": ("late_peer",),
+    "npulens.analysis.look.ranks.compared": ("late_peer", "rank_stand"),
+    "npulens.analysis.look.ranks.pipeline": ("rank_stand", "comm_state"),
     "npulens.analysis.look.communication.": ("collective", "collective_plane", "peer_wait"),
 }
 #: What makes two kernels alike, level by level.
@@ -151,9 +157,9 @@ KERNELS = f"""
 MOST_SLOW = 2000
 
 
-def slow_kernels(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+def slow_kernels(run: Run) -> pd.DataFrame:
     """Kernels that are outliers among their likes by the usual bounds, the worst first, each with its groups' keys."""
-    run = Run(con)
+    con = run.con
     every, excess, normal = run.get(kernels), run.get(usual_tail), run.get(usual)
     rows = np.flatnonzero(excess)
     rows = rows[np.argsort(-excess[rows], kind="stable")][:MOST_SLOW]
@@ -174,10 +180,9 @@ def slow_kernels(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 MOST_CALLS = 200
 
 
-def sync_calls(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+def sync_calls(run: Run) -> pd.DataFrame:
     """Synchronising calls of the host, by name and rank, and for how long they blocked."""
-    rows, run = [], Run(con)
-    every = run.get(special)
+    rows, con, every = [], run.con, run.get(special)
     ids = np.concatenate([found.ids[found.of("sync_stall")] for found in every.values()] or [np.zeros(0, np.int64)])
     names = dict(con.execute(
         "SELECT span_id, name FROM span SEMI JOIN (SELECT unnest($ids::BIGINT[]) AS span_id) USING (span_id)",
@@ -206,11 +211,23 @@ def sync_calls(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 
 #: What a run keeps: the name that pages ask, and what answers. Some are views that are much smaller than what they are
 #: made of.
-KEPT: dict[str, str | Callable[[duckdb.DuckDBPyConnection], pd.DataFrame]] = {
+KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
     "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS,
-    "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: sums,
+    "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: lambda run: sums(run.con),
+    "comm_kind": ranks.kinds, "late_peer": ranks.late, "rank_stand": ranks.stands, "comm_state": ranks.states,
     **{name: f"SELECT * FROM {name}" for name in ("kernel_sequence", "collective", "collective_plane", "peer_wait")},
 }  # fmt: skip
+
+
+def asked(names: Iterable[str]) -> dict[str, str | Callable[[duckdb.DuckDBPyConnection], object]]:
+    """How some of them are made, in the order of KEPT; those that a function makes share the facts of one run."""
+    run = cache(Run)
+
+    def of(answer: Callable[[Run], object]) -> Callable[[duckdb.DuckDBPyConnection], object]:
+        return lambda con: answer(run(con))
+
+    wanted = set(names)
+    return {name: how if isinstance(how, str) else of(how) for name, how in KEPT.items() if name in wanted}
 
 
 @cache
@@ -250,11 +267,12 @@ def ready(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
     rows = con.execute(
         "SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL SELECT table_name FROM duckdb_tables()"
     ).fetchall()
+    run = cache(Run)
     for name in set(names) - {there for (there,) in rows}:
         answer = KEPT[name]
         if isinstance(answer, str):
             con.execute(f"CREATE TEMP TABLE {name} AS {answer}")
         else:
-            con.register("answer", answer(con))
+            con.register("answer", answer(run(con)))
             con.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM answer")
             con.unregister("answer")

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from npulens.analysis import views
-from npulens.analysis.kept import KEPT, instead, made_by
+from npulens.analysis.kept import KEPT, asked, instead, made_by
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import kept, runs
@@ -64,4 +64,4 @@ def keep_requests(store: Path, run_id: str, least: int = LEAST_EVENTS) -> Mappin
 
 
 def _answers(names: Iterable[str]) -> list[Answer]:
-    return [Answer(name, made_by(name), KEPT[name]) for name in names]
+    return [Answer(name, made_by(name), how) for name, how in asked(names).items()]

@@ -6,19 +6,12 @@ mean. What waits and transfers are is decided where every detector takes it from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
-import numpy as np
 import pandas as pd
 
-from npulens.analysis.intervals import Intervals, Ints
-from npulens.analysis.ranks.collectives import Collectives, collectives
-from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, CommTasks, comm_tasks
-from npulens.analysis.ranks.lateness import Late, late_peers, witnessed
-from npulens.analysis.run import Run
-from npulens.analysis.selection import within
+from npulens.analysis.kept import ready
 
 #: Names of the profiler's ranking of one operator kind (top1, middle, bottom2...); "total" adds all of them.
 _RANKED = r"-(top|middle|bottom)\d*$"
@@ -114,80 +107,8 @@ def _whole(value: float | None) -> int | None:
 
 def kinds(con: duckdb.DuckDBPyConnection) -> tuple[Kind, ...]:
     """Every type of operator in every group, the one that takes longest first."""
-    run = Run(con)
-    operators, tasks = run.get(collectives), run.get(comm_tasks)
-    if not len(operators):
-        return ()
-    panes = within.edges(con)
-    late = _late_launches(con, operators)
-    codes, which = np.unique(np.stack((operators.kind, operators.team)), axis=1, return_inverse=True)
-    kind = which.ravel()
-    own = _by_kind_and_rank(kind, operators.rank)
-    inside = _by_kind_and_rank(kind[tasks.op], operators.rank[tasks.op])
-    found = []
-    for code, (name, group) in enumerate(codes.T.tolist()):
-        cuts = {
-            rank: _cut(run, operators, rows, tasks, inside.get((of, rank)), panes)
-            for (of, rank), rows in own.items() if of == code
-        }  # fmt: skip
-        names = operators.kinds[name], operators.teams[group]
-        found.append(_kind(names, operators, np.flatnonzero(kind == code), late, list(cuts.values())))
-    return tuple(sorted(found, key=lambda kind: -kind.busy_ns))
-
-
-def _by_kind_and_rank(kind: Ints, rank: Ints) -> dict[tuple[int, int], Ints]:
-    """Rows of each kind on each rank."""
-    order = np.lexsort((rank, kind))
-    edges = np.flatnonzero((np.diff(kind[order]) != 0) | (np.diff(rank[order]) != 0)) + 1
-    parts = np.split(order, edges) if len(order) else []
-    return {(int(kind[rows[0]]), int(rank[rows[0]])): rows for rows in parts}
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """What operators of one type did on one rank."""
-
-    busy_ns: int
-    exposed_ns: int | None
-    transfer_ns: int | None
-    only_waiting_ns: int | None
-
-
-def _cut(
-    run: Run, operators: Collectives, rows: Ints, tasks: CommTasks, parts: Ints | None, panes: Mapping[int, Intervals]
-) -> _Cut:
-    rank = int(operators.rank[rows[0]])
-    busy = within.cut(Intervals.union_of(operators.ts[rows], operators.end[rows]), panes, rank)
-    computing = run.activity(rank).computing
-    exposed = None if computing is None else (busy - computing).total()
-    if parts is None:
-        return _Cut(busy.total(), exposed, None, None)
-    chosen = (parts[tasks.what[parts] == what] for what in (TRANSFER, WAIT))
-    moving, waiting = (
-        within.cut(Intervals.union_of(tasks.ts[some], tasks.end[some]), panes, rank) for some in chosen
-    )  # fmt: skip
-    return _Cut(busy.total(), exposed, moving.total(), (waiting - moving).total())
-
-
-def _kind(names: tuple[str, str], operators: Collectives, rows: Ints, late: pd.Series, cuts: Sequence[_Cut]) -> Kind:
-    size, launched = operators.bytes[rows], late.reindex(operators.span_id[rows]).dropna()
-    return Kind(
-        *names, len(cuts), len(rows), int(size.sum()) // len(cuts) if (size >= 0).all() else None,
-        _mean([cut.busy_ns for cut in cuts]) or 0, _mean([cut.exposed_ns for cut in cuts]),
-        _mean([cut.transfer_ns for cut in cuts]), _mean([cut.only_waiting_ns for cut in cuts]),
-        round(float(launched.sum()) / len(cuts)) if len(launched) else None,
-        int((operators.end[rows] - operators.ts[rows]).max()),
-    )  # fmt: skip
-
-
-def _mean(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known) / len(known)) if known else None
-
-
-def _late_launches(con: duckdb.DuckDBPyConnection, operators: Collectives) -> pd.Series:
-    rows = con.execute("SELECT span_id, late_launch_ns FROM collective").fetchnumpy()
-    return pd.Series(np.ma.filled(rows["late_launch_ns"].astype(float), np.nan), index=np.asarray(rows["span_id"]))
+    ready(con, ("comm_kind",))
+    return tuple(Kind(*row) for row in con.execute("SELECT * FROM comm_kind").fetchall())
 
 
 def groups(con: duckdb.DuckDBPyConnection) -> tuple[Group, ...]:
@@ -249,18 +170,12 @@ def links(con: duckdb.DuckDBPyConnection, source: str) -> pd.DataFrame:
 
 def peers(con: duckdb.DuckDBPyConnection) -> tuple[Peer, ...]:
     """Who came last to collectives, the one that cost most first."""
-    run = Run(con)
-    return tuple(_peer(run, late) for late in run.get(late_peers))
-
-
-def _peer(run: Run, late: Late) -> Peer:
-    moments = tuple(
-        Moment(one.rank, one.ts_ns, one.dur_ns, one.span_id, one.note) for one in witnessed(run, late, 10)
-    )  # fmt: skip
-    how = "guessed" if late.guessed else "clock" if late.clocked else "tasks"
-    return Peer(
-        late.rank, late.local, late.team, late.rank in run.ranks, len(late.rows), tuple(sorted(late.waited)),
-        late.wait_ns, late.gain_ns, how, late.unsure_ns, moments,
+    ready(con, ("late_peer",))
+    rows = con.execute("SELECT * EXCLUDE (place) FROM late_peer ORDER BY place").fetchall()
+    return tuple(
+        Peer(*told, waiting=tuple(waiting), wait_ns=wait, gain_ns=gain, how=how, unsure_ns=unsure,
+             moments=tuple(Moment(**moment) for moment in moments))
+        for *told, waiting, wait, gain, how, unsure, moments in rows
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from npulens.analysis.device.abilities import UNNAMED, device
 from npulens.analysis.idle.origin import Origin, origin
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.run import Run
-from npulens.analysis.selection import within
+from npulens.analysis.selection.pane import cut_to, panes_of
 
 #: Instances a table holds, and single points a chart draws; more are put into cells.
 MOST_WORST, MOST_POINTS = 500, 2000
@@ -126,11 +126,11 @@ def totals(con: duckdb.DuckDBPyConnection) -> tuple[Total, ...]:
 
 def _way(run: Run, held: tuple[Link, ...], direction: str, mine: pd.DataFrame) -> Way:
     busy, shown, complete = 0, 0, True
-    panes = within.edges(run.con)
+    panes = panes_of(run.con)
     for rank, rows in mine.groupby("rank"):
         did = run.activity(int(rank))
         begins = rows["ts_ns"].to_numpy(np.int64)
-        union = within.cut(Intervals.union_of(begins, begins + rows["dur_ns"].to_numpy(np.int64)), panes, int(rank))
+        union = cut_to(Intervals.union_of(begins, begins + rows["dur_ns"].to_numpy(np.int64)), panes, int(rank))
         busy += union.total()
         complete &= did.computing is not None and did.communication is not None
         shown += union.total() - int(run.get(_told)[int(rank)].within(union.starts, union.ends).sum())
@@ -200,11 +200,11 @@ def _groups(run: Run) -> pd.DataFrame:
     )
     edges = np.searchsorted(found["number"], np.arange(len(named) + 1))
     rows: list[tuple[object, ...]] = []
-    panes = within.edges(run.con)
+    panes = panes_of(run.con)
     for at, (rank, direction, size, count, moved) in enumerate(named):
         mine, did = slice(edges[at], edges[at + 1]), run.activity(rank)
         begins, ends = (found[name][mine].astype(np.int64) for name in ("ts_ns", "end_ns"))
-        union = within.cut(Intervals.union_of(begins, ends), panes, rank)
+        union = cut_to(Intervals.union_of(begins, ends), panes, rank)
         known = did.computing is not None and (did.communication is not None or did.complete)
         over = int(run.get(_told)[rank].within(union.starts, union.ends).sum()) if known else None
         shown = None if over is None else union.total() - over

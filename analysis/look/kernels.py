@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from npulens.analysis.kept import LEVELS, ready
-from npulens.analysis.selection import within
+from npulens.analysis.selection.pane import panes_of
 
 #: Groups a table holds, and sequences; the rest is counted.
 MOST_GROUPS, MOST_SEQUENCES = 1000, 300
@@ -60,7 +60,7 @@ class Table:
 def chosen_sql(con: duckdb.DuckDBPyConnection, level: str) -> str:
     """The kernels that a filter means, each with its group's key; `starts` tells those that start in the step."""
     ready(con, ("kernel_task",))
-    begins = "ts_ns >= from_ns AND ts_ns < to_ns" if within.edges(con) else "true"
+    begins = "ts_ns >= from_ns AND ts_ns < to_ns" if panes_of(con) else "true"
     return f"""
         pane AS (
             SELECT rank, ts_ns AS from_ns, ts_ns + dur_ns AS to_ns

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import duckdb
 import pandas as pd
 
-from npulens.analysis.selection import within
+from npulens.analysis.selection.pane import panes_of
 
 #: A pool that this project makes itself of allocations and releases, where no pool was sampled.
 EVENTS = ""
@@ -85,7 +85,7 @@ def pools(con: duckdb.DuckDBPyConnection) -> tuple[Pool, ...]:
 def _states(con: duckdb.DuckDBPyConnection, rank: int, pool: str) -> str:
     """The states of a pool; of a selection those in its pane. Events are added up from the first one on."""
     every = _EVENT_STATES if pool == EVENTS else _STATES + " AND $pool <> ''"
-    pane = within.edges(con).get(rank)
+    pane = panes_of(con).get(rank)
     return every if pane is None else (
         f"SELECT * FROM ({every}) WHERE ts_ns BETWEEN {int(pane.starts[0])} AND {int(pane.ends[0])}"
     )  # fmt: skip
@@ -172,7 +172,7 @@ def marks(con: duckdb.DuckDBPyConnection, rank: int) -> tuple[tuple[int, int], .
 
 def largest(con: duckdb.DuckDBPyConnection, rank: int, most: int) -> pd.DataFrame:
     """name, bytes, ts_ns, dur_ns, allocated_bytes: the largest blocks; NULL: before the capture, or not released."""
-    pane = within.edges(con).get(rank)
+    pane = panes_of(con).get(rank)
     alive = "" if pane is None else (
         f"AND coalesce(ts_ns, 0) < {int(pane.ends[0])} AND (dur_ns IS NULL OR ts_ns + dur_ns > {int(pane.starts[0])}) "
     )  # fmt: skip

@@ -15,12 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.kept import ready
 from npulens.analysis.look import rank_sums
-from npulens.analysis.ranks.clock import clock
-from npulens.analysis.ranks.collectives import POINT_TO_POINT, collectives
-from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, comm_tasks
-from npulens.analysis.ranks.lateness import Late, late_peers
-from npulens.analysis.ranks.work import work
+from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT
 from npulens.analysis.run import Run
 
 #: What the grid can show, and the column it comes from.
@@ -163,28 +160,32 @@ def across(con: duckdb.DuckDBPyConnection) -> Compared:
 
 def compared(con: duckdb.DuckDBPyConnection) -> Compared:
     """The same with who waits for whom, whose kernels take longer and whose clock is how far off."""
-    run, every = Run(con), grids(con)
-    first = next(iter(run.get(late_peers)), None)
-    gone = first is not None and first.rank is not None and first.rank not in run.ranks
-    time, listed = (
-        run.get(clock),
-        con.execute("SELECT count(*) FROM parallel_group WHERE lower(kind) = 'pp'").fetchone(),
-    )
-    clocks = (
-        Clocked(rank, time.offset_ns(rank) if rank in time.offsets else None, time.uncertainty_ns(rank))
-        for rank in run.ranks
-    )
-    staged = bool(listed and listed[0]) or bool(run.get(collectives).of_kinds(POINT_TO_POINT).any())
-    missed = Missed(first.rank, first.wait_ns) if gone and first is not None and first.rank is not None else None
-    late = {one.rank: one for one in run.get(late_peers) if one.rank is not None}
-    stands = _standing(every, late, _more_work(run))
-    return Compared(every, stands, missed, time.reference, tuple(clocks), staged)
+    every = grids(con)
+    ready(con, ("late_peer", "rank_stand"))
+    late = con.execute("SELECT rank, captured, operators, wait_ns FROM late_peer ORDER BY place").fetchall()
+    missed = next((Missed(rank, wait) for rank, held, _, wait in late[:1] if rank is not None and not held), None)
+    rows = con.execute(
+        "SELECT rank, offset_ns, uncertainty_ns, reference, paired, kernels_ns, kernel, kernel_ns FROM rank_stand "
+        "ORDER BY rank"
+    ).fetchall()
+    ((listed,),) = con.execute("SELECT count(*) FROM parallel_group WHERE lower(kind) = 'pp'").fetchall()
+    stands = _standing(
+        every, {rank: (count, wait) for rank, _, count, wait in late if rank is not None},
+        {row[0]: row[5:] for row in rows},
+    )  # fmt: skip
+    return Compared(
+        every, stands, missed, next((row[0] for row in rows if row[3]), None), tuple(Clocked(*row[:3]) for row in rows),
+        bool(listed) or any(row[4] for row in rows),
+    )  # fmt: skip
 
 
 def _standing(
-    every: Mapping[str, Grid], late: Mapping[int, Late], more: Mapping[int, tuple[int, str, int]]
+    every: Mapping[str, Grid], late: Mapping[int, tuple[int, int]], more: Mapping[int, tuple[int, str, int]]
 ) -> tuple[Stand, ...]:
-    """Every rank; the one that others waited longest for first, then the one that computes most."""
+    """Every rank; the one that others waited longest for first, then the one that computes most.
+
+    `late`: how many collectives it came last to, and how long the rank that waited most waited.
+    """
     if "dur" not in every:
         return ()
     medians = {name: dict(zip(grid.ranks, map(_middle, grid.ns), strict=True)) for name, grid in every.items()}
@@ -192,8 +193,8 @@ def _standing(
     found = [
         Stand(
             rank, int((~np.isnan(lengths)).sum()), {name: held.get(rank) for name, held in medians.items()},
-            {name: held.get(rank) for name, held in apart.items()}, len(late[rank].rows) if rank in late else 0,
-            late[rank].wait_ns if rank in late else 0, *more.get(rank, (0, "", 0)),
+            {name: held.get(rank) for name, held in apart.items()}, *late.get(rank, (0, 0)),
+            *more.get(rank, (0, "", 0)),
         )
         for rank, lengths in zip(every["dur"].ranks, every["dur"].ns, strict=True)
     ]  # fmt: skip
@@ -205,23 +206,9 @@ def _middle(values: NDArray[np.float64]) -> int | None:
     return round(float(np.median(known))) if len(known) else None
 
 
-def _more_work(run: Run) -> dict[int, tuple[int, str, int]]:
-    """Per rank: kernel time beyond the median rank's, and the kernel that differs most."""
-    done = run.get(work)
-    if not len(done.names):
-        return {}
-    apart = done.ns - np.median(done.ns, axis=0).astype(np.int64)
-    worst = np.argmax(np.abs(apart), axis=1)
-    return {
-        rank: (int(apart[row].sum()), done.names[worst[row]], int(apart[row, worst[row]]))
-        for row, rank in enumerate(done.ranks)
-    }
-
-
 def pipeline(con: duckdb.DuckDBPyConnection, step: int | None, slices: int) -> tuple[Lane, ...]:
     """Every rank in one step (None: the whole capture), on one clock, cut into slices."""
-    run = Run(con)
-    time, spans = run.get(clock), dict[int, tuple[int, int]]()
+    run, spans = Run(con), dict[int, tuple[int, int]]()
     for rank in run.ranks:
         window = next(((one.ts_ns, one.end_ns) for one in run.steps[rank] if one.step == step), None)
         if step is None:
@@ -230,26 +217,25 @@ def pipeline(con: duckdb.DuckDBPyConnection, step: int | None, slices: int) -> t
             spans[rank] = window
     if not spans:
         return ()
-    begin = min(span[0] + time.offset_ns(rank) for rank, span in spans.items())
-    end = max(span[1] + time.offset_ns(rank) for rank, span in spans.items())
+    ready(con, ("rank_stand", "comm_state"))
+    shift: dict[int, int] = dict(con.execute("SELECT rank, coalesce(offset_ns, 0) FROM rank_stand").fetchall())
+    begin = min(span[0] + shift[rank] for rank, span in spans.items())
+    end = max(span[1] + shift[rank] for rank, span in spans.items())
     edges = begin + (end - begin) * np.arange(slices + 1, dtype=np.int64) // slices
     tasks = _tasks_by_rank(run)
-    return tuple(_lane(run, rank, span, edges - time.offset_ns(rank), tasks.get(rank)) for rank, span in spans.items())
+    return tuple(_lane(run, rank, span, edges - shift[rank], tasks.get(rank)) for rank, span in spans.items())
 
 
 def _tasks_by_rank(run: Run) -> dict[int, tuple[Intervals, Intervals]]:
     """When each rank's operators wait and when they move data, where their tasks were recorded."""
-    operators, tasks = run.get(collectives), run.get(comm_tasks)
-    rank = operators.rank[tasks.op]
-    order = np.argsort(rank, kind="stable")
-    edges = np.flatnonzero(np.diff(rank[order])) + 1
-    found = {}
-    for rows in np.split(order, edges) if len(order) else ():
-        wait, move = (rows[tasks.what[rows] == what] for what in (WAIT, TRANSFER))
-        found[int(rank[rows[0]])] = (
-            Intervals.union_of(tasks.ts[wait], tasks.end[wait]), Intervals.union_of(tasks.ts[move], tasks.end[move])
-        )  # fmt: skip
-    return found
+    rows = run.columns("SELECT rank, what, ts_ns, end_ns FROM comm_state")
+
+    def of(rank: int, what: int) -> Intervals:
+        mine = (rows["rank"] == rank) & (rows["what"] == what)
+        return Intervals.union_of(rows["ts_ns"][mine], rows["end_ns"][mine])
+
+    told = run.con.execute("SELECT rank FROM rank_stand WHERE tasks > 0 ORDER BY rank").fetchall()
+    return {rank: (of(rank, WAIT), of(rank, TRANSFER)) for (rank,) in told}
 
 
 def _lane(run: Run, rank: int, span: tuple[int, int], edges: Ints, tasks: tuple[Intervals, Intervals] | None) -> Lane:

@@ -11,7 +11,7 @@ What needs neighbours outside the pane, such as the launch of a task, is asked o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -83,19 +83,6 @@ def panes(con: duckdb.DuckDBPyConnection, part: Part) -> dict[int, tuple[int, in
         if low < high:
             found[rank] = (low, high)
     return found
-
-
-def edges(con: duckdb.DuckDBPyConnection) -> dict[int, Intervals]:
-    """rank -> its pane, of a connection that holds a selection; empty: it holds the whole run."""
-    if not con.execute("SELECT 1 FROM duckdb_tables() WHERE temporary AND table_name = 'pane'").fetchall():
-        return {}
-    rows = con.execute("SELECT rank, from_ns, to_ns FROM pane").fetchall()
-    return {rank: Intervals(np.array([begin]), np.array([end])) for rank, begin, end in rows}
-
-
-def cut(union: Intervals, panes: Mapping[int, Intervals], rank: int) -> Intervals:
-    """What of it lies in the rank's pane."""
-    return union & panes[rank] if rank in panes else union
 
 
 def steps_of(con: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
@@ -235,7 +222,7 @@ def hold(con: duckdb.DuckDBPyConnection, whole: duckdb.DuckDBPyConnection, names
             ready(whole, (name,))
             con.register("answer", whole.sql(f"SELECT {name}.* FROM {name} {_NARROWED[name]}").to_arrow_table())
         elif callable(answer := KEPT[name]):
-            con.register("answer", answer(con))
+            con.register("answer", answer(Run(con)))
         else:
             view = next((view.sql for view in views() if view.name == name), None)
             con.execute(

@@ -1,0 +1,23 @@
+"""The panes of a connection that holds a selection (analysis/selection/within.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import numpy as np
+
+from npulens.analysis.intervals import Intervals
+
+
+def panes_of(con: duckdb.DuckDBPyConnection) -> dict[int, Intervals]:
+    """rank -> its pane, of a connection that holds a selection; empty: it holds the whole run."""
+    if not con.execute("SELECT 1 FROM duckdb_tables() WHERE temporary AND table_name = 'pane'").fetchall():
+        return {}
+    rows = con.execute("SELECT rank, from_ns, to_ns FROM pane").fetchall()
+    return {rank: Intervals(np.array([begin]), np.array([end])) for rank, begin, end in rows}
+
+
+def cut_to(union: Intervals, panes: Mapping[int, Intervals], rank: int) -> Intervals:
+    """What of it lies in the rank's pane."""
+    return union & panes[rank] if rank in panes else union

@@ -99,6 +99,27 @@ def test_a_run_with_drafts_as_files_says_the_same(tmp_path: Path) -> None:
         assert found[0][name] == found[1][name]
 
 
+def test_a_length_that_sglang_tells_says_what_counts_of_tokens_do() -> None:
+    """Its gauge is the tokens that a decoder got at once: its own and those of its draft that were right."""
+    draw = random.Random(5)
+    faulty, _ = PLANTS["speculation_loss"](draw, plan(draw))
+    recorded = run(list(faulty.asked), faulty.setup, 5)
+    decoders = sum(len(one.decoders) for one in recorded.iterations)
+    length = (decoders + sum(one.accepted for one in recorded.iterations)) / decoders
+    with connection(recorded) as con:
+        counted = next(one for one in check(con, only=["speculation_loss"]).findings)
+        con.execute("DELETE FROM serving_sample WHERE name LIKE '%spec_decode%'")
+        (without,) = check(con, only=["speculation_loss"]).outcomes
+        con.execute(
+            "INSERT INTO serving_sample BY NAME SELECT unnest([0, 1]) AS ts_ns, 'sglang:spec_accept_length' AS name, "
+            "? AS value, 'prometheus' AS source", [length],
+        )  # fmt: skip
+        told = next(one for one in check(con, only=["speculation_loss"]).findings)
+    assert without.outcome == "not_measured"
+    assert told.numbers["gained"] == pytest.approx(counted.numbers["gained"], abs=0.011)  # both are rounded
+    assert told.saving_ns == pytest.approx(counted.saving_ns, rel=0.05)
+
+
 def test_tokens_that_were_cached_are_in_no_iteration(tmp_path: Path) -> None:
     draw = random.Random(13)
     faulty, _ = PLANTS["prefix_miss"](draw, plan(draw))

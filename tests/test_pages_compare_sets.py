@@ -59,7 +59,7 @@ def test_sets_are_judged_as_the_command_judges_them(
     assert (found["method"], found["n"], found["delta_ns"]) == ("sets", 4, 60_000)
     said = texts(page)
     assert {"en": "Captures of each side taken as independent", "zh": "两侧的采集视为相互独立"}[lang] in said
-    scope = {"en": "before 0 and 3 more: 4 runs, 32 windows of rank 0", "zh": "before 0 及另外 3 次运行：4 次采集"}
+    scope = {"en": "before 0 and 3 more: 4 runs, 32 windows of rank 0", "zh": "before 0 及另外 3 次采集：4 次采集"}
     assert scope[lang] in said
     assert {"en": "the findings of the first run: before 0", "zh": "只列出第一次采集的发现：before 0"}[lang] in said
     assert table(page, "change")[-1] == "60,000", "the mean step of all windows, ns"

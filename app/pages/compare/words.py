@@ -7,7 +7,7 @@ TEXT = {
         "是否变慢，变化是否真实，由什么构成？",
     ),  # fmt: skip
     "by": ("Compare", "对比对象"),
-    "by_runs": ("Runs", "运行"),
+    "by_runs": ("Runs", "采集"),
     "by_ranks": ("Ranks", "rank"),
     "by_steps": ("Steps", "step"),
     "base": ("Base", "基线"),
@@ -15,9 +15,9 @@ TEXT = {
     "several_help": (
         "One, or several that are captures of the same thing. With several runs a side, drift from capture to capture "
         "is known and counts.",
-        "可选一个，也可选同一对象的多个。每侧选多次运行时，会计入各次采集之间的波动。",
+        "可选一个，也可选同一对象的多个。每侧选多次采集时，会计入各次采集之间的波动。",
     ),
-    "several": ("{name} and {more} more", "{name} 及另外 {more} 次运行"),
+    "several": ("{name} and {more} more", "{name} 及另外 {more} 次采集"),
     "choose": ("Choose one or several", "选择一个或多个"),
     "none_chosen": ("Choose at least one on each side.", "每侧至少选择一个。"),
     "overlap": (

@@ -50,7 +50,7 @@ TEXT = {
     "says_help": (
         "The sentences of its findings. Words in braces stand for numbers of the run. What stands in double "
         "brackets is left out where its numbers are not known.",
-        "发现的句式。花括号中的名称代表运行中的数值；双方括号中的内容在数值未知时省略。",
+        "发现的句式。花括号中的名称代表本次采集中的数值；双方括号中的内容在数值未知时省略。",
     ),
     "accuracy": ("How well it finds planted faults", "对已知故障的检出情况"),
     "accuracy_is": (
@@ -76,10 +76,10 @@ TEXT = {
         "A gap of the device can also be one of these.",
         "设备空隙还可能是以下情况。",
     ),
-    "term_run": ("run", "运行"),
+    "term_run": ("run", "采集"),
     "means_run": (
         "One session of a job as a profiler saw it, with one rank or many. One upload can hold several.",
-        "profiler 采集到的一次任务会话，包含一个或多个 rank。一次上传可包含多次运行。",
+        "profiler 采集到的一次任务会话，包含一个或多个 rank。一次上传可包含多次采集。",
     ),
     "term_rank": ("rank", "rank"),
     "means_rank": (
@@ -190,7 +190,7 @@ TEXT = {
     "collect_npu": ("For any job on an NPU (torch_npu.profiler)", "任意 NPU 任务（torch_npu.profiler）"),
     "collect_cuda": ("For any job on CUDA or ROCm (torch.profiler)", "任意 CUDA 或 ROCm 任务（torch.profiler）"),
     "collect_load": ("Then load it", "然后加载"),
-    "level": ("Evidence level of this run", "当前运行的证据级别"),
+    "level": ("Evidence level of this run", "本次采集的证据级别"),
     "level_simulated": (
         "Simulated: written by npulens simulate (its files name the host sim-node). It ran on no device.",
         "仿真（simulated）：由 npulens simulate 生成（文件中主机名为 sim-node），没有在任何设备上运行。",

@@ -12,10 +12,16 @@ from npulens.analysis.regression.covariates import Suspect, suspects_of
 from npulens.analysis.regression.discoveries import discoveries
 from npulens.analysis.regression.floor import Floor, noise_floor
 from npulens.analysis.regression.series import LIMITS, Change, Limits, SeriesVerdict, judge_all
+from npulens.analysis.serving.slo import USUAL
 from npulens.app.nightly.confirm import confirm
 from npulens.app.text import i18n
-from npulens.ingest.store import history
+from npulens.ingest.errors import IngestError
+from npulens.ingest.loading.earlier import formats
+from npulens.ingest.store import history, history_run, runs
 from npulens.ingest.store.history import Identity, Point
+
+#: Whoever has it has the figures of requests.
+GOODPUT = "goodput"
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,36 @@ class Judged:
         before = [point.run_id for point in self.used[: change.first] if point.run_id]
         after = [point.run_id for point in self.used[change.last :] if point.run_id]
         return (before[-1], after[0]) if before and after else None
+
+
+def catch_up(store: Path) -> None:
+    """Bring every run of the store into the history that is not there yet, and what its requests took."""
+    history_run.catch_up(store)
+    serving = [run for run in runs.runs(store) if not formats().isdisjoint(run.formats)]
+    told = history.having(store, GOODPUT) if serving else set()
+    for run in serving:
+        if run.run_id not in told and (figures := _of_requests(store, run.run_id)):
+            found = history_run.numbers(store, run, figures=figures)
+            if found is not None:
+                history.add(store, *found)
+
+
+def _of_requests(store: Path, run_id: str) -> list[history_run.Figure]:
+    """Percentiles and goodput, by the usual objectives: night after night by the same."""
+    from npulens.analysis.serving import compared  # with scipy: half a second
+
+    try:
+        with runs.open_run(store, run_id) as con:
+            found = compared.side(con)
+    except IngestError:  # it cannot be opened, and other pages say so
+        return []
+    if found is None:
+        return []
+    values = zip(compared.NAMES, found.values(USUAL).tolist(), strict=True)
+    return [
+        (name, "%", "higher", 100 * value) if name == GOODPUT else (f"{name}_ns", "ns", "lower", value)
+        for name, value in values if not math.isnan(value)
+    ]  # fmt: skip
 
 
 def judged(

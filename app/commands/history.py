@@ -11,11 +11,11 @@ import click
 from npulens.analysis.regression.series import Change
 from npulens.analysis.say import share
 from npulens.app.console import json_option, lang_option, print_json, store_option, table
-from npulens.app.histories import Judged, amount, judged, percent
+from npulens.app.histories import Judged, amount, catch_up, judged, percent
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
-from npulens.ingest.store import history, history_run
+from npulens.ingest.store import history
 
 
 @click.command("history")
@@ -29,7 +29,7 @@ def command(identity: str | None, metric: str | None, store: Path, as_json: bool
 
     IDENTITY is a key from the list, or the beginning of one. Runs join the history when they are loaded.
     """
-    history_run.catch_up(store)
+    catch_up(store)
     key = None if identity is None else _key(store, identity)
     found = judged(store, key, metric)
     if key is not None and metric is not None and not found:

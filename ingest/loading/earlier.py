@@ -33,7 +33,8 @@ class Earlier:
 
 
 @cache
-def _formats() -> frozenset[str]:
+def formats() -> frozenset[str]:
+    """What tells of requests or of stages."""
     return frozenset(
         module.name.removeprefix("read_") for module in pkgutil.iter_modules(serving.__path__)
         if module.name.startswith("read_")
@@ -42,7 +43,7 @@ def _formats() -> frozenset[str]:
 
 def is_wanted(joined: RunInfo, sources: Sequence[RankSource]) -> bool:
     """Whether one of both tells of requests. Ranks alone are put together as they are."""
-    return not _formats().isdisjoint([*joined.formats, *(claim.format for each in sources for claim in each.claims)])
+    return not formats().isdisjoint([*joined.formats, *(claim.format for each in sources for claim in each.claims)])
 
 
 def laid_out(store: Path, run_id: str, paths: Sequence[Path], target: Path) -> Earlier:

@@ -300,6 +300,15 @@ def followed(store: Path) -> set[str]:
         return {run_id for (run_id,) in con.execute("SELECT run_id FROM followed")}
 
 
+def having(store: Path, metric: str) -> set[str]:
+    """The runs of which a metric is kept."""
+    if not (store / NAME).is_file():
+        return set()
+    with opened(store) as con:
+        rows = con.execute("SELECT DISTINCT run_id FROM point WHERE metric = ? AND run_id IS NOT NULL", [metric])
+        return {run_id for (run_id,) in rows}
+
+
 def stamp(store: Path) -> int:
     """Changes whenever the history does, as far as a clock of nanoseconds can tell."""
     found = [path.stat().st_mtime_ns for path in (store / NAME, store / f"{NAME}-wal") if path.is_file()]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 
@@ -24,6 +24,8 @@ from npulens.ingest.messages import Message
 from npulens.ingest.store import history, runs
 from npulens.ingest.store.history import AA, Identity, Point
 
+#: Its name, its unit, which way is better, its value.
+Figure = tuple[str, str, Literal["lower", "higher"], float]
 _PERCENTILES = {0.5: "p50_ns", 0.99: "p99_ns"}
 
 
@@ -96,9 +98,9 @@ def record(
 
 def numbers(
     where: Path, run: runs.RunInfo, identity: Identity | None = None, night: str | None = None,
-    covariates: Mapping[str, str] | None = None,
+    covariates: Mapping[str, str] | None = None, figures: Iterable[Figure] | None = None,
 ) -> tuple[Identity, list[Point]] | None:  # fmt: skip
-    """What `record` keeps; None for a run that cannot be opened."""
+    """What `record` keeps, or ``figures`` that were measured elsewhere; None for a run that cannot be opened."""
     try:
         con = runs.open_run(where, run.run_id)
     except IngestError as error:
@@ -114,8 +116,8 @@ def numbers(
         night = night or datetime.fromtimestamp(at_ns / 1e9, UTC).date().isoformat()
         reason = None if run.baseline else run.reason or Message("it_holds_no_events")
         points = [
-            Point(identity.key, name, unit, "lower", value, at_ns, night, run.run_id, run.baseline, said, reason)
-            for name, unit, value in _metrics(con)
+            Point(identity.key, name, unit, better, value, at_ns, night, run.run_id, run.baseline, said, reason)
+            for name, unit, better, value in figures or ((*each[:2], "lower", each[2]) for each in _metrics(con))
         ]
     return identity, points
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from npulens.app.context import Context
-from npulens.app.histories import Judged, judged, percent
+from npulens.app.histories import Judged, catch_up, judged, percent
 from npulens.app.text import i18n, wording
-from npulens.ingest.store import history, history_run
+from npulens.ingest.store import history
 from npulens.ingest.store.history import Identity
 
 _FIRST = ("regressed", "improved")
@@ -18,7 +18,7 @@ _FIRST = ("regressed", "improved")
 def read(ctx: Context) -> dict[str, Identity]:
     """Every identity by key, after runs that came meanwhile have joined."""
     with st.spinner(ctx.say("shell.measuring")):
-        history_run.catch_up(ctx.store)
+        catch_up(ctx.store)
     return history.keyed(ctx.store)
 
 

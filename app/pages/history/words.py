@@ -8,14 +8,14 @@ TEXT = {
     "empty": (
         "Nothing was measured yet. Every run that is loaded adds its numbers under the same workload, "
         "configuration, shapes, hardware and class of host. From five nights on, changes are found and dated.",
-        "还没有测量数据。每次加载的运行都会按其身份（相同的负载、配置、形状、硬件和主机类型）在这里增加数据点"
+        "还没有测量数据。每次加载的采集都会按其身份（相同的负载、配置、形状、硬件和主机类型）在这里增加数据点"
         "。从第五个晚上起，即可发现变化并确定日期。",
     ),
     "empty_load": ("Load what a profiler left:", "加载采集数据："),
     "empty_watch": ("Or let every night's captures come in by themselves:", "或让每晚的采集自动进入："),
     "empty_cli": (
         "Nothing was measured yet. `npulens load CAPTURE` adds a run's numbers to the history.",
-        "还没有测量数据。`npulens load CAPTURE` 会把运行的数据加入历史。",
+        "还没有测量数据。`npulens load CAPTURE` 会把这次采集的数据加入历史。",
     ),
     "identity": ("What was measured", "测量对象"),
     "identity_means": (
@@ -25,7 +25,7 @@ TEXT = {
     "metric": ("Metric", "指标"),
     "metric_means": (
         "Of a run, the median over its steps and ranks. Those with a fresh change come first.",
-        "取一次运行中各 step、各 rank 的中位数。最近有变化的指标在前。",
+        "取一次采集中各 step、各 rank 的中位数。最近有变化的指标在前。",
     ),
     "unnamed": ("unnamed", "未命名"),
     "unknown": (
@@ -122,7 +122,7 @@ TEXT = {
     "col_value": ("value", "数值"),
     "col_change": ("change", "变化"),
     "col_began": ("since", "始于"),
-    "col_run": ("run", "运行"),
+    "col_run": ("run", "采集"),
     "col_unusable": ("why not usable", "不可用原因"),
     "all": ("Every metric of this workload", "该负载的所有指标"),
     "metric_step_ns": ("Step", "单步时间"),
@@ -135,5 +135,12 @@ TEXT = {
     "metric_kernel_count": ("Kernels a step", "每步算子数"),
     "metric_collective_count": ("Collectives a step", "每步集合通信数"),
     "metric_copy_count": ("Copies a step", "每步拷贝数"),
+    "metric_ttft_p50_ns": ("TTFT P50", "TTFT P50"),
+    "metric_ttft_p90_ns": ("TTFT P90", "TTFT P90"),
+    "metric_ttft_p99_ns": ("TTFT P99", "TTFT P99"),
+    "metric_tpot_p50_ns": ("TPOT P50", "TPOT P50"),
+    "metric_tpot_p90_ns": ("TPOT P90", "TPOT P90"),
+    "metric_tpot_p99_ns": ("TPOT P99", "TPOT P99"),
+    "metric_goodput": ("Goodput", "Goodput"),
     "metric_memory_reserved_peak_bytes": ("Peak of reserved memory", "预留内存峰值"),
 }  # fmt: skip

@@ -46,9 +46,9 @@ def read_settings(path: Path) -> Settings:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: {error}") from error
-    if unknown := found.keys() - {"limits", "detectors", "serving"}:
+    if unknown := found.keys() - {"limits", "detectors", "serving", "store"}:  # store is app/store_settings.py's
         raise ValueError(
-            f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits, detectors and serving"
+            f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits, detectors, serving and store"
         )
     limits, own = found.get("limits", {}), found.get("detectors", {})
     if not isinstance(limits, dict) or not all(isinstance(values, dict) for values in limits.values()):

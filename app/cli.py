@@ -15,7 +15,7 @@ from importlib.resources import files
 
 import click
 
-from npulens.app import commands
+from npulens.app import commands, store_settings
 from npulens.ingest.errors import IngestError, of_the_system
 from npulens.ingest.messages import Message, as_data
 
@@ -57,6 +57,7 @@ class Verbs(click.Group):
     def _invoked(self, ctx: click.Context) -> object:
         """What the verb does; a disk that refuses, and a run that goes while it is read, as a typed error."""
         try:
+            store_settings.apply()
             return super().invoke(ctx)
         except OSError as error:
             if (said := of_the_system(error)) is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXT: dict[str, tuple[str, str]] = {
+    "store_section_holds": ("{file}: [store] holds {known}, each a text", "{file}：[store] 可包含 {known}，值均为文本"),
+    "store_key_is_wrong": ("{file}: store.{key}: {why}", "{file}：store.{key}：{why}"),
     "store_is_a_directory_or_s3": (
         "a store is a directory or s3://bucket/prefix",
         "存储应为目录或 s3://bucket/prefix",

@@ -43,7 +43,8 @@ def share(value: float) -> str:
 
 def formats(run: RunInfo, lang: str) -> str:
     """The formats of a run in words."""
-    return say(lang, "runs.and").join(text_of(lang, f"shell.format_{name}", name) for name in run.formats)
+    *most, last = [text_of(lang, f"shell.format_{name}", name) for name in run.formats] or [""]
+    return say(lang, "runs.and").join(filter(None, (say(lang, "shell.comma").join(most), last)))
 
 
 def run_name(run: RunInfo, lang: str) -> str:

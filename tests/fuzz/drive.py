@@ -50,7 +50,7 @@ class Findings:
 
 def main() -> None:
     name, seconds, directory, scratch = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])
-    with atheris.instrument_imports(include=["ingest", "app"]):
+    with atheris.instrument_imports(include=["npulens.ingest", "npulens.app"]):
         from tests.fuzz.targets import target
 
         this = target(name)

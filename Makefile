@@ -26,7 +26,7 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture attack fuzz sanitize clean nights models jobs serve-real
+.PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture attack team-demo fuzz sanitize clean nights models jobs serve-real
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -128,6 +128,9 @@ test-memcheck: .venv-memcheck/.made build/tree/npulens  ## twenty planted access
 
 attack: .venv/.test .venv/.browser  ## what people of a team and their agents may not do, tried against a real server and provider: two minutes
 	$(BIN)/python -m tests.attack
+
+team-demo: .venv/.test  ## a team's server behind Caddy, with a provider to sign in at and two projects, until Ctrl+C
+	$(BIN)/python -m tests.team_served
 
 torture: .venv/.test  ## minutes of hostile input
 	$(BIN)/python -m pytest -m torture $(PYTEST_ARGS)

@@ -1,12 +1,17 @@
-"""A team's server as people meet it: `npulens serve --config` in a process, a real provider, Chromium that signs in."""
+"""A team's server as people meet it: `npulens serve --config` in a process, a real provider, Chromium that signs in.
+
+`python -m tests.team_served` starts server, provider and proxy, says who can sign in where, and ends with Ctrl+C.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -19,17 +24,19 @@ from tests.provider import CLIENT, PASSWORD, SECRET, Provider
 
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = shutil.which("chromium")
-PEOPLE = ("olga@x.example", "boris@x.example", "rita@x.example", "bella@x.example", "stan@x.example")
+PEOPLE = ("olga@x.example", "boris@x.example", "rita@x.example", "bella@x.example", "nina@x.example",
+          "stan@x.example")  # fmt: skip
 PROJECTS = """
 [project.red]
 title = "Red"
 owner = ["olga@x.example"]
 bringer = ["boris@x.example"]
-reader = ["rita@x.example"]
+reader = ["rita@x.example", "nina@x.example"]
 
 [project.blue]
 title = "Blue"
 owner = ["bella@x.example"]
+reader = ["nina@x.example"]
 """
 
 
@@ -50,11 +57,11 @@ def free_port() -> int:
 
 
 class Served:
-    """Provider and server; red and blue each hold one run."""
+    """Provider and server; red and blue each hold one run. With ``proxy`` Caddy stands before it, by its file."""
 
-    def __init__(self, place: Path) -> None:
-        port = free_port()
-        self.url, self.place = f"http://localhost:{port}", place
+    def __init__(self, place: Path, proxy: bool = False) -> None:
+        port, outer = free_port(), free_port()
+        self.url, self.place = f"http://localhost:{outer if proxy else port}", place
         self.provider = Provider(place / "provider", free_port(), self.url, PEOPLE)
         self.file, self.log = place / "team.toml", place / "log"
         (place / "secret").write_text(SECRET)
@@ -78,6 +85,7 @@ scope = "openid"
                 [sys.executable, "-m", "npulens.app.cli", "serve", "--config", str(self.file)],
                 cwd=ROOT, stdout=log, stderr=log,
             )  # fmt: skip
+        self._proxy = _proxy(place, self.url, port) if proxy else None
         self._wait()
 
     def store(self, project: str) -> Path:
@@ -122,11 +130,28 @@ scope = "openid"
         return page
 
     def end(self) -> int:
-        """Ends both; the status of the server."""
+        """Ends all of them; the status of the server."""
+        if self._proxy is not None:
+            self._proxy.terminate()
+            self._proxy.wait(20)
         self._process.terminate()
         status = self._process.wait(30)
         self.provider.end()
         return status
+
+
+def _proxy(place: Path, url: str, port: int) -> subprocess.Popen[bytes]:
+    """Caddy with deploy/Caddyfile, on loopback and without TLS: the address says http."""
+    own = (ROOT / "deploy" / "Caddyfile").read_text()
+    site = "{$NPULENS_NAME:npulens.example.org} {\n"
+    assert site in own
+    (place / "Caddyfile").write_text("{\n\tadmin off\n}\n" + own.replace(site, f"{site}\tbind 127.0.0.1\n"))
+    said = {**os.environ, "NPULENS_NAME": url, "NPULENS_SERVER": f"127.0.0.1:{port}", "HOME": str(place)}
+    with (place / "proxy.log").open("wb") as log:
+        return subprocess.Popen(
+            ["caddy", "run", "--adapter", "caddyfile", "--config", str(place / "Caddyfile")],
+            stdout=log, stderr=log, env=said,
+        )  # fmt: skip
 
 
 def cookies(page: Any) -> str:
@@ -139,3 +164,21 @@ def cookies(page: Any) -> str:
 def environment(served: Served) -> dict[str, str]:
     """In which code of the test sees the same team."""
     return {**os.environ, "NPULENS_TEAM": str(served.file)}
+
+
+def main() -> int:
+    lacks = missing() or (None if shutil.which("caddy") else "caddy is not installed")
+    if lacks is not None:
+        print(lacks, file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as place:
+        served = Served(Path(place), proxy=True)
+        print(f"{served.url}: Caddy, npulens serve --config, glewlwyd; projects Red and Blue")
+        print(f"password of each: {PASSWORD}; people:", *(name.split("@")[0] for name in PEOPLE), flush=True)
+        signal.sigwait([signal.SIGTERM, signal.SIGINT])
+        served.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -63,6 +63,25 @@ def test_the_unit_waits_longer_than_the_server(tmp_path: Path) -> None:
     assert set(services) == {"npulens", "provider", "proxy"}
 
 
+def test_the_proxy_of_the_compose_file_leads_to_server_and_provider() -> None:
+    """By the files and names that compose.yaml hands to it."""
+    if shutil.which("caddy") is None:
+        pytest.skip("caddy is not installed")
+    proxy = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["proxy"]
+    mounted = {volume.split(":")[0] for volume in proxy["volumes"] if volume.startswith("./")}
+    assert mounted == {"./Caddyfile", "./provider.caddy"}
+    said = {name: value.partition(":-")[2].rstrip("}") or value for name, value in proxy["environment"].items()}
+    done = subprocess.run(
+        ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(DEPLOY / "Caddyfile")],
+        env={**os.environ, **said}, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    (server,) = json.loads(done.stdout)["apps"]["http"]["servers"].values()
+    leads = {route["match"][0]["host"][0]: json.dumps(route["handle"]) for route in server["routes"]}
+    assert set(leads) == {"npulens.example.org", "id.example.org"}
+    assert '"dial": "npulens:8501"' in leads["npulens.example.org"]
+    assert '"dial": "provider:4593"' in leads["id.example.org"]
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[config.Team, Path]]:
     """A server of a team, without its provider: whoever has a cookie signed in before."""

@@ -34,6 +34,7 @@ ASKED_BY = {
     "npulens.analysis.look.kernels.sequences": ("kernel_sequence",),
     "npulens.analysis.look.kernels.slow": ("slow_kernel",),
     "npulens.analysis.look.kernels.": ("kernel_task",),
+    "npulens.analysis.look.kernel_detail.source": ("kernel_task", "kernel_source"),
     "npulens.analysis.look.kernel_detail.": ("kernel_task",),
     "npulens.analysis.look.efficiency.members": ("kernel_task",),
     "npulens.analysis.serving.look.": (REQUESTS,),
@@ -153,6 +154,26 @@ KERNELS = f"""
     FROM task ORDER BY rank, track, ts_ns, span_id
 """
 
+#: Every kernel and memset that was launched by something known: the host operator, and the call below it.
+SOURCES = """
+    WITH task AS (SELECT span_id, rank, ts_ns, dur_ns FROM span WHERE kind IN ('kernel', 'memset')), source AS (
+        SELECT
+            link.dst_span_id AS span_id, call.span_id AS call_id, call.kind, call.name AS call,
+            CASE WHEN call.kind = 'cpu_op' THEN call.span_id WHEN above.kind = 'cpu_op' THEN above.span_id END AS op_id
+        FROM link SEMI JOIN task ON task.span_id = link.dst_span_id
+        JOIN span call ON call.span_id = link.src_span_id
+        LEFT JOIN (SELECT span_id, kind FROM span) above ON above.span_id = call.parent_id
+        WHERE link.route NOT IN ('fwdbwd', 'task_queue')
+    ), root AS (
+        SELECT span_id, max(op_id) AS op_id, min(call) FILTER (kind <> 'cpu_op') AS call, min(call_id) AS call_id
+        FROM source GROUP BY span_id
+    )
+    SELECT root.*, task.rank, task.ts_ns, task.dur_ns, op.name AS op, op.dur_ns AS host_ns
+    FROM root JOIN task USING (span_id) LEFT JOIN (SELECT span_id, name, dur_ns FROM span WHERE kind = 'cpu_op') op
+        ON op.span_id = root.op_id
+    ORDER BY root.span_id
+"""
+
 #: Kernels that the table of slow ones holds.
 MOST_SLOW = 2000
 
@@ -212,7 +233,7 @@ def sync_calls(run: Run) -> pd.DataFrame:
 #: What a run keeps: the name that pages ask, and what answers. Some are views that are much smaller than what they are
 #: made of.
 KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
-    "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS,
+    "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS, "kernel_source": SOURCES,
     "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: lambda run: sums(run.con),
     "comm_kind": ranks.kinds, "late_peer": ranks.late, "rank_stand": ranks.stands, "comm_state": ranks.states,
     **{name: f"SELECT * FROM {name}" for name in ("kernel_sequence", "collective", "collective_plane", "peer_wait")},

@@ -11,6 +11,7 @@ import pandas as pd
 
 from npulens.analysis.device.abilities import UNNAMED, device
 from npulens.analysis.idle.origin import Origin, origin
+from npulens.analysis.kept import ready
 from npulens.analysis.look.kernels import Filter, chosen_sql, values
 from npulens.analysis.run import Run
 
@@ -108,32 +109,17 @@ class Source:
     longest: Origin  # of the longest kernel: its operator and the line of the user's own code
 
 
-_FROM = """
-    nearest AS (
-        SELECT c.span_id, l.src_span_id FROM chosen c JOIN link l ON l.dst_span_id = c.span_id
-        WHERE c.starts AND c.key = $key AND l.route NOT IN ('fwdbwd', 'task_queue')
-    ), source AS (
-        SELECT
-            n.span_id, call.span_id AS call_id, call.kind, call.name AS call,
-            CASE WHEN call.kind = 'cpu_op' THEN call.span_id WHEN above.kind = 'cpu_op' THEN above.span_id END AS op_id
-        FROM nearest n JOIN span call ON call.span_id = n.src_span_id
-        LEFT JOIN span above ON above.span_id = call.parent_id
-    ), root AS (
-        SELECT span_id, max(op_id) AS op_id, min(call) FILTER (kind <> 'cpu_op') AS call, min(call_id) AS call_id
-        FROM source GROUP BY span_id
-    )"""
-
-
 def source(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -> Source:
     """The host operators, runtime calls and call stacks that the group's kernels were launched from."""
     given = {**values(what), "key": key}
-    chosen = f"WITH {chosen_sql(con, level)}, {_FROM}"
-    con.execute(f"CREATE OR REPLACE TEMP TABLE root AS {chosen} SELECT * FROM root", given)
+    ready(con, ("kernel_source",))
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE root AS WITH {chosen_sql(con, level)} SELECT k.* FROM kernel_source k "
+        "SEMI JOIN (SELECT span_id FROM chosen WHERE starts AND key = $key) mine ON mine.span_id = k.span_id", given,
+    )  # fmt: skip
     ops = con.execute("""
-        SELECT op.name AS op, l.call, count(*) AS count, median(op.dur_ns)::BIGINT AS host_ns
-        FROM root l LEFT JOIN (SELECT span_id, name, dur_ns FROM span SEMI JOIN root ON root.op_id = span.span_id) op
-            ON op.span_id = l.op_id
-        GROUP BY ALL ORDER BY count DESC, op, call""").fetchdf()
+        SELECT op, call, count(*) AS count, median(host_ns)::BIGINT AS host_ns
+        FROM root GROUP BY ALL ORDER BY count DESC, op, call""").fetchdf()
     stacks = con.execute("""
         SELECT k.frames, count(DISTINCT l.span_id) AS count FROM root l
         JOIN stack k ON k.span_id = coalesce(l.op_id, l.call_id) GROUP BY k.frames ORDER BY count DESC, k.frames

@@ -38,6 +38,7 @@ _OF_OPERATORS = (
 _NARROWED = {
     "launched": f"JOIN pane USING (rank) WHERE {_STARTS}",
     "kernel_task": f"JOIN pane USING (rank) WHERE {_INSIDE}",
+    "kernel_source": f"JOIN pane USING (rank) WHERE {_INSIDE}",
     "slow_kernel": f"JOIN pane USING (rank) WHERE {_STARTS}",
     "collective": f"JOIN pane USING (rank) WHERE {_INSIDE}",
     "collective_plane": _OF_OPERATORS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from pathlib import Path
@@ -19,8 +20,12 @@ from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
+from npulens.app.pages.workspace import problems
 from npulens.app.text import i18n, wording
 from npulens.app.text.snippets import SNIPPETS
+from npulens.collectors.serving.engine import run
+from npulens.collectors.serving.plants import PLANTS, plan
+from npulens.collectors.serving.writers import write
 from npulens.ingest.store import history_run, notes
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.notes import Remark
@@ -217,6 +222,34 @@ def test_a_stretch_of_time_is_one_moment() -> None:
         Evidence(0, 10, 5), Evidence(0, 5, 20), Evidence(0, 22, 10), Evidence(1, 10, 5)
     )  # fmt: skip
     assert look.moments(_finding("x", {}, (inner, around, apart, elsewhere))) == (inner, apart, elsewhere)
+
+
+def _run(formats: tuple[str, ...], dur_ns: int) -> stores.RunInfo:
+    at = "2026-01-05T08:00:00+00:00"
+    return stores.RunInfo("a", None, at, "complete", None, formats, (0,), 1, None, 0, dur_ns, 3, 9, 99, 1)
+
+
+def test_moments_within_the_trace_come_before_those_beyond_it() -> None:
+    early, late, later = Evidence(0, 20, 5), Evidence(0, 150, 50), Evidence(0, 120, 9)
+    assert problems._reached_first(_run((), 100), (late, later, early)) == (early, late, later)
+
+
+def test_formats_of_a_run_are_a_list_in_words() -> None:
+    run = _run(("kineto", "otlp", "vllm_log"), 1)
+    assert wording.formats(run, "en") == "PyTorch (Kineto) trace, spans of OpenTelemetry and iteration log of vLLM"
+    assert wording.formats(run, "zh") == "PyTorch（Kineto）trace、OpenTelemetry 区间、vLLM 迭代日志"
+    assert wording.formats(_run(("kineto",), 1), "en") == "PyTorch (Kineto) trace"
+    assert wording.formats(_run((), 1), "en") == ""
+
+
+def test_a_problem_of_serving_leads_to_its_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(7)
+    faulty, _ = PLANTS["queueing"](draw, plan(draw))
+    write(run(list(faulty.asked), faulty.setup, 7), tmp_path / "files")
+    ingest.load(tmp_path / "files", tmp_path / "store")
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    page = opened("en", i18n.say("en", "workspace.source_none"))
+    assert i18n.say("en", "workspace.requests") in [link.proto.label for link in page.get("page_link")]
 
 
 def test_the_span_to_select_fits_its_window() -> None:

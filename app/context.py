@@ -9,13 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Lock, RLock
+from threading import Event
 from typing import Any, Generic, TypeVar
 
-import duckdb
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import Page
@@ -24,14 +22,15 @@ from npulens.analysis import split
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
 from npulens.analysis.finding import Finding
-from npulens.analysis.kept import wanted_by
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
 from npulens.analysis.settings import FILE, Settings
 from npulens.app import run_check, run_open
+from npulens.app.aside import measured as asked_of
+from npulens.app.aside.process import LONG, SHORT, Aside
 from npulens.app.charts import style
-from npulens.app.report.subject import Subject, subject
+from npulens.app.report.subject import Subject
 from npulens.app.selection import chosen
 from npulens.app.selection.chosen import Selection
 from npulens.app.team import config as team_file
@@ -224,32 +223,14 @@ def _restore_query() -> None:
             _set_query(key, asked)
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def _breakdown(place: str, run_id: str) -> list[split.Row]:
-    con = store.open_run(Path(place), run_id)
-    try:
-        return split.breakdown(con)
-    finally:
-        con.close()
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _coverage(place: str, run_id: str) -> list[store.CoverageRow]:
-    con = store.open_run(Path(place), run_id)
-    try:
-        return store.coverage(con)
-    finally:
-        con.close()
-
-
 def breakdown(ctx: Context) -> list[split.Row]:
     """The split of the chosen run."""
-    return _breakdown(str(ctx.store), ctx.run.run_id) if ctx.run else []
+    return measured(ctx, split.breakdown) if ctx.run else []
 
 
 def coverage(ctx: Context) -> list[store.CoverageRow]:
     """What the ranks of the chosen run recorded, with its reasons in the visitor's language."""
-    rows = _coverage(str(ctx.store), ctx.run.run_id) if ctx.run else []
+    rows = measured(ctx, store.coverage) if ctx.run else []
     if ctx.lang == "en":
         return rows
     return [
@@ -260,74 +241,19 @@ def coverage(ctx: Context) -> list[store.CoverageRow]:
     ]
 
 
-@st.cache_resource(max_entries=16, show_spinner=False, on_release=duckdb.DuckDBPyConnection.close)
-def _opened(place: str, run_id: str, kept: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """The run; what is to be kept of a large one is computed first, where nobody has asked for it yet."""
-    if kept:
-        run_open.keep(Path(place), run_id, kept)
-    return run_open.opened(Path(place), run_id)
-
-
 @st.cache_data(max_entries=256, max_size=2**28, show_spinner=False)
 def _measured(
     place: str, run_id: str, part: within.Part | None, name: str, given: tuple[object, ...],
     _measure: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    with _turn(place, run_id):
-        if part is not None:
-            return _narrowed(place, run_id, part, name.startswith(_NEEDS_HOSTS)).measure(name, _measure, given)
-        con = _opened(place, run_id, wanted_by(name)).cursor()  # threads share a database, never a connection
-        try:
-            return _measure(con, *given)
-        finally:
-            con.close()
+    return _by(SHORT, place, run_id, asked_of.measured, part, _measure, given)
 
 
-_heavy = RLock()
-
-
-def _turn(place: str, run_id: str) -> AbstractContextManager[object]:
-    """One question of a large run at a time: it takes every processor and much memory, and two take both twice."""
-    return _heavy if run_open.large(Path(place), run_id) else nullcontext()
-
-
-#: Measurements that look at calls of the host outside of the selection: what launched its work.
-_NEEDS_HOSTS = (
-    "npulens.analysis.look.communication.", "npulens.analysis.look.efficiency.", "npulens.analysis.look.kernel_detail.",
-    "npulens.analysis.selection.flame.",
-)  # fmt: skip
-
-
-class _Narrowed:
-    """A connection that holds a selection. One question after the other: its tables are its own."""
-
-    def __init__(self, place: str, run_id: str, part: within.Part, hosts: bool) -> None:
-        self._whole = place, run_id
-        self._con = _opened(place, run_id, ()).cursor()
-        within.narrow(self._con, part, hosts=hosts)
-        self._held: set[str] = set()
-        self._lock = Lock()
-
-    def measure(self, name: str, measure: Callable[..., Any], given: tuple[object, ...]) -> Any:
-        with self._lock:
-            lacking = [one for one in wanted_by(name) if one not in self._held]
-            if lacking:
-                whole = _opened(*self._whole, tuple(lacking)).cursor()
-                try:
-                    within.hold(self._con, whole, lacking)
-                finally:
-                    whole.close()
-                self._held |= set(lacking)
-            return measure(self._con, *given)
-
-    def close(self) -> None:
-        with self._lock:
-            self._con.close()
-
-
-@st.cache_resource(max_entries=12, show_spinner=False, on_release=_Narrowed.close)
-def _narrowed(place: str, run_id: str, part: within.Part, hosts: bool) -> _Narrowed:
-    return _Narrowed(place, run_id, part, hosts)
+def _by(aside: Aside, place: str, run_id: str, ask: Callable[..., T], *more: object) -> T:
+    """``ask(place, run_id, *more)``: beside the server if the run is large."""
+    if run_open.large(Path(place), run_id):
+        return aside.ask((place, run_id), ask, place, run_id, *more)
+    return ask(place, run_id, *more)
 
 
 def selected(ctx: Context, measure: Callable[..., T], *given: object) -> T:
@@ -350,7 +276,7 @@ def measured_of(
 def _asked(
     ctx: Context, run_id: str, part: within.Part | None, measure: Callable[..., T], given: tuple[object, ...]
 ) -> T:
-    name = f"{measure.__module__}.{measure.__qualname__}"
+    name = asked_of.name(measure)
     with st.spinner(ctx.say("shell.measuring")):
         found: T = _measured(str(ctx.store), run_id, part, name, given, measure)
     return found
@@ -373,16 +299,15 @@ class Parts(Generic[T, U, V]):
 def _in_parts(
     place: str, run_id: str, part: within.Part | None, names: str, _measures: tuple[Callable[[Run], Any], ...]
 ) -> Parts[Any, Any, Any]:
-    con = _opened(place, run_id, ()).cursor()
-    if part is not None:
-        within.narrow(con, part)
-    run, drawn = Run(con), Event()
+    drawn, bench = Event(), ThreadPoolExecutor(1, thread_name_prefix="measuring")
+
+    def asked(measure: Callable[[Run], Any]) -> Future[Any]:
+        return bench.submit(_by, LONG, place, run_id, asked_of.derived, part, measure)
+
     first, second, third = _measures
-    bench = ThreadPoolExecutor(1, thread_name_prefix="measuring")
-    found = bench.submit(first, run)
+    found = asked(first)
     bench.submit(_leave_room, drawn, time.monotonic())
-    parts = Parts(found, bench.submit(second, run), bench.submit(third, run), drawn)
-    bench.submit(con.close)
+    parts = Parts(found, asked(second), asked(third), drawn)
     bench.shutdown(wait=False)
     return parts
 
@@ -400,7 +325,7 @@ def in_parts(
     measures = (first, second, third)
     question = (
         str(ctx.store), ctx.run.run_id if ctx.run else "", ctx.part,
-        " ".join(f"{one.__module__}.{one.__qualname__}" for one in measures), measures,
+        " ".join(map(asked_of.name, measures)), measures,
     )  # fmt: skip
     parts: Parts[T, U, V] = _in_parts(*question)
     if any(one.done() and one.exception() is not None for one in (parts.first, parts.second, parts.third)):
@@ -433,9 +358,12 @@ def _bench() -> ThreadPoolExecutor:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judging:
-    future = _bench().submit(subject, Path(place), run_id, _settings)
-    future.add_done_callback(lambda _: run_open.keep(Path(place), run_id))  # pages ask for it next
-    return _Judging(future, time.monotonic())
+    return _Judging(_bench().submit(_subject, place, run_id, _settings), time.monotonic())
+
+
+def _subject(place: str, run_id: str, settings: Settings) -> Subject:
+    found = _by(LONG, place, run_id, asked_of.judged, settings)
+    return replace(found, detectors=run_check.ready(settings))
 
 
 def _question(ctx: Context) -> tuple[str, str, str, Settings]:

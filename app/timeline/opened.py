@@ -23,9 +23,12 @@ from npulens.analysis.timeline.ids import Slots
 from npulens.analysis.timeline.layout import Layout, gap_track, layout
 from npulens.analysis.timeline.path import TRACK, Lane, lane
 from npulens.analysis.timeline.tiles import Arranged, arranged
+from npulens.app import run_open
+from npulens.app.aside import measured as asked_of
+from npulens.app.aside.process import LONG, SHORT
 from npulens.app.timeline.request_values import Refused
 from npulens.ingest.errors import IngestError
-from npulens.ingest.store.lod import open_lod
+from npulens.ingest.store.lod import build, open_lod
 from npulens.ingest.store.runs import open_run
 
 T = TypeVar("T")
@@ -90,6 +93,8 @@ def opened(store: Path, run_id: str) -> Opened:
 
 
 def _opened(store: Path, run_id: str) -> Opened:
+    if run_open.large(store, run_id):
+        SHORT.ask((str(store), run_id), build, store, run_id)
     lod, run = open_lod(store, run_id), open_run(store, run_id)
     found = layout(lod, run)
     slots = Slots(rank.rank for rank in found.ranks)
@@ -98,6 +103,9 @@ def _opened(store: Path, run_id: str) -> Opened:
 
 
 def _asked(store: Path, run_id: str, measure: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    if run_open.large(store, run_id):
+        found: T = LONG.ask((str(store), run_id), asked_of.measured, str(store), run_id, None, measure, ())
+        return found
     con = open_run(store, run_id)
     try:
         views.install(con)

@@ -198,6 +198,7 @@ class Sample:
 
     hour: float
     mb: float
+    own: float  # MB of the server alone
     files: float
     threads: float
 
@@ -206,7 +207,7 @@ def sample(began: float, root: int) -> Sample:
     found = tree(root)
     mb = sum(map(proportional_bytes, found)) / 1e6
     files, threads = (sum(_entries(pid, folder) for pid in found) for folder in ("fd", "task"))
-    return Sample((time.monotonic() - began) / 3600, mb, files, threads)
+    return Sample((time.monotonic() - began) / 3600, mb, proportional_bytes(root) / 1e6, files, threads)
 
 
 def _entries(pid: int, folder: str) -> int:
@@ -287,7 +288,7 @@ def renewed(port: int, store: Path, stopped: threading.Event, seen: Seen) -> Non
 def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, options: argparse.Namespace) -> bool:
     """Few people for hours: whether the server stays as large as it is."""
     seconds, stopped, samples, brought = options.soak * 60, threading.Event(), list[Sample](), Seen()
-    print("hour\tMB\tfiles\tthreads", flush=True)
+    print("hour\tMB\tof the server\tfiles\tthreads", flush=True)
     beside = [
         threading.Thread(target=watched_for_long, args=(process.pid, stopped, samples)),
         threading.Thread(target=renewed, args=(port, store, stopped, brought)),
@@ -302,7 +303,7 @@ def soak(process: subprocess.Popen[bytes], port: int, run: str, store: Path, opt
     seen.errors += brought.errors
     told(seen, f"{options.users} users for {options.soak:g} min, {options.think:g} s to think, every page")
     counted = [each for each in samples if each.hour >= samples[-1].hour / 4]
-    for what in ("mb", "files", "threads"):
+    for what in ("mb", "own", "files", "threads"):
         grows, error = slope(counted, what)
         first, last = getattr(counted[0], what), getattr(counted[-1], what)
         print(f"{what}: {grows:+.2f} an hour, standard error {error:.2f}; from {first:.0f} to {last:.0f}")
@@ -325,7 +326,7 @@ def beside_captures(
     habit = Habit(options.think, EVERY_PAGE, 0, store)
     asyncio.run(together([port], run, 1, 0.1, 60, habit))  # every page was open once
     stopped, samples, seen = threading.Event(), list[Sample](), Seen()
-    before = sample(0, process.pid).mb
+    before = sample(0, process.pid)
     beside = [threading.Thread(target=watched, args=(process.pid, stopped, samples))]
     beside += [threading.Timer(10, arrives, (port, store, capture, seen)) for capture in coming]
     for thread in beside:
@@ -333,14 +334,15 @@ def beside_captures(
     people = asyncio.run(together([port], run, options.users, options.think, options.seconds, habit))
     for thread in beside[1:]:
         thread.join()
-    most = max(each.mb for each in samples)
     time.sleep(60)
     stopped.set()
     beside[0].join()
     people.errors += seen.errors
     told(people, f"{options.users} users, {options.think:g} s to think, {options.arrive} captures of {options.mb:g} MB")
-    print(f"memory of the server and its children: {before:.0f} MB before, {most:.0f} MB at most, "
-          f"{samples[-1].mb:.0f} MB a minute after everybody left")  # fmt: skip
+    for what, who in (("own", "the server"), ("mb", "the server and its children")):
+        first, *every = (getattr(each, what) for each in (before, *samples))
+        print(f"memory of {who}: {first:.0f} MB before, {max(every):.0f} MB at most, "
+              f"{every[-1]:.0f} MB a minute after everybody left")  # fmt: skip
 
 
 def main() -> None:
@@ -354,6 +356,8 @@ def main() -> None:
     parser.add_argument("--mb", type=float, default=200.0, help="how large each of them is")
     parser.add_argument("--soak", type=float, default=0.0, help="minutes")
     options = parser.parse_args()
+    if 0 < options.soak < 10:
+        parser.error("a soak of less than ten minutes says nothing")
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "store"
         run = loaded(store, options.run)

@@ -1,0 +1,1 @@
+"""Long questions about large runs, asked in processes beside the server."""

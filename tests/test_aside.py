@@ -1,0 +1,123 @@
+"""Questions of large runs are answered in processes beside the server: the same answers, and nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from npulens import ingest
+from npulens.analysis import split
+from npulens.analysis.look import kernels, launch
+from npulens.analysis.modules.measure import of_run
+from npulens.analysis.selection import within
+from npulens.analysis.settings import DEFAULT
+from npulens.analysis.timeline.gaps import causes
+from npulens.analysis.timeline.path import lane
+from npulens.app import run_open
+from npulens.app.aside import measured as asked_of
+from npulens.app.aside import process as aside
+from npulens.app.aside.process import Aside
+from npulens.ingest.errors import IngestError
+from npulens.ingest.store import runs
+
+SAMPLE = Path(__file__).parents[1] / "sample_traces" / "cpu_train_step"
+
+
+who = os.getpid  # which process answers
+
+
+@pytest.fixture
+def there() -> Iterator[Aside]:
+    one = Aside(1)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    place = tmp_path_factory.mktemp("store") / "s"
+    return str(place), str(ingest.load(SAMPLE, place).runs[0].run_id)
+
+
+def test_the_answers_are_those_of_the_server(there: Aside, run: tuple[str, str]) -> None:
+    part = within.Part(window=(0, 10**9))
+    asked = [(split.breakdown, None), (split.breakdown, part), (kernels.choices, None), (launch.launches, None),
+             (runs.coverage, None), (causes, None), (lane, None)]  # fmt: skip
+    for measure, which in asked:
+        here = asked_of.measured(*run, which, measure, ())
+        assert pickle.dumps(there.ask(run, asked_of.measured, *run, which, measure, ())) == pickle.dumps(here)
+    here = asked_of.derived(*run, None, of_run)
+    assert pickle.dumps(there.ask(run, asked_of.derived, *run, None, of_run)) == pickle.dumps(here)
+    told = there.ask(run, asked_of.judged, *run, DEFAULT).check
+    judged = asked_of.judged(*run, DEFAULT).check
+    assert [vars(one) for one in told.outcomes] == [vars(one) for one in judged.outcomes]
+    assert repr(told.findings) == repr(judged.findings)
+
+
+def test_one_thing_is_asked_of_one_process_and_another_of_another() -> None:
+    two = Aside(2)
+    with closing(two), ThreadPoolExecutor(4) as pool:
+        slow = pool.submit(two.ask, "a", time.sleep, 1.0)
+        time.sleep(0.2)
+        first = two.ask("b", who)  # not behind the other
+        assert not slow.done() and first != os.getpid()
+        assert two.ask("b", who) == first
+        behind = two.ask("a", who)  # behind it
+        assert slow.done() and behind != first
+
+
+def test_an_error_is_the_one_that_was_raised_and_the_process_goes_on(there: Aside) -> None:
+    before = there.ask("a", who)
+    with pytest.raises(IngestError, match="there is no such run") as caught:
+        there.ask("a", runs.open_run, Path("/nowhere"), "0" * 16)
+    assert caught.value.kind == "unknown_run" and there.ask("a", who) == before
+
+
+def test_a_process_that_dies_is_a_sentence_and_the_next_question_has_another(there: Aside) -> None:
+    before = there.ask("a", who)
+    with pytest.raises(IngestError, match="without an answer"):
+        there.ask("a", os.abort)
+    assert there.ask("a", who) not in (before, os.getpid())
+
+
+def test_a_process_without_questions_ends_and_gives_its_memory_back(
+    there: Aside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = there.ask("a", who)
+    monkeypatch.setattr(aside, "IDLE_S", 0.0)  # as if that were long ago
+    monkeypatch.setattr(aside, "_SOON", 0.0)
+    assert there.ask("a", who) != first
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+
+
+def _page(name: str) -> None:
+    import importlib
+
+    from npulens.app import context
+
+    page = importlib.import_module(f"npulens.app.pages.{name}.page")
+    page.render(context.current())
+
+
+def test_pages_of_a_large_run_are_drawn_from_answers_alone(
+    run: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """The server opens nothing of it."""
+    monkeypatch.setenv("NPULENS_STORE", run[0])
+    monkeypatch.setattr(run_open, "large", lambda *_: True)
+    with patch.object(runs, "open_run", side_effect=AssertionError("opened in the server")):
+        for name in ("workspace", "kernels", "efficiency", "launch", "flame", "compare"):
+            page = AppTest.from_function(_page, kwargs={"name": name}, default_timeout=120).run()
+            assert not page.exception, (name, page.exception[0].value)
+    aside.SHORT.close()
+    aside.LONG.close()

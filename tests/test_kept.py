@@ -15,7 +15,10 @@ from npulens.analysis import views
 from npulens.analysis.idle.launch_costs import ORDINARY_NS, launch_costs
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.kept import KEPT, LAUNCHED, PACE
+from npulens.analysis.look import communication, kernel_detail, kernels, ranks
 from npulens.analysis.look import launch as look
+from npulens.analysis.ranks.clock import clock
+from npulens.analysis.ranks.lateness import late_peers
 from npulens.analysis.run import Run
 from npulens.app import run_open
 from npulens.ingest.store import kept, lod, runs
@@ -127,6 +130,37 @@ def test_what_is_kept_answers_as_the_tables_do(stored: tuple[Path, str], plain: 
         assert con.execute(asked).fetchall() == plain.execute(asked).fetchall()
     with pytest.raises(duckdb.Error):  # the connection is as locked as ever
         con.execute(f"SELECT * FROM read_text('{store / run_id / 'manifest.json'}')")
+    con.close()
+
+
+def of_ranks(con: Con) -> list[object]:
+    """What pages ask of ranks, and where the kernels of the longest type come from, as plain rows."""
+    found = ranks.compared(con)
+    longest = kernels.table(con, "type", kernels.Filter()).groups["key"].head(1).tolist()
+    sources = [kernel_detail.source(con, "type", int(key), kernels.Filter()) for key in longest]
+    return [
+        communication.kinds(con), communication.peers(con), found.stands, found.missed, found.reference, found.clocks,
+        found.staged, ranks.pipeline(con, None, 60),
+        *((one.ops.to_csv(), one.linked, one.count, one.stacks, one.stacked, one.longest) for one in sources),
+    ]  # fmt: skip
+
+
+def test_what_is_kept_of_ranks_is_what_their_tables_say(stored: tuple[Path, str], plain: Con) -> None:
+    store, run_id = stored
+    run_open.keep(store, run_id, least=0)
+    con = run_open.opened(store, run_id)
+    there = {name for (name,) in con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
+    assert there.issuperset({"comm_kind", "late_peer", "rank_stand", "comm_state", "kernel_source"})
+    told = of_ranks(con)
+    assert told == of_ranks(plain)
+    late = Run(plain).get(late_peers)
+    assert [(one.rank, one.wait_ns, one.gain_ns) for one in communication.peers(con)] == [
+        (one.rank, one.wait_ns, one.gain_ns) for one in late
+    ]
+    time = Run(plain).get(clock)
+    assert {one.rank: one.uncertainty_ns for one in ranks.compared(con).clocks} == {
+        rank: time.uncertainty_ns(rank) for rank in Run(plain).ranks
+    }
     con.close()
 
 

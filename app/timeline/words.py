@@ -85,7 +85,7 @@ TEXT = {
     "behind": ("The host call behind it", "对应的主机调用"),
     "source": ("Where from", "来源"),
     "source_line": ("Source line", "源码行"),
-    "area_title": ("{length} on {n} tracks", "{n} 条泳道上的 {length}"),
+    "area_title": ("{length}, tracks: {n}", "{n} 条泳道上的 {length}"),
     "area_about": ("What ran in the selected area, longest first", "所选区域内的执行内容，耗时最长的在前"),
     "area_names": ("By name", "按名称"),
     "area_slices": ("One by one", "逐个区间"),

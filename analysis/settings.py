@@ -46,7 +46,7 @@ def read_settings(path: Path) -> Settings:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: {error}") from error
-    if unknown := found.keys() - {"limits", "detectors", "serving", "store"}:  # store is app/store_settings.py's
+    if unknown := found.keys() - {"limits", "detectors", "serving", "store"}:  # store is app/intake/store_settings.py's
         raise ValueError(
             f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits, detectors, serving and store"
         )

@@ -15,7 +15,8 @@ from importlib.resources import files
 
 import click
 
-from npulens.app import commands, store_settings
+from npulens.app import commands
+from npulens.app.intake import store_settings
 from npulens.ingest.errors import IngestError, of_the_system
 from npulens.ingest.messages import Message, as_data
 

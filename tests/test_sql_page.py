@@ -17,8 +17,8 @@ from test_pages_data import MARKED, opened, texts
 from npulens import ingest
 from npulens.analysis.look.sql_answers import EXAMPLES, limited, moment
 from npulens.analysis.views import install
-from npulens.app import ask_process
-from npulens.app.ask_process import Answered, Refused
+from npulens.app.aside import ask_process
+from npulens.app.aside.ask_process import Answered, Refused
 from npulens.app.pages.sql import page
 from npulens.ingest.store import runs as stores
 from npulens.ingest.store.query import MAX_ROWS

@@ -13,11 +13,12 @@ from npulens.analysis.finding import Evidence, Finding
 from npulens.analysis.problems import shown
 from npulens.analysis.settings import Settings
 from npulens.analysis.timeline.detail import detail
-from npulens.app import ask_process, docs_of, run_check
+from npulens.app import docs_of, run_check
 from npulens.app.agents.budget import Piece, fitted
 from npulens.app.agents.held import Held, Runs
 from npulens.app.agents.who import Who
-from npulens.app.ask_process import Refused
+from npulens.app.aside import ask_process
+from npulens.app.aside.ask_process import Refused
 from npulens.app.searching import found as searched
 from npulens.app.selection.chosen import Selection, ranges
 from npulens.app.text import i18n, recording, wording

@@ -1,1 +1,1 @@
-"""Long questions about large runs, asked in processes beside the server."""
+"""Questions that are asked in processes beside the server: long ones of large runs, and a visitor's own SELECT."""

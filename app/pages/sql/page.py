@@ -14,8 +14,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from npulens.analysis.look import sql_answers
 from npulens.analysis.look.sql_answers import EXAMPLES
-from npulens.app import ask_process, context, docs_of
-from npulens.app.ask_process import Answered, Asking, Refused
+from npulens.app import context, docs_of
+from npulens.app.aside import ask_process
+from npulens.app.aside.ask_process import Answered, Asking, Refused
 from npulens.app.context import Context
 from npulens.app.panels import cells, link
 from npulens.app.team.who import Act

@@ -114,14 +114,20 @@ def shifted(table: pa.Table, by: int) -> pa.Table:
     return table
 
 
-def writer(shape: pa.Schema, out: Path | pa.NativeFile) -> pq.ParquetWriter:
-    """Writes a contract table as it is stored."""
+def writer(shape: pa.Schema, out: Path | pa.NativeFile, begins: pa.Table | None = None) -> pq.ParquetWriter:
+    """Writes a contract table as it is stored. ``begins``: its first rows, where they are known."""
     whole = [field.name for field in shape if pa.types.is_integer(field.type)]
-    text = [field.name for field in shape if pa.types.is_string(field.type) and field.name not in _UNLIKE]
+    text = [field.name for field in shape if pa.types.is_string(field.type)]
+    like = [name for name in text if name not in _UNLIKE and (begins is None or _repeats(begins[name]))]
     return pq.ParquetWriter(
-        out, shape, compression="lz4", use_dictionary=text, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        out, shape, compression="lz4", use_dictionary=like, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         write_statistics=[field.name for field in shape if field.name not in text],
     )  # fmt: skip
+
+
+def _repeats(texts: pa.ChunkedArray) -> bool:
+    """Whether most of some texts are not the first of their kind."""
+    return 2 * int(pc.count_distinct(texts).as_py()) <= len(texts)
 
 
 def pieces(table: str, parts: Sequence[tuple[Path, int]]) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from npulens.ingest.tables.concatenate import arrow, writer
 from npulens.ingest.tables.draft import ROW_GROUP
@@ -20,7 +21,7 @@ class Ready:
         self.path, self.rows = path, 0
         self.few = False  # what is provided besides are few rows
         self._shape, self._rank = arrow(table), rank
-        self._writer = writer(self._shape, path)
+        self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.Table] = []
         self._many = 0
 
@@ -52,13 +53,16 @@ class Ready:
         if self._many >= ROW_GROUP:
             self._flush()
 
-    def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.concat_tables(self._held))
+    def _flush(self) -> pq.ParquetWriter:
+        rows = pa.concat_tables([*self._held, self._shape.empty_table()])
+        if self._writer is None:
+            self._writer = writer(self._shape, self.path, rows)
+        if len(rows):
+            self._writer.write_table(rows)
         self._held, self._many = [], 0
+        return self._writer
 
     def close(self) -> None:
         """Finish the file; harmless when done twice."""
-        if self._writer.is_open:
-            self._flush()
-            self._writer.close()
+        if self._writer is None or self._writer.is_open:
+            self._flush().close()

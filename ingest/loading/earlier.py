@@ -1,7 +1,7 @@
-"""Files that come to a serving run later: its own captures are read again beside them, as if all had come at once.
+"""Files that come to a serving run later: its own captures are read again beside them.
 
 What a client says of a request is put together with what the engine says while both are read. A finished run cannot
-take it in. So its captures, which the store keeps, are laid out again, and called as if they lay beside what came.
+take it in. So its captures, which the store keeps, are laid out again. They are called as if they lay beside what came.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Captures of an RL job that lie in STEP/ROLE/: verl writes one of each rank, role and step.
 
-A rank is there again for every role, so the captures of a role and a step are a run of their own. How the roles follow
-each other is one run more, made of the folders' names and of the windows of the captures in them.
+A rank is there again for every role. So the captures of a role and a step are a run of their own. How the roles follow
+each other is one run more. It is made of the folders' names and of the windows of the captures in them.
 """
 
 from __future__ import annotations

@@ -173,9 +173,11 @@ def peers(con: duckdb.DuckDBPyConnection) -> tuple[Peer, ...]:
     ready(con, ("late_peer",))
     rows = con.execute("SELECT * EXCLUDE (place) FROM late_peer ORDER BY place").fetchall()
     return tuple(
-        Peer(*told, waiting=tuple(waiting), wait_ns=wait, gain_ns=gain, how=how, unsure_ns=unsure,
-             moments=tuple(Moment(**moment) for moment in moments))
-        for *told, waiting, wait, gain, how, unsure, moments in rows
+        Peer(
+            rank, local, team, captured, operators, tuple(waiting), wait, gain, how, unsure,
+            tuple(Moment(**moment) for moment in moments),
+        )
+        for rank, local, team, captured, operators, waiting, wait, gain, how, unsure, moments in rows
     )  # fmt: skip
 
 

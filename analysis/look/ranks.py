@@ -193,8 +193,8 @@ def _standing(
     found = [
         Stand(
             rank, int((~np.isnan(lengths)).sum()), {name: held.get(rank) for name, held in medians.items()},
-            {name: held.get(rank) for name, held in apart.items()}, *late.get(rank, (0, 0)),
-            *more.get(rank, (0, "", 0)),
+            {name: held.get(rank) for name, held in apart.items()}, late.get(rank, (0, 0))[0],
+            late.get(rank, (0, 0))[1], *more.get(rank, (0, "", 0)),
         )
         for rank, lengths in zip(every["dur"].ranks, every["dur"].ns, strict=True)
     ]  # fmt: skip

@@ -28,7 +28,7 @@ CLICK = """async ([lens, rest, patience]) => {
     const app = () => document.querySelector('[data-testid=stApp]');
     const rests = () => location.pathname.includes(lens) && app()?.dataset.testScriptState === 'notRunning'
         && !document.querySelector('[data-testid=stMain] [data-stale=true]')
-        && document.querySelector('[data-testid=stMain] h2, [data-testid=stMain] iframe, [data-testid=stMain] canvas');
+        && document.querySelector('[data-testid=stMain] [data-testid=stElementContainer]');
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     const began = performance.now();
     document.querySelector(`a[href*="/${lens}"]`).click();

@@ -497,7 +497,7 @@ class Session:
         clocks = {m.clock for m in both if m.begin_ns is not None}
         worlds = {m.world_size for m in both if m.world_size is not None}
         folders = {m.folder for m in both}
-        if None in ours | theirs or ours & theirs or max(map(len, (clocks, worlds, folders))) > 1:
+        if None in ours | theirs or ours & theirs or len(clocks) > 1 or len(worlds) > 1 or len(folders) > 1:
             return False
         return self.same_steps(other) is not False or self.apart_ns(other) == 0
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from npulens.analysis.look.compare import Delta
 from npulens.analysis.regression.verdict import RULE
-from npulens.analysis.serving.compared import GOODPUT, Compared, Line, Side, compared, side
+from npulens.analysis.serving.compared import GOODPUT, Compared, Side, compared, side
 from npulens.analysis.serving.slo import Slo
 from npulens.app import context, run_check, run_compare
 from npulens.app import run_compare_requests as told
@@ -114,16 +114,12 @@ def _made_of(ctx: Context, found: Compared) -> None:
         return
     deltas = [Delta(one.kind, round(one.base), round(one.head)) for one in moved]
     says = {one.kind: ctx.say(f"serving.kind_{one.kind}") for one in moved}
-    whole = Delta("step", _sum(line, "base"), _sum(line, "head"))
+    whole = Delta("step", round(sum(one.base for one in line.parts)), round(sum(one.head for one in line.parts)))
     picture = chart.waterfall(deltas, whole, says | {"step": told.figure(line, ctx.lang)}, ctx.say("compare.axis"),
                               context.ink())  # fmt: skip
     st.plotly_chart(picture, key=f"compare_requests_parts_{ctx.lang}_{name}", config={"displayModeBar": False},
                     alt=ctx.say("requests_compared.around", {"figure": told.figure(line, ctx.lang)}))  # fmt: skip
     st.caption(ctx.say("requests_compared.around", {"figure": told.figure(line, ctx.lang)}))
-
-
-def _sum(line: Line, which: Literal["base", "head"]) -> int:
-    return round(sum(getattr(one, which) for one in line.parts))
 
 
 def _iterations(ctx: Context, found: Compared) -> None:

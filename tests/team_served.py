@@ -175,7 +175,9 @@ def main() -> int:
         served = Served(Path(place), proxy=True)
         print(f"{served.url}: Caddy, npulens serve --config, glewlwyd; projects Red and Blue")
         print(f"password of each: {PASSWORD}; people:", *(name.split("@")[0] for name in PEOPLE), flush=True)
-        signal.sigwait([signal.SIGTERM, signal.SIGINT])
+        ends = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # else they end this process, and leave the others behind
+        signal.sigwait(ends)
         served.end()
     return 0
 

@@ -190,7 +190,7 @@ def test_a_real_capture_in_two_formats(
     for kind in ("text/level0", "db/level1"):
         ingest.load(shared_traces / "Ascend+msinsight/test/data/pytorch" / kind, store_dir)
     monkeypatch.setenv("NPULENS_STORE", str(store_dir))
-    shown = texts(opened("compare", lang, {}))
+    shown = texts(opened("compare", lang, {"by": "runs"}))
     assert {"en": "Recorded in different formats", "zh": "采集格式不同"}[lang] in shown
     assert {"en": "Recorded at different profiler levels", "zh": "profiler level 不同"}[lang] in shown
 

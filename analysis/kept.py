@@ -12,11 +12,10 @@ import hashlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
 from npulens.analysis.device.kernels import LAUNCHED_BY, kernels, usual
 from npulens.analysis.device.tail import usual_tail
@@ -27,6 +26,10 @@ from npulens.analysis.run import Run
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.analysis.serving.parts import sums
 from npulens.analysis.views import views
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 #: What measurements ask for, by how their full name begins.
 ASKED_BY = {
@@ -180,6 +183,8 @@ MOST_SLOW = 2000
 
 def slow_kernels(run: Run) -> pd.DataFrame:
     """Kernels that are outliers among their likes by the usual bounds, the worst first, each with its groups' keys."""
+    import pandas as pd  # half a second that no question of what is kept already has to spend
+
     con = run.con
     every, excess, normal = run.get(kernels), run.get(usual_tail), run.get(usual)
     rows = np.flatnonzero(excess)
@@ -203,6 +208,8 @@ MOST_CALLS = 200
 
 def sync_calls(run: Run) -> pd.DataFrame:
     """Synchronising calls of the host, by name and rank, and for how long they blocked."""
+    import pandas as pd
+
     rows, con, every = [], run.con, run.get(special)
     ids = np.concatenate([found.ids[found.of("sync_stall")] for found in every.values()] or [np.zeros(0, np.int64)])
     names = dict(con.execute(

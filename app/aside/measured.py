@@ -63,7 +63,7 @@ def judged(place: str, run_id: str, settings: Settings) -> Subject:
     return replace(found, detectors=())
 
 
-@lru_cache(16)
+@lru_cache(8)
 def _opened(place: str, run_id: str, kept: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """The run; what is to be kept of a large one is computed first, where nobody has asked for it yet."""
     if kept:
@@ -94,7 +94,7 @@ class _Narrowed:
             return measure(self._con, *given)
 
 
-@lru_cache(12)
+@lru_cache(6)
 def _narrowed(place: str, run_id: str, part: within.Part, hosts: bool) -> _Narrowed:
     return _Narrowed(place, run_id, part, hosts)
 

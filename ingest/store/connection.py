@@ -31,6 +31,11 @@ _LEAST_MEMORY, _MEMORY_PER_BYTE = 10**9, 20
 #: A run may be deleted and had back while it is opened.
 _ATTEMPTS = 3
 _PAUSE_S = 0.02
+#: How every run is opened. Files are local: DuckDB's own eight threads for reading would only wait, in each open run.
+LOCKED: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": False, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+    "allow_community_extensions": False, "async_threads": 0,
+}  # fmt: skip
 #: Below the store, deleted runs until they are collected.
 TRASH = ".trash"
 _OPEN_FILES = Path("/proc/self/fd")
@@ -111,14 +116,7 @@ def memory_limit(directory: Path) -> str:
 
 
 def _connect(threads: int, memory: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
-        ":memory:",
-        config={
-            "threads": threads, "memory_limit": memory, "python_enable_replacements": False,
-            "autoinstall_known_extensions": False, "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-        },
-    )  # fmt: skip
+    return duckdb.connect(":memory:", config={"threads": threads, "memory_limit": memory, **LOCKED})
 
 
 def _held(directory: Path, con: duckdb.DuckDBPyConnection) -> Path:

@@ -21,8 +21,8 @@ from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import seal
-from npulens.ingest.store.connection import proved
-from npulens.ingest.store.lod import LOCKED, alone, home
+from npulens.ingest.store.connection import LOCKED, proved
+from npulens.ingest.store.lod import alone, home
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal, quoted
 

@@ -26,7 +26,7 @@ from npulens.ingest import objects
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import seal
-from npulens.ingest.store.connection import proved
+from npulens.ingest.store.connection import LOCKED, proved
 from npulens.ingest.tables import schema
 from npulens.ingest.tables.sqltext import literal
 
@@ -42,10 +42,6 @@ BUCKETS = 250
 PORTION, SEVERAL, JOINED_BITS = 65_536, 4, 4
 #: A cell's longest span and its name travel in one number: 38 bits of length, 25 of name.
 NAME_BITS, COARSEST = 25, 38
-LOCKED: dict[str, str | bool | int | float | list[str]] = {
-        "python_enable_replacements": False, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-}  # fmt: skip
 
 #: Counters as the timeline shows them: what was sampled, and the pools of memory.
 _POINTS = """

@@ -8,9 +8,8 @@ TEXT: dict[str, tuple[str, str]] = {
         "{file} 中没有可读取的请求、迭代或指标",
     ),
     "serving_files_are_joined_in_one_load": (
-        "the captures of {run} were not kept, and its requests are put together only while files are read: load all of "
-        "its files together with these",
-        "运行 {run} 的原始文件未保留，而请求只能在读取文件时合并：请把它的全部文件与这些文件一起加载",
+        "the captures of {run} were not kept, so nothing can join it: load all of its files together with these",
+        "运行 {run} 的原始文件未保留，无法再并入文件：请把它的全部文件与这些文件一起加载",
     ),
     "msserviceprofiler_drawing": (
         "what msServiceProfiler draws for a browser; load its tables (request.csv, batch.csv, tx_data_df.csv) or "

@@ -279,7 +279,9 @@ def scripts(found: Compared, runs: tuple[str, str], most: int) -> tuple[str, ...
 def replayed(one: Contribution, runs: tuple[str, str]) -> str | None:
     """The command that writes the script of a changed kernel: of head, of base where head has it no more."""
     names = (one.members.base if one.state == "gone" else one.members.head) if one.members is not None else (one.what,)
-    if one.kind != "kernel" or one.factor is not None or len(names) != 1 or not names[0].isprintable():
+    if one.kind != "kernel" or one.factor is not None or len(names) != 1:
+        return None
+    if not f"{names[0]}{one.shapes or ''}".isprintable():  # it would act on the terminal that it is pasted into
         return None
     run = runs[0 if one.state == "gone" else 1]
     words = ["npulens", "replay", run[:_RUN], names[0], *(["--shapes", one.shapes] if one.shapes else [])]

@@ -34,7 +34,7 @@ class Quota:
     ratio_from_bytes: int = 64 << 20  # below this much, the ratio does not matter
     members: int = 50_000  # files, directories and links of all archives of a load
     scraps: int = 5_000  # of one archive, unless they hold a thousand bytes in the mean, as a capture's do
-    archives: int = 200  # so many of a load may be tiny: one more for every 10 kB of packed bytes
+    archives: int = 150  # so many of a load may be tiny: one more for every 10 kB of packed bytes
 
     @staticmethod
     def of(asked: Mapping[str, object]) -> Quota:

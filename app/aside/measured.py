@@ -1,4 +1,4 @@
-"""What pages measure of a run, or of a part of it: asked by the server of small runs, by a process aside of large ones.
+"""What pages measure of a run, or of a part of it. The server measures small runs, a process aside large ones.
 
 Both keep open what they were asked about last. Streamlit is not needed for this.
 """

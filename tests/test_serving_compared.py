@@ -143,12 +143,6 @@ def store(files: Path) -> Path:
     return files / "store"
 
 
-def test_files_of_one_engine_are_not_joined_later(store: Path, files: Path) -> None:
-    more = str(files / "build1" / "client.json")
-    done = CliRunner().invoke(main, ["load", more, "--join", "build1", "--store", str(store)])
-    assert done.exit_code == 2 and "load them with those of" in done.output
-
-
 def asked(store: Path, *words: str) -> Any:
     done = CliRunner().invoke(main, [*words, "--store", str(store)])
     assert done.exit_code == 0, done.output

@@ -16,7 +16,8 @@ from npulens.analysis.serving.replay import Floats, Model, Rest, Stall
 
 #: An iteration that takes so many times its fit, and so many iterations of decoders more than it, is a stall.
 STALL, STALL_MORE = 8.0, 10.0
-_ROUNDS = 12
+#: The fit stands still where a round changes nothing by more than this share; some real engines take 60 rounds.
+_ROUNDS, _STILL = 80, 1e-5
 #: What the fit leaves over is kept by like length: at most so many parts, of at least so many iterations each.
 _PARTS, _EACH = 24, 24
 
@@ -115,7 +116,9 @@ def _least(columns: Floats, wanted: Floats) -> Floats:
             if (found >= 0).all():
                 break
             used[np.flatnonzero(used)[found < 0]] = False
-        parts = np.zeros(columns.shape[1])
+        before, parts = parts, np.zeros(columns.shape[1])
         parts[used] = found
+        if np.allclose(before, parts, rtol=_STILL, atol=0):
+            break
         weight = 1 / np.maximum(np.abs(wanted - columns @ parts), 1e3)
     return parts

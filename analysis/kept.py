@@ -21,7 +21,6 @@ from npulens.analysis.device.kernels import LAUNCHED_BY, kernels, usual
 from npulens.analysis.device.tail import usual_tail
 from npulens.analysis.idle.host_names import special
 from npulens.analysis.intervals import EMPTY, Intervals
-from npulens.analysis.ranks import answers as ranks
 from npulens.analysis.run import Run
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.analysis.serving.parts import sums
@@ -237,12 +236,26 @@ def sync_calls(run: Run) -> pd.DataFrame:
     return pd.DataFrame(ordered[:MOST_CALLS], columns=list(columns)).astype(columns)
 
 
+def _of_ranks(name: str) -> Callable[[Run], pa.Table]:
+    """An answer of analysis/ranks/answers.py, which is loaded when one is computed: most commands read what is kept."""
+
+    def answer(run: Run) -> pa.Table:
+        from npulens.analysis.ranks import answers as ranks
+
+        every = {
+            "comm_kind": ranks.kinds, "late_peer": ranks.late, "rank_stand": ranks.stands, "comm_state": ranks.states
+        }  # fmt: skip
+        return every[name](run)
+
+    return answer
+
+
 #: What a run keeps: the name that pages ask, and what answers. Some are views that are much smaller than what they are
 #: made of.
 KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
     "launched": LAUNCHED, "launch_pace": PACE, "kernel_task": KERNELS, "kernel_source": SOURCES,
     "slow_kernel": slow_kernels, "sync_call": sync_calls, REQUESTS: lambda run: sums(run.con),
-    "comm_kind": ranks.kinds, "late_peer": ranks.late, "rank_stand": ranks.stands, "comm_state": ranks.states,
+    **{name: _of_ranks(name) for name in ("comm_kind", "late_peer", "rank_stand", "comm_state")},
     **{name: f"SELECT * FROM {name}" for name in ("kernel_sequence", "collective", "collective_plane", "peer_wait")},
 }  # fmt: skip
 

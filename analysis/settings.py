@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from npulens.analysis.serving.slo import USUAL, Slo, objectives
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import verbatim
 
 FILE = "npulens.toml"
 
@@ -38,6 +40,16 @@ class Settings:
 
 
 DEFAULT = Settings()
+
+
+def in_force(path: Path | None) -> Settings:
+    """The settings in a file; without one, those of npulens.toml in the working directory, if it is there."""
+    if path is None and not Path(FILE).is_file():
+        return DEFAULT
+    try:
+        return read_settings(path or Path(FILE))
+    except ValueError as error:
+        raise IngestError("settings", verbatim(error)) from error
 
 
 def read_settings(path: Path) -> Settings:

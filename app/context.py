@@ -25,7 +25,7 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
-from npulens.analysis.settings import FILE, Settings
+from npulens.analysis.settings import FILE, Settings, in_force
 from npulens.app import run_check, run_open
 from npulens.app.aside import measured as asked_of
 from npulens.app.aside.process import LONG, SHORT, Aside
@@ -367,7 +367,7 @@ def _subject(place: str, run_id: str, settings: Settings) -> Subject:
 
 
 def _question(ctx: Context) -> tuple[str, str, str, Settings]:
-    settings = run_check.settings(None)
+    settings = in_force(None)
     return str(ctx.store), ctx.run.run_id if ctx.run else "", repr(settings), settings
 
 
@@ -399,15 +399,15 @@ def _held_run(place: str, run_id: str) -> run_check.HeldRun:
 
 def detectors() -> dict[str, Detector]:
     """Every detector that is not switched off, by name."""
-    return {detector.name: detector for detector in run_check.ready(run_check.settings(None))}
+    return {detector.name: detector for detector in run_check.ready(in_force(None))}
 
 
 def limits_in_force(detector: Detector) -> Limits:
     """A detector's limits, those of npulens.toml included."""
-    return overridden(detector.limits(), run_check.settings(None).limits_of(detector.name), FILE)
+    return overridden(detector.limits(), in_force(None).limits_of(detector.name), FILE)
 
 
 def judged_with(ctx: Context, detector: Detector, changed: Mapping[str, float]) -> tuple[tuple[Finding, ...], Outcome]:
     """What a detector says of the chosen run with some of its limits moved."""
     held = _held_run(str(ctx.store), ctx.run.run_id if ctx.run else "")
-    return held.judge(detector, changed, run_check.settings(None))
+    return held.judge(detector, changed, in_force(None))

@@ -12,7 +12,7 @@ from npulens.analysis.engine import Check, Outcome, check, chosen, judged
 from npulens.analysis.finding import Finding
 from npulens.analysis.limits import overridden
 from npulens.analysis.run import Run
-from npulens.analysis.settings import DEFAULT, FILE, Settings, read_settings
+from npulens.analysis.settings import DEFAULT, FILE, Settings, in_force
 from npulens.analysis.views import hold_small, install
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import verbatim
@@ -20,17 +20,6 @@ from npulens.ingest.store import runs as stores
 
 #: What a user's own detector may raise while it is imported.
 _BROKEN = (ValueError, ImportError, SyntaxError, NameError, TypeError, AttributeError)
-
-
-def settings(path: Path | None) -> Settings:
-    """The settings in a file; without one, those of npulens.toml in the working directory, if it is there."""
-    if path is None and not Path(FILE).is_file():
-        return DEFAULT
-    place = path or Path(FILE)
-    try:
-        return read_settings(place)
-    except ValueError as error:
-        raise IngestError("settings", verbatim(error)) from error
 
 
 def ready(chosen_settings: Settings, only: Iterable[str] | None = None) -> tuple[Detector, ...]:
@@ -91,4 +80,4 @@ def hold(store: Path, run_id: str) -> HeldRun:
     """Opens a run and keeps its connection."""
     con = stores.open_run(store, run_id)
     install(con)
-    return HeldRun(Run(con, settings(None).slo))
+    return HeldRun(Run(con, in_force(None).slo))

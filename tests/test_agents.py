@@ -20,13 +20,13 @@ import team_made
 from click.testing import CliRunner
 
 from npulens import ingest
+from npulens.analysis.settings import in_force
 from npulens.app import schemas
 from npulens.app.agents import budget, skill, who
 from npulens.app.agents.answers import TOOLS, Answers, Asked
 from npulens.app.agents.budget import Piece, fitted
 from npulens.app.agents.door import Door
 from npulens.app.cli import main
-from npulens.app.run_check import settings
 from npulens.app.selection import chosen
 from npulens.app.team import config, tokens
 from npulens.ingest.errors import IngestError
@@ -50,7 +50,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(place: Path) -> Answers:
-    return Answers(place / "store", settings(place / "npulens.toml"), AT)
+    return Answers(place / "store", in_force(place / "npulens.toml"), AT)
 
 
 def ask(answers: Answers, tool: str, asked: Asked = PLENTY, **given: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def test_a_token_of_a_team_opens_the_store_of_its_project(place: Path, tmp_path:
     ingest.load(judged.capture(tmp_path / "c.json", "red"), team.projects["red"].store, label="of red")
     ingest.load(judged.capture(tmp_path / "d.json", "blue"), team.projects["blue"].store, label="of blue")
     token, made = tokens.mint(team, "rita@x.example", "red", config.Role.READER, "agent", 1)
-    door = Door(place / "store", settings(place / "npulens.toml"), AT, lambda: config.read(team_file))
+    door = Door(place / "store", in_force(place / "npulens.toml"), AT, lambda: config.read(team_file))
     assert door.name(token) == "rita@x.example" and door.name("npulens_x") is None
     given_ = {"run": "of red", "query": "SELECT 1"}
     red, rita = door.opened(token, "sql", given_)

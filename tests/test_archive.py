@@ -206,3 +206,18 @@ def test_a_hard_link_is_the_file_and_a_symbolic_one_is_not(tmp_path: Path) -> No
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["one", "two"]
     assert (tmp_path / "out" / "two").read_bytes() == b"abc"
     assert [name for name, _ in found.skipped] == ["three"]
+
+
+def test_files_of_nothing_are_there_whatever_becomes_of_them(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as out:
+        for name, content, link in (
+            ("none", b"", None), ("link", b"", "none"), ("later", b"", None), ("later", b"abc", None),
+            ("gone", b"abc", None), ("gone", b"", None),
+        ):  # fmt: skip
+            info = tarfile.TarInfo(name)
+            info.size, info.type, info.linkname = len(content), tarfile.LNKTYPE if link else tarfile.REGTYPE, link or ""
+            out.addfile(info, io.BytesIO(content))
+    archive.unpack(tmp_path / "a.tar", archive.Kind.tar, tmp_path / "out", Quota(), "a.tar")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == {
+        "none": b"", "link": b"", "later": b"abc", "gone": b""
+    }  # fmt: skip

@@ -82,15 +82,17 @@ def test_stopping_says_so(tmp_path: Path) -> None:
         assert tray.lines(Context(lang, tmp_path, (), None, None), row)[0].startswith(said)
 
 
-def test_what_is_in_the_store_leaves_when_the_next_comes_and_what_failed_stays(tmp_path: Path) -> None:
-    visit = Visit(ended=[Ended("1", "a", "loaded"), Ended("2", "b", "refused"), Ended("3", "c", "exists")])
+def test_what_was_loaded_a_while_ago_leaves_when_the_next_comes_and_what_failed_stays(tmp_path: Path) -> None:
+    ago = time.monotonic() - 61
+    visit = Visit(ended=[Ended("0", "just now", "loaded", at=ago + 5), Ended("1", "a", "loaded", at=ago),
+                         Ended("2", "b", "refused", at=ago), Ended("3", "c", "exists", at=ago)])  # fmt: skip
     _, given = drop_folders.grant(tmp_path, 1, 1)
     load = Load(given, tmp_path, "d")
     load._ended = Outcome((), "the disk is full")
     load.done.set()
     visit.loads = [load]
     visit.finish()
-    assert [(row.name, row.state) for row in visit.ended] == [("d", "failed"), ("b", "refused")]
+    assert [(row.name, row.state) for row in visit.ended] == [("d", "failed"), ("just now", "loaded"), ("b", "refused")]
 
 
 @pytest.mark.parametrize("state", ["waiting", "loading", "loaded", "exists", "refused", "failed", "stopped"])

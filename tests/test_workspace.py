@@ -18,6 +18,7 @@ from npulens import ingest
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
+from npulens.analysis.settings import in_force
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
 from npulens.app.pages.workspace import problems
@@ -31,7 +32,7 @@ from npulens.ingest.store import runs as stores
 from npulens.ingest.store.notes import Remark
 
 DASHBOARD = Path(__file__).resolve().parent.parent / "app" / "dashboard.py"
-MARKUP = '<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:'
+MARKUP = "<script>window.pwned=1</script>**pwned** ![x](http://evil.invalid/x.png) :material/bug:"
 VERDICT = {
     "en": "Biggest saving: occasionally slow kernels on rank 0, up to 40.0 % of the step.",
     "zh": "最大可省：算子偶发变慢（rank 0），最多占单步 40.0 %。",
@@ -147,7 +148,7 @@ def test_checks_show_every_outcome_and_judge_again_by_other_limits(place: Path) 
 
 def test_a_run_held_open_is_judged_by_other_limits(place: Path) -> None:
     (run,) = stores.runs(place / "store")
-    settings = run_check.settings(place / "npulens.toml")
+    settings = in_force(place / "npulens.toml")
     detector = next(one for one in run_check.ready(settings) if one.name == "longest")
     bench = run_check.hold(place / "store", run.run_id)
     (found,), outcome = bench.judge(detector, {}, settings)

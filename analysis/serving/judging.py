@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from npulens.analysis.discovery import Detector
 from npulens.analysis.finding import Candidate, Change, Finding, Gain, Value, Words, severity
 from npulens.analysis.limits import Limits
 from npulens.analysis.run import Run
 from npulens.analysis.say import filled, number
 from npulens.analysis.serving.replay import Edit
 from npulens.analysis.serving.served import BELIEVED, GOODPUT, Served, served
+
+if TYPE_CHECKING:
+    from npulens.analysis.discovery import Detector
 
 #: A finding that gives less than this share of its saving beyond those above it is told by them.
 _OWN = 0.5

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from npulens.app import run_check
+from npulens.analysis.settings import in_force
 from npulens.app.agents import sdk
 from npulens.app.team import config, who
 from npulens.app.team.config import ALONE, Team
@@ -56,7 +56,7 @@ class Tools:
 
 def _told(team: Team, address: str, path: str) -> Starlette:
     """The SDK's part for one request; runs that were opened for earlier ones stay open."""
-    settings = run_check.settings(None)
+    settings = in_force(None)
     door = _door(address, "" if team.sign_in is not None else str(team.projects[ALONE].store), repr(settings))
     told: Starlette = sdk.server().over_http(door, address, path, own_guard=False)
     return told
@@ -67,7 +67,7 @@ def _door(address: str, store: str, _settings: str) -> Door:
     """``store`` is that of a server without a team. Other settings, or links that lead elsewhere, make another door."""
     from npulens.app.agents.door import Door  # what it needs is not imported before an agent asks
 
-    settings = run_check.settings(None)
+    settings = in_force(None)
     return Door(Path(store), settings, address, None if store else config.current)
 
 

@@ -14,7 +14,7 @@ import click
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
 from npulens.analysis.serving.slo import Slo
-from npulens.analysis.settings import FILE
+from npulens.analysis.settings import FILE, in_force
 from npulens.app import run_check
 from npulens.app.console import filled, json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.text import recording, wording
@@ -53,7 +53,7 @@ def command(
     RUN is a run id, a unique beginning of one, or a label. Exits with 1 if a finding reaches --fail-on, with 2 on
     an error.
     """
-    settings = run_check.settings(config)
+    settings = in_force(config)
     settings = settings if slo is None else replace(settings, slo=slo)
     run_check.ready(settings, only or None)
     found = stores.resolve(store, run)

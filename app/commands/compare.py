@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from npulens.analysis.serving.slo import Slo
+from npulens.analysis.settings import in_force
 from npulens.app.console import json_option, lang_option, print_json, slo_option, store_option
 from npulens.app.text.number_lists import NoNumbers, numbers
 from npulens.ingest.errors import IngestError
@@ -74,7 +75,7 @@ def command(
     """
     from npulens.analysis.regression.compared import compared
     from npulens.analysis.regression.verdict import Rule
-    from npulens.app import run_check, run_compare, run_compare_requests, run_training
+    from npulens.app import run_compare, run_compare_requests, run_training
 
     if training:
         for line in run_training.command(store, (base, head), as_json, lang):
@@ -82,7 +83,7 @@ def command(
         return
     rule = Rule(margin=margin)
     whole = ranks == (None, None) and steps == (None, None)
-    slo = slo or run_check.settings(None).slo
+    slo = slo or in_force(None).slo
     of_requests = run_compare_requests.judged(store, (base, head), slo, rule, drift, in_turns) if whole else None
     try:
         halves = run_compare.halves(store, (base, head), ranks, steps, keep_warm_up)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from npulens.analysis.settings import in_force
 from npulens.analysis.split import breakdown
 from npulens.analysis.views import statements
 from npulens.app import run_check
@@ -107,4 +108,4 @@ def _of_run(store: Path, run_id: str) -> Iterator[Span]:
         rows = breakdown(con)
     finally:
         con.close()
-    yield from spans.of_run(info, list(rows), run_check.judge(store, run_id, None, run_check.settings(None)))
+    yield from spans.of_run(info, list(rows), run_check.judge(store, run_id, None, in_force(None)))

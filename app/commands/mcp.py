@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from npulens.analysis.settings import in_force
 from npulens.app import run_check
 from npulens.app.console import store_option
 from npulens.ingest.errors import IngestError
@@ -58,7 +59,7 @@ def command(
     from npulens.app.agents.door import Door
     from npulens.app.team import config as teams
 
-    settings = run_check.settings(config)
+    settings = in_force(config)
     run_check.ready(settings)
     links = dashboard or (team and teams.read(team).url) or "http://127.0.0.1:8501"
     if team is not None:

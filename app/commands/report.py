@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npulens.app import run_check
+from npulens.analysis.settings import in_force
 from npulens.app.console import json_option, print_json, redact_option, store_option
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -47,7 +47,7 @@ def command(
         )
     from npulens.app.report.subject import subject
 
-    settings = run_check.settings(config)
+    settings = in_force(config)
     found = [stores.resolve(store, run) for run in runs]
     with outgoing(store, found, redact) as source:
         subjects = [subject(source, run.run_id, settings) for run in found]

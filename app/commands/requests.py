@@ -13,7 +13,8 @@ from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Goodput, Parts, Piece, Taken, goodput, parts, pieces, taken
 from npulens.analysis.serving.recorded import Clock, clocks, known
 from npulens.analysis.serving.slo import Slo
-from npulens.app import run_check, run_open
+from npulens.analysis.settings import in_force
+from npulens.app import run_open
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, slo_option, store_option, table
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
@@ -43,7 +44,7 @@ def command(
     The parts of a request follow each other and add up to its time, to the nanosecond. RUN is a run id, a unique
     beginning of one, or a label.
     """
-    objectives = slo or run_check.settings(None).slo
+    objectives = slo or in_force(None).slo
     found_run = stores.resolve(store, run)
     con = run_open.requests(store, found_run.run_id)
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from npulens.analysis.engine import Check, check
+from npulens.analysis.settings import in_force
 from npulens.analysis.split import Row, breakdown
 from npulens.analysis.views import install
 from npulens.app import docs_of, run_check
@@ -47,7 +48,7 @@ class Run:
 
     def check(self, only: Iterable[str] | None = None, settings: Path | None = None) -> Check:
         """What the detectors say; ``only`` names some of them, ``settings`` is an npulens.toml."""
-        use = run_check.settings(settings)
+        use = in_force(settings)
         names = [detector.name for detector in run_check.ready(use, only)]
         return check(self.connection, None if only is None else names, use)
 

@@ -6,6 +6,7 @@ left, or another server that took the files, loses nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from npulens.app.intake.load_queue import Load, Outcome
 from npulens.app.intake.signed_tokens import Refused
 
 _MOST_ENDED = 40
+#: Seconds for which the row of a capture that is in the store stays whatever comes after it: it has to be read.
+_FRESH_S = 60.0
 _KEY = "visit"
 
 
@@ -43,6 +46,7 @@ class Ended:
     state: str  # loaded, exists, refused, failed or stopped
     run: Mapping[str, Any] = field(default_factory=dict)  # what the load said of it
     error: str | None = None
+    at: float = 0.0  # on the clock of time.monotonic
 
     @property
     def fine(self) -> bool:
@@ -59,7 +63,7 @@ def ended(load: Load, outcome: Outcome) -> list[Ended]:
         if not file["run_id"] and "/" not in file["path"] and file["path"] not in said
     ]
     rows = [
-        Ended(f"{load.grant.id}-{place}", load.name, _state(run), run)
+        Ended(f"{load.grant.id}-{place}", load.name, _state(run), run, at=time.monotonic())
         for place, run in enumerate([*outcome.runs, *beside])
     ]
     if outcome.error:
@@ -163,13 +167,14 @@ class Visit:
     def finish(self) -> list[str]:
         """Takes the loads that have ended off the list; the runs they brought.
 
-        What is in the store since an earlier load needs no row any more.
+        What has been in the store for a while needs no row any more.
         """
         with self._lock:
             done = [(load, outcome) for load in self.loads if (outcome := load.outcome()) is not None]
             self.loads = [load for load in self.loads if all(load is not gone for gone, _ in done)]
             if done:
-                before = [row for row in self.ended if not row.fine]
+                since = time.monotonic() - _FRESH_S
+                before = [row for row in self.ended if not row.fine or row.at > since]
                 now = [row for load, outcome in done for row in ended(load, outcome)]
                 self.ended = [*now, *before][:_MOST_ENDED]
             brought = [run_id for _, outcome in done for run_id in outcome.run_ids]

@@ -8,20 +8,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npulens.analysis.causes import CAUSES
-from npulens.analysis.engine import Check, Outcome
 from npulens.analysis.finding import STEP, Evidence, Finding
 from npulens.analysis.limits import ServingLimits
-from npulens.analysis.quality import Missing
 from npulens.analysis.say import ONCE, duration, number
 from npulens.analysis.serving.judging import MEASURES
 from npulens.app.text.i18n import known, ranges, say
 from npulens.app.text.i18n import moment as moment_of
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import render
-from npulens.ingest.store.runs import RunInfo
+
+if TYPE_CHECKING:
+    from npulens.analysis.engine import Check, Outcome
+    from npulens.analysis.quality import Missing
+    from npulens.ingest.store.runs import RunInfo
 
 Pair = tuple[str, str]
 _MOST_LACKS = 3  # things a quality line names before it says how many more there are

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ class Tree:
         self._taken: set[tuple[Path, str]] = set()
         self._again: Counter[tuple[Path, str]] = Counter()
         self._directories, self._files = {root}, set[Path]()
+        self._empty = set[Path]()  # files of nothing, made at the end: to make one takes as long as to write one
         self._renamed: dict[str, str] = {}
         self.skipped: list[tuple[str, str]] = []
         self.lost: list[tuple[str, str, Message]] = []
@@ -142,7 +144,10 @@ class Tree:
         path: Path | None = self.root
         for part in parts:
             path = None if path is None else self._known.get((path, part))
-        return path if path in self._files else None
+        if path is None or path not in self._files:
+            return None
+        self._make(path)
+        return path
 
     def write(self, parts: tuple[str, ...], data: Iterable[bytes]) -> None:
         """One file; of one that comes twice the last counts, as it does for every program that unpacks."""
@@ -153,10 +158,13 @@ class Tree:
         again = target in self._files
         into = self._aside if again else target
         cut = self._receive(data, into)
-        if cut is not None and (again or not _is_salvaged(into)):
-            into.unlink()
+        if cut is not None and (again or into in self._empty or not _is_salvaged(into)):
+            into.unlink(missing_ok=True)
+            self._empty.discard(into)
             return self.lose(name, cut, target if again else None)
         if again:
+            self._make(into)
+            self._empty.discard(target)
             os.replace(into, target)
             self.skip(name, Message("it_is_in_archive_more"))
         self._files.add(target)
@@ -165,20 +173,37 @@ class Tree:
 
     def outcome(self) -> Unpacked:
         """What there is to say when it is done."""
+        for path in tuple(self._empty):
+            self._make(path)
         return Unpacked(self._renamed, self.budget.members, self.budget.bytes, self.skipped, self.lost, self.damage)
 
     def _receive(self, data: Iterable[bytes], into: Path) -> Message | None:
         """Write a member; why it is not whole."""
-        with into.open("wb") as file:
-            try:
-                for block in data:
+        self._empty.add(into)
+        try:
+            blocks = (block for block in data if block)
+            first = next(blocks, None)
+            if first is None:
+                return None
+            with into.open("wb") as file:
+                self._empty.discard(into)
+                for block in chain((first,), blocks):
                     self.budget.spend(len(block))
                     file.write(block)
-            except Damaged as damage:
-                return damage.said
+        except Damaged as damage:
+            return damage.said
+        except OSError as error:
+            raise _disk(error) from error
+        return None
+
+    def _make(self, path: Path) -> None:
+        """Make a file if it holds nothing and is not there yet."""
+        if path in self._empty:
+            self._empty.discard(path)
+            try:
+                path.touch()
             except OSError as error:
                 raise _disk(error) from error
-        return None
 
     def _child(self, parent: Path, name: str) -> Path:
         """The path of ours for a component; two spellings of one name never meet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npulens.app import run_check
+from npulens.analysis.settings import in_force
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
@@ -42,7 +42,7 @@ def _requests(store: Path, run_id: str) -> dict[str, Value]:
     """Percentiles and goodput of a serving run, and its mean iteration of each class."""
     from npulens.analysis.serving import compared  # with scipy, as above
 
-    slo = run_check.settings(None).slo
+    slo = in_force(None).slo
     with stores.open_run(store, run_id) as con:
         found = compared.side(con)
     if found is None:

@@ -12,7 +12,8 @@ from npulens.analysis.look.compare import Delta
 from npulens.analysis.regression.verdict import RULE
 from npulens.analysis.serving.compared import GOODPUT, Compared, Side, compared, side
 from npulens.analysis.serving.slo import Slo
-from npulens.app import context, run_check, run_compare
+from npulens.analysis.settings import in_force
+from npulens.app import context, run_compare
 from npulens.app import run_compare_requests as told
 from npulens.app.context import Context
 from npulens.app.pages.compare import charts as chart
@@ -39,7 +40,7 @@ def show(ctx: Context, pair: Pair) -> bool:
     ids = tuple(tuple(part.run.run_id for part in half.parts) for half in (pair.base, pair.head))
     drift = run_compare.drift(ctx.store, (list(ids[0]), list(ids[1])), None).share
     with st.spinner(ctx.say("shell.measuring")):
-        found = _compared(ids, run_check.settings(None).slo, drift or 0.0, pair.in_turns, base, head)
+        found = _compared(ids, in_force(None).slo, drift or 0.0, pair.in_turns, base, head)
     st.subheader(ctx.say("requests_compared.title"), anchor="requests")
     _answer(ctx, pair, found)
     _figures(ctx, pair, found)

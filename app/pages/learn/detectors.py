@@ -14,7 +14,7 @@ from npulens.analysis.capability import BY_NAME
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.discovery import Detector, detectors
 from npulens.analysis.limits import overridden
-from npulens.analysis.settings import Settings
+from npulens.analysis.settings import Settings, in_force
 from npulens.app import context, docs_of, run_check
 from npulens.app.context import Context
 from npulens.app.pages.learn.words import LIMITS
@@ -27,7 +27,7 @@ from npulens.ingest.messages import render
 def show(ctx: Context) -> None:
     """A choice of detectors and the page of the chosen one."""
     try:
-        settings = run_check.settings(None)
+        settings = in_force(None)
         run_check.ready(settings)
     except IngestError as error:
         st.error(ctx.say("learn.broken"))

@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from npulens.analysis.serving import look
-from npulens.app import context, run_check
+from npulens.analysis.settings import in_force
+from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.requests import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
@@ -25,7 +26,7 @@ def render(ctx: Context) -> None:
     if ctx.run is None:
         store_empty.show(ctx)
         return
-    found = context.measured(ctx, look.look, run_check.settings(None).slo)
+    found = context.measured(ctx, look.look, in_force(None).slo)
     if found is None:
         unmeasured.nothing(ctx, "requests.none")
         return

@@ -4,7 +4,7 @@
 asks for every answer it gives. An answer is the old one or a refusal in a sentence; `store check` finds each damage;
 every 20th is healed, and the store then answers as before. Labels and history are counted apart: much of such a file
 holds nothing, and a bit there changes no answer. Each that changes one is found.
-`... kills [--times 1000]` kills loads, migrations, repairs and deletions at random moments.
+`... kills [--times 1000]` kills so many loads, migrations, repairs and deletions at random moments. Many end before.
 `... many [--seconds 600] [--processes 16]` lets processes load, delete, restore, check, compare, report and migrate.
 Each prints one JSON line, and ends with 1 if something was silent, lost or unexpected.
 """
@@ -238,12 +238,15 @@ def kills(place: Path, times: int) -> dict[str, object]:
     ids = [str(ingest.load(path, store).runs[0].run_id) for path in captures]
     loads = {run_id: path for run_id, path in zip(ids, captures, strict=True)}
     takes = dict.fromkeys(("load", "migrate", "repair", "delete"), 0.6)
-    for turn in range(times):
+    killed, turn = 0, -1
+    while killed < times:
+        turn += 1
         what, run_id = list(takes)[turn % 4], draw.choice(ids)
         work = _prepared(store, what, run_id, loads[run_id], draw)
         begun = time.monotonic()
         status = in_a_child(work, dies_after=draw.random() * takes[what])
         seen[f"{what} killed"] += os.WIFSIGNALED(status)
+        killed += os.WIFSIGNALED(status)
         if not os.WIFSIGNALED(status):
             takes[what] = max(0.02, 0.5 * takes[what] + 0.5 * (time.monotonic() - begun))
         _judged(store, what, run_id, ids, seen)
@@ -259,7 +262,6 @@ def kills(place: Path, times: int) -> dict[str, object]:
                 ingest.load(loads[each], store)
     runs.collect(store)
     seen["left in staging"] = len(list((store / ".staging").iterdir()))
-    killed = sum(seen[f"{what} killed"] for what in takes)
     good = not (seen["half visible"] or seen["lost"] or seen["not healed"] or seen["left in staging"])
     return {**seen, "killed": killed, "good": good}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pandas as pd
@@ -58,10 +59,18 @@ def _tokens(ctx: Context, team: Team) -> None:
     if made := st.session_state.get(_MADE):
         st.text(ctx.say("team.token_once"))
         st.code(made, language=None, wrap_lines=True)
+        st.text(ctx.say("team.token_agent"))
+        st.code(_agent(team, made), language="json", wrap_lines=True)
     everybody = ctx.may(Act.MANAGE)
     for token in book.tokens(team.home, None if everybody else ctx.visitor.name, ctx.project):
         if token.works:
             _row(ctx, token)
+
+
+def _agent(team: Team, token: str) -> str:
+    """What an agent's client is told to reach the tools of this server."""
+    server = {"type": "http", "url": f"{team.url}/api/mcp", "headers": {"Authorization": f"Bearer {token}"}}
+    return json.dumps({"mcpServers": {"npulens": server}}, indent=2)
 
 
 def _row(ctx: Context, token: Token) -> None:

@@ -53,6 +53,7 @@ TEXT = {
     "token_days": ("Days", "有效天数"),
     "token_make": ("Make a token", "新建令牌"),
     "token_once": ("Copy it now: it is not shown again.", "请立即复制，之后不再显示。"),
+    "token_agent": ("An agent that speaks MCP reaches this server with:", "支持 MCP 的智能体可这样连接："),
     "token_row": (
         "{title} · {name} · {role} · until {until} · last used {used}",
         "{title} · {name} · {role} · 有效至 {until} · 上次使用：{used}",

@@ -25,6 +25,9 @@ SOURCES := pyproject.toml setup.py constraints.txt $(wildcard ingest/*/*.c analy
 # Root on a machine with apt may install what is missing; anyone else is told what is.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
+# Some shells set it; then each of the thousands of processes that tests start would compile npulens anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test quick dist lock mutations test-npu-contract test-fleet test-triton test-memcheck torch check docs bench scale screen shots picture score pairs power fix torture attack team-demo fuzz sanitize clean nights models jobs serve-real
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus.__main__ import JUDGED, SHARED, judge, place
-from tests.corpus.sentences import Json, corpus
+from tests import real_captures
+from tests.corpus.__main__ import JUDGED, SHARED, judged, place
+from tests.corpus.sentences import Json, corpus, said
 
 BY_HAND = SHARED[1] / "JUDGED.json"
 #: So many of the sentences hold at least.
@@ -37,11 +38,12 @@ MISSED: dict[str, dict[str, str]] = tomllib.loads((JUDGED / "missed.toml").read_
 @pytest.mark.shared
 @pytest.mark.parametrize("capture", sorted(EVERY))
 def test_what_is_said_of_a_capture(capture: str) -> None:
-    if place(capture) is None:
+    path = place(capture)
+    if path is None:
         pytest.skip("the shared captures are not here")
-    held, said = judge(capture, EVERY[capture], show=True)
+    held, lines = judged(said(*real_captures.loaded(path)), EVERY[capture], show=True)
     missed = {fact["id"] for fact, met in zip(EVERY[capture], held, strict=True) if not met}
-    assert missed == set(MISSED.get(capture, {})), "\n".join(said)
+    assert missed == set(MISSED.get(capture, {})), "\n".join(lines)
 
 
 def test_most_sentences_hold() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import judged
+import numpy as np
 import pytest
 import tablecase
 from streamlit.testing.v1 import AppTest
@@ -243,14 +244,29 @@ def test_formats_of_a_run_are_a_list_in_words() -> None:
     assert wording.formats(_run((), 1), "en") == ""
 
 
-def test_a_problem_of_serving_leads_to_its_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_requests_without_a_trace_are_told_by_their_own_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    """No rank, no step, no empty picture: what requests took, and the request of the chosen moment."""
     draw = random.Random(7)
     faulty, _ = PLANTS["queueing"](draw, plan(draw))
-    write(run(list(faulty.asked), faulty.setup, 7), tmp_path / "files")
+    served = run(list(faulty.asked), faulty.setup, 7)
+    write(served, tmp_path / "files")
     ingest.load(tmp_path / "files", tmp_path / "store")
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
-    page = opened("en", i18n.say("en", "workspace.source_none"))
-    assert i18n.say("en", "workspace.requests") in [link.proto.label for link in page.get("page_link")]
+    page = opened(lang, "--max-num-seqs")
+    assert i18n.say(lang, "workspace.requests") in [link.proto.label for link in page.get("page_link")]
+    half = served.setup.front_ns - served.setup.front_ns // 2
+    first = [(one.tokens_ns[0] + half - one.asked.send_ns) / 1e6 for one in served.requests]
+    tiles = next(each.proto.body for each in page.get("html") if 'class="tiles"' in each.proto.body)
+    shown = re.findall(r"<span>(.*?)</span><b>(.*?)</b><small>(.*?)</small>", tiles)
+    assert [one[1] for one in shown[:2]] == ["120", f"{np.percentile(first, 99):.0f} ms"]
+    assert shown[1][2] == f"P50 {np.percentile(first, 50):.0f} ms" and shown[3][2].endswith("25 ms")
+    moments = lists(page)[1]["rows"]
+    assert moments[0]["head"].startswith("r0") and len(page.get("plotly_chart")) == 1
+    assert not any("rank 0" in str(row) for listed in lists(page) for row in listed["rows"])
+    assert i18n.say(lang, "workspace.source_none") not in texts(page) and "rank 0" not in texts(page)
 
 
 def test_the_span_to_select_fits_its_window() -> None:

@@ -131,6 +131,18 @@ def around(con: duckdb.DuckDBPyConnection, key: int) -> Around | None:
     return Around(begin, end, rank, frame, steps, _queue(every, steps), _kernels(con, begin, end, rank))
 
 
+def at(con: duckdb.DuckDBPyConnection, ts_ns: int, dur_ns: int, name: str) -> Around | None:
+    """The request that a moment is of by its name, or of those open then the one that it takes most of."""
+    every = [one for one in parts(con).requests if one.begin_ns is not None and one.done_ns is not None]
+    lives = [(one.begin_ns or 0, one.done_ns or 0, one) for one in every]
+    held = [life for life in lives if life[0] < ts_ns + max(dur_ns, 1) and life[1] > ts_ns]
+    if not held:
+        return None
+    within = [life for life in held if life[2].id == name] or held
+    most = max(within, key=lambda life: (min(life[1], ts_ns + dur_ns) - max(life[0], ts_ns), life[0] - life[1]))
+    return around(con, most[2].key)
+
+
 _WORK = "kind IN ('kernel', 'memset', 'memcpy', 'comm_op', 'comm_task', 'unknown') AND rank = $rank AND dur_ns > 0"
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from npulens.app.context import Context
 from npulens.app.text import i18n, wording
+from npulens.ingest.store import runs
 from npulens.ingest.store.runs import RunInfo
 
 
@@ -23,6 +24,17 @@ def origin(ctx: Context, run: RunInfo) -> str:
 def formats(ctx: Context, run: RunInfo) -> str:
     """The formats of a run in words."""
     return wording.formats(run, ctx.lang)
+
+
+def holds(ctx: Context, run: RunInfo, table: str) -> bool:
+    """Whether the run has rows of a table, by what its manifest says."""
+    said = runs.manifest(ctx.store, run.run_id).get("coverage")
+    return any(row.get("table") == table and row.get("rows") for row in said or ())
+
+
+def requests_only(ctx: Context, run: RunInfo) -> bool:
+    """Whether requests were recorded, and nothing of the devices that served them."""
+    return holds(ctx, run, "request") and not holds(ctx, run, "span")
 
 
 def when(text: str) -> datetime | None:

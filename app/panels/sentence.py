@@ -41,7 +41,10 @@ def what(ctx: Context, run: RunInfo) -> str:
         "n": len(run.ranks), "ranks": i18n.ranges(run.ranks), "world": run.world_size,
         "formats": run_list.formats(ctx, run),
     }  # fmt: skip
-    if run.world_size is None:
+    alone = run_list.requests_only(ctx, run)
+    if alone:
+        text = ctx.say("runs.holds_requests", values)
+    elif run.world_size is None:
         text = ctx.say("runs.holds", values)
     elif run.world_size == 1 == len(run.ranks):
         text = ctx.say("runs.holds_only", values)
@@ -51,7 +54,7 @@ def what(ctx: Context, run: RunInfo) -> str:
         text = ctx.say("runs.holds_of", values)
     if run.dur_ns is None:
         return text + ctx.say("runs.no_length") + ctx.say("runs.stop")
-    key = "runs.with_steps" if run.steps else "runs.no_steps"
+    key = "runs.with_steps" if run.steps else "runs.long" if alone else "runs.no_steps"
     text += ctx.say(key, {"n": run.steps, "length": i18n.duration(run.dur_ns)})
     when = i18n.moment(run.origin_ns, ctx.lang)
     return text + (ctx.say("runs.since", {"when": when}) if when else ctx.say("runs.stop"))

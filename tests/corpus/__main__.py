@@ -25,8 +25,12 @@ def judge(capture: str, facts: list[Json], show: bool = False) -> tuple[list[boo
     path = place(capture)
     assert path is not None
     with tempfile.TemporaryDirectory() as folder:
-        runs = load(path, Path(folder))
-        return [holds(fact, runs) for fact in facts], list(_lines(runs)) if show else []
+        return judged(load(path, Path(folder)), facts, show)
+
+
+def judged(runs: list[Said], facts: list[Json], show: bool) -> tuple[list[bool], list[str]]:
+    """The same of what is loaded."""
+    return [holds(fact, runs) for fact in facts], list(_lines(runs)) if show else []
 
 
 def _lines(runs: list[Said]) -> list[str]:

@@ -71,8 +71,12 @@ class Said:
 
 def load(capture: Path, into: Path) -> list[Said]:
     """Loads a capture into an empty store."""
-    report = ingest.load(capture, store=into)
-    return [Said(into, run.run_id) for run in report.runs if run.run_id is not None]
+    return said(into, ingest.load(capture, store=into))
+
+
+def said(place: Path, report: ingest.LoadReport) -> list[Said]:
+    """What a load brought into a store."""
+    return [Said(place, run.run_id) for run in report.runs if run.run_id is not None]
 
 
 def corpus(place: Path) -> dict[str, list[Json]]:

@@ -30,6 +30,8 @@ _OF_CLASS = {
     "mixed": ("transferring", 0),
     "dummy": ("idle", 0),
 }
+#: Room on both sides of a moment, in its lengths.
+_ROOM = 6
 _BAR_PX, _LANES_PX, _KERNELS_PX = 22, 330, 40
 
 
@@ -67,8 +69,11 @@ def percentiles(found: Sequence[Taken], say: Say, ink: str) -> go.Figure:
     return picture
 
 
-def axis(found: Around, say: Say, ink: str) -> go.Figure:
-    """Queue, KV cache, iterations by class and requests by their parts over one axis, in ms of the chosen request."""
+def axis(found: Around, say: Say, ink: str, moment: tuple[int, int] | None = None) -> go.Figure:
+    """Queue, KV cache, iterations by class and requests by their parts over one axis, in ms of the chosen request.
+
+    A moment is marked, and the axis shows it with what lies around it.
+    """
     order = list(dict.fromkeys(found.pieces["id"]))
     bars = _BAR_PX * len(order)
     kv = bool(found.queue["kv_used"].notna().any())
@@ -103,14 +108,21 @@ def axis(found: Around, say: Say, ink: str) -> go.Figure:
         picture.update_yaxes(tickmode="array", tickvals=[0], ticktext=[say("requests.lane_kernels", {})],
                              showgrid=False, row=5, col=1)  # fmt: skip
     picture.update_xaxes(ticksuffix=" ms", row=len(heights), col=1)
-    picture.update_xaxes(range=_shown(found))
+    picture.update_xaxes(range=_shown(found, moment))
+    if moment is not None:
+        since, until = ((ns - found.begin_ns) / 1e6 for ns in moment)
+        picture.add_vrect(x0=since, x1=until, fillcolor=ink, opacity=0.12, line={"color": ink, "width": 1})
     return picture
 
 
-def _shown(found: Around) -> list[float]:
-    """The chosen request with a little around it, in ms of it."""
+def _shown(found: Around, moment: tuple[int, int] | None) -> list[float]:
+    """The chosen request with a little around it, in ms of it. Around a moment a few of its lengths are shown."""
     whole = (found.end_ns - found.begin_ns) / 1e6
-    return [-0.03 * whole, 1.03 * whole]
+    if moment is None:
+        return [-0.03 * whole, 1.03 * whole]
+    since, until = ((ns - found.begin_ns) / 1e6 for ns in moment)
+    room = _ROOM * (until - since)
+    return [max(-0.03 * whole, since - room), min(1.03 * whole, until + room)]
 
 
 def _kernels(picture: go.Figure, found: Around, say: Say) -> None:

@@ -17,7 +17,7 @@ from npulens.analysis.say import number
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.workspace import chosen
-from npulens.app.panels import cells
+from npulens.app.panels import cells, run_list
 from npulens.app.report.subject import Subject
 from npulens.app.team.who import Act
 from npulens.app.text import i18n, wording
@@ -39,7 +39,8 @@ def show(ctx: Context, found: Subject, now: chosen.Problem, moment: Evidence | N
     left, right = st.columns(2, gap="large")
     with left:
         _do(ctx, now.finding)
-        _source(ctx, moment, span)
+        if ctx.run is None or not run_list.requests_only(ctx, ctx.run):
+            _source(ctx, moment, span)
     with right:
         _numbers(ctx, now.finding)
         _remark(ctx, now)

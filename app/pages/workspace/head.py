@@ -13,6 +13,9 @@ from npulens.analysis.engine import Check
 from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
 from npulens.analysis.say import duration
+from npulens.analysis.serving import look
+from npulens.analysis.settings import in_force
+from npulens.app import context
 from npulens.app.charts import roles
 from npulens.app.context import Context
 from npulens.app.pages.workspace import chosen
@@ -45,7 +48,8 @@ def show(ctx: Context, run: RunInfo, seen: Glance | None, found: Check | None, s
             st.text(said, width="content")
         with st.popover(ctx.say("workspace.why"), type="tertiary", key=f"why_{stage}"):
             _why(ctx, run, found, stage)
-    st.html(drawn(tiles(ctx, seen, found)))
+    asked = requests(ctx)
+    st.html(drawn(tiles(ctx, seen, found) if asked is None else of_requests(ctx, asked, found)))
 
 
 def facts(ctx: Context, run: RunInfo) -> str:
@@ -54,6 +58,8 @@ def facts(ctx: Context, run: RunInfo) -> str:
     parts = [ctx.say("workspace.facts_ranks" if several else "workspace.facts_all",
                      {"n": len(run.ranks), "world": run.world_size})]  # fmt: skip
     parts.append(ctx.say("workspace.facts_steps" if run.steps else "workspace.facts_no_steps", {"n": run.steps}))
+    if run_list.requests_only(ctx, run):  # an engine has neither ranks nor steps where no trace tells of them
+        parts.clear()
     parts.append(run_list.formats(ctx, run))
     if run.status == "partial":
         parts.append(ctx.say("workspace.facts_partial"))
@@ -86,6 +92,8 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
         return ctx.say("workspace.verdict" if _stepped(ctx) else "workspace.verdict_recorded", {
             "problem": chosen.where(ctx, ranks_of(open_), way, called), "share": wording.share(open_.saving_share),
         })  # fmt: skip
+    if ctx.run and run_list.requests_only(ctx, ctx.run) and wording.count(found, "clean"):
+        return ctx.say("workspace.verdict_requests_none")
     if wording.count(found, "clean") or wording.count(found, "masked") or found.findings:
         return ctx.say("workspace.verdict_none")
     host_only = any(part.name == "kernels" and not part.share for part in found.quality.parts)
@@ -114,15 +122,50 @@ def tiles(ctx: Context, seen: Glance | None, found: Check | None) -> list[Tile]:
             )
         ),
     ]  # fmt: skip
-    waits = ctx.say("workspace.waits")
+    return [*made, *_judged(ctx, found)]
+
+
+def requests(ctx: Context) -> look.Requests | None:
+    """What the engine's requests took, where the run holds some."""
+    held = ctx.run is not None and run_list.holds(ctx, ctx.run, "request")
+    return context.measured(ctx, look.look, in_force(None).slo) if held else None
+
+
+def of_requests(ctx: Context, asked: look.Requests, found: Check | None) -> list[Tile]:
+    """Requests, P99 of TTFT and TPOT with P50 beside it, goodput, what can be saved, quality of the capture."""
+    took = {f"{one.measure}{one.percent}": round(one.value_ns) for one in asked.percentiles}
+    span = {"time": _length(ctx.run.dur_ns if ctx.run else None)}
+    slo = {"ttft": f"{asked.slo.ttft_ns / 1e6:g} ms", "tpot": f"{asked.slo.tpot_ns / 1e6:g} ms"}
+    return [
+        Tile(ctx.say("workspace.tile_requests"), f"{asked.count:,}", ctx.say("workspace.of_span", span)),
+        *(
+            Tile(ctx.say(f"workspace.tile_{measure}"), _length(took.get(f"{measure}99")),
+                 ctx.say("workspace.of_half", {"time": _length(took.get(f"{measure}50"))}))
+            for measure in ("ttft", "tpot")
+        ),
+        Tile(ctx.say("workspace.tile_goodput"),
+             ctx.say("workspace.of_all", {"good": asked.good, "n": asked.counted}), ctx.say("workspace.of_slo", slo)),
+        *_judged(ctx, found),
+    ]  # fmt: skip
+
+
+def _judged(ctx: Context, found: Check | None) -> list[Tile]:
+    """What can be saved, of the step or of what the first problem is of, and the quality of the capture."""
     if found is None:
-        return [*made, *(Tile(ctx.say(f"workspace.tile_{name}"), "–", waits) for name in ("saving", "quality"))]
+        waits = ctx.say("workspace.waits")
+        return [Tile(ctx.say(f"workspace.tile_{name}"), "–", waits) for name in ("saving", "quality")]
+    first = next(iter(found.findings), None)
+    if first is None:
+        saving, of = i18n.share(0, found.step_ns), ctx.say("workspace.nothing")
+    elif first.measure == STEP:
+        saving = i18n.share(found.together_ns, found.step_ns)
+        of = ctx.say("workspace.up_to", {"saving": duration(found.together_ns)})
+    else:
+        saving = wording.share(first.saving_share)
+        of = ctx.say("workspace.up_to", {"saving": wording.saved(first, ctx.lang)})
     lacks = len(found.quality.missing)
     return [
-        *made,
-        Tile(ctx.say("workspace.tile_saving"), i18n.share(found.together_ns, found.step_ns),
-             ctx.say("workspace.up_to", {"saving": duration(found.together_ns)}) if found.findings
-             else ctx.say("workspace.nothing")),
+        Tile(ctx.say("workspace.tile_saving"), saving, of),
         Tile(ctx.say("workspace.tile_quality"), f"{found.quality.score} / 100",
              ctx.say("workspace.lacks" if lacks else "workspace.whole_quality", {"n": lacks})),
     ]  # fmt: skip

@@ -11,10 +11,14 @@ from npulens.analysis.engine import Check
 from npulens.analysis.finding import Evidence
 from npulens.analysis.problems.shown import moments, ranks_of, spans_of
 from npulens.analysis.say import duration
+from npulens.analysis.serving import look
 from npulens.analysis.serving.served import TIMES
+from npulens.analysis.settings import in_force
 from npulens.app import context
 from npulens.app.context import Context
+from npulens.app.pages.requests import charts
 from npulens.app.pages.workspace import chosen, evidence, picker
+from npulens.app.panels import run_list
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
 from npulens.app.timeline import component
@@ -39,13 +43,36 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
     with centre:
         if now is not None:
             evidence.title(ctx, now.finding)
-        component.strip(ctx, run.run_id, _painted(windows))
+        _picture(ctx, run, now, windows, spans)
         if now is not None:
             _moments(ctx, run, now, windows, spans)
     if now is None or found is None:
         return
     at = chosen.moment(ctx, windows, spans) or 0
     evidence.show(ctx, found, now, windows[at] if windows else None, spans[at] if spans else None)
+
+
+def _picture(
+    ctx: Context, run: RunInfo, now: chosen.Problem | None, windows: Sequence[Evidence], spans: Sequence[int | None]
+) -> None:  # fmt: skip
+    """The ranks over time. Where nothing of them was recorded but requests: the request of the chosen moment."""
+    if not run_list.requests_only(ctx, run):
+        component.strip(ctx, run.run_id, _painted(windows))
+        return
+    if now is None or not windows:
+        found = context.measured(ctx, look.look, in_force(None).slo)
+        if found is not None:
+            st.plotly_chart(charts.percentiles(found.percentiles, ctx.say, context.ink()), key=f"requests_{run.run_id}",
+                            config={"displayModeBar": False}, alt=ctx.say("requests.percentiles_alt"))  # fmt: skip
+        return
+    moment = windows[chosen.moment(ctx, windows, spans) or 0]
+    around = context.measured(ctx, look.at, moment.ts_ns, moment.dur_ns, moment.note)
+    if around is None:
+        st.text(ctx.say("workspace.no_request"))
+        return
+    marked = (moment.ts_ns, moment.ts_ns + moment.dur_ns)
+    st.plotly_chart(charts.axis(around, ctx.say, context.ink(), marked), config={"displayModeBar": False},
+                    key=f"axis_{run.run_id}_{now.key}_{moment.ts_ns}", alt=ctx.say("requests.axis_alt"))  # fmt: skip
 
 
 def _reached_first(run: RunInfo, windows: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -72,7 +99,7 @@ def _list(
 def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
     """Name and saving, ranks and share, the bar; the whole title where the pointer rests."""
     finding = one.finding
-    said = [chosen.where(ctx, ranks_of(finding), "rank")]
+    said = [] if run_list.requests_only(ctx, run) else [chosen.where(ctx, ranks_of(finding), "rank")]
     if one.settled:
         said.append(ctx.say(f"workspace.state_{one.remark.state}"))
     if one.remark.owner:
@@ -112,7 +139,8 @@ def _moments(
     rows = [
         picker.Row(
             str(place), wording.plain(one.note)[:_NAME] or ctx.say("workspace.at", {"start": duration(one.ts_ns)}),
-            duration(one.dur_ns), ctx.say("workspace.rank", {"ranks": one.rank}),
+            duration(one.dur_ns),
+            "" if run_list.requests_only(ctx, run) else ctx.say("workspace.rank", {"ranks": one.rank}),
             ctx.say("workspace.at", {"start": duration(one.ts_ns)}) if one.note else "", one.dur_ns / max(longest, 1),
             wording.plain(one.note),
         )

@@ -53,6 +53,10 @@ TEXT = {
         "This run holds rank {ranks} of a job whose size was not recorded, as {formats}",
         "本次采集包含 rank {ranks}，任务规模未采集，采集格式为 {formats}",
     ),
+    "holds_requests": (
+        "This run holds requests of a serving engine, recorded as {formats}",
+        "本次采集包含推理服务的请求，采集格式为 {formats}",
+    ),
     "and": (" and ", "、"),
     "with_steps": (
         ". {n} steps, {length} from first to last event",
@@ -66,6 +70,7 @@ TEXT = {
         ". {length} from first to last event, without step marks",
         "。从首个事件到最后一个事件历时 {length}，没有 step 标记",
     ),
+    "long": (". {length} from first to last event", "。从首个事件到最后一个事件历时 {length}"),
     "no_length": (", without a single stamped event", "，没有任何带时间戳的事件"),
     "since": (", starting {when}.", "，开始于 {when}。"),
     "stop": (".", "。"),

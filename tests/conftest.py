@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,17 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     refuse(report, frozenset())
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_loads() -> Iterator[None]:
+    """Loads of the tests' own processes begin at once (tests/warm_loads.py)."""
+    from npulens.ingest.loading import load_process
+    from tests import warm_loads
+
+    usual, load_process._started = load_process._started, warm_loads.started
+    yield
+    load_process._started = usual
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from npulens.analysis.serving.slo import USUAL, Slo, objectives
-from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import verbatim
 
 FILE = "npulens.toml"
 
@@ -42,23 +40,13 @@ class Settings:
 DEFAULT = Settings()
 
 
-def in_force(path: Path | None) -> Settings:
-    """The settings in a file; without one, those of npulens.toml in the working directory, if it is there."""
-    if path is None and not Path(FILE).is_file():
-        return DEFAULT
-    try:
-        return read_settings(path or Path(FILE))
-    except ValueError as error:
-        raise IngestError("settings", verbatim(error)) from error
-
-
 def read_settings(path: Path) -> Settings:
     """The settings in a file; what is not understood is an error that says where."""
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: {error}") from error
-    if unknown := found.keys() - {"limits", "detectors", "serving", "store"}:  # store is app/intake/store_settings.py's
+    if unknown := found.keys() - {"limits", "detectors", "serving", "store"}:  # store is app/settings/of_store.py's
         raise ValueError(
             f"{path}: unknown section {', '.join(sorted(unknown))}; there are limits, detectors, serving and store"
         )

@@ -16,7 +16,7 @@ from importlib.resources import files
 import click
 
 from npulens.app import commands
-from npulens.app.intake import store_settings
+from npulens.app.settings import of_store
 from npulens.ingest.errors import IngestError, of_the_system
 from npulens.ingest.messages import Message, as_data
 
@@ -58,7 +58,7 @@ class Verbs(click.Group):
     def _invoked(self, ctx: click.Context) -> object:
         """What the verb does; a disk that refuses, and a run that goes while it is read, as a typed error."""
         try:
-            store_settings.apply()
+            of_store.apply()
             return super().invoke(ctx)
         except OSError as error:
             if (said := of_the_system(error)) is None:

@@ -25,7 +25,7 @@ from npulens.analysis.finding import Finding
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
-from npulens.analysis.settings import FILE, Settings, in_force
+from npulens.analysis.settings import FILE, Settings
 from npulens.app import run_check, run_open
 from npulens.app.aside import measured as asked_of
 from npulens.app.aside.process import LONG, SHORT, Aside
@@ -33,6 +33,7 @@ from npulens.app.charts import style
 from npulens.app.report.subject import Subject
 from npulens.app.selection import chosen
 from npulens.app.selection.chosen import Selection
+from npulens.app.settings.of_checks import in_force
 from npulens.app.team import config as team_file
 from npulens.app.team import session, who
 from npulens.app.team.config import ALONE

@@ -12,8 +12,9 @@ from npulens.analysis.engine import Check, Outcome, check, chosen, judged
 from npulens.analysis.finding import Finding
 from npulens.analysis.limits import overridden
 from npulens.analysis.run import Run
-from npulens.analysis.settings import DEFAULT, FILE, Settings, in_force
+from npulens.analysis.settings import DEFAULT, FILE, Settings
 from npulens.analysis.views import hold_small, install
+from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import verbatim
 from npulens.ingest.store import runs as stores

@@ -20,7 +20,6 @@ import team_made
 from click.testing import CliRunner
 
 from npulens import ingest
-from npulens.analysis.settings import in_force
 from npulens.app import schemas
 from npulens.app.agents import budget, skill, who
 from npulens.app.agents.answers import TOOLS, Answers, Asked
@@ -28,6 +27,7 @@ from npulens.app.agents.budget import Piece, fitted
 from npulens.app.agents.door import Door
 from npulens.app.cli import main
 from npulens.app.selection import chosen
+from npulens.app.settings.of_checks import in_force
 from npulens.app.team import config, tokens
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import book

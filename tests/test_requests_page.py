@@ -67,6 +67,24 @@ def test_from_a_percentile_to_a_request_and_its_parts(
     assert any(one.value.endswith(("decoders", "个解码请求")) for one in found.text)
 
 
+def test_a_moment_is_of_the_request_that_it_names_or_of_the_one_that_it_takes_most_of(loaded: tuple[Path, str]) -> None:
+    con = stores.open_run(*loaded)
+    try:
+        every = parts(con).requests
+        named = every[7]
+        assert named.begin_ns is not None and named.done_ns is not None
+        found = look.at(con, named.begin_ns, 1, named.id)
+        assert found is not None and (found.begin_ns, found.end_ns) == (named.begin_ns, named.done_ns)
+        middle = (named.begin_ns + named.done_ns) // 2
+        open_ = [one for one in every if (one.begin_ns or 0) <= middle < (one.done_ns or 0)]
+        shortest = min(open_, key=lambda one: (one.done_ns or 0) - (one.begin_ns or 0))
+        found = look.at(con, middle, 1, "no such request")
+        assert found is not None and (found.begin_ns, found.end_ns) == (shortest.begin_ns, shortest.done_ns)
+        assert look.at(con, max(one.done_ns or 0 for one in every) + 1, 5, named.id) is None
+    finally:
+        con.close()
+
+
 def test_pieces_of_the_drawn_request_are_its_whole_time(loaded: tuple[Path, str]) -> None:
     con = stores.open_run(*loaded)
     try:

@@ -88,7 +88,7 @@ def test_the_three_causes_of_rl_answer(tmp_path: Path) -> None:
     assert {cause: lost.ns for cause, lost in only.lost.items()} == {
         TAIL: 149_500_000, SYNC: 40 * MS, IDLE: 210 * MS
     }  # fmt: skip
-    assert only.lost[IDLE].note == "actor_compute_log_prob" and only.lost[TAIL].note == "0"
+    assert only.lost[IDLE].note == "actor_compute_log_prob" and only.lost[TAIL].note == "agent_loop_rollout_replica_0"
     assert run.run_id is not None
     said = engine.check(runs.open_run(tmp_path / "store", run.run_id), (TAIL, SYNC, IDLE))
     outcomes = {one.detector: one.outcome for one in said.outcomes}

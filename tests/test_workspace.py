@@ -19,14 +19,15 @@ from npulens import ingest
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
-from npulens.analysis.settings import in_force
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
 from npulens.app.pages.workspace import problems
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import i18n, wording
 from npulens.app.text.snippets import SNIPPETS
 from npulens.collectors.serving.engine import run
 from npulens.collectors.serving.plants import PLANTS, plan
+from npulens.collectors.serving.reinforcement import JOB_PLANTS, job, spans, stages, step_ns
 from npulens.collectors.serving.writers import write
 from npulens.ingest.store import history_run, notes
 from npulens.ingest.store import runs as stores
@@ -267,6 +268,27 @@ def test_requests_without_a_trace_are_told_by_their_own_figures(
     assert moments[0]["head"].startswith("r0") and len(page.get("plotly_chart")) == 1
     assert not any("rank 0" in str(row) for listed in lists(page) for row in listed["rows"])
     assert i18n.say(lang, "workspace.source_none") not in texts(page) and "rank 0" not in texts(page)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_stages_without_a_trace_are_told_by_their_own_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    draw = random.Random(7)
+    faulty, _ = JOB_PLANTS["weight_sync"](draw, job(draw))
+    made = stages(faulty, 7)
+    (tmp_path / "spans.json").write_text(json.dumps(spans(made)))
+    ingest.load(tmp_path / "spans.json", tmp_path / "store")
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    title = {"en": "Updating the weights of the replicas takes", "zh": "更新副本权重"}
+    page = opened(lang, title[lang])
+    tiles = next(each.proto.body for each in page.get("html") if 'class="tiles"' in each.proto.body)
+    shown = re.findall(r"<b>(.*?)</b><small>(.*?)</small>", tiles)
+    whole = step_ns(made)
+    training = sum(one.dur_ns for one in made if one.role == "actor_update") / faulty.steps
+    assert [shown[0][0], shown[2][0]] == [f"{whole / 1e9:.1f} s", f"{100 * training / whole:.1f} %"]
+    assert len(shown) == 6 and len(page.get("plotly_chart")) == 1
+    assert not any("rank 0" in str(row) for listed in lists(page) for row in listed["rows"])
 
 
 def test_the_span_to_select_fits_its_window() -> None:

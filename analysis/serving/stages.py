@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import duckdb
 import numpy as np
+import pandas as pd
 
 from npulens.analysis.finding import Candidate, Change, Evidence, Gain, Value
 from npulens.analysis.intervals import Intervals
@@ -51,6 +53,36 @@ def rl_steps(run: Run) -> tuple[RlStep, ...]:
     return tuple(_profiled(run)) or tuple(_logged(run))
 
 
+@dataclass(frozen=True)
+class Job:
+    """The mean step of a job, and every stage with its window."""
+
+    steps: int
+    step_ns: int
+    roles: Mapping[str, int]  # how long a role works in the mean step, and nobody (""); empty: a log has no windows
+    rows: pd.DataFrame  # name, role, step, ts_ns, dur_ns
+
+
+def job(con: duckdb.DuckDBPyConnection) -> Job | None:
+    """None: no step of a job was recorded."""
+    steps = [one for one in rl_steps(Run(con)) if one.dur_ns]
+    if not steps:
+        return None
+    rows = con.execute(
+        "SELECT coalesce(name, role, '') AS name, coalesce(role, 'other') AS role, step, ts_ns, dur_ns FROM stage "
+        "WHERE ts_ns IS NOT NULL AND dur_ns >= 0 ORDER BY ts_ns, name"
+    ).fetchdf()
+    works: dict[str, int] = {}
+    for _, mine in rows.groupby("step", dropna=False):
+        ends = mine["ts_ns"] + mine["dur_ns"]
+        whole = int(ends.max() - mine["ts_ns"].min())
+        for name, some in [*mine.groupby("role"), ("", mine)]:
+            union = Intervals.union_of(some["ts_ns"].to_numpy(np.int64), ends[some.index].to_numpy(np.int64)).total()
+            works[str(name)] = works.get(str(name), 0) + (union if name else whole - union)
+    mean = round(sum(one.dur_ns for one in steps) / len(steps))
+    return Job(len(steps), mean, {name: round(ns / len(steps)) for name, ns in works.items()}, rows)
+
+
 def _profiled(run: Run) -> Iterator[RlStep]:
     rows = run.con.execute(
         "SELECT step, ts_ns, ts_ns + dur_ns, coalesce(name, ''), coalesce(role, ''), replica FROM stage "
@@ -66,7 +98,7 @@ def _profiled(run: Run) -> Iterator[RlStep]:
             ends[str(row[5])] = max(ends.get(str(row[5]), 0), row[2])
         if len(ends) > 1:
             last, mean = max(ends.values()), int(np.mean(list(ends.values())))
-            lost[TAIL] = Lost(last - mean, mean, last - mean, max(ends, key=lambda one: ends[one]))
+            lost[TAIL] = Lost(last - mean, mean, last - mean, next(row[3] for row in rollouts if row[2] == last))
         syncs = [row for row in mine if row[4] == "weights" or _SYNC.search(row[3]) or _SYNC.search(row[4])]
         if syncs:
             together = _union(syncs)

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from npulens.analysis.settings import in_force
 from npulens.app.agents import sdk
+from npulens.app.settings.of_checks import in_force
 from npulens.app.team import config, who
 from npulens.app.team.config import ALONE, Team
 from npulens.app.text import i18n, wording

@@ -14,9 +14,10 @@ import click
 from npulens.analysis.engine import Check
 from npulens.analysis.finding import Finding
 from npulens.analysis.serving.slo import Slo
-from npulens.analysis.settings import FILE, in_force
+from npulens.analysis.settings import FILE
 from npulens.app import run_check
 from npulens.app.console import filled, json_option, lang_option, print_json, slo_option, store_option
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import recording, wording
 from npulens.app.text.i18n import say
 from npulens.ingest.store import runs as stores

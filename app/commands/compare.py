@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from npulens.analysis.serving.slo import Slo
-from npulens.analysis.settings import in_force
 from npulens.app.console import json_option, lang_option, print_json, slo_option, store_option
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text.number_lists import NoNumbers, numbers
 from npulens.ingest.errors import IngestError
 

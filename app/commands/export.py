@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npulens.analysis.settings import in_force
 from npulens.analysis.split import breakdown
 from npulens.analysis.views import statements
 from npulens.app import run_check
 from npulens.app.console import json_option, print_json, redact_option, store_option
 from npulens.app.nightly import journal
+from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import runs as stores

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from npulens.analysis.settings import in_force
 from npulens.app import run_check
 from npulens.app.console import store_option
+from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import runs as stores

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from npulens.analysis.settings import in_force
 from npulens.app.console import json_option, print_json, redact_option, store_option
+from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import runs as stores

@@ -13,9 +13,9 @@ from npulens.analysis.serving.exported import exports
 from npulens.analysis.serving.parts import KINDS, Goodput, Parts, Piece, Taken, goodput, parts, pieces, taken
 from npulens.analysis.serving.recorded import Clock, clocks, known
 from npulens.analysis.serving.slo import Slo
-from npulens.analysis.settings import in_force
 from npulens.app import run_open
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, slo_option, store_option, table
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import i18n
 from npulens.app.text.wording import plain
 from npulens.ingest.errors import IngestError

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from npulens.analysis.engine import Check, check
-from npulens.analysis.settings import in_force
 from npulens.analysis.split import Row, breakdown
 from npulens.analysis.views import install
 from npulens.app import docs_of, run_check
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import i18n, recording
 from npulens.ingest.store import runs
 from npulens.ingest.store.place import default_dir, located

@@ -32,9 +32,11 @@ def holds(ctx: Context, run: RunInfo, table: str) -> bool:
     return any(row.get("table") == table and row.get("rows") for row in said or ())
 
 
-def requests_only(ctx: Context, run: RunInfo) -> bool:
-    """Whether requests were recorded, and nothing of the devices that served them."""
-    return holds(ctx, run, "request") and not holds(ctx, run, "span")
+def without_spans(ctx: Context, run: RunInfo) -> str | None:
+    """What was recorded instead where nothing of the devices was: "request", "stage" of a job, or neither."""
+    if holds(ctx, run, "span"):
+        return None
+    return next((table for table in ("request", "stage") if holds(ctx, run, table)), None)
 
 
 def when(text: str) -> datetime | None:

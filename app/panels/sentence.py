@@ -41,9 +41,9 @@ def what(ctx: Context, run: RunInfo) -> str:
         "n": len(run.ranks), "ranks": i18n.ranges(run.ranks), "world": run.world_size,
         "formats": run_list.formats(ctx, run),
     }  # fmt: skip
-    alone = run_list.requests_only(ctx, run)
+    alone = run_list.without_spans(ctx, run)
     if alone:
-        text = ctx.say("runs.holds_requests", values)
+        text = ctx.say(f"runs.holds_{alone}s", values)
     elif run.world_size is None:
         text = ctx.say("runs.holds", values)
     elif run.world_size == 1 == len(run.ranks):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npulens.analysis.settings import in_force
 from npulens.app.nightly.gathering.results import Result, Value
+from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 from npulens.ingest.store import history_run

@@ -12,7 +12,6 @@ from npulens.analysis.look.compare import Delta
 from npulens.analysis.regression.verdict import RULE
 from npulens.analysis.serving.compared import GOODPUT, Compared, Side, compared, side
 from npulens.analysis.serving.slo import Slo
-from npulens.analysis.settings import in_force
 from npulens.app import context, run_compare
 from npulens.app import run_compare_requests as told
 from npulens.app.context import Context
@@ -20,6 +19,7 @@ from npulens.app.pages.compare import charts as chart
 from npulens.app.pages.compare import pick
 from npulens.app.pages.compare.half import Half, Pair
 from npulens.app.panels import cells
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import wording
 
 BADGES: Mapping[str, tuple[Literal["red", "green", "blue", "orange"], str]] = {

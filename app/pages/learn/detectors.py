@@ -14,11 +14,12 @@ from npulens.analysis.capability import BY_NAME
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.discovery import Detector, detectors
 from npulens.analysis.limits import overridden
-from npulens.analysis.settings import Settings, in_force
+from npulens.analysis.settings import Settings
 from npulens.app import context, docs_of, run_check
 from npulens.app.context import Context
 from npulens.app.pages.learn.words import LIMITS
 from npulens.app.panels import cells
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import wording
 from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import render

@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 
 from npulens.analysis.serving.look import Around
 from npulens.analysis.serving.parts import KINDS, Taken
+from npulens.analysis.serving.stages import Job
 from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.charts.kernels import dress
@@ -30,6 +31,12 @@ _OF_CLASS = {
     "mixed": ("transferring", 0),
     "dummy": ("idle", 0),
 }
+#: What a role of a job does.
+_OF_ROLE = {
+    "rollout": ("computing", 0), "log_prob": ("computing", 3), "reward": ("computing", 4), "update": ("host", 0),
+    "weights": ("transferring", 0), "other": ("unknown", 0),
+}  # fmt: skip
+_STAGES_PX, _NAME = 120, 36
 #: Room on both sides of a moment, in its lengths.
 _ROOM = 6
 _BAR_PX, _LANES_PX, _KERNELS_PX = 22, 330, 40
@@ -167,6 +174,34 @@ def _requests(picture: go.Figure, found: Around, order: list[str], say: Say, ink
             hovertext=[f"{style.plain(str(row.id))}<br>{style.plain(name)}: {i18n.duration(int(row.dur_ns))}"
                        for row in mine.itertuples()],
         )  # fmt: skip
+
+
+def stages(found: Job, say: Say, ink: str, moment: tuple[int, int] | None) -> go.Figure:
+    """A lane for each stage of a job over its steps, in seconds; a moment is marked with what lies around it."""
+    rows = found.rows
+    lanes = list(dict.fromkeys(rows["name"]))
+    lane, names = {name: place for place, name in enumerate(lanes)}, [style.plain(name[:_NAME]) for name in lanes]
+    picture = go.Figure()
+    for role, mine in rows.groupby("role", sort=False):
+        kind, shade = _OF_ROLE.get(str(role), ("unknown", 0))
+        name = say(f"requests.role_{role}", {}) if role in _OF_ROLE else str(role)
+        picture.add_bar(
+            orientation="h", base=mine["ts_ns"] / 1e9, x=mine["dur_ns"] / 1e9, y=[lane[one] for one in mine["name"]],
+            width=0.72, name=style.plain(name), marker={"color": roles.shades(kind)[shade], "line": {"width": 0}},
+            hoverinfo="text", hovertext=[f"{style.plain(str(row.name))}: {i18n.duration(int(row.dur_ns))}"
+                                         for row in mine.itertuples(index=False)],
+        )  # fmt: skip
+    dress(picture, ink, _STAGES_PX + _BAR_PX * len(lanes))
+    picture.update_layout(barmode="overlay", hovermode="closest")
+    picture.update_yaxes(tickmode="array", tickvals=list(range(len(lanes))), ticktext=names, showgrid=False,
+                         range=[len(lanes) - 0.5, -0.5])  # fmt: skip
+    picture.update_xaxes(ticksuffix=" s")
+    if moment is not None:
+        since, until = (ns / 1e9 for ns in moment)
+        room = _ROOM * (until - since)
+        picture.update_xaxes(range=[max(0.0, since - room), until + room])
+        picture.add_vrect(x0=since, x1=until, fillcolor=ink, opacity=0.12, line={"color": ink, "width": 1})
+    return picture
 
 
 def told(rows: pd.DataFrame, say: Say) -> list[str]:

@@ -6,12 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from npulens.analysis.serving import look
-from npulens.analysis.settings import in_force
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.requests import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
 from npulens.app.panels import pick_rows as table
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import i18n, wording
 
 TITLE = "requests.title"

@@ -39,7 +39,7 @@ def show(ctx: Context, found: Subject, now: chosen.Problem, moment: Evidence | N
     left, right = st.columns(2, gap="large")
     with left:
         _do(ctx, now.finding)
-        if ctx.run is None or not run_list.requests_only(ctx, ctx.run):
+        if ctx.run is None or not run_list.without_spans(ctx, ctx.run):
             _source(ctx, moment, span)
     with right:
         _numbers(ctx, now.finding)

@@ -13,13 +13,13 @@ from npulens.analysis.engine import Check
 from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
 from npulens.analysis.say import duration
-from npulens.analysis.serving import look
-from npulens.analysis.settings import in_force
+from npulens.analysis.serving import look, stages
 from npulens.app import context
 from npulens.app.charts import roles
 from npulens.app.context import Context
 from npulens.app.pages.workspace import chosen
 from npulens.app.panels import run_list, sentence
+from npulens.app.settings.of_checks import in_force
 from npulens.app.text import i18n, wording
 from npulens.ingest.store.runs import RunInfo
 
@@ -48,8 +48,7 @@ def show(ctx: Context, run: RunInfo, seen: Glance | None, found: Check | None, s
             st.text(said, width="content")
         with st.popover(ctx.say("workspace.why"), type="tertiary", key=f"why_{stage}"):
             _why(ctx, run, found, stage)
-    asked = requests(ctx)
-    st.html(drawn(tiles(ctx, seen, found) if asked is None else of_requests(ctx, asked, found)))
+    st.html(drawn(tiles(ctx, seen, found)))
 
 
 def facts(ctx: Context, run: RunInfo) -> str:
@@ -58,7 +57,7 @@ def facts(ctx: Context, run: RunInfo) -> str:
     parts = [ctx.say("workspace.facts_ranks" if several else "workspace.facts_all",
                      {"n": len(run.ranks), "world": run.world_size})]  # fmt: skip
     parts.append(ctx.say("workspace.facts_steps" if run.steps else "workspace.facts_no_steps", {"n": run.steps}))
-    if run_list.requests_only(ctx, run):  # an engine has neither ranks nor steps where no trace tells of them
+    if run_list.without_spans(ctx, run):  # an engine has neither ranks nor steps where no trace tells of them
         parts.clear()
     parts.append(run_list.formats(ctx, run))
     if run.status == "partial":
@@ -92,7 +91,7 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
         return ctx.say("workspace.verdict" if _stepped(ctx) else "workspace.verdict_recorded", {
             "problem": chosen.where(ctx, ranks_of(open_), way, called), "share": wording.share(open_.saving_share),
         })  # fmt: skip
-    if ctx.run and run_list.requests_only(ctx, ctx.run) and wording.count(found, "clean"):
+    if ctx.run and run_list.without_spans(ctx, ctx.run) == "request" and wording.count(found, "clean"):
         return ctx.say("workspace.verdict_requests_none")
     if wording.count(found, "clean") or wording.count(found, "masked") or found.findings:
         return ctx.say("workspace.verdict_none")
@@ -105,12 +104,20 @@ def _stepped(ctx: Context) -> bool:
 
 
 def tiles(ctx: Context, seen: Glance | None, found: Check | None) -> list[Tile]:
-    """Step time, computing, exposed communication, idle, what can be saved, quality of the capture."""
+    """What was recorded in four figures, what can be saved, quality of the capture."""
+    asked, worked = requests(ctx), job(ctx)
+    if asked is not None:
+        return [*_of_requests(ctx, asked), *_judged(ctx, found)]
+    return [*(_of_ranks(ctx, seen) if worked is None else _of_job(ctx, worked)), *_judged(ctx, found)]
+
+
+def _of_ranks(ctx: Context, seen: Glance | None) -> list[Tile]:
+    """Step time, computing, exposed communication, idle."""
     none = ctx.say("workspace.no_figure")
     of_ranks = none if seen is None else ctx.say("workspace.of_ranks", {"n": seen.ranks})
     of = of_ranks if seen is None or not seen.steps else ctx.say("workspace.of_mean", {"n": seen.steps})
     mean = None if seen is None else seen.mean_ns
-    made = [
+    return [
         Tile(ctx.say("workspace.tile_step" if _stepped(ctx) else "workspace.tile_recorded"), _length(mean), of),
         *(
             Tile(ctx.say(f"workspace.tile_{name}"), i18n.share(value, mean), none if value is None else _length(value),
@@ -122,7 +129,6 @@ def tiles(ctx: Context, seen: Glance | None, found: Check | None) -> list[Tile]:
             )
         ),
     ]  # fmt: skip
-    return [*made, *_judged(ctx, found)]
 
 
 def requests(ctx: Context) -> look.Requests | None:
@@ -131,8 +137,27 @@ def requests(ctx: Context) -> look.Requests | None:
     return context.measured(ctx, look.look, in_force(None).slo) if held else None
 
 
-def of_requests(ctx: Context, asked: look.Requests, found: Check | None) -> list[Tile]:
-    """Requests, P99 of TTFT and TPOT with P50 beside it, goodput, what can be saved, quality of the capture."""
+def job(ctx: Context) -> stages.Job | None:
+    """The steps of a job with rollouts, where nothing else was recorded."""
+    alone = ctx.run is not None and run_list.without_spans(ctx, ctx.run) == "stage"
+    return context.measured(ctx, stages.job) if alone else None
+
+
+def _of_job(ctx: Context, found: stages.Job) -> list[Tile]:
+    """The mean step, and how much of it there is rollout, training, and nobody at work."""
+    none = ctx.say("workspace.no_figure")
+    parts = {name: (found.roles.get(role, 0) if found.roles else None)
+             for name, role in (("rollout", "rollout"), ("training", "update"), ("nobody", ""))}  # fmt: skip
+    return [
+        Tile(ctx.say("workspace.tile_step"), duration(found.step_ns),
+             ctx.say("workspace.of_mean", {"n": found.steps})),
+        *(Tile(ctx.say(f"workspace.tile_{name}"), i18n.share(ns, found.step_ns), none if ns is None else duration(ns))
+          for name, ns in parts.items()),
+    ]  # fmt: skip
+
+
+def _of_requests(ctx: Context, asked: look.Requests) -> list[Tile]:
+    """Requests, P99 of TTFT and TPOT with P50 beside it, goodput."""
     took = {f"{one.measure}{one.percent}": round(one.value_ns) for one in asked.percentiles}
     span = {"time": _length(ctx.run.dur_ns if ctx.run else None)}
     slo = {"ttft": f"{asked.slo.ttft_ns / 1e6:g} ms", "tpot": f"{asked.slo.tpot_ns / 1e6:g} ms"}
@@ -145,7 +170,6 @@ def of_requests(ctx: Context, asked: look.Requests, found: Check | None) -> list
         ),
         Tile(ctx.say("workspace.tile_goodput"),
              ctx.say("workspace.of_all", {"good": asked.good, "n": asked.counted}), ctx.say("workspace.of_slo", slo)),
-        *_judged(ctx, found),
     ]  # fmt: skip
 
 

@@ -13,11 +13,10 @@ from npulens.analysis.problems.shown import moments, ranks_of, spans_of
 from npulens.analysis.say import duration
 from npulens.analysis.serving import look
 from npulens.analysis.serving.served import TIMES
-from npulens.analysis.settings import in_force
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.requests import charts
-from npulens.app.pages.workspace import chosen, evidence, picker
+from npulens.app.pages.workspace import chosen, evidence, head, picker
 from npulens.app.panels import run_list
 from npulens.app.report.subject import Subject
 from npulens.app.text import wording
@@ -55,24 +54,46 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
 def _picture(
     ctx: Context, run: RunInfo, now: chosen.Problem | None, windows: Sequence[Evidence], spans: Sequence[int | None]
 ) -> None:  # fmt: skip
-    """The ranks over time. Where nothing of them was recorded but requests: the request of the chosen moment."""
-    if not run_list.requests_only(ctx, run):
+    """The ranks over time; where nothing of them was recorded, requests or the stages of a job at the chosen moment."""
+    kind = run_list.without_spans(ctx, run)
+    moment = windows[chosen.moment(ctx, windows, spans) or 0] if windows else None
+    if kind == "request":
+        _requests(ctx, f"requests_{run.run_id}_{now.key if now else ''}", moment)
+    elif kind == "stage":
+        _stages(ctx, f"stages_{run.run_id}_{now.key if now else ''}", moment)
+    else:
         component.strip(ctx, run.run_id, _painted(windows))
-        return
-    if now is None or not windows:
-        found = context.measured(ctx, look.look, in_force(None).slo)
+
+
+def _requests(ctx: Context, key: str, moment: Evidence | None) -> None:
+    """The request of a moment with the engine; without one the percentiles."""
+    if moment is None:
+        found = head.requests(ctx)
         if found is not None:
-            st.plotly_chart(charts.percentiles(found.percentiles, ctx.say, context.ink()), key=f"requests_{run.run_id}",
+            st.plotly_chart(charts.percentiles(found.percentiles, ctx.say, context.ink()), key=key,
                             config={"displayModeBar": False}, alt=ctx.say("requests.percentiles_alt"))  # fmt: skip
         return
-    moment = windows[chosen.moment(ctx, windows, spans) or 0]
     around = context.measured(ctx, look.at, moment.ts_ns, moment.dur_ns, moment.note)
     if around is None:
         st.text(ctx.say("workspace.no_request"))
         return
-    marked = (moment.ts_ns, moment.ts_ns + moment.dur_ns)
-    st.plotly_chart(charts.axis(around, ctx.say, context.ink(), marked), config={"displayModeBar": False},
-                    key=f"axis_{run.run_id}_{now.key}_{moment.ts_ns}", alt=ctx.say("requests.axis_alt"))  # fmt: skip
+    picture = charts.axis(around, ctx.say, context.ink(), _ends(moment))
+    st.plotly_chart(picture, key=f"{key}_{moment.ts_ns}", config={"displayModeBar": False},
+                    alt=ctx.say("requests.axis_alt"))  # fmt: skip
+
+
+def _stages(ctx: Context, key: str, moment: Evidence | None) -> None:
+    """The stages of a job."""
+    found = head.job(ctx)
+    if found is None or not len(found.rows):
+        return
+    picture = charts.stages(found, ctx.say, context.ink(), _ends(moment) if moment else None)
+    st.plotly_chart(picture, key=f"{key}_{moment.ts_ns if moment else ''}", config={"displayModeBar": False},
+                    alt=ctx.say("requests.stages_alt"))  # fmt: skip
+
+
+def _ends(moment: Evidence) -> tuple[int, int]:
+    return moment.ts_ns, moment.ts_ns + moment.dur_ns
 
 
 def _reached_first(run: RunInfo, windows: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -99,7 +120,7 @@ def _list(
 def _row(ctx: Context, run: RunInfo, one: chosen.Problem) -> picker.Row:
     """Name and saving, ranks and share, the bar; the whole title where the pointer rests."""
     finding = one.finding
-    said = [] if run_list.requests_only(ctx, run) else [chosen.where(ctx, ranks_of(finding), "rank")]
+    said = [] if run_list.without_spans(ctx, run) else [chosen.where(ctx, ranks_of(finding), "rank")]
     if one.settled:
         said.append(ctx.say(f"workspace.state_{one.remark.state}"))
     if one.remark.owner:
@@ -140,7 +161,7 @@ def _moments(
         picker.Row(
             str(place), wording.plain(one.note)[:_NAME] or ctx.say("workspace.at", {"start": duration(one.ts_ns)}),
             duration(one.dur_ns),
-            "" if run_list.requests_only(ctx, run) else ctx.say("workspace.rank", {"ranks": one.rank}),
+            "" if run_list.without_spans(ctx, run) else ctx.say("workspace.rank", {"ranks": one.rank}),
             ctx.say("workspace.at", {"start": duration(one.ts_ns)}) if one.note else "", one.dur_ns / max(longest, 1),
             wording.plain(one.note),
         )

@@ -57,6 +57,10 @@ TEXT = {
         "This run holds requests of a serving engine, recorded as {formats}",
         "本次采集包含推理服务的请求，采集格式为 {formats}",
     ),
+    "holds_stages": (
+        "This run holds the stages of a job with rollouts, recorded as {formats}",
+        "本次采集包含强化学习任务的各阶段，采集格式为 {formats}",
+    ),
     "and": (" and ", "、"),
     "with_steps": (
         ". {n} steps, {length} from first to last event",

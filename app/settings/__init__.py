@@ -1,0 +1,1 @@
+"""npulens.toml, as it holds where a command or a server runs."""

@@ -63,7 +63,7 @@ def _waiting() -> str:
     """The address of this process's own forking process, which is started when it is first needed."""
     global _address
     if _address is None:
-        place = tempfile.mkdtemp(prefix="npulens-loads-")
+        place = tempfile.mkdtemp(prefix="loads-", dir=os.environ.get("NPULENS_TESTS_LOADED"))
         _address = os.path.join(place, "socket")
         ready, told = os.pipe()
         process = subprocess.Popen([sys.executable, "-m", "tests.warm_loads", _address, str(told)], pass_fds=[told],

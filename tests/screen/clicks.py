@@ -2,11 +2,13 @@
 
     python -m tests.screen.clicks [--only NAME,NAME] [--seed N] [--seeds 8] [--keep DIR] [--write]
 
-Each fault of collectors/scenarios is planted alone into a simulated job. All of them are loaded first, then opened one
+Each fault of collectors/scenarios is planted alone into a simulated job, and each of collectors/serving into a serving
+engine or a job with rollouts (planted_serving.py). All of them are loaded first, then opened one
 after the other in one Chromium. The problem of that fault is clicked in the list, unless it is the chosen one already,
 then the first of its moments. What the timeline has selected by then, a span or a piece of idle time, is held against
-the truth: the share of it within the fault's windows on its rank. A fault that its detector does not report, or whose
-capture shows another cause, is planted again from the next seed. `--write` puts the table into docs/clicks.md.
+the truth: the share of it within the fault's windows on its rank. Where only requests or stages were recorded, the
+moment that the picture marks is what is selected. A fault that its detector does not report, or whose capture shows
+another cause, is planted again from the next seed. `--write` puts the table into docs/clicks.md.
 """
 
 from __future__ import annotations
@@ -28,13 +30,16 @@ from playwright.sync_api import TimeoutError
 from npulens import ingest
 from npulens.analysis import views
 from npulens.analysis.engine import check
+from npulens.analysis.finding import Evidence
 from npulens.analysis.intervals import Intervals
-from npulens.analysis.problems.shown import finding_ids
+from npulens.analysis.problems.shown import finding_ids, moments
 from npulens.analysis.timeline.gaps import causes
+from npulens.app.pages.workspace import chosen as chosen_moment
 from npulens.collectors.planting.plant import plan, scenarios, write
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import runs
 from tests.bench.shots import ROOT, _browser, _served
+from tests.screen import planted_serving
 
 #: Of the selected span, what has to lie in the fault's windows; clicks that may be needed.
 OVERLAP, CLICKS = 0.5, 2
@@ -53,8 +58,9 @@ class Case:
     problem: str
     place: int  # of the problem in the list
     fault: Mapping[str, Any]
-    share: float  # of the step that the fault costs
+    share: float  # of the step, or of a measure of requests, that the fault costs
     tries: int
+    moment: Evidence | None = None  # the first, where no span can be selected
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,11 @@ class Shown:
 
 def main() -> None:
     asked = _asked()
-    names = asked.only.split(",") if asked.only else sorted(scenarios())
+    names = asked.only.split(",") if asked.only else [*sorted(scenarios()), *planted_serving.NAMES]
     with tempfile.TemporaryDirectory() as made:
         place = asked.keep or Path(made)
-        cases = {name: _case(name, asked.seed, asked.seeds, place) for name in names}
+        made_by = {name: _serving if name in planted_serving.NAMES else _case for name in names}
+        cases = {name: made_by[name](name, asked.seed, asked.seeds, place) for name in names}
         shown: dict[str, Shown] = {}
         with _served(place / "store") as url, _browser() as browser:
             for name, case in cases.items():
@@ -134,6 +141,26 @@ def _case(name: str, seed: int, tries: int, place: Path) -> Case | str:
     return why
 
 
+def _serving(name: str, seed: int, tries: int, place: Path) -> Case | str:
+    """The same of a serving engine, or of a job with rollouts."""
+    draw, why = random.Random(f"{name} {seed}"), ""
+    for tried in range(1, tries + 1):
+        chosen = draw.randrange(1 << 31)
+        fault = planted_serving.planted(name, chosen, place / "captures" / f"{name}-{chosen}")
+        run = ingest.load(fault.files, place / "store", label=f"{name}-{chosen}").runs[0]
+        with runs.open_run(place / "store", str(run.run_id)) as con:
+            findings = check(con).findings
+            origin = runs.manifest(place / "store", str(run.run_id))["origin_ns"]
+        keys = [key for key, one in zip(finding_ids(findings), findings, strict=True) if one.cause == name]
+        if keys:
+            windows = [{"rank": 0, "ts_ns": since - origin, "dur_ns": until - since} for since, until in fault.windows]
+            at = finding_ids(findings).index(keys[0])
+            first = moments(findings[at])[0]
+            return Case(name, str(run.run_id), keys[0], at, {"windows": windows}, fault.share, tried, first)
+        why = f"{100 * fault.share:.1f} % of a measure; found: {', '.join(one.cause for one in findings) or 'nothing'}"
+    return why
+
+
 def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
     begin, clicks = time.perf_counter(), 0
     context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US", reduced_motion="reduce",
@@ -152,6 +179,8 @@ def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
             _still(page)
         page.locator('[class*="st-key-moments_"] .row[data-key="0"]').click()
         clicks += 1
+        if case.moment is not None:
+            return _marked(page, case, clicks, begin)
         try:
             page.wait_for_function(f"{HOOK}?.picked?.dur > 0", timeout=_SELECTED_MS)
         except TimeoutError:
@@ -163,6 +192,18 @@ def _visited(browser: Any, url: str, store: Path, case: Case) -> Shown:
     rank, ts, dur, name = _selected(store, case.run, picked)
     share = _inside(rank, ts, max(dur, 1), case.fault["windows"])
     return Shown(case, clicks, f"rank {rank} {name[:48]}", share, seconds)
+
+
+def _marked(page: Any, case: Case, clicks: int, begin: float) -> Shown:
+    """The picture shows the moment that was clicked, and the address says which that is."""
+    assert case.moment is not None
+    wanted = chosen_moment.place(case.moment)
+    page.wait_for_url(f"**from={wanted['from']}**to={wanted['to']}**")
+    _still(page)
+    page.locator(".js-plotly-plot .shapelayer path").first.wait_for(state="attached")
+    share = _inside(case.moment.rank, case.moment.ts_ns, max(case.moment.dur_ns, 1), case.fault["windows"])
+    said = f"moment {case.moment.note}".strip()
+    return Shown(case, clicks, said[:48], share, time.perf_counter() - begin)
 
 
 def _selected(store: Path, run: str, picked: str) -> tuple[int, int, int, str]:
@@ -204,15 +245,17 @@ def _line(name: str, one: Shown | None, case: Case | str) -> str:
 
 
 def _page(seed: int, said: str, lines: Sequence[str]) -> str:
-    heads = "| fault | costs of the step | in the list | tries | clicks | selected | within the fault | |"
+    heads = "| fault | costs | in the list | tries | clicks | selected | within the fault | |"
     about = """# From the first screen to the planted fault
 
 Written by `python -m tests.screen.clicks --write`. Each fault that `collectors/scenarios` can plant is planted alone
-into a simulated job, which is opened in Chromium at its workspace. The problem is clicked if it is not the first, then
-the first of its moments. Then the timeline has something selected: a span, or a piece of time in which the device was
-idle. The table says how much of that lies in the windows of the planted fault. At most two clicks and at least half
-count. A draw whose fault is too small for its detector, or whose capture shows another cause, is drawn again: "tries".
-Simulated jobs are not real ones."""
+into a simulated job, and each of `collectors/serving` into a serving engine or a job with rollouts. It is opened in
+Chromium at its workspace. The problem is clicked if it is not the first, then the first of its moments. Then the
+timeline has something selected: a span, or a piece of time in which the device was idle. Where no device was recorded
+it is a moment of requests or stages that the picture marks. The table says how much of that lies in the windows of the
+planted fault. At most two clicks and at least half count. A draw whose fault is too small for its detector, or whose
+capture shows another cause, is drawn again: "tries". The cost is a share of the step, or of the measure of requests
+that loses most. Simulated jobs are not real ones."""
     body = "\n".join(lines)
     return f"{about}\n\nSeed {seed}: {said}\n\n{heads}\n|---|--:|--:|--:|--:|---|--:|---|\n{body}\n"
 

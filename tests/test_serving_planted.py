@@ -74,6 +74,20 @@ def test_the_same_seed_gives_the_same_files(pressed: Recorded, tmp_path: Path) -
     assert len((tmp_path / "a" / "iterations.log").read_text().splitlines()) == len(pressed.iterations)
 
 
+@pytest.mark.parametrize("lines", [1, 5, 100])
+def test_a_log_that_is_shorter_than_its_trace_is_found_in_it(pressed: Recorded, tmp_path: Path, lines: int) -> None:
+    write(pressed, tmp_path / "files", traced=True)
+    log = tmp_path / "files" / "iterations.log"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:lines]))
+    (loaded,) = ingest.load(tmp_path / "files", tmp_path / "store").runs
+    assert loaded.run_id is not None, loaded.reason
+    with stores.open_run(tmp_path / "store", loaded.run_id) as con:
+        ((annotated, logged),) = con.execute(
+            "SELECT count(*) FILTER (ts_ns IS NOT NULL), count(*) FILTER (logged_ts_ns IS NOT NULL) FROM iteration"
+        ).fetchall()
+    assert annotated == len(pressed.iterations) and logged == lines
+
+
 def test_drafts_that_pay_are_no_finding() -> None:
     draw = random.Random(3)
     clean = plan(draw)

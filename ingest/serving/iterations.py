@@ -139,7 +139,7 @@ def _matched(counts: Counts, marks: Sequence[Annotated]) -> dict[int, Annotated]
         return {}
     ours = np.stack([counts.ctx_requests, counts.ctx_tokens, counts.gen_requests, counts.gen_tokens], 1)
     theirs = np.array([mark.counts for mark in full], np.int64)
-    looked = min(len(theirs), _LOOKED_FOR)
+    looked = min(len(theirs), len(ours), _LOOKED_FOR)
     score = np.zeros(len(ours), np.int64)
     for at in range(looked):
         same = (ours == theirs[at]).all(axis=1)

@@ -149,7 +149,8 @@ def _serving(name: str, seed: int, tries: int, place: Path) -> Case | str:
         fault = planted_serving.planted(name, chosen, place / "captures" / f"{name}-{chosen}")
         run = ingest.load(fault.files, place / "store", label=f"{name}-{chosen}").runs[0]
         with runs.open_run(place / "store", str(run.run_id)) as con:
-            findings = check(con).findings
+            said = check(con)
+            findings = said.findings
             origin = runs.manifest(place / "store", str(run.run_id))["origin_ns"]
         keys = [key for key, one in zip(finding_ids(findings), findings, strict=True) if one.cause == name]
         if keys:
@@ -157,7 +158,8 @@ def _serving(name: str, seed: int, tries: int, place: Path) -> Case | str:
             at = finding_ids(findings).index(keys[0])
             first = moments(findings[at])[0]
             return Case(name, str(run.run_id), keys[0], at, {"windows": windows}, fault.share, tried, first)
-        why = f"{100 * fault.share:.1f} % of a measure; found: {', '.join(one.cause for one in findings) or 'nothing'}"
+        outcome = next(one for one in said.outcomes if one.detector == name)
+        why = outcome.reason if outcome.outcome == "not_measured" else f"{100 * fault.share:.1f} % of a measure"
     return why
 
 

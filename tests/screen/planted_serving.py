@@ -16,6 +16,8 @@ from npulens.collectors.serving.writers import BEGIN_NS, write
 from tests.serving.score import truth
 
 NAMES = (*PLANTS, *JOB_PLANTS)
+#: Told only with a trace of the engine's iterations beside the other files.
+TRACED = ("iteration_gap", "speculation_loss")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def planted(name: str, seed: int, place: Path) -> Fault:
         return Fault(place, tuple((begin + since, begin + until) for since, until in _of_job(name, bad)), share)
     asked, usual = PLANTS[name](draw, plan(draw))
     hurt, whole = run(list(asked.asked), asked.setup, seed), run(list(usual.asked), usual.setup, seed)
-    write(hurt, place)
+    write(hurt, place, traced=name in TRACED)
     before, after = truth(hurt), truth(whole)
     costs = [1 - getattr(after, f"{one}_ns") / getattr(before, f"{one}_ns") for one in TIMES]
     windows = tuple((BEGIN_NS + since, BEGIN_NS + until) for since, until in _of_requests(name, hurt, whole))

@@ -54,8 +54,10 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
 def _picture(
     ctx: Context, run: RunInfo, now: chosen.Problem | None, windows: Sequence[Evidence], spans: Sequence[int | None]
 ) -> None:  # fmt: skip
-    """The ranks over time; where nothing of them was recorded, requests or the stages of a job at the chosen moment."""
+    """The ranks over time; for a problem of requests these, and the stages of a job where no rank was recorded."""
     kind = run_list.without_spans(ctx, run)
+    if now is not None and now.finding.measure in TIMES and run_list.holds(ctx, run, "request"):
+        kind = "request"
     moment = windows[chosen.moment(ctx, windows, spans) or 0] if windows else None
     if kind == "request":
         _requests(ctx, f"requests_{run.run_id}_{now.key if now else ''}", moment)

@@ -26,7 +26,7 @@ TEXT = {
     "tile_nobody": ("Nobody works", "无人工作"),
     "of_span": ("in {time}", "历时 {time}"),
     "of_half": ("P50 {time}", "P50 {time}"),
-    "of_all": ("{good} of {n}", "{n} 个中的 {good} 个"),
+    "of_all": ("{good} of {n}", "{good} / {n}"),
     "of_slo": ("TTFT {ttft}, TPOT {tpot}", "TTFT {ttft}、TPOT {tpot}"),
     "tile_saving": ("Can be saved", "可节省"),
     "tile_quality": ("Capture quality", "采集质量"),

@@ -199,7 +199,8 @@ def stages(found: Job, say: Say, ink: str, moment: tuple[int, int] | None) -> go
     if moment is not None:
         since, until = (ns / 1e9 for ns in moment)
         room = _ROOM * (until - since)
-        picture.update_xaxes(range=[max(0.0, since - room), until + room])
+        last = float((rows["ts_ns"] + rows["dur_ns"]).max()) / 1e9
+        picture.update_xaxes(range=[max(0.0, since - room), min(last, until + room)])
         picture.add_vrect(x0=since, x1=until, fillcolor=ink, opacity=0.12, line={"color": ink, "width": 1})
     return picture
 

@@ -146,7 +146,7 @@ def job(ctx: Context) -> stages.Job | None:
 def _of_job(ctx: Context, found: stages.Job) -> list[Tile]:
     """The mean step, and how much of it there is rollout, training, and nobody at work."""
     none = ctx.say("workspace.no_figure")
-    parts = {name: (found.roles.get(role, 0) if found.roles else None)
+    parts = {name: found.roles.get(role)
              for name, role in (("rollout", "rollout"), ("training", "update"), ("nobody", ""))}  # fmt: skip
     return [
         Tile(ctx.say("workspace.tile_step"), duration(found.step_ns),

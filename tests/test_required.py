@@ -36,8 +36,11 @@ def test_something_else(): pytest.skip("torch is not installed")
     ],
 )
 def test_a_skip_for_want_of_what_is_there_fails(required: str, failed: set[str], tmp_path: Path) -> None:
-    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
-    (tmp_path / "test_skips.py").write_text(SKIPS)
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for name in ("conftest.py", "warm_loads.py"):
+        shutil.copy(Path(__file__).with_name(name), tests)
+    (tests / "test_skips.py").write_text(SKIPS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    shared: reads captures\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:xdist"],

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from npulens.collectors import kernels
+from npulens.collectors import kernels, own_file
 from npulens.collectors.lab.judging import FAILURES, Model, first_line
 
 INPUTS = "inputs"
@@ -82,7 +82,7 @@ def module(path: Path, beside: Path | None = None) -> ModuleType:
     """Somebody's file, run once; it may import what lies ``beside`` it, or beside where it was copied from."""
     if not path.is_file():
         raise NoFunction(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(f"npulens_given_{path.stem}", path)
+    spec = own_file.spec(f"npulens_given_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise NoFunction(f"{path} is no file of Python")
     found = importlib.util.module_from_spec(spec)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npulens.collectors import own_file
 from npulens.collectors.lab import gates, judging
 
 Program = Callable[[Any], "tuple[Any, ...]"]
@@ -102,7 +103,7 @@ def _read(asked: str) -> Any:
     path = Path(asked)
     if asked in names():
         return importlib.import_module(f"{gates.__name__}.{asked}")
-    spec = importlib.util.spec_from_file_location(f"npulens_gate_{path.stem}", path)
+    spec = own_file.spec(f"npulens_gate_{path.stem}", path)
     if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
         raise ValueError(f"there is no gate {asked!r}; there are {', '.join(names())}, or a Python file of your own")
     module = importlib.util.module_from_spec(spec)

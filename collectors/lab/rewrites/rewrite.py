@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from npulens.collectors import own_file
 from npulens.collectors.lab import graph, rewrites
 
 #: What lies beside them, for them.
@@ -98,7 +99,7 @@ def rewrite(name: str, own: Sequence[Path] = ()) -> Rewrite:
 
 
 def _of_a_file(path: Path) -> Rewrite:
-    spec = importlib.util.spec_from_file_location(f"npulens_rewrite_{path.stem}", path)
+    spec = own_file.spec(f"npulens_rewrite_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ValueError(f"{path} is no Python file")
     module: Any = importlib.util.module_from_spec(spec)

@@ -73,7 +73,9 @@ def _of_folder(folder: Path | None) -> Iterator[Detector]:
     for path in sorted(folder.glob("[!_]*.py")):
         module = ModuleType(f"npulens_own_{path.stem}")
         module.__file__ = str(path)
-        exec(compile(path.read_bytes(), path, "exec"), module.__dict__)  # as it is written now, without old bytecode
+        sys.modules[module.__name__] = module  # a dataclass whose annotations are texts looks for it there
+        code = compile(path.read_bytes(), path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # as it is written now: bytecode is told apart by seconds and size
         yield described(path.stem, module)
 
 

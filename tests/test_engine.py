@@ -105,6 +105,16 @@ def test_a_switched_off_detector_is_not_asked(tmp_path: Path) -> None:
     assert "gc" not in {outcome.detector for outcome in check(connection(CASE), settings=settings).outcomes}
 
 
+def test_a_detector_of_ones_own_is_as_it_is_written_now(tmp_path: Path) -> None:
+    """Its annotations may be texts, and a change within the second and of the same length counts; nothing is left."""
+    text = "from __future__ import annotations\n" + DETECTOR.replace("TIMES", "1")
+    assert len(check(connection(CASE), only=["mine"], settings=own(tmp_path, "mine", text)).findings) == 2
+    changed = text.replace("def detect(", "def detecX(", 1)
+    with pytest.raises(ValueError, match="has no detect"):
+        check(connection(CASE), only=["mine"], settings=own(tmp_path, "mine", changed))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
+
+
 def test_limits_decide_what_is_found(tmp_path: Path) -> None:
     """The kernels are 40 % and 30 % of the step."""
     settings = own(tmp_path, "mine")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from npulens.ingest.readers import readers
 from npulens.ingest.readers.ascend import rankdir
 from npulens.ingest.tables.draft import Draft
 
@@ -211,3 +212,13 @@ def test_a_real_rank() -> None:
     spent = told["end_info"]["MonotonicTimeEnd"] - told["start_info"]["start_monotonic"]
     assert facts.begin_ns == facts.end_ns - spent
     assert facts.groups == ("17522688603477080586",)
+
+
+@pytest.mark.parametrize("name", [
+    "PROF_000001_20250101_X", "a_ascend_pt", "node_123_20250101_ascend_ms", "ASCEND_PROFILER_OUTPUT", "FRAMEWORK",
+    "mindstudio_profiler_output", "device_0", "host", "rank_0", "cluster_analysis_output", "OPPROF_20250101_X", "plain",
+])  # fmt: skip
+def test_no_reader_claims_a_directory_in_which_nothing_lies(name: str, tmp_path: Path) -> None:
+    """The walk over an upload asks none of them about it."""
+    (tmp_path / name).mkdir()
+    assert [reader for reader in readers().values() if reader.sniff(tmp_path / name) is not None] == []

@@ -140,6 +140,8 @@ def _opened(entry: Path, opener: Opener | None, walk: _Walk, refused: list[Inges
 
 def _told(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestError]) -> list[Claim]:
     """What readers claim of an entry, or of the stand-in in which its files have names that readers know."""
+    if _is_empty(entry):
+        return []
     asked = opener.stand_ins.of(entry) if opener else entry
     found = _claims(asked, refused)
     if opener is None or asked == entry:
@@ -151,6 +153,14 @@ def _told(entry: Path, opener: Opener | None, walk: _Walk, refused: list[IngestE
             found.extend(_claims(file, refused))
         walk.done |= {opener.stand_ins.real(file) for claim in found for file in claim.files}
     return found
+
+
+def _is_empty(entry: Path) -> bool:
+    """Whether it is a directory in which nothing lies: no reader claims one, and there may be tens of thousands."""
+    try:
+        return (seen := peek.at(entry)).is_dir and not seen.names
+    except OSError:  # readers find out and say so
+        return False
 
 
 def _claims(entry: Path, refused: list[IngestError]) -> list[Claim]:

@@ -91,8 +91,9 @@ def verdict(ctx: Context, found: Check, every: Sequence[chosen.Problem]) -> str:
         return ctx.say("workspace.verdict" if _stepped(ctx) else "workspace.verdict_recorded", {
             "problem": chosen.where(ctx, ranks_of(open_), way, called), "share": wording.share(open_.saving_share),
         })  # fmt: skip
-    if ctx.run and run_list.without_spans(ctx, ctx.run) == "request" and wording.count(found, "clean"):
-        return ctx.say("workspace.verdict_requests_none")
+    if ctx.run and not found.findings and run_list.without_spans(ctx, ctx.run) == "request":
+        clean = 0 if found.serving is None else wording.count(found, "clean")
+        return ctx.say("workspace.verdict_requests_none" if clean else "workspace.verdict_blind", {"n": clean})
     if wording.count(found, "clean") or wording.count(found, "masked") or found.findings:
         return ctx.say("workspace.verdict_none")
     host_only = any(part.name == "kernels" and not part.share for part in found.quality.parts)

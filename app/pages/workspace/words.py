@@ -52,7 +52,14 @@ TEXT = {
     ),
     "verdict_measure": ("Biggest saving: {problem}, up to {of}.", "最大可省：{problem}，最多为 {of}。"),
     "verdict_none": ("Nothing found that would save 1 % of the step.", "没有发现能省下单步 1 % 的问题。"),
-    "verdict_requests_none": ("Nothing found that makes requests slow.", "没有发现拖慢请求的问题。"),
+    "verdict_requests_none": (
+        "{n} checks of requests found nothing; the others were not possible.",
+        "{n} 项请求检查未发现问题，其余无法检查。",
+    ),
+    "verdict_requests_none.one": (
+        "1 check of requests found nothing; the others were not possible.",
+        "1 项请求检查未发现问题，其余无法检查。",
+    ),
     "verdict_blind": (
         "This capture cannot tell: what the checks need is missing.",
         "无法判断：采集数据缺少检查所需的内容。",

@@ -80,8 +80,11 @@ def _book(home: Path) -> Iterator[sqlite3.Connection]:
         with closing(wal.connect(file)) as con:
             for table in _TABLES:
                 con.execute(table)
+            before = con.total_changes
             with con:
                 yield con
+            if con.total_changes != before:
+                wal.empty_the_log(con)
     except (OSError, sqlite3.Error) as error:
         raise IngestError("team", Message("team_book_cannot_be_used", {"error": error}), str(file)) from error
 

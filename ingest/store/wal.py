@@ -1,4 +1,8 @@
-"""A small SQLite file of our own, which every process over a store reads and writes at once, by a write-ahead log."""
+"""A small SQLite file of our own, which every process over a store reads and writes at once, by a write-ahead log.
+
+SQLite ends a log at the first frame that is not what was written, and says nothing: that commit and all later ones are
+gone. So whoever has written puts that into the file itself, whose rows have sums, and leaves the log empty.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from npulens.ingest.store import proof
 
 #: Transactions are of milliseconds; who has not had a turn after this many seconds meets something that hangs.
 PATIENCE = 30.0
+#: Who reads needs no longer than this; a log that somebody keeps for longer is left to the next who writes.
+READING = 1.0
 #: What SQLite says where there is no room for its log: what lies there can still be read.
 _NO_ROOM = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 
@@ -31,8 +37,17 @@ def transaction(path: Path, tables: Sequence[str], version: int, proved: bool = 
         with con:
             yield con
         changed = con.total_changes != before
+        if changed:
+            empty_the_log(con)
     if changed:
         proof.written(path)
+
+
+def empty_the_log(con: sqlite3.Connection) -> None:
+    """What was committed is safe in the log; what hinders this is no failure of the write."""
+    with suppress(sqlite3.OperationalError):
+        con.execute(f"PRAGMA busy_timeout = {1e3 * READING:.0f}")
+        con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 @contextmanager

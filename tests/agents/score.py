@@ -1,12 +1,13 @@
 """A scripted client of `npulens mcp` over planted faults: is each named with its rank, window and ceiling, how briefly.
 
-    python -m tests.agents.score [--cases 500] [--dialect NAME,NAME] [--seed N] [--tokens 2000]
+    python -m tests.agents.score [--cases 500] [--dialect NAME,NAME] [--seed N] [--tokens 2000] [--only NAME,NAME]
 
 Captures are made as `python -m tests.score` makes them, and loaded into one store. The official client then asks about
 each over stdio: `check`, and `evidence` of the first finding with the tokens that are left. What it was answered is
 scored by the rules of analysis/scoring.py, and by nothing else that the run holds. A fault is told if an answer has its
 cause, rank and window, and a ceiling that is no more than a fifth below what the fault costs. Each question is asked
-twice; the second answer is the warm one.
+twice; the second answer is the warm one. --only takes cases by the names that are printed: a name holds the dialect,
+the faults and the seed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -55,23 +57,36 @@ class Told:
     warm_ms: tuple[float, ...]
 
 
-def planted(todo: Sequence[Task], store: Path) -> list[Planted]:
+def planted(todo: Sequence[Task], store: Path, jobs: int) -> list[Planted]:
     """Every capture that can be made, loaded."""
     found = []
-    for number, task in enumerate(todo, 1):
-        with tempfile.TemporaryDirectory(prefix="npulens-agents-") as scratch:
-            home = Path(scratch) / task.name
-            home.mkdir()
-            try:
-                truth = write(plan(task.names, task.seed, task.options), home)
-            except ValueError:
-                continue  # no job has all these faults
-            captures = [path for path in sorted(home.iterdir()) if path.name != "truth.json"]
-            (run,) = [run for run in ingest.load(captures, store, label=task.name).runs if run.run_id is not None]
-        found.append(Planted(task, str(run.run_id), truth))
-        if number % 20 == 0:
-            print(f"{number} of {len(todo)} loaded", file=sys.stderr, flush=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        for number, one in enumerate(pool.map(_loaded, todo, [store] * len(todo)), 1):
+            if one is not None:
+                found.append(one)
+            if number % 20 == 0:
+                print(f"{number} of {len(todo)} loaded", file=sys.stderr, flush=True)
     return found
+
+
+def _loaded(task: Task, store: Path) -> Planted | None:
+    with tempfile.TemporaryDirectory(prefix="npulens-agents-") as scratch:
+        home = Path(scratch) / task.name
+        home.mkdir()
+        try:
+            truth = write(plan(task.names, task.seed, task.options), home)
+        except ValueError:
+            return None  # no job has all these faults
+        captures = [path for path in sorted(home.iterdir()) if path.name != "truth.json"]
+        (run,) = [run for run in ingest.load(captures, store, label=task.name).runs if run.run_id is not None]
+    return Planted(task, str(run.run_id), truth)
+
+
+def called(name: str) -> Task:
+    """The case of that name."""
+    dialect, names, seed = name.split("-")
+    faults = tuple(names.split("+"))
+    return Task("single" if len(faults) == 1 else "combined", faults, int(seed), dialect)
 
 
 async def asked(client: Client, one: Planted, most: int) -> Told:
@@ -161,13 +176,18 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=500, help="a fifth of them are clean jobs")
     parser.add_argument("--dialect", default=",".join(DIALECTS), help="these dialects only, with commas")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", help="these cases only, with commas")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=2_000, help="of both answers together")
     parser.add_argument("--texts", type=Path, help="write what was answered here, one answer a line")
     options = parser.parse_args()
-    todo = [task for task in tasks(options.cases, options.seed, False, options.dialect.split(",")) if task.names]
+    if options.only:
+        todo = [called(name) for name in options.only.split(",")]
+    else:
+        todo = [task for task in tasks(options.cases, options.seed, False, options.dialect.split(",")) if task.names]
     with tempfile.TemporaryDirectory(prefix="npulens-agents-store-") as place:
         store = Path(place)
-        there = planted(todo, store)
+        there = planted(todo, store, options.jobs)
         words = ["-m", "npulens.app.cli", "mcp", "--store", str(store)]
         started = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
 

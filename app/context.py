@@ -50,6 +50,8 @@ _NOTHING: Mapping[str, object] = {}
 _TICK = 0.25  # seconds between two looks at what is being computed; a click is heard at each
 _ROOM = 0.5  # seconds that a browser gets for drawing what took long, before more is computed
 _PATIENCE = 2.5  # seconds a page waits for a judgement before it says that it is still coming
+#: For what nobody waits for. Where it fails, pages compute what they ask for themselves.
+_afterwards = ThreadPoolExecutor(1, thread_name_prefix="afterwards")
 
 
 @dataclass(frozen=True)
@@ -364,6 +366,8 @@ def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judgin
 
 def _subject(place: str, run_id: str, settings: Settings) -> Subject:
     found = _by(LONG, place, run_id, asked_of.judged, settings)
+    if run_open.large(Path(place), run_id):
+        _afterwards.submit(LONG.ask, (place, run_id), asked_of.prepared, place, run_id)
     return replace(found, detectors=run_check.ready(settings))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -22,7 +24,7 @@ from npulens.analysis.selection import within
 from npulens.analysis.settings import DEFAULT
 from npulens.analysis.timeline.gaps import causes
 from npulens.analysis.timeline.path import lane
-from npulens.app import run_open
+from npulens.app import context, run_open
 from npulens.app.aside import measured as asked_of
 from npulens.app.aside import process as aside
 from npulens.app.aside.process import Aside
@@ -98,6 +100,27 @@ def test_a_process_without_questions_ends_and_gives_its_memory_back(
     assert there.ask("a", who) != first
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
+
+
+def test_a_judgement_does_not_wait_for_what_pages_ask_next(
+    run: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    judged, prepared = Event(), Event()
+
+    def ask(_: object, function: Callable[..., object], *given: object) -> object:
+        asked.append(function)
+        if function is not asked_of.prepared:
+            return function(*given)
+        assert judged.wait(60)
+        prepared.set()
+        return None
+
+    monkeypatch.setattr(run_open, "large", lambda *_: True)
+    monkeypatch.setattr(context, "LONG", SimpleNamespace(ask=ask))
+    assert context._subject(*run, DEFAULT).check.outcomes
+    judged.set()
+    assert prepared.wait(60) and asked == [asked_of.judged, asked_of.prepared]
 
 
 def _page(name: str) -> None:

@@ -54,13 +54,16 @@ def derived(place: str, run_id: str, part: within.Part | None, measure: Callable
 
 
 def judged(place: str, run_id: str, settings: Settings) -> Subject:
-    """What the detectors say of it; what pages ask next of a large run is computed, too.
+    """What the detectors say of it.
 
     Without the detectors: those of a visitor's own folder are of no module that another process could name.
     """
-    found = subject(Path(place), run_id, settings)
+    return replace(subject(Path(place), run_id, settings), detectors=())
+
+
+def prepared(place: str, run_id: str) -> None:
+    """What pages ask next of a large run is computed and kept."""
     run_open.keep(Path(place), run_id)
-    return replace(found, detectors=())
 
 
 @lru_cache(8)

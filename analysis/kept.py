@@ -271,12 +271,15 @@ def asked(names: Iterable[str]) -> dict[str, str | Callable[[duckdb.DuckDBPyConn
     return {name: how if isinstance(how, str) else of(how) for name, how in KEPT.items() if name in wanted}
 
 
-@cache
 def made_by(name: str) -> str:
     """All that one of them follows from: its statement and the views, or the text of the whole of analysis."""
     answer = KEPT[name]
-    if isinstance(answer, str):
-        return "\0".join((answer, *(view.sql for view in views())))
+    return "\0".join((answer, *(view.sql for view in views()))) if isinstance(answer, str) else _analysis()
+
+
+@cache
+def _analysis() -> str:
+    """The text of the whole of analysis, as a hash."""
     sources = sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in (".py", ".sql", ".toml"))
     told = hashlib.blake2s()
     for path in sources:

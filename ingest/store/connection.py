@@ -116,7 +116,9 @@ def memory_limit(directory: Path) -> str:
 
 
 def _connect(threads: int, memory: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config={"threads": threads, "memory_limit": memory, **LOCKED})
+    con = duckdb.connect(":memory:", config={"threads": threads, "memory_limit": memory, **LOCKED})
+    con.execute("SET parquet_metadata_cache = true")  # hundreds of statements ask the same files
+    return con
 
 
 def _held(directory: Path, con: duckdb.DuckDBPyConnection) -> Path:

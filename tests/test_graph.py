@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ REAL = (
 )  # fmt: skip
 
 
-def total_by_what(segments: list[Segment]) -> dict[str, int]:
+def total_by_what(segments: Iterable[Segment]) -> dict[str, int]:
     """How much of the path each kind of piece makes."""
     total: dict[str, int] = {}
     for segment in segments:

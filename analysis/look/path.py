@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,12 +13,17 @@ from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.host_spans import NONE, hosts
 from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.ranks.clock import clock
-from npulens.analysis.replay.critical import Segment, critical_path
+from npulens.analysis.replay.critical import WHATS, Chain, critical_path
 from npulens.analysis.run import Run
 
 #: Kinds of pieces, as the timeline and the charts order and colour them.
 KINDS = ("kernel", "comm", "copy", "host", "launch", "queue", "sync", "peer", "unexplained")
 LONGEST = 10
+# Of some spans, which have one name. Their ids come as one text: a list of as many numbers takes longer to hand over.
+_NAMES = """
+    SELECT span_id, hash(name) AS code FROM span
+    SEMI JOIN (SELECT TRY_CAST(unnest(string_split(?, ' ')) AS BIGINT) AS span_id) USING (span_id) ORDER BY span_id
+"""
 
 
 @dataclass(frozen=True)
@@ -95,37 +100,48 @@ def path(con: duckdb.DuckDBPyConnection) -> Path:
     """The critical path of a run."""
     run = Run(con)
     pieces = run.get(followed)
-    if not pieces:
+    if not len(pieces):
         return Path(None, 0, 0, (), (), (), ())
-    window = pieces[-1].end_ns - pieces[0].begin_ns
-    whose = next(rank for rank in run.ranks if _window(run, rank) == (pieces[0].begin_ns, pieces[-1].end_ns))
-    counted: dict[tuple[str, int | None], tuple[int, int]] = {}
-    for one in pieces:
-        ns, count = counted.get((one.what, one.rank), (0, 0))
-        counted[one.what, one.rank] = ns + one.dur_ns, count + 1
-    parts = sorted((Part(*key, *value) for key, value in counted.items()), key=lambda part: -part.ns)
-    said = _names(run, pieces)
-    first = sorted(range(len(pieces)), key=lambda at: -pieces[at].dur_ns)[:LONGEST]
+    begin, end = int(pieces.begin[0]), int(pieces.end[-1])
+    whose = next(rank for rank in run.ranks if _window(run, rank) == (begin, end))
+    first = np.argsort(-pieces.dur, kind="stable")[:LONGEST]
+    said = names(run, pieces.span[first])
     longest = tuple(
-        Piece(one.what, one.rank, one.begin_ns - one.shift_ns, one.dur_ns, one.span_id, text)
-        for one, text in ((pieces[at], said[at]) for at in first)
+        Piece(one.what, one.rank, one.begin_ns - one.shift_ns, one.dur_ns, one.span_id, said.get(span, ""))
+        for one, span in ((pieces[at], int(pieces.span[at])) for at in first.tolist())
     )
     return Path(
-        whose, window, len(pieces), tuple(parts), _steps(run, whose, pieces), longest, _named(pieces, said)
-    )  # fmt: skip
+        whose, end - begin, len(pieces), _parts(pieces), _steps(run, whose, pieces), longest, _named(run, pieces)
+    )
 
 
-def followed(run: Run) -> list[Segment]:
+def _parts(pieces: Chain) -> tuple[Part, ...]:
+    """The largest first, of those that are as large the one that comes first."""
+    first, ns, count = _grouped(pieces, pieces.at_rank * len(WHATS) + pieces.what)
+    return tuple(
+        Part(one.what, one.rank, ns_, count_)
+        for one, ns_, count_ in zip((pieces[at] for at in first), ns, count, strict=True)
+    )
+
+
+def _grouped(pieces: Chain, key: Ints) -> tuple[list[int], list[int], list[int]]:
+    """Of each group its first piece, its ns and how many it has; the largest first, then the one that comes first."""
+    _, first, where, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    ns = np.zeros(len(first), np.int64)
+    np.add.at(ns, where, pieces.dur)
+    order = np.lexsort((first, -ns))
+    return first[order].tolist(), ns[order].tolist(), count[order].tolist()
+
+
+def followed(run: Run) -> Chain:
     """The pieces of the path; those of the host with the call that fills them, where one does."""
     pieces = critical_path(run)
-    for rank in run.ranks:
-        mine = [at for at, one in enumerate(pieces) if one.what == "host" and one.rank == rank]
-        begin = np.array([pieces[at].begin_ns - pieces[at].shift_ns for at in mine], np.int64)
-        end = np.array([pieces[at].end_ns - pieces[at].shift_ns for at in mine], np.int64)
-        for at, span in zip(mine, _calls(run, rank, begin, end).tolist(), strict=True):
-            if span != NONE:
-                pieces[at] = replace(pieces[at], span_id=span)
-    return pieces
+    span, begin, end = pieces.span.copy(), pieces.begin - pieces.shift, pieces.end - pieces.shift
+    for at, rank in enumerate(pieces.ranks):
+        mine = np.flatnonzero(pieces.kind("host") & (pieces.at_rank == at))
+        calls = _calls(run, rank, begin[mine], end[mine])
+        span[mine] = np.where(calls == NONE, span[mine], calls)
+    return replace(pieces, span=span)
 
 
 def _calls(run: Run, rank: int, begin: Ints, end: Ints) -> Ints:
@@ -148,33 +164,38 @@ def _window(run: Run, rank: int) -> tuple[int, int] | None:
     return None if window is None else (window[0] + shift, window[1] + shift)
 
 
-def _steps(run: Run, rank: int, pieces: Sequence[Segment]) -> tuple[PathStep, ...]:
+def _steps(run: Run, rank: int, pieces: Chain) -> tuple[PathStep, ...]:
     steps, shift = run.steps[rank], run.get(clock).offset_ns(rank)
     begin = np.array([step.ts_ns for step in steps], np.int64) + shift
     end = np.array([step.end_ns for step in steps], np.int64) + shift
     within: dict[str, list[int]] = {}
     for kind in KINDS:
-        mine = [one for one in pieces if one.what == kind]
-        edges = [np.array([getattr(one, edge) for one in mine], np.int64) for edge in ("begin_ns", "end_ns")]
-        within[kind] = [int(ns) for ns in Intervals.union_of(*edges).within(begin, end)]
+        mine = pieces.kind(kind)
+        within[kind] = Intervals.union_of(pieces.begin[mine], pieces.end[mine]).within(begin, end).tolist()
     return tuple(
         PathStep(step.step, step.ts_ns, step.dur_ns, {kind: ns[at] for kind, ns in within.items() if ns[at]})
         for at, step in enumerate(steps)
     )
 
 
-def _names(run: Run, pieces: Sequence[Segment]) -> list[str]:
-    known = names(run, np.array([NONE if one.span_id is None else one.span_id for one in pieces], np.int64))
-    return ["" if one.span_id is None else known.get(one.span_id, "") for one in pieces]
+def _named(run: Run, pieces: Chain) -> tuple[Named, ...]:
+    code, texts = _texts(run, pieces.span)
+    first, ns, count = _grouped(pieces, code * len(WHATS) + pieces.what)
+    found = zip(first[:LONGEST], ns, count, strict=False)
+    return tuple(Named(WHATS[int(pieces.what[at])], texts[code[at]], ns_, count_) for at, ns_, count_ in found)
 
 
-def _named(pieces: Sequence[Segment], said: Sequence[str]) -> tuple[Named, ...]:
-    total: dict[tuple[str, str], tuple[int, int]] = {}
-    for one, name in zip(pieces, said, strict=True):
-        ns, count = total.get((one.what, name), (0, 0))
-        total[one.what, name] = ns + one.dur_ns, count + 1
-    most = sorted(total.items(), key=lambda item: -item[1][0])[:LONGEST]
-    return tuple(Named(kind, name, ns, count) for (kind, name), (ns, count) in most)
+def _texts(run: Run, span: Ints) -> tuple[Ints, list[str]]:
+    """Per span the place of its name among all names; that of no span is empty."""
+    told = run.columns(_NAMES, [" ".join(map(str, np.unique(span[span != NONE]).tolist()))])
+    ids, places = told["span_id"].astype(np.int64), {"": 0}
+    if not len(ids):
+        return np.zeros(len(span), np.int64), [*places]
+    _, first, where = np.unique(told["code"].astype(np.uint64), return_index=True, return_inverse=True)
+    spelt = names(run, ids[first])
+    place = np.array([places.setdefault(spelt[one], len(places)) for one in ids[first].tolist()], np.int64)[where]
+    at = np.minimum(np.searchsorted(ids, span), len(ids) - 1)
+    return np.where(ids[at] == span, place[at], 0), [*places]
 
 
 def _summed(pairs: Any) -> dict[Any, int]:

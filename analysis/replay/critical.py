@@ -8,9 +8,12 @@ it then (`held_by`). It also says how much of it stands still whatever one chang
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npulens.analysis.finding import Change
 from npulens.analysis.idle.culprit import codes, names
@@ -19,6 +22,8 @@ from npulens.analysis.replay.draft import GAP, HOST, LAUNCH, WHAT
 from npulens.analysis.replay.graph import Graph, graph
 from npulens.analysis.replay.whatif import replay
 from npulens.analysis.run import Run
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,54 @@ class Segment:
     @property
     def dur_ns(self) -> int:
         return self.end_ns - self.begin_ns
+
+
+#: What a piece can be.
+WHATS = (*dict.fromkeys(WHAT), "unexplained")
+#: Piece of a path that no edge explains.
+_REST = -1
+_PLACES = np.array([*map(WHATS.index, WHAT), len(WHATS) - 1])  # of a kind of edge, and of none, among WHATS
+
+
+@dataclass(frozen=True)
+class Chain(Sequence[Segment]):
+    """The pieces of the critical path in columns, the first first; each is made when it is asked for."""
+
+    ranks: tuple[int, ...]
+    offsets: Ints  # of each rank's clock to the common one
+    at_rank: Ints  # place of its rank among `ranks`; -1: a peer that was not captured
+    begin: Ints
+    end: Ints
+    what: Ints  # place among WHATS
+    span: Ints  # -1: none
+
+    @property
+    def dur(self) -> Ints:
+        return self.end - self.begin
+
+    @property
+    def shift(self) -> Ints:
+        """Of each piece's rank to the common clock."""
+        return np.append(self.offsets, 0)[self.at_rank]
+
+    def kind(self, what: str) -> Bools:
+        """Which pieces are of one kind."""
+        return np.asarray(self.what == WHATS.index(what))
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    @overload
+    def __getitem__(self, at: int) -> Segment: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Segment]: ...
+    def __getitem__(self, at: int | slice) -> Segment | list[Segment]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(len(self))[at]]
+        index, span = int(self.at_rank[at]), int(self.span[at])
+        rank, shift = (self.ranks[index], int(self.offsets[index])) if index >= 0 else (None, 0)
+        begin, end = int(self.begin[at]), int(self.end[at])
+        return Segment(rank, begin, end, WHATS[int(self.what[at])], None if span < 0 else span, shift)
 
 
 @dataclass(frozen=True)
@@ -58,13 +111,16 @@ class _Path:
     kind: Ints  # of the edge; -1: no edge explains the piece
 
 
-def critical_path(run: Run) -> list[Segment]:
+def critical_path(run: Run) -> Chain:
     """The pieces of the longest window, from its begin to its end, without a hole and without overlap."""
     found = run.get(graph)
     settled = found.settled
     path = _walked(found, settled.time, settled.lag, settled.rest)
-    pieces = zip(path.node.tolist(), path.begin.tolist(), path.end.tolist(), path.kind.tolist(), strict=True)
-    return [_segment(found, node, begin, end, _what(kind)) for node, begin, end, kind in pieces][::-1]
+    node = path.node[::-1]
+    return Chain(
+        found.ranks, found.offsets, settled.rank[node].astype(np.int64), path.begin[::-1], path.end[::-1],
+        _PLACES[path.kind[::-1]], settled.span[node],
+    )  # fmt: skip
 
 
 def held_by(run: Run, change: Change) -> Held | None:
@@ -119,12 +175,8 @@ def unmovable(run: Run) -> float:
     return float(length[still].sum() / length.sum())
 
 
-#: Piece of a path that no edge explains.
-_REST = -1
-
-
 def _what(kind: int) -> str:
-    return "unexplained" if kind == _REST else WHAT[kind]
+    return WHATS[int(_PLACES[kind])]
 
 
 def _walked(found: Graph, time: Ints, lag: Ints, rest: Ints) -> _Path:
@@ -199,9 +251,3 @@ def _called(run: Run, found: Graph, rank: int | None, path: _Path, piece: int) -
         return str(codes(run, rank, np.array([middle], np.int64))[0]) or None
     span = int(settled.span[node])
     return names(run, np.array([span], np.int64)).get(span) if span >= 0 else None
-
-
-def _segment(found: Graph, node: int, begin: int, end: int, what: str) -> Segment:
-    index, span = int(found.settled.rank[node]), int(found.settled.span[node])
-    rank, shift = (found.ranks[index], int(found.offsets[index])) if index >= 0 else (None, 0)
-    return Segment(rank, begin, end, what, None if span < 0 else span, shift)

@@ -10,6 +10,7 @@ import numpy as np
 from npulens.analysis.idle.pieces import CODES
 from npulens.analysis.intervals import Ints
 from npulens.analysis.look.path import KINDS, followed
+from npulens.analysis.replay.critical import WHATS
 from npulens.analysis.run import Run
 from npulens.analysis.timeline.gaps import Pieces
 
@@ -43,18 +44,10 @@ class OnPath:
 def lane(con: duckdb.DuckDBPyConnection) -> Lane:
     """The critical path of a run. The connection carries the views."""
     found = Run(con).get(followed)
-
-    def column(values: list[int]) -> Ints:
-        return np.array(values, np.int64)
-
     first = len(CODES)  # a tile's names are the causes of gaps, then the kinds of the path
-    pieces = Pieces(
-        column([one.begin_ns for one in found]), column([one.end_ns for one in found]),
-        column([first + KINDS.index(one.what) for one in found]),
-        column([-1 if one.span_id is None else one.span_id for one in found]),
-    )  # fmt: skip
-    rank = column([_NO_RANK if one.rank is None else one.rank for one in found])
-    return Lane(pieces, rank, column([one.shift_ns for one in found]))
+    kinds = np.array([first + KINDS.index(what) for what in WHATS])
+    pieces = Pieces(found.begin, found.end, kinds[found.what], found.span)
+    return Lane(pieces, np.array([*found.ranks, _NO_RANK])[found.at_rank], found.shift)
 
 
 def piece(con: duckdb.DuckDBPyConnection, of: Lane, ordinal: int) -> OnPath:

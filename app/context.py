@@ -6,13 +6,15 @@ also keyed by language.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -46,6 +48,7 @@ from npulens.ingest.store.runs import RunInfo
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
+Given = TypeVarTuple("Given")
 _NOTHING: Mapping[str, object] = {}
 _TICK = 0.25  # seconds between two looks at what is being computed; a click is heard at each
 _ROOM = 0.5  # seconds that a browser gets for drawing what took long, before more is computed
@@ -91,9 +94,10 @@ class Context:
         who.project(team, visitor, act, self.project)
         return visitor
 
-    def say(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
-        """A text in the visitor's language."""
-        return i18n.say(self.lang, key, values)
+    @property
+    def say(self) -> i18n.Speaker:
+        """``say(key, values)``: a text in the visitor's language."""
+        return i18n.Speaker(self.lang)
 
 
 def register(pages: Mapping[str, Page]) -> None:
@@ -283,6 +287,18 @@ def _asked(
     with st.spinner(ctx.say("shell.measuring")):
         found: T = _measured(str(ctx.store), run_id, part, name, given, measure)
     return found
+
+
+def once(function: Callable[[*Given], T], *given: *Given) -> T:
+    """``function(*given)``, computed once for what is given. Every visitor gets the same object: nobody changes it."""
+    what = pickle.dumps((function.__module__, function.__qualname__, given))
+    found: T = _once(hashlib.blake2b(what).digest(), lambda: function(*given))
+    return found
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _once(what: bytes, _compute: Callable[[], Any]) -> Any:
+    return _compute()
 
 
 # An answer in parts: each is a function of the same run, found one after the other beside the page.

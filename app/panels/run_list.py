@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
 
 from npulens.app.context import Context
 from npulens.app.text import i18n, wording
@@ -28,8 +30,14 @@ def formats(ctx: Context, run: RunInfo) -> str:
 
 def holds(ctx: Context, run: RunInfo, table: str) -> bool:
     """Whether the run has rows of a table, by what its manifest says."""
-    said = runs.manifest(ctx.store, run.run_id).get("coverage")
-    return any(row.get("table") == table and row.get("rows") for row in said or ())
+    return table in _held(ctx.store, run.run_id, run.loaded_at)
+
+
+@lru_cache(256)
+def _held(store: Path, run_id: str, loaded_at: str) -> frozenset[str]:
+    """The tables with rows; a run that is loaded again is asked anew."""
+    said = runs.manifest(store, run_id).get("coverage")
+    return frozenset(str(row.get("table")) for row in said or () if row.get("rows"))
 
 
 def without_spans(ctx: Context, run: RunInfo) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
@@ -52,6 +53,16 @@ def say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
     if values.get("n") == 1 and f"{key}.one" in found:
         key = f"{key}.one"
     return found[key][1 if lang == "zh" else 0].format_map(values)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """``say`` in one language."""
+
+    lang: str
+
+    def __call__(self, key: str, values: Mapping[str, object] = _NOTHING) -> str:
+        return say(self.lang, key, values)
 
 
 def raw(lang: str, key: str) -> str:

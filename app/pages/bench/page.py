@@ -48,9 +48,11 @@ def show_more(ctx: Context, found: Bench, part: str) -> None:
     table.head(ctx, part, ctx.say(f"bench.{part}_means", {"why": why}))
     pictures = []
     if part == "batch":
-        pictures = [chart.batch(figure, ctx.say, context.ink()) for figure in figures if figure["points"]]
+        pictures = [
+            context.once(chart.batch, figure, ctx.say, context.ink()) for figure in figures if figure["points"]
+        ]
     elif part == "together":
-        pictures = [chart.together(figures, ctx.say, context.ink())]
+        pictures = [context.once(chart.together, figures, ctx.say, context.ink())]
     for place, picture in enumerate(pictures):
         st.plotly_chart(picture, key=f"bench_{part}_{place}_{run}_{ctx.lang}", config={"displayModeBar": False},
                         alt=ctx.say(f"bench.{part}"))  # fmt: skip
@@ -68,7 +70,8 @@ def show_latency(ctx: Context, found: look.Bench) -> None:
     rows = context.measured(ctx, look.distribution, tuple(figure["series"] for figure in figures),
                             tuple(figure["steadiness"]["kept_from"] for figure in figures))  # fmt: skip
     if len(rows):
-        st.plotly_chart(chart.latency(rows, figures, ctx.say, context.ink()), key=f"bench_ecdf_{run}_{ctx.lang}",
+        picture = context.once(chart.latency, rows, figures, ctx.say, context.ink())
+        st.plotly_chart(picture, key=f"bench_ecdf_{run}_{ctx.lang}",
                         config={"displayModeBar": False}, alt=ctx.say("bench.latency"))  # fmt: skip
     else:
         unmeasured.show(ctx, ("sample",), "bench")
@@ -85,5 +88,6 @@ def _course(ctx: Context, figures: tuple[look.Figure, ...], run: str) -> None:
                               format_func=wording.plain)  # fmt: skip
         figure = figures[names.index(picked)]
         rows = context.measured(ctx, look.course, picked)
-        st.plotly_chart(chart.course(rows, figure, ctx.say, context.ink()), key=f"bench_calls_{run}_{ctx.lang}",
+        picture = context.once(chart.course, rows, figure, ctx.say, context.ink())
+        st.plotly_chart(picture, key=f"bench_calls_{run}_{ctx.lang}",
                         config={"displayModeBar": False}, alt=ctx.say("bench.course"))  # fmt: skip

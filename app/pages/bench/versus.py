@@ -18,6 +18,7 @@ def show(ctx: Context, found: Bench) -> None:
         return
     run = ctx.run.run_id if ctx.run else ""
     table.head(ctx, "versus")
-    st.plotly_chart(chart.versus(figures, ctx.say, context.ink()), key=f"bench_versus_chart_{run}_{ctx.lang}",
+    picture = context.once(chart.versus, figures, ctx.say, context.ink())
+    st.plotly_chart(picture, key=f"bench_versus_chart_{run}_{ctx.lang}",
                     config={"displayModeBar": False}, alt=ctx.say("bench.versus"))  # fmt: skip
     table.show(ctx, found, "versus")

@@ -68,7 +68,7 @@ def links(ctx: Context) -> None:
     if (rows["src"] == rows["dst"]).all():
         st.text(ctx.say("communication.only_local"))
     else:
-        picture = chart.links(rows, each, value, ctx.say, context.ink())
+        picture = context.once(chart.links, rows, each, value, ctx.say, context.ink())
         alt = ctx.say("communication.links_alt")
         st.plotly_chart(picture, key=key(ctx, f"comm_links_{source}_{value}"), config=PLAIN, alt=alt)
     _slowest(ctx, held[source])
@@ -116,7 +116,8 @@ def peers(ctx: Context) -> None:
         return
     st.caption(ctx.say("communication.peer_waits_means"))
     alt = ctx.say("communication.peer_waits_alt")
-    st.plotly_chart(chart.waits(waits, ctx.say, context.ink()), key=key(ctx, "comm_waits"), config=PLAIN, alt=alt)
+    picture = context.once(chart.waits, waits, ctx.say, context.ink())
+    st.plotly_chart(picture, key=key(ctx, "comm_waits"), config=PLAIN, alt=alt)
     with st.expander(ctx.say("communication.table", {"n": len(waits)})):
         shown = scaled(waits, ["wait_ns", "longest_ns"])
         heads = {name: ctx.say(f"communication.wait_{name}") for name in shown.columns}
@@ -187,7 +188,8 @@ def kinds(ctx: Context) -> None:
         for row in rows[:_BARS]
     ]  # fmt: skip
     alt = ctx.say("communication.kinds_alt")
-    st.plotly_chart(chart.bars(drawn, ctx.say, context.ink()), key=key(ctx, "comm_kinds"), config=PLAIN, alt=alt)
+    picture = context.once(chart.bars, drawn, ctx.say, context.ink())
+    st.plotly_chart(picture, key=key(ctx, "comm_kinds"), config=PLAIN, alt=alt)
     if len(rows) > _BARS:
         st.caption(ctx.say("communication.kinds_cut", {"shown": _BARS, "all": len(rows)}))
     frame = pd.DataFrame([vars(row) for row in rows])
@@ -236,7 +238,7 @@ def longest(ctx: Context) -> None:
         for row in frame.head(_BARS).itertuples()
     ]
     alt = ctx.say("communication.longest_alt", {"n": len(drawn)})
-    picture = chart.bars(drawn, ctx.say, context.ink())
+    picture = context.once(chart.bars, drawn, ctx.say, context.ink())
     st.plotly_chart(picture, key=key(ctx, "comm_longest"), config=PLAIN, alt=alt)
     go(ctx, [Moment(int(row.rank), int(row.ts_ns), int(row.dur_ns), int(row.span_id), wording.plain(str(row.name)))
              for row in frame.head(_MOMENTS).itertuples()], "longest")  # fmt: skip

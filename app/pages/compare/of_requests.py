@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import pandas as pd
@@ -11,7 +11,6 @@ import streamlit as st
 from npulens.analysis.look.compare import Delta
 from npulens.analysis.regression.verdict import RULE
 from npulens.analysis.serving.compared import GOODPUT, Compared, Side, compared, side
-from npulens.analysis.serving.slo import Slo
 from npulens.app import context, run_compare
 from npulens.app import run_compare_requests as told
 from npulens.app.context import Context
@@ -40,7 +39,7 @@ def show(ctx: Context, pair: Pair) -> bool:
     ids = tuple(tuple(part.run.run_id for part in half.parts) for half in (pair.base, pair.head))
     drift = run_compare.drift(ctx.store, (list(ids[0]), list(ids[1])), None).share
     with st.spinner(ctx.say("shell.measuring")):
-        found = _compared(ids, in_force(None).slo, drift or 0.0, pair.in_turns, base, head)
+        found = context.once(compared, base, head, in_force(None).slo, RULE, drift or 0.0, pair.in_turns)
     st.subheader(ctx.say("requests_compared.title"), anchor="requests")
     _answer(ctx, pair, found)
     _figures(ctx, pair, found)
@@ -53,14 +52,6 @@ def _sides(ctx: Context, half: Half) -> list[Side] | None:
     found = [context.measured_of(ctx, part.run.run_id, side) for part in half.parts]
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _compared(
-    ids: tuple[tuple[str, ...], ...], slo: Slo, drift: float, in_turns: bool, _base: Sequence[Side],
-    _head: Sequence[Side],
-) -> Compared:  # fmt: skip
-    return compared(_base, _head, slo, RULE, drift, in_turns)
 
 
 def _answer(ctx: Context, pair: Pair, found: Compared) -> None:
@@ -116,8 +107,8 @@ def _made_of(ctx: Context, found: Compared) -> None:
     deltas = [Delta(one.kind, round(one.base), round(one.head)) for one in moved]
     says = {one.kind: ctx.say(f"serving.kind_{one.kind}") for one in moved}
     whole = Delta("step", round(sum(one.base for one in line.parts)), round(sum(one.head for one in line.parts)))
-    picture = chart.waterfall(deltas, whole, says | {"step": told.figure(line, ctx.lang)}, ctx.say("compare.axis"),
-                              context.ink())  # fmt: skip
+    says["step"] = told.figure(line, ctx.lang)
+    picture = context.once(chart.waterfall, deltas, whole, says, ctx.say("compare.axis"), context.ink())
     st.plotly_chart(picture, key=f"compare_requests_parts_{ctx.lang}_{name}", config={"displayModeBar": False},
                     alt=ctx.say("requests_compared.around", {"figure": told.figure(line, ctx.lang)}))  # fmt: skip
     st.caption(ctx.say("requests_compared.around", {"figure": told.figure(line, ctx.lang)}))

@@ -79,7 +79,7 @@ def kernels(ctx: Context, pair: Pair) -> None:
         ) or "type"  # fmt: skip
         only = st.toggle(ctx.say("compare.only_changed"), key="compare_only_kernels")
     keys = _GROUPS[group]
-    found = matched(base, head, keys, _counts(pair))
+    found = context.once(matched, base, head, keys, _counts(pair))
     _show(ctx, pair, found, {name: ctx.say(f"compare.col_{name}") for name in keys}, only, "kernels")
 
 
@@ -95,7 +95,7 @@ def host(ctx: Context, pair: Pair) -> None:
                for each in half.each(compare.host_calls)):  # fmt: skip
             st.text("◐ " + ctx.say("compare.host_cut", {"most": f"{compare.MOST_NAMES:,}"}))
         only = st.toggle(ctx.say("compare.only_changed"), key="compare_only_host")
-        found = matched(base, head, ("kind", "name"), _counts(pair))
+        found = context.once(matched, base, head, ("kind", "name"), _counts(pair))
         _show(ctx, pair, found, {name: ctx.say(f"compare.col_{name}") for name in ("name", "kind")}, only, "host")
 
 
@@ -226,7 +226,7 @@ def show_verdict(ctx: Context, pair: Pair) -> None:
     try:
         base, head = pair.base.each(measure), pair.head.each(measure)
         known = run_compare.drift(ctx.store, (_ids(base), _ids(head)), None)
-        found = compared(base, head, level, drift=known.share, in_turns=pair.in_turns)
+        found = context.once(compared, base, head, level, RULE, known.share, pair.in_turns)
     except NotExact as error:
         st.error(ctx.say("verdict.not_exact"))
         st.text(wording.error(error, ctx.lang))
@@ -282,7 +282,8 @@ def _waterfall(ctx: Context, found: Compared) -> None:
     bars.append((residual, ctx.say("verdict.kinds_residual")))
     whole = Delta("step", change.base_ns, change.head_ns)
     says = {delta.key: name for delta, name in bars} | {"step": ctx.say("compare.whole_step")}
-    picture = chart.waterfall([delta for delta, _ in bars], whole, says, ctx.say("compare.axis"), context.ink())
+    deltas, axis = [delta for delta, _ in bars], ctx.say("compare.axis")
+    picture = context.once(chart.waterfall, deltas, whole, says, axis, context.ink())
     st.plotly_chart(picture, key=f"compare_contributions_{ctx.lang}", config={"displayModeBar": False},
                     alt=ctx.say("verdict.waterfall_help"))  # fmt: skip
     st.caption(ctx.say("verdict.sums", {"delta": f"{change.delta_ns:+,}".replace("-", "−")}))

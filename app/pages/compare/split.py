@@ -26,7 +26,8 @@ def show(ctx: Context, pair: Pair) -> None:
     names = (wording.plain(pair.base.name), wording.plain(pair.head.name))
     with left:
         st.subheader(ctx.say("compare.split"), anchor=False, help=ctx.say("compare.split_help"))
-        st.plotly_chart(chart.splits(change, names, says, context.ink()), key=f"compare_splits_{ctx.lang}",
+        picture = context.once(chart.splits, change, names, says, context.ink())
+        st.plotly_chart(picture, key=f"compare_splits_{ctx.lang}",
                         config={"displayModeBar": False}, alt=ctx.say("compare.split"))  # fmt: skip
     with right:
         st.subheader(ctx.say("compare.waterfall"), anchor=False, help=ctx.say("compare.waterfall_help"))
@@ -62,7 +63,7 @@ def _waterfall(
     if not any(delta.change_ns for delta in deltas):
         st.text(ctx.say("compare.unchanged"))
         return
-    picture = chart.waterfall(deltas, whole, says, ctx.say("compare.axis"), context.ink())
+    picture = context.once(chart.waterfall, deltas, whole, says, ctx.say("compare.axis"), context.ink())
     st.plotly_chart(picture, key=f"{key}_{ctx.lang}", config={"displayModeBar": False},
                     alt=ctx.say("compare.waterfall_help"))  # fmt: skip
 

@@ -81,9 +81,8 @@ def flames(ctx: Context, pair: Pair) -> None:
     if not rows:
         st.text(ctx.say("flame.none"))
         return
-    picture = charts.differing(
-        rows, base.total_ns // base_count, head.total_ns // head_count, ctx.say, context.ink()
-    )  # fmt: skip
+    a_step = base.total_ns // base_count, head.total_ns // head_count
+    picture = context.once(charts.differing, rows, *a_step, ctx.say, context.ink())
     st.plotly_chart(picture, key=f"compare_flame_{ctx.lang}", config=PLAIN, alt=ctx.say("flame.differs"))
     st.caption(ctx.say("compare.flame_per", {
         "base": i18n.duration(base.total_ns // base_count), "head": i18n.duration(head.total_ns // head_count),

@@ -52,7 +52,8 @@ def scatter(ctx: Context, found: look.Copies) -> None:
         return
     st.caption(ctx.say("copies.scatter_cells" if cloud.cells else "copies.scatter_points", {"n": f"{cloud.count:,}"}))
     run = ctx.run.run_id if ctx.run else ""
-    st.plotly_chart(chart.scatter(cloud, found.ways, ctx.say, context.ink()), key=f"copies_cloud_{run}_{ctx.lang}",
+    picture = context.once(chart.scatter, cloud, found.ways, ctx.say, context.ink())
+    st.plotly_chart(picture, key=f"copies_cloud_{run}_{ctx.lang}",
                     config={"displayModeBar": False}, alt=ctx.say("copies.scatter_alt"))  # fmt: skip
     if cloud.without:
         st.text(ctx.say("copies.scatter_without", {"n": f"{cloud.without:,}"}))
@@ -205,7 +206,8 @@ def groups(ctx: Context, rows: pd.DataFrame) -> None:
     say = ctx.say
     st.subheader(say("copies.groups"), anchor="sizes")
     run = ctx.run.run_id if ctx.run else ""
-    st.plotly_chart(chart.groups(rows.head(_BARS), say, context.ink()), key=f"copies_groups_{run}_{ctx.lang}",
+    picture = context.once(chart.groups, rows.head(_BARS), say, context.ink())
+    st.plotly_chart(picture, key=f"copies_groups_{run}_{ctx.lang}",
                     config={"displayModeBar": False}, alt=say("copies.groups_alt"))  # fmt: skip
     if len(rows) > _BARS:
         st.text(say("copies.cut", {"shown": _BARS, "n": len(rows)}))

@@ -109,7 +109,7 @@ def _draw(ctx: Context, rank: int, rows: pd.DataFrame, panels: Sequence[chart.Pa
     curves = context.selected(ctx, look.points, rank, names, begin, end)
     busy = context.selected(ctx, look.busy, rank, begin, end) if behind else None
     alt = ctx.say("counters.alt", {"rank": rank})
-    picture = chart.figure(panels, curves, busy, (begin, end), ctx.say, context.ink())
+    picture = context.once(chart.figure, panels, curves, busy, (begin, end), ctx.say, context.ink())
     drawn = key(ctx, f"counters_{rank}_{hash(names)}_{behind}")
     st.plotly_chart(picture, key=drawn, config=PLAIN, alt=alt, on_select=bar.area(ctx, drawn), selection_mode="box")
     with st.expander(ctx.say("counters.points", {"n": f"{len(curves):,}"})):

@@ -35,8 +35,9 @@ def show(ctx: Context, found: Modules) -> None:
     run = ctx.run.run_id if ctx.run else ""
     if found.whole.device_ns:
         st.caption(say("efficiency.modules_hint"))
+        picture = context.once(charts.modules, found.rows, parts, say, context.ink())
         st.plotly_chart(
-            charts.modules(found.rows, parts, say, context.ink()), key=f"efficiency_modules_{run}_{ctx.lang}",
+            picture, key=f"efficiency_modules_{run}_{ctx.lang}",
             config={"displayModeBar": False}, alt=say("efficiency.modules"),
         )  # fmt: skip
     rows = pd.DataFrame([_row(ctx, found, row, parts) for row in found.rows[:_MOST]])

@@ -191,7 +191,7 @@ def _plot(ctx: Context, found: look.Efficiency, chip: Roofs | None, place: int) 
         unmeasured.nothing(ctx, "efficiency.plot_none")
         return
     st.plotly_chart(
-        charts.roofline(mine, chip, ctx.say, context.ink()),
+        context.once(charts.roofline, mine, chip, ctx.say, context.ink()),
         key=f"efficiency_roofline_{ctx.run.run_id if ctx.run else ''}_{place}_{ctx.lang}",
         config={"displayModeBar": False}, alt=ctx.say("efficiency.plot_alt"),
     )  # fmt: skip

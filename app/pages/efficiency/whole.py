@@ -32,8 +32,9 @@ def show(ctx: Context, found: dict[str, Fall]) -> None:
     if fall is None or not fall.parts:
         unmeasured.nothing(ctx, "efficiency.whole_none")
         return
+    picture = context.once(charts.waterfall, fall.parts, say, context.ink())
     st.plotly_chart(
-        charts.waterfall(fall.parts, say, context.ink()), key=f"efficiency_whole_{run}_{chosen}_{ctx.lang}",
+        picture, key=f"efficiency_whole_{run}_{chosen}_{ctx.lang}",
         config={"displayModeBar": False}, alt=say("efficiency.whole"),
     )  # fmt: skip
     with st.expander(say("efficiency.whole_table")):

@@ -49,7 +49,7 @@ def render(ctx: Context) -> None:
     if found.unlinked_ns:
         st.caption("◐ " + ctx.say("flame.unlinked", {"time": i18n.duration(found.unlinked_ns)}))
     st.plotly_chart(
-        charts.flame(found, ctx.say, context.ink()), key=key(ctx, f"flame_{weight}"), config=PLAIN,
+        context.once(charts.flame, found, ctx.say, context.ink()), key=key(ctx, f"flame_{weight}"), config=PLAIN,
         alt=ctx.say("flame.question"),
     )  # fmt: skip
     if found.left_out:

@@ -161,7 +161,7 @@ def night(point: Point) -> str:
 def picture(ctx: Context, held: Judged) -> None:
     """The chart."""
     notes = [each for each in history.annotated(ctx.store, held.identity.key) if each.metric in (None, held.metric)]
-    drawn = chart.series(held, notes, _varying(held), ctx.say, context.ink())
+    drawn = context.once(chart.series, held, notes, _varying(held), ctx.say, context.ink())
     alt = ctx.say("history.chart_alt", {"what": called(ctx, held.metric)})
     st.plotly_chart(drawn, key=f"history_chart_{held.identity.key}_{held.metric}_{ctx.lang}", config=PLAIN, alt=alt)
 

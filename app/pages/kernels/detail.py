@@ -61,9 +61,9 @@ def _durations(ctx: Context, level: str, key: int, what: look.Filter) -> None:
     )  # fmt: skip
     ranks = [int(rank) for rank in found.ranks["rank"]]
     picture = (
-        chart.ecdf(found.quantiles, ranks, found.logarithmic, ctx.say, context.ink())
+        context.once(chart.ecdf, found.quantiles, ranks, found.logarithmic, ctx.say, context.ink())
         if drawn == "ecdf"
-        else chart.histogram(found.bins, ranks, found.logarithmic, ctx.say, context.ink())
+        else context.once(chart.histogram, found.bins, ranks, found.logarithmic, ctx.say, context.ink())
     )
     st.plotly_chart(picture, key=f"kernels_durations_{key}_{drawn}_{ctx.lang}", config={"displayModeBar": False},
                     alt=ctx.say("kernels.durations_alt"))  # fmt: skip
@@ -172,7 +172,7 @@ def _bars(ctx: Context, found: pd.DataFrame, key: int) -> None:
     if len(ratios):
         st.caption(ctx.say("kernels.pipes_means"))
         names, means = ([told(ctx, str(one)) for one in ratios["metric"]] for told in (_title, _means))
-        picture = chart.pipes(names, ratios, means, context.ink())
+        picture = context.once(chart.pipes, names, ratios, means, context.ink())
         st.plotly_chart(picture, key=f"kernels_pipes_{key}_{ctx.lang}", config={"displayModeBar": False},
                         alt=ctx.say("kernels.pipes_alt"))  # fmt: skip
     with st.expander(ctx.say("kernels.pipes_all")):

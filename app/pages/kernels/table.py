@@ -79,8 +79,9 @@ def pick(ctx: Context, level: str, what: look.Filter, found: look.Table) -> pd.S
     """The bars and the table; the chosen row, at first the longest."""
     run = ctx.run.run_id if ctx.run else ""
     st.caption(ctx.say("kernels.chart"))
+    picture = context.once(chart.shares, found.groups.head(_BARS), ctx.say, context.ink())
     st.plotly_chart(
-        chart.shares(found.groups.head(_BARS), ctx.say, context.ink()), key=f"kernels_shares_{run}_{ctx.lang}",
+        picture, key=f"kernels_shares_{run}_{ctx.lang}",
         config={"displayModeBar": False}, alt=ctx.say("kernels.chart"),
     )  # fmt: skip
     st.caption(ctx.say("kernels.table"))

@@ -100,12 +100,14 @@ def graphs(ctx: Context, name: str, drawing: Drawing | None) -> None:
                                    (place.before, place.after), strict=True):  # fmt: skip
         with column:
             st.caption(ctx.say(f"laboratory.{title}"))
-            st.plotly_chart(chart.graph(side, context.ink()), key=f"lab_graph_{title}_{run}_{name}_{chosen}_{ctx.lang}",
+            picture = context.once(chart.graph, side, context.ink())
+            st.plotly_chart(picture, key=f"lab_graph_{title}_{run}_{name}_{chosen}_{ctx.lang}",
                             config={"displayModeBar": False}, alt=ctx.say(f"laboratory.{title}"))  # fmt: skip
             if side.left_out > 0:
                 st.caption("◐ " + ctx.say("laboratory.side_left_out", {"count": f"{side.left_out:,}"}))
     with st.expander(ctx.say("laboratory.parts")):
-        st.plotly_chart(chart.parts(look.parts(drawing), ctx.say, context.ink()), config={"displayModeBar": False},
+        picture = context.once(chart.parts, look.parts(drawing), ctx.say, context.ink())
+        st.plotly_chart(picture, config={"displayModeBar": False},
                         key=f"lab_parts_{run}_{name}_{ctx.lang}", alt=ctx.say("laboratory.parts"))  # fmt: skip
     if drawing.difference:
         with st.expander(ctx.say("laboratory.difference")):

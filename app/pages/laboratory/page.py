@@ -85,7 +85,7 @@ def trials(ctx: Context, found: Result) -> None:
     st.caption(ctx.say("laboratory.trials_means"))
     timed = [each for each in found.trials if each.get("speed")]
     if timed:
-        st.plotly_chart(chart.ratios(timed, ctx.say, context.ink()), key=f"lab_ratios_{run}_{ctx.lang}",
+        st.plotly_chart(context.once(chart.ratios, timed, ctx.say, context.ink()), key=f"lab_ratios_{run}_{ctx.lang}",
                         config={"displayModeBar": False}, alt=ctx.say("laboratory.trials"))  # fmt: skip
     heads = [ctx.say(f"laboratory.col_{name}") for name in sentences.COLUMNS]
     names = [f"c{place}" for place in range(len(heads))]

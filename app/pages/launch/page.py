@@ -67,7 +67,7 @@ def show_curves(ctx: Context, found: look.Headline) -> None:
 
 def _draw(ctx: Context, name: str, rank: int, curve: look.Curve) -> None:
     say, run = ctx.say, ctx.run.run_id if ctx.run else ""
-    picture = (chart.lead if name == "lead" else chart.queue)(curve, say, context.ink())
+    picture = context.once(chart.lead if name == "lead" else chart.queue, curve, say, context.ink())
     st.markdown(f"**{say(f'launch.{name}')}**", help=say(f"launch.{name}_means"))
     key = f"launch_{name}_{run}_{rank}_{hash(ctx.part)}_{ctx.lang}"
     st.plotly_chart(picture, key=key, config={"displayModeBar": False}, alt=say(f"launch.{name}"),
@@ -133,7 +133,7 @@ def latency(ctx: Context, found: look.Latency) -> None:
     mine = found.quantiles[found.quantiles["route"] == chosen]
     ranks = sorted({int(rank) for rank in mine["rank"]})
     key = f"launch_latency_{run}_{chosen}_{hash(ctx.part)}_{ctx.lang}"
-    st.plotly_chart(chart.latency(mine, ranks, say, context.ink()), key=key,
+    st.plotly_chart(context.once(chart.latency, mine, ranks, say, context.ink()), key=key,
                     config={"displayModeBar": False}, alt=say("launch.latency_alt"))  # fmt: skip
     rows = table.in_us(found.rows, _TIMES).assign(
         route=[route(ctx, str(one)) for one in found.rows["route"]],

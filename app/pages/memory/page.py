@@ -116,7 +116,7 @@ def show_pool(ctx: Context, pool: look.Pool) -> None:
     if pool.samples > len(rows):
         st.caption(ctx.say("memory.thinned", {"all": f"{pool.samples:,}", "shown": f"{len(rows):,}"}))
     alt = ctx.say("memory.curve_alt", {"pool": pool_name(ctx, pool.name), "rank": pool.rank})
-    picture = chart.curve(rows, peak.ts_ns if peak else None, marks, ctx.say, context.ink())
+    picture = context.once(chart.curve, rows, peak.ts_ns if peak else None, marks, ctx.say, context.ink())
     curve = key(ctx, f"memory_curve_{pool.rank}_{pool.name}")
     st.plotly_chart(picture, key=curve, config=PLAIN, alt=alt, on_select=bar.area(ctx, curve), selection_mode="box")
     if peak is None:
@@ -152,7 +152,7 @@ def _holders(ctx: Context, pool: look.Pool, peak: look.Peak) -> None:
     if peak.allocated is None or "+" in pool.name:
         st.caption(ctx.say("memory.other_pool"))
     rest = None if peak.allocated is None else peak.allocated - int(rows["bytes"].sum())
-    picture = chart.holders(rows, rest, ctx.say, context.ink(), _BARS)
+    picture = context.once(chart.holders, rows, rest, ctx.say, context.ink(), _BARS)
     alt = ctx.say("memory.holders_alt")
     st.plotly_chart(picture, key=key(ctx, f"holders_{pool.rank}_{pool.name}"), config=PLAIN, alt=alt)
     with st.expander(ctx.say("memory.holders_table", {"n": len(rows)})):
@@ -175,7 +175,7 @@ def growth(ctx: Context, pool: look.Pool) -> None:
         "change": _signed(found.last - found.first), "slope": _signed(round(found.per_step)),
     }))  # fmt: skip
     alt = ctx.say("memory.growth")
-    picture = chart.growth(rows, ctx.say, context.ink())
+    picture = context.once(chart.growth, rows, ctx.say, context.ink())
     st.plotly_chart(picture, key=key(ctx, f"growth_{pool.rank}_{pool.name}"), config=PLAIN, alt=alt)
     with st.expander(ctx.say("memory.growth_table")):
         heads = {name: ctx.say(f"memory.step_{name}") for name in rows.columns}

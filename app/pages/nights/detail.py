@@ -74,7 +74,8 @@ def _moved(ctx: Context, row: Row, place: int) -> None:
         st.text(words)
         st.code(command, language="bash")
     if len(row.series) > 1:
-        st.plotly_chart(charts.series(row, context.ink(), context.accent()), key=f"night_series_{place}_{ctx.lang}",
+        picture = context.once(charts.series, row, context.ink(), context.accent())
+        st.plotly_chart(picture, key=f"night_series_{place}_{ctx.lang}",
                         config={"displayModeBar": False})  # fmt: skip
     _links(ctx, row, place)
 

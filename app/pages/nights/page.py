@@ -70,7 +70,7 @@ def show_calendar(ctx: Context, nights: Mapping[str, Night | None]) -> str:
     days = [(label, outcome(night), _hover(ctx, label, night)) for label, night in nights.items()]
     rows = [ctx.say(f"nights.{name}") for name in ("mon", "thu", "sun")]
     event = st.plotly_chart(
-        charts.calendar(days, says, rows, chosen, context.ink()), key=f"calendar_{ctx.lang}_{chosen}",
+        context.once(charts.calendar, days, says, rows, chosen, context.ink()), key=f"calendar_{ctx.lang}_{chosen}",
         on_select="rerun", selection_mode="points", config={"displayModeBar": False},
     )  # fmt: skip
     st.caption(ctx.say("nights.calendar_note"))

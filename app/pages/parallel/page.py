@@ -79,8 +79,9 @@ def grid(ctx: Context, found: domains.Strategy) -> None:
         unmeasured.nothing(ctx, "parallel.not_told")
         return
     drawn = key(ctx, f"parallel_grid_{shown}")
+    picture = context.once(charts.grid, found, shown, _value_name(ctx, shown), ctx.say, context.ink())
     st.plotly_chart(
-        charts.grid(found, shown, _value_name(ctx, shown), ctx.say, context.ink()), key=drawn, config=PLAIN,
+        picture, key=drawn, config=PLAIN,
         alt=ctx.say("parallel.grid_alt"), on_select=lambda: _chosen(ctx, found, drawn), selection_mode="points",
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def costs(ctx: Context, found: domains.Strategy) -> None:
         unmeasured.nothing(ctx, "parallel.no_communication")
         return
     st.plotly_chart(
-        charts.domains(means, ctx.say, context.ink()), key=key(ctx, "parallel_domains"), config=PLAIN,
+        context.once(charts.domains, means, ctx.say, context.ink()), key=key(ctx, "parallel_domains"), config=PLAIN,
         alt=ctx.say("parallel.domains"),
     )  # fmt: skip
 

@@ -35,7 +35,8 @@ def render(ctx: Context) -> None:
     run = ctx.run.run_id
     st.subheader(ctx.say("requests.percentiles"), anchor="percentiles")
     st.caption(ctx.say("requests.percentiles_help"))
-    st.plotly_chart(chart.percentiles(found.percentiles, ctx.say, context.ink()), key=f"requests_{run}_{ctx.lang}",
+    picture = context.once(chart.percentiles, found.percentiles, ctx.say, context.ink())
+    st.plotly_chart(picture, key=f"requests_{run}_{ctx.lang}",
                     config={"displayModeBar": False}, alt=ctx.say("requests.percentiles_alt"))  # fmt: skip
     around = _chosen_percentile(ctx, found)
     if not len(around):
@@ -103,7 +104,8 @@ def _one(ctx: Context, key: int) -> None:
     name = wording.plain(str(mine["id"].iloc[0]))
     st.subheader(ctx.say("requests.axis", {"id": name}), anchor="axis")
     run = ctx.run.run_id if ctx.run else ""
-    st.plotly_chart(chart.axis(found, ctx.say, context.ink()), key=f"requests_axis_{run}_{ctx.lang}_{key}",
+    picture = context.once(chart.axis, found, ctx.say, context.ink())
+    st.plotly_chart(picture, key=f"requests_axis_{run}_{ctx.lang}_{key}",
                     config={"displayModeBar": False}, alt=ctx.say("requests.axis_alt"))  # fmt: skip
     st.subheader(ctx.say("requests.parts"), anchor="parts")
     shown = table.in_ms(mine.assign(start=mine["ts_ns"] - found.begin_ns), ("start", "dur_ns")).assign(

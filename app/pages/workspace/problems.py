@@ -72,14 +72,14 @@ def _requests(ctx: Context, key: str, moment: Evidence | None) -> None:
     if moment is None:
         found = head.requests(ctx)
         if found is not None:
-            st.plotly_chart(charts.percentiles(found.percentiles, ctx.say, context.ink()), key=key,
+            st.plotly_chart(context.once(charts.percentiles, found.percentiles, ctx.say, context.ink()), key=key,
                             config={"displayModeBar": False}, alt=ctx.say("requests.percentiles_alt"))  # fmt: skip
         return
     around = context.measured(ctx, look.at, moment.ts_ns, moment.dur_ns, moment.note)
     if around is None:
         st.text(ctx.say("workspace.no_request"))
         return
-    picture = charts.axis(around, ctx.say, context.ink(), _ends(moment))
+    picture = context.once(charts.axis, around, ctx.say, context.ink(), _ends(moment))
     st.plotly_chart(picture, key=f"{key}_{moment.ts_ns}", config={"displayModeBar": False},
                     alt=ctx.say("requests.axis_alt"))  # fmt: skip
 
@@ -89,7 +89,7 @@ def _stages(ctx: Context, key: str, moment: Evidence | None) -> None:
     found = head.job(ctx)
     if found is None or not len(found.rows):
         return
-    picture = charts.stages(found, ctx.say, context.ink(), _ends(moment) if moment else None)
+    picture = context.once(charts.stages, found, ctx.say, context.ink(), _ends(moment) if moment else None)
     st.plotly_chart(picture, key=f"{key}_{moment.ts_ns if moment else ''}", config={"displayModeBar": False},
                     alt=ctx.say("requests.stages_alt"))  # fmt: skip
 

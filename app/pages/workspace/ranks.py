@@ -65,7 +65,8 @@ def show_step(ctx: Context, found: look.Compared) -> None:
         return
     _said(ctx, rows, found.staged)
     alt = ctx.say("ranks.step_alt")
-    st.plotly_chart(chart.lanes(rows, ctx.say, context.ink()), key=key(ctx, f"lanes_{step}"), config=PLAIN, alt=alt)
+    picture = context.once(chart.lanes, rows, ctx.say, context.ink())
+    st.plotly_chart(picture, key=key(ctx, f"lanes_{step}"), config=PLAIN, alt=alt)
     if not all(row.told for row in rows):
         st.caption(ctx.say("ranks.untold"))
     whole = round(rows[0].slice_ns * _SLICES)
@@ -127,7 +128,7 @@ def clocks(ctx: Context, found: look.Compared) -> None:
         st.text(ctx.say("ranks.clocks_lost", {"n": len(lost), "ranks": i18n.ranges(lost)}))
     if len(others) < _DRAWN_CLOCKS:
         return
-    picture = chart.clocks(known, ctx.say, context.ink(), context.accent())
+    picture = context.once(chart.clocks, known, ctx.say, context.ink(), context.accent())
     st.plotly_chart(picture, key=key(ctx, "clocks"), config=PLAIN, alt=ctx.say("ranks.clocks"))
     with st.expander(ctx.say("ranks.clocks_table")):
         frame = pd.DataFrame([
@@ -186,7 +187,7 @@ def show_grid(ctx: Context, found: Compared) -> None:
     st.caption(ctx.say(f"ranks.means_{metric}"))
     held = found.grids[metric]
     rows = _ordered(held, found, metric) if order == "far" else list(held.ranks)
-    picture = chart.grid(held, rows, how == "apart", ctx.say, context.ink(), metric)
+    picture = context.once(chart.grid, held, rows, how == "apart", ctx.say, context.ink(), metric)
     alt = ctx.say("ranks.grid_alt", {"what": ctx.say(f"ranks.metric_{metric}")})
     st.plotly_chart(picture, key=key(ctx, f"ranks_grid_{metric}_{how}_{order}"), config=PLAIN, alt=alt)
     if held.each > 1:
@@ -262,7 +263,7 @@ def show_path(ctx: Context) -> None:
         "kind": ctx.say(f"path.kind_{kind}"), "share": i18n.share(ns, found.wall_ns), "length": i18n.duration(ns),
         "whole": i18n.duration(found.wall_ns),
     }))  # fmt: skip
-    picture = path_chart.figure(found, ctx.say, context.ink())
+    picture = context.once(path_chart.figure, found, ctx.say, context.ink())
     st.plotly_chart(picture, key=key(ctx, "path"), config=PLAIN, alt=ctx.say("path.title"))
     if len(found.by_rank()) > path_chart.MOST:
         st.caption(ctx.say("path.cut", {"n": len(found.by_rank())}))

@@ -30,7 +30,8 @@ def show(ctx: Context, run: RunInfo) -> None:
     }))  # fmt: skip
     matrix, gaps = st.columns([2, 3], gap="medium")
     with matrix:
-        st.plotly_chart(chart.figure(rows, missing, ctx.say, context.ink()), key=f"recorded_{run.run_id}_{ctx.lang}",
+        picture = context.once(chart.figure, rows, missing, ctx.say, context.ink())
+        st.plotly_chart(picture, key=f"recorded_{run.run_id}_{ctx.lang}",
                         config={"displayModeBar": False}, alt=ctx.say("recorded.title"))  # fmt: skip
     with gaps:
         if missing:

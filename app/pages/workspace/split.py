@@ -45,7 +45,7 @@ def show(ctx: Context) -> None:
         return
     _headline(ctx, [row for row in drawable if row.step is None] or drawable)
     choice = _choose(ctx, drawable)
-    picture = chart.figure(choice.rows, ctx.say, choice.as_share, choice.profiler, context.ink())
+    picture = context.once(chart.figure, choice.rows, ctx.say, choice.as_share, choice.profiler, context.ink())
     st.plotly_chart(picture, key=f"breakdown_{ctx.run.run_id if ctx.run else ''}_{ctx.lang}",
                     config={"displayModeBar": False, "scrollZoom": False}, alt=ctx.say("breakdown.title"))  # fmt: skip
     _unsplit(ctx, rows)

@@ -132,8 +132,9 @@ def _tree(
     of, under = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.bool_)
     found = _Growing()
     roots = np.array([found.below(text) for text in stacks], np.int64)
-    known, codes = np.unique(np.asarray(name, dtype=object).astype(str), return_inverse=True)
-    codes, order = codes.ravel(), np.argsort(ids, kind="stable")
+    known = sorted(set(name))
+    places = {text: place for place, text in enumerate(known)}
+    codes, order = np.fromiter(map(places.__getitem__, name), np.int64, len(ids)), np.argsort(ids, kind="stable")
     edges = np.flatnonzero(np.diff(depth, prepend=-1)) if len(depth) else np.zeros(0, np.int64)
     for first, last in pairwise((*edges, len(ids))):
         level = slice(first, last)
@@ -150,7 +151,7 @@ def _tree(
         made = np.empty(len(pairs), np.int64)
         for number, (pair, at_first) in enumerate(zip(pairs.tolist(), first_of.tolist(), strict=True)):
             frame, code = divmod(pair, len(known))
-            made[number] = found.frame(frame - 1, str(known[code]), str(kind[first + at_first]))
+            made[number] = found.frame(frame - 1, known[code], kind[first + at_first])
         of[level] = made[where.ravel()]
     return _Tree(of, np.array(found.parents, np.int64), found.names, found.kinds)
 

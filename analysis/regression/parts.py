@@ -40,8 +40,9 @@ from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.waits import UNKNOWN, waits
 from npulens.analysis.regression.families import KEPT, OTHERS, family, recurring
 from npulens.analysis.regression.pieces import WRAPPERS, cut, first_come, launchers
-from npulens.analysis.regression.verdict import edges_of, stretch_of
+from npulens.analysis.regression.verdict import stretch_of
 from npulens.analysis.run import Run
+from npulens.analysis.selection.blocks import edges_of
 
 Floats = NDArray[np.float64]
 T = TypeVar("T", np.int64, np.float64)

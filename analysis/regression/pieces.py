@@ -31,8 +31,8 @@ from npulens.analysis.idle.pieces import CODES, idle
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
 from npulens.analysis.look.compare import Side, Window, side
 from npulens.analysis.modules.names import MODULE
-from npulens.analysis.regression.verdict import BLOCKS, edges_of
 from npulens.analysis.run import Run
+from npulens.analysis.selection.blocks import BLOCKS, edges_of
 
 #: What time is given to, in this order; each needs the ones before it.
 KINDS = ("kernel", "communication", "copy", "unknown", "gap")
@@ -122,9 +122,12 @@ _TEXTS = """
 """
 #: Names and shapes of the operators and modules that launched kernels, as numbers.
 _HOST = """
-    SELECT s.span_id, hash(s.name) AS name, coalesce(hash(h.input_shapes, h.input_dtypes), 0) AS shapes
-    FROM span s LEFT JOIN (SELECT span_id, input_shapes, input_dtypes FROM host_op) h USING (span_id)
-    WHERE s.span_id IN (SELECT unnest(?)) ORDER BY s.span_id
+    WITH wanted AS MATERIALIZED (SELECT unnest(?::BIGINT[]) AS span_id)
+    SELECT s.span_id, s.name, coalesce(h.shapes, 0) AS shapes
+    FROM (SELECT span_id, hash(name) AS name FROM span SEMI JOIN wanted USING (span_id)) s
+    LEFT JOIN (SELECT span_id, hash(input_shapes, input_dtypes) AS shapes FROM host_op SEMI JOIN wanted USING (span_id))
+        h USING (span_id)
+    ORDER BY s.span_id
 """
 
 

@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from npulens.analysis.selection.blocks import edges_of
+
 Floats = NDArray[np.float64]
 
 #: Pairs to collect where nothing says otherwise: 0.9 % false alarms and 99 % power for 3 % under 2 % drift.
 PAIRS = 10
-#: Steps of one capture become at most so many blocks.
-BLOCKS = 10
 #: Neighbouring blocks are taken to resemble each other at least this much: ten blocks cannot show less.
 _LEAST_CORRELATION, _MOST_CORRELATION = 0.2, 0.9
 #: How sure `settles` is that its number of pairs will do.
@@ -210,11 +210,6 @@ def _finite(values: Sequence[float]) -> Floats:
 def _logs(values: Sequence[float]) -> Floats:
     found = _finite(values)
     return np.asarray(np.log(found[found > 0]))
-
-
-def edges_of(steps: int) -> NDArray[np.int64]:
-    """Where blocks of consecutive steps begin, and the end: at most BLOCKS of them, as equal in number as can be."""
-    return np.linspace(0, steps, min(BLOCKS, steps) + 1).astype(np.int64)
 
 
 def _blocks(steps: Floats) -> Floats:

@@ -250,6 +250,8 @@ def kills(place: Path, times: int) -> dict[str, object]:
         if not os.WIFSIGNALED(status):
             takes[what] = max(0.02, 0.5 * takes[what] + 0.5 * (time.monotonic() - begun))
         _judged(store, what, run_id, ids, seen)
+        if os.WIFSIGNALED(status) and killed % 50 == 0:
+            print(killed, json.dumps(seen), file=sys.stderr, flush=True)
         in_a_child(work)
         with suppress(IngestError):
             runs.restore(store, run_id)

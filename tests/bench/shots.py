@@ -1,8 +1,8 @@
 """Photographs of every page, to look at: `make shots` writes them below .bench/shots (SHOTS_ARGS=--help).
 
-Each page x light and dark x English and Chinese x some runs, 1440 pixels wide and as long as the page; one run also at
-1280 and at 3840 x 2160. A run is whatever `npulens load` takes; without any, the bundled samples. Nothing is judged
-here: a person looks.
+Each page x light and dark x English and Chinese x sizes x some runs, as long as the page; and each page of an empty
+store. A run is whatever `npulens load` takes; without any, the bundled samples. With --store, the runs that lie in a
+store already. Nothing is judged here: a person looks. A line a picture says how long its page took to rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any
 from tests.screen.pages import LENSES, ROOT
 
 PAGES = LENSES
-WIDE = ((1280, 800), (3840, 2160))
 QUERY = "SELECT name, count(*) AS n, sum(dur_ns) AS total_ns FROM span GROUP BY name ORDER BY total_ns DESC LIMIT 20"
 
 
@@ -39,20 +38,19 @@ def main() -> None:
         _first_screen()
         return
     out = asked.out
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        store = Path(place) / "store"
-        runs = {path.name: _load(path, store) for path in asked.captures or sorted(_samples())}
+        store = asked.store or Path(place) / "store"
+        runs = _stored(asked.store) if asked.store else {}
+        runs |= {path.name: _load(path, store) for path in asked.captures or (() if runs else sorted(_samples()))}
+        runs = {name: run for name, run in runs.items() if name in (asked.run or runs)}
         with _served(store) as url, _browser() as browser:
-            for lang, theme in itertools.product(asked.lang, asked.theme):
+            for lang, theme, size in itertools.product(asked.lang, asked.theme, asked.size):
                 for name, run in runs.items():
-                    _visit(browser, url, out, asked.page, (name, run, lang, theme), (1440, 900))
-            for size in WIDE if asked.wide else ():
-                name, run = next(iter(runs.items()))
-                _visit(browser, url, out, asked.page, (name, run, "en", "light"), size)
+                    _visit(browser, url, out, asked.page, (name, run, lang, theme), size)
         with _served(Path(place) / "nothing") as url, _browser() as browser:
-            _visit(browser, url, out, asked.page, ("empty", "", asked.lang[0], asked.theme[0]), (1440, 900))
+            for lang, theme, size in itertools.product(asked.lang, asked.theme, asked.size):
+                _visit(browser, url, out, asked.page, ("empty", "", lang, theme), size)
 
 
 def _arguments() -> argparse.Namespace:
@@ -62,9 +60,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--page", nargs="+", choices=PAGES, default=PAGES)
     parser.add_argument("--lang", nargs="+", choices=("en", "zh"), default=("en", "zh"))
     parser.add_argument("--theme", nargs="+", choices=("light", "dark"), default=("light", "dark"))
-    parser.add_argument("--wide", action="store_true", help="the first run also at 1280 and at 3840 x 2160")
+    parser.add_argument("--size", nargs="+", type=_size, default=[(1440, 900)], help="e.g. 1280x800 3840x2160")
+    parser.add_argument("--store", type=Path, help="its runs, and captures are loaded into it")
+    parser.add_argument("--run", nargs="+", metavar="NAME", help="only these of them")
     parser.add_argument("--first-screen", action="store_true", help="only docs/first_screen.png, the README's picture")
     return parser.parse_args()
+
+
+def _size(text: str) -> tuple[int, int]:
+    wide, _, high = text.partition("x")
+    return int(wide), int(high)
+
+
+def _stored(store: Path) -> dict[str, str]:
+    """The runs of a store, by their names."""
+    command = [sys.executable, "-m", "npulens.app.cli", "runs", "--store", str(store), "--json"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {run["label"] or run["run_id"]: run["run_id"] for run in json.loads(listed.stdout)["runs"]}
 
 
 def _first_screen() -> None:
@@ -136,15 +148,29 @@ def _visit(
     page.goto(f"{url}/?lang={lang}&run={run}")
     for title in pages:
         where = "" if title == "Workspace" else title
+        begun = time.monotonic()
         page.goto(f"{url}/{where}?lang={lang}&run={run}" + (f"&sql={QUERY}" if title == "Sql" else ""))
-        _wait(page, bool(run) and title == "Workspace")
-        if title != "Timeline" and size[0] == 1440:
+        rests = _rests(page, bool(run) and title == "Workspace")
+        took = f"{time.monotonic() - begun:.1f} s{'' if rests else ', still at work'}"
+        print(f"{name} {title} {lang} {theme} {size[0]}: {took}", flush=True)
+        if title != "Timeline":
             tall = page.evaluate("document.querySelector('[data-testid=stMain]')?.scrollHeight ?? 900")
             page.set_viewport_size({"width": size[0], "height": max(size[1], min(int(tall), 6000))})
             page.wait_for_timeout(500)
         page.screenshot(path=out / f"{name}-{title}-{lang}-{theme}-{size[0]}.png")
         page.set_viewport_size({"width": size[0], "height": size[1]})
     context.close()
+
+
+def _rests(page: Any, judged: bool) -> bool:
+    """Whether the page has said what it has to say; a picture is taken of one that has not, too."""
+    from playwright.sync_api import TimeoutError as TooLong
+
+    try:
+        _wait(page, judged)
+    except TooLong:
+        return False
+    return True
 
 
 def _wait(page: Any, judged: bool) -> None:
@@ -154,9 +180,9 @@ def _wait(page: Any, judged: bool) -> None:
         "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'", timeout=120_000
     )
     if judged:
-        page.locator("[class*=st-key-problem_]").first.wait_for(timeout=180_000)
+        page.locator(".st-key-answer").first.wait_for(timeout=180_000)
         page.locator("[data-testid=stSpinner]").last.wait_for(state="hidden", timeout=180_000)
-    if page.locator("canvas").count():
+    if page.locator("canvas.canvas").count():
         page.wait_for_function("window.__npulens_timeline?.settled", timeout=60_000)
     page.wait_for_timeout(900)
 

@@ -19,6 +19,7 @@ from npulens import ingest
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
+from npulens.analysis.serving import stages as parts_of_steps
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
 from npulens.app.pages.workspace import problems
@@ -289,6 +290,32 @@ def test_stages_without_a_trace_are_told_by_their_own_figures(
     assert [shown[0][0], shown[2][0]] == [f"{whole / 1e9:.1f} s", f"{100 * training / whole:.1f} %"]
     assert len(shown) == 6 and len(page.get("plotly_chart")) == 1
     assert not any("rank 0" in str(row) for listed in lists(page) for row in listed["rows"])
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_log_of_a_job_is_told_by_what_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str) -> None:
+    """Two steps by hand: 10 s each, 6 and 4 of rollouts, 3 and 3 of training, 1 of weights; 1 and 3 in no part."""
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.log").write_text("".join(
+        f"step:{step} - timing_s/step:10.0 - timing_s/gen:{gen} - timing_s/update_actor:3.0 - timing_s/testing:40.0 - "
+        f"timing_s/update_weights:1.0 - timing_s/agent_loop/generate_sequences/max:{gen - 1} - "
+        f"timing_s/agent_loop/generate_sequences/mean:{gen - 2}\n" for step, gen in ((1, 6.0), (2, 4.0))
+    ))  # fmt: skip
+    ingest.load(tmp_path / "job", tmp_path / "store")
+    monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "store"))
+    page = opened(lang, "10.0 %")
+    assert i18n.say(lang, "workspace.no_windows") in [each.value for each in page.caption]
+    tiles = next(each.proto.body for each in page.get("html") if 'class="tiles"' in each.proto.body)
+    shown = re.findall(r"<b>(.*?)</b><small>(.*?)</small>", tiles)
+    assert shown[:4] == [("10.0 s", i18n.say(lang, "workspace.of_mean", {"n": 2})), ("50.0 %", "5.00 s"),
+                         ("30.0 %", "3.00 s"), ("10.0 %", "1.00 s")]  # fmt: skip
+    picture = json.loads(page.get("plotly_chart")[0].proto.spec)
+    assert picture["layout"]["yaxis"]["ticktext"][-1] == i18n.say(lang, "requests.uncounted")
+    with stores.open_run(tmp_path / "store", stores.runs(tmp_path / "store")[0].run_id) as con:
+        found = parts_of_steps.job(con)
+    assert found is not None and dict(zip(found.rows["name"], found.rows["dur_ns"], strict=True)) == {
+        "gen": 5 * 10**9, "update_actor": 3 * 10**9, "update_weights": 10**9, "": 10**9}  # fmt: skip
+    assert i18n.say(lang, "workspace.no_moments") in str(lists(page)[1]) and "rank 0" not in texts(page)
 
 
 def test_the_span_to_select_fits_its_window() -> None:

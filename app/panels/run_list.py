@@ -41,10 +41,11 @@ def _held(store: Path, run_id: str, loaded_at: str) -> frozenset[str]:
 
 
 def without_spans(ctx: Context, run: RunInfo) -> str | None:
-    """What was recorded instead where nothing of the devices was: "request", "stage" of a job, or neither."""
+    """What was recorded instead where nothing of the devices was: "request", "stage" of a job, its "log", or none."""
     if holds(ctx, run, "span"):
         return None
-    return next((table for table in ("request", "stage") if holds(ctx, run, table)), None)
+    tables = {"request": "request", "stage": "stage", "log": "serving_sample"}
+    return next((kind for kind, table in tables.items() if holds(ctx, run, table)), None)
 
 
 def when(text: str) -> datetime | None:

@@ -180,7 +180,8 @@ def stages(found: Job, say: Say, ink: str, moment: tuple[int, int] | None) -> go
     """A lane for each stage of a job over its steps, in seconds; a moment is marked with what lies around it."""
     rows = found.rows
     lanes = list(dict.fromkeys(rows["name"]))
-    lane, names = {name: place for place, name in enumerate(lanes)}, [style.plain(name[:_NAME]) for name in lanes]
+    lane = {name: place for place, name in enumerate(lanes)}
+    names = [style.plain(name[:_NAME]) or say("requests.uncounted", {}) for name in lanes]
     picture = go.Figure()
     for role, mine in rows.groupby("role", sort=False):
         kind, shade = _OF_ROLE.get(str(role), ("unknown", 0))

@@ -60,6 +60,7 @@ TEXT = {
     "role_weights": ("weight update", "权重更新"),
     "role_other": ("other", "其他"),
     "stages_alt": ("What each role does over time", "各角色随时间的工作"),
+    "uncounted": ("counted nowhere", "日志未计入"),
     "parts": ("Its parts, the longest first", "各组成部分，最长在前"),
     "col_kind": ("Part", "部分"),
     "col_start": ("From its begin", "距开始"),

@@ -140,7 +140,7 @@ def requests(ctx: Context) -> look.Requests | None:
 
 def job(ctx: Context) -> stages.Job | None:
     """The steps of a job with rollouts, where nothing else was recorded."""
-    alone = ctx.run is not None and run_list.without_spans(ctx, ctx.run) == "stage"
+    alone = ctx.run is not None and run_list.without_spans(ctx, ctx.run) in ("stage", "log")
     return context.measured(ctx, stages.job) if alone else None
 
 

@@ -47,8 +47,7 @@ def _run(ctx: Context, run: RunInfo) -> None:
     top = st.empty()
     if not context.judged(ctx):
         with top.container():
-            working = ctx.say("workspace.verdict_working", {"n": round(context.judging_for(ctx))})
-            head.show(ctx, run, seen, None, working, waits=True)
+            head.show(ctx, run, seen, None, ctx.say("workspace.verdict_working"), waits=True)
     view, body = st.container(), st.container()
     with view:
         _views(ctx)

@@ -37,7 +37,8 @@ def show(ctx: Context, run: RunInfo, found: Subject | None, every: Sequence[chos
         left, centre = st.columns([3, 7], gap="medium")
     with left:
         _list(ctx, run, found, every, now)
-    windows = _reached_first(run, moments(now.finding)) if now else ()
+    logged = run_list.without_spans(ctx, run) == "log"  # which counts seconds, and says of no moment when it was
+    windows = _reached_first(run, moments(now.finding)) if now and not logged else ()
     spans = context.measured(ctx, spans_of, windows) if windows else ()
     with centre:
         if now is not None:
@@ -61,7 +62,7 @@ def _picture(
     moment = windows[chosen.moment(ctx, windows, spans) or 0] if windows else None
     if kind == "request":
         _requests(ctx, f"requests_{run.run_id}_{now.key if now else ''}", moment)
-    elif kind == "stage":
+    elif kind in ("stage", "log"):
         _stages(ctx, f"stages_{run.run_id}_{now.key if now else ''}", moment)
     else:
         component.strip(ctx, run.run_id, _painted(windows))
@@ -85,13 +86,17 @@ def _requests(ctx: Context, key: str, moment: Evidence | None) -> None:
 
 
 def _stages(ctx: Context, key: str, moment: Evidence | None) -> None:
-    """The stages of a job."""
+    """The stages of a job, or what its log counts of a step; there a moment has no place."""
     found = head.job(ctx)
     if found is None or not len(found.rows):
+        st.text(ctx.say("workspace.no_stages"))
         return
-    picture = context.once(charts.stages, found, ctx.say, context.ink(), _ends(moment) if moment else None)
-    st.plotly_chart(picture, key=f"{key}_{moment.ts_ns if moment else ''}", config={"displayModeBar": False},
+    where = _ends(moment) if moment and found.windows else None
+    picture = context.once(charts.stages, found, ctx.say, context.ink(), where)
+    st.plotly_chart(picture, key=f"{key}_{where}", config={"displayModeBar": False},
                     alt=ctx.say("requests.stages_alt"))  # fmt: skip
+    if not found.windows:
+        st.caption(ctx.say("workspace.no_windows"))
 
 
 def _ends(moment: Evidence) -> tuple[int, int]:

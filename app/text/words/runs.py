@@ -61,6 +61,10 @@ TEXT = {
         "This run holds the stages of a job with rollouts, recorded as {formats}",
         "本次采集包含强化学习任务的各阶段，采集格式为 {formats}",
     ),
+    "holds_logs": (
+        "This run holds what a job's log says of its steps, recorded as {formats}",
+        "本次采集包含任务日志对各步的记录，采集格式为 {formats}",
+    ),
     "and": (" and ", "、"),
     "with_steps": (
         ". {n} steps, {length} from first to last event",

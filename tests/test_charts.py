@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import hostile_capture
+import pandas as pd
 
 from npulens import ingest
 from npulens.analysis import split
 from npulens.analysis.profiler_split import Profiler
 from npulens.analysis.split import Row
-from npulens.app.charts import breakdown, recorded, style
+from npulens.app.charts import breakdown, kernels, recorded, style
 from npulens.app.text import i18n
 from npulens.ingest.store import runs
 from npulens.ingest.store.runs import CoverageRow
@@ -48,6 +49,26 @@ def test_the_profilers_split_is_drawn_only_where_it_differs() -> None:
     drawn = breakdown.bars([row(profiler=same), row(step=2, profiler=other)], say, profiler=True)
     assert [(bar.step, bar.own) for bar in drawn] == [(1, True), (2, True), (2, False)]
     assert drawn[2].parts == {"computing": 40, "communication": 20, "idle": 25}
+
+
+def test_more_ranks_than_hues_are_drawn_together() -> None:
+    """One bar a bin with all of them, and a band with the middle rank in it; few ranks have a line each."""
+    for count in (kernels.MOST_RANKS, 64):
+        ranks = range(count)
+        bins = pd.DataFrame([(rank, 1000, 2000, 3) for rank in ranks], columns=["rank", "from_ns", "to_ns", "count"])
+        shares = pd.DataFrame(
+            [(rank, share, 1000.0 * (1 + rank)) for rank in ranks for share in (0.0, 1.0)],
+            columns=["rank", "share", "dur_ns"],
+        )
+        bars = kernels.histogram(bins, ranks, False, say, "#000").data
+        lines = kernels.ecdf(shares, ranks, False, say, "#000").data
+        assert sum(sum(trace.y) for trace in bars) == 3 * count
+        if count <= kernels.MOST_RANKS:
+            assert (len(bars), len(lines)) == (count, count)
+            continue
+        assert len(bars) == 1 and "64 ranks: 192 kernels" in bars[0].hovertext[0]
+        band, middle = lines
+        assert list(band.x) == [1.0, 1.0, 64.0, 64.0] and list(middle.x) == [32.5, 32.5]
 
 
 def test_what_was_not_recorded_is_drawn_as_not_told_apart() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from npulens.app.charts import style
+from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.text import i18n, wording
 
@@ -16,6 +16,9 @@ HUES = style.SERIES
 DASHES = ("solid", "dash", "dot", "dashdot")
 #: Characters of a name that fit beside a bar.
 _NAME = 44
+#: More ranks than there are hues are drawn together.
+MOST_RANKS = len(HUES)
+_BAND = roles.faded("computing", 0.28)
 #: Counts up to this have a mark each.
 _FEW = 6
 
@@ -88,19 +91,23 @@ def histogram(bins: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: 
     """How many kernels took how long; ranks stacked."""
     picture = go.Figure()
     scale, unit = _unit(int(bins["to_ns"].max()) if len(bins) else 0)
-    for place, rank in enumerate(ranks):
-        mine = bins[bins["rank"] == rank]
+    together = len(ranks) > MOST_RANKS
+    if together:
+        bins = bins.groupby(["from_ns", "to_ns"], as_index=False)["count"].sum()
+    for place, rank in enumerate(ranks[:1] if together else ranks):
+        mine = bins if together else bins[bins["rank"] == rank]
         picture.add_bar(
             x=list((mine["from_ns"] + mine["to_ns"]) / 2 / scale), y=list(mine["count"]),
             width=list((mine["to_ns"] - mine["from_ns"]) / scale), name=f"rank {rank}",
             marker={"color": HUES[place % len(HUES)], "line": {"width": 0}}, hovertext=[
-                style.plain(say("kernels.bin_means", {
-                    "rank": rank, "n": f"{count:,}", "from": i18n.duration(begin), "to": i18n.duration(end)
+                style.plain(say("kernels.bin_together" if together else "kernels.bin_means", {
+                    "rank": rank, "ranks": len(ranks), "n": f"{count:,}", "from": i18n.duration(begin),
+                    "to": i18n.duration(end),
                 }))
                 for begin, end, count in zip(mine["from_ns"], mine["to_ns"], mine["count"], strict=True)
             ], hoverinfo="text",
         )  # fmt: skip
-    dress(picture, ink, 340, legend=len(ranks) > 1)
+    dress(picture, ink, 340, legend=1 < len(ranks) <= MOST_RANKS)
     picture.update_layout(barmode="stack", bargap=0)
     picture.update_xaxes(ticksuffix=f" {unit}", type="log" if logarithmic else "linear")
     few = len(bins) and int(bins.groupby(["from_ns"])["count"].sum().max()) <= _FEW
@@ -108,21 +115,41 @@ def histogram(bins: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: 
     return picture
 
 
+def cumulative(
+    picture: go.Figure, quantiles: pd.DataFrame, ranks: Sequence[int], scale: float, say: Say, means: str, shape: str
+) -> None:  # fmt: skip
+    """One line a rank of ``ns`` by ``share``; of more ranks than hues the middle one, in a band from least to most."""
+    if len(ranks) > MOST_RANKS:
+        every = quantiles.groupby("share")["ns"].agg(["min", "median", "max"]).reset_index()
+        share = list(100 * every["share"])
+        picture.add_scatter(
+            x=[*(every["min"] / scale), *(every["max"] / scale)[::-1]], y=[*share, *share[::-1]], mode="lines",
+            fill="toself", fillcolor=_BAND, line={"width": 0}, hoverinfo="skip", name=say("kernels.ranks_band", {}),
+        )  # fmt: skip
+        picture.add_scatter(x=list(every["median"] / scale), y=share, mode="lines", line={**line(0), "shape": shape},
+                            name=say("kernels.ranks_middle", {}), hoverinfo="text", hovertext=[
+            style.plain(say("kernels.ecdf_together", {
+                "share": f"{100 * part:.0f}", "least": i18n.duration(int(least)), "most": i18n.duration(int(most)),
+                "middle": i18n.duration(int(middle)),
+            })) for part, least, middle, most in every.itertuples(index=False, name=None)
+        ])  # fmt: skip
+        return
+    for place, rank in enumerate(ranks):
+        mine = quantiles[quantiles["rank"] == rank]
+        picture.add_scatter(
+            x=list(mine["ns"] / scale), y=list(100 * mine["share"]), mode="lines",
+            line={**line(place), "shape": shape}, name=f"rank {rank}", hovertext=[
+                style.plain(say(means, {"rank": rank, "share": f"{100 * share:.0f}", "length": i18n.duration(int(ns))}))
+                for share, ns in zip(mine["share"], mine["ns"], strict=True)
+            ], hoverinfo="text",
+        )  # fmt: skip
+
+
 def ecdf(quantiles: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: Say, ink: str) -> go.Figure:
     """The share of kernels that took at most so long, one line a rank."""
     picture = go.Figure()
     scale, unit = _unit(int(quantiles["dur_ns"].max()) if len(quantiles) else 0)
-    for place, rank in enumerate(ranks):
-        mine = quantiles[quantiles["rank"] == rank]
-        picture.add_scatter(
-            x=list(mine["dur_ns"] / scale), y=list(100 * mine["share"]), mode="lines",
-            line={**line(place), "shape": "hv"}, name=f"rank {rank}", hovertext=[
-                style.plain(say("kernels.ecdf_means", {
-                    "rank": rank, "share": f"{100 * share:.0f}", "length": i18n.duration(int(ns))
-                }))
-                for share, ns in zip(mine["share"], mine["dur_ns"], strict=True)
-            ], hoverinfo="text",
-        )  # fmt: skip
+    cumulative(picture, quantiles.rename(columns={"dur_ns": "ns"}), ranks, scale, say, "kernels.ecdf_means", "hv")
     dress(picture, ink, 340, legend=len(ranks) > 1)
     picture.update_xaxes(ticksuffix=f" {unit}", type="log" if logarithmic else "linear")
     picture.update_yaxes(ticksuffix=" %", range=[0, 101])
@@ -152,4 +179,4 @@ def pipes(names: Sequence[str], rows: pd.DataFrame, means: Sequence[str], ink: s
 
 
 def _unit(most_ns: int) -> tuple[float, str]:
-    return (1e9, "s") if most_ns >= 10**10 else (1e6, "ms") if most_ns >= 10**7 else (1e3, "µs")
+    return (1e9, "s") if most_ns >= 2 * 10**9 else (1e6, "ms") if most_ns >= 2 * 10**6 else (1e3, "µs")

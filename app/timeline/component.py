@@ -23,7 +23,7 @@ _CARRIED = ("span", "area")
 _WHERE = ("from", "to", "span", "area", "y")
 _LONGEST = 4000  # characters of one of these
 #: How high the canvas is where it is one of several, and the picture of all ranks at most; alone it takes the window.
-_BESIDE_PX, _PICTURE_PX = 480, 420
+_BESIDE_PX, _PICTURE_PX = 480, 480  # a picture of as many lanes as there may be, below buttons in two rows
 
 _canvas = st.components.v2.component("npulens_timeline", css=scripts.css(), js=scripts.js())
 

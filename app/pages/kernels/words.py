@@ -140,6 +140,13 @@ TEXT = {
     "axis_count": ("kernels", "个数"),
     "bin_means": ("rank {rank}: {n} kernels from {from} to {to}", "rank {rank}：{n} 个在 {from} 到 {to} 之间"),
     "ecdf_means": ("rank {rank}: {share} % take at most {length}", "rank {rank}：{share}% 不超过 {length}"),
+    "bin_together": ("{ranks} ranks: {n} kernels from {from} to {to}", "{ranks} 个 rank：{n} 个在 {from} 到 {to} 之间"),
+    "ecdf_together": (
+        "{share} %: within {middle} on the middle rank, {least} to {most} on all",
+        "{share}%：中位 rank 在 {middle} 内，所有 rank 为 {least} 到 {most}",
+    ),
+    "ranks_band": ("all ranks", "所有 rank"),
+    "ranks_middle": ("the middle rank", "中位 rank"),
     "durations_alt": ("Distribution of the durations, rank by rank", "各 rank 的时长分布"),
     "slow_none": (
         "None of these kernels is an outlier: none takes far longer than others that do the same work.",

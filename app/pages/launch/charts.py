@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from npulens.analysis.look.launch import Curve
 from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
-from npulens.app.charts.kernels import dress, line
+from npulens.app.charts.kernels import cumulative, dress
 from npulens.app.charts.over_time import markable
 from npulens.app.text import i18n
 
@@ -24,17 +24,8 @@ _TICKS = (0, 10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10)
 def latency(quantiles: pd.DataFrame, ranks: Sequence[int], say: Say, ink: str) -> go.Figure:
     """The share of launches that took at most so long; those that start before their launch have no place here."""
     picture = go.Figure()
-    for place, rank in enumerate(ranks):
-        mine = quantiles[(quantiles["rank"] == rank) & (quantiles["latency_ns"] > 0)]
-        picture.add_scatter(
-            x=[ns / 1e3 for ns in mine["latency_ns"]], y=[100 * share for share in mine["share"]], mode="lines",
-            line=line(place), name=f"rank {rank}", hoverinfo="text", hovertext=[
-                style.plain(say("launch.ecdf_means", {
-                    "rank": rank, "share": f"{100 * share:.0f}", "length": i18n.duration(int(ns))
-                }))
-                for share, ns in zip(mine["share"], mine["latency_ns"], strict=True)
-            ],
-        )  # fmt: skip
+    after = quantiles[quantiles["latency_ns"] > 0].rename(columns={"latency_ns": "ns"})
+    cumulative(picture, after, ranks, 1e3, say, "launch.ecdf_means", "linear")
     dress(picture, ink, 340, legend=len(ranks) > 1)
     decades = [10**power for power in range(1, 12)]
     picture.update_xaxes(type="log", title_text=style.plain(say("launch.axis_latency", {})), tickmode="array",

@@ -154,6 +154,7 @@ function pictureRows(tl) {
   return [...steps, ...groups.map(({ key, ranks: [low, high], several, of }, at) => ({
     type: "did", key, rank: low === high ? low : null, ranks: [low, high], several, of, h: tall, lane: tall,
     label: low === high ? `rank ${low}` : `rank ${low}–${high}`, named: tall >= 12 || at % Math.ceil(14 / tall) === 0,
+    says: tall >= 12 || at === groups.length - 1, // lower ones would paint over what the one above says
   }))];
 }
 

@@ -70,7 +70,7 @@ function paintDid(tl, row, top) {
     paintWaiting(tl, row, top);
     pen.fillStyle = tl.theme.quiet;
     pen.textBaseline = "middle";
-    if (row.named) pen.fillText(tl.say(held ? "did_none" : "reading"), tl.left + 8, top + row.h / 2);
+    if (row.says) pen.fillText(tl.say(held ? "did_none" : "reading"), tl.left + 8, top + row.h - Math.min(row.h / 2, 8));
     return;
   }
   const gap = row.h > 8 ? 1 : 0, scale = held.px / (held.to - held.from), [first, last] = [tl.view.from, tl.view.to].map((at) => bounded((at - held.from) * scale, 0, held.px));

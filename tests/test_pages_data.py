@@ -151,6 +151,8 @@ def test_a_run_is_measured_against_the_last_one_like_it(tmp_path: Path) -> None:
     assert pick.usual_base(ctx, mine) == (near, True)
     assert pick.usual_base(replace(ctx, runs=(late, mine, other)), mine) == (late, True)
     assert pick.usual_base(replace(ctx, runs=(mine, other)), mine) == (other, False)
+    device = replace(near, formats=("torch_npu_text",))
+    assert pick.usual_base(replace(ctx, runs=(mine, device)), mine) == (device, False), "of another profiler"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -137,16 +137,16 @@ def usual_base(ctx: Context, head: RunInfo) -> tuple[RunInfo, bool]:
         return (
             mine is not None and its == mine,
             mine is not None and its is not None and bool(mine.workload) and its.workload == mine.workload,
-            _kind(run) == _kind(head), run.ranks == head.ranks, run.formats == head.formats, run.baseline,
-            run.loaded_at <= head.loaded_at,
+            _kind(run) == _kind(head), run.ranks == head.ranks, run.formats == head.formats,
+            run.status == head.status, run.baseline, run.loaded_at <= head.loaded_at,
         )  # fmt: skip
 
     base = max((run for run in ctx.runs if run != head), key=like)  # of equals the first: they are the newest first
     return base, any(like(base)[:3])
 
 
-def _kind(run: RunInfo) -> tuple[int, str | None, str | None]:
-    return run.world_size or len(run.ranks), run.job, run.evidence
+def _kind(run: RunInfo) -> tuple[int, str | None, str | None, tuple[str, ...]]:
+    return run.world_size or len(run.ranks), run.job, run.evidence, tuple(run.formats)
 
 
 def _several(ctx: Context, runs: Sequence[RunInfo]) -> str:

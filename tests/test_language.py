@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from npulens import ingest
@@ -13,6 +14,7 @@ from npulens.analysis.causes import CAUSES, GAP_ONLY
 from npulens.analysis.discovery import detectors
 from npulens.analysis.say import FAMILIES, on_device, size
 from npulens.analysis.settings import DEFAULT
+from npulens.app.panels import pick_rows
 from npulens.app.text import i18n
 from npulens.ingest.messages import catalogue
 from tests.screen.language import drawn, over, prose, too_long, wrong
@@ -33,6 +35,28 @@ def texts() -> Iterator[tuple[str, str, str]]:
             for family in FAMILIES:
                 yield f"{detector.name}.{name}.title", *(on_device(each.title, family) for each in (english, chinese))
                 yield f"{detector.name}.{name}.advice", *(on_device(each.advice, family) for each in (english, chinese))
+
+
+def test_between_chinese_characters_stands_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(i18n.texts(), "shell.made", ("{a} of {b}", "{b} 的 {a}"))
+    assert i18n.say("zh", "shell.made", {"a": "8.6 %", "b": "训练迭代"}) == "训练迭代的 8.6 %"
+    assert i18n.say("zh", "shell.made", {"a": "一半", "b": "P99 TTFT"}) == "P99 TTFT 的一半"
+    assert i18n.say("en", "shell.made", {"a": "half", "b": "it"}) == "half of it"
+    assert i18n.joined("zh", ("一。", "二。")) == "一。二。" and i18n.joined("en", ("One.", "Two.")) == "One. Two."
+
+
+def test_shares_of_many_wholes_are_times() -> None:
+    assert [i18n.share(part, 1000) for part in (283, 9999, 10_000, 1_518_230, -15_182, None)] == [
+        "28.3 %", "999.9 %", "10.00 ×", "1,518 ×", "-15.18 ×", "–"
+    ]  # fmt: skip
+
+
+def test_a_column_of_lengths_is_in_one_unit_that_fits_all() -> None:
+    """The unit of the median, but where the largest would have five digits before its point."""
+    for ns, unit in (([40, 40, 1_315_000_000], "ms"), ([1_200, 9_000, 900_000], "µs"), ([7_000_000, 14_750_000], "ms"),
+                     ([2_000, 3_000, 14_750_000], "ms"), ([346_800_000_000, 791_000_000], "s"), ([], "ms"),
+                     ([40, 80], "ns"), ([-5_000, 6_000], "µs"), ([10**14], "s")):  # fmt: skip
+        assert pick_rows.unit(pd.Series(ns, dtype="float64"))[0] == unit, ns
 
 
 def test_no_sentence_is_long() -> None:

@@ -20,7 +20,7 @@ _SHOWN_NS = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 def pick(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], key: str, about: str, most: int = _MOST_ROWS) -> int:
     """Draws the columns in their order; the place of the chosen row, at first 0."""
     known = f"{key}_at"
-    shown, told = _in_units(frame[list(columns)], columns)
+    shown, told = in_units(frame[list(columns)], columns)
     st.dataframe(
         cells.safe(shown), hide_index=True, key=key, column_config=told, alt=about, placeholder=cells.ABSENT,
         on_select=lambda: _remember(key, known), selection_mode=("single-row-required", "single-cell"),
@@ -57,15 +57,17 @@ def milli(head: str, help_: str | None = None) -> ColumnConfig:
     return st.column_config.NumberColumn(head, help=help_, format="ms")
 
 
-def _unit(ns: pd.Series) -> str:
-    """The unit of the median, and never one in which the largest has more than four digits."""
-    if ns.empty:
-        return "ms"
-    least = max(ns.median(), ns.max() / 1e4)
-    return next((unit for unit, one in _SHOWN_NS.items() if least >= one), "ns")
+def unit(ns: pd.Series) -> tuple[str, float]:
+    """What lengths are shown in, and how many ns that is: the unit of the median, in which the largest has its point
+    behind four digits at most."""
+    ns = ns.abs()[ns.abs() > 0]
+    usual, most = (1e6, 1e6) if ns.empty else (ns.median(), ns.max())
+    fits = [name for name, one in _SHOWN_NS.items() if most < 1e4 * one] or ["s"]
+    name = next((name for name in fits if usual >= _SHOWN_NS[name]), fits[-1])
+    return name, _SHOWN_NS[name]
 
 
-def _in_units(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig]) -> tuple[pd.DataFrame, dict[str, ColumnConfig]]:
+def in_units(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig]) -> tuple[pd.DataFrame, dict[str, ColumnConfig]]:
     """Each column of lengths in the unit that fits most of them, which its head then names."""
     told = dict(columns)
     for name, config in columns.items():
@@ -73,11 +75,11 @@ def _in_units(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig]) -> tuple
         if given is None:
             continue
         ns = frame[name].astype("Float64") * given
-        unit = _unit(ns.abs()[ns.abs() > 0])
-        frame = frame.assign(**{name: (ns / _SHOWN_NS[unit]).astype("float64")})
+        called, scale = unit(ns)
+        frame = frame.assign(**{name: (ns / scale).astype("float64")})
         head = str(config.get("label"))
         told[name] = st.column_config.NumberColumn(
-            head + ("，" if ord(head[-1]) > 0x2E80 else ", ") + unit, help=config.get("help"), format=cells.FOUR,
+            head + ("，" if ord(head[-1]) > 0x2E80 else ", ") + called, help=config.get("help"), format=cells.FOUR,
         )  # fmt: skip
     return frame, told
 
@@ -103,6 +105,6 @@ def in_ms(frame: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 def plain(frame: pd.DataFrame, columns: Mapping[str, ColumnConfig], about: str) -> None:
     """Draws the columns in their order, with nothing to choose."""
-    shown, told = _in_units(frame[list(columns)], columns)
+    shown, told = in_units(frame[list(columns)], columns)
     st.dataframe(cells.safe(shown), hide_index=True, column_config=told, alt=about,
                  placeholder=cells.ABSENT)  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,9 @@ from npulens.app.text import words
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 _NOTHING: Mapping[str, object] = {}
+#: Spaces between two Chinese characters or marks: a text has them around what may begin or end with Latin letters.
+_WIDE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
+_APART = re.compile(f"(?<={_WIDE}) +(?={_WIDE})")
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _LETTERS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
@@ -52,7 +56,14 @@ def say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
     found = texts()
     if values.get("n") == 1 and f"{key}.one" in found:
         key = f"{key}.one"
-    return found[key][1 if lang == "zh" else 0].format_map(values)
+    if lang != "zh":
+        return found[key][0].format_map(values)
+    return _APART.sub("", found[key][1].format_map(values))
+
+
+def joined(lang: str, sentences: Iterable[str]) -> str:
+    """Sentences one behind the other."""
+    return ("" if lang == "zh" else " ").join(sentences)
 
 
 @dataclass(frozen=True)
@@ -108,10 +119,11 @@ def exact(ns: int) -> str:
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """A part of a whole in percent: 28.3 %."""
+    """A part of a whole in percent: 28.3 %; what is more than ten wholes as so many of them: 15.04 ×."""
     if part is None or not whole:
         return "–"
-    return f"{100 * part / whole:.1f} %"
+    percent = f"{100 * part / whole:.1f} %"
+    return percent if abs(part / whole) < 9.9995 else f"{digits(part / whole)} ×"
 
 
 def size(count: int) -> str:

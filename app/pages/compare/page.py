@@ -23,9 +23,9 @@ from npulens.app.pages.compare import charts as chart
 from npulens.app.pages.compare import of_requests, pick, split, together
 from npulens.app.pages.compare.half import Half, Pair
 from npulens.app.pages.compare.split import scope
-from npulens.app.panels import cells, run_list
+from npulens.app.panels import cells, pick_rows, run_list
 from npulens.app.report.subject import Subject
-from npulens.app.text import wording
+from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
 
 TITLE = "compare.title"
@@ -124,11 +124,12 @@ def _table(ctx: Context, pair: Pair, found: pd.DataFrame, heads: Mapping[str, st
     for side, name in sides.items():
         shown[f"{side}_count"] = found[f"{side}_count"]
         columns[f"{side}_count"] = number(ctx.say("compare.col_count", {"side": name}), format="%,.4g")
+    times = ["base_ns", "head_ns", "change_ns"]
+    unit, scale = pick_rows.unit(pd.concat([found[name] for name in times]).astype("float64"))
+    shown[times] = found[times] / scale
     for side, name in sides.items():
-        shown[f"{side}_us"] = found[f"{side}_ns"] / 1000
-        columns[f"{side}_us"] = number(ctx.say("compare.col_time", {"side": name}), format=cells.FOUR)
-    shown["change_us"] = found["change_ns"] / 1000
-    columns["change_us"] = number(ctx.say("compare.col_change_us"), format="%+,.4g")
+        columns[f"{side}_ns"] = number(ctx.say("compare.col_time", {"side": name, "unit": unit}), format=cells.FOUR)
+    columns["change_ns"] = number(ctx.say("compare.col_change_in", {"unit": unit}), format="%+,.4g")
     st.dataframe(
         cells.safe(shown), hide_index=True, key=f"compare_{key}_{ctx.lang}", column_config=columns,
         alt=ctx.say(f"compare.{key}_help"), placeholder=cells.ABSENT,
@@ -256,9 +257,9 @@ def _answer(ctx: Context, pair: Pair, found: Compared, asked: run_compare.Asked)
         largest = next((one for one in found.change.contributions if one.delta_ns), None)
         text = run_compare.answer(found, ctx.lang)
         if largest is not None:
-            text += " " + ctx.say("verdict.most_of_it", {
+            text = i18n.joined(ctx.lang, (text, ctx.say("verdict.most_of_it", {
                 "what": run_compare.called(largest, ctx.lang, found.change.mhz),
-                "change": run_compare.signed(largest.delta_ns)})  # fmt: skip
+                "change": run_compare.signed(largest.delta_ns)})))  # fmt: skip
         st.text(text)
         for line in run_compare.reasons(found, ctx.lang, asked):
             st.text(line)
@@ -323,22 +324,25 @@ def _movers(ctx: Context, pair: Pair, found: Compared) -> None:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     frame = pd.DataFrame([{
         "kind": ctx.say(f"verdict.kind_{one.kind}"), "what": _named(ctx, one, one in within),
-        "own_change": one.delta_ns / 1e3, "interval": run_compare.interval(one) if one.interval_ns else None,
+        "own_change": one.delta_ns, "interval": run_compare.interval(one) if one.interval_ns else None,
         "state": run_compare.before(one, ctx.lang) or ctx.say(f"verdict.mark_{one.state}"),
-        "own_base": one.base_ns / 1e3, "own_head": one.head_ns / 1e3, "base_count": one.base_count,
+        "own_base": one.base_ns, "own_head": one.head_ns, "base_count": one.base_count,
         "head_count": one.head_count, "shapes": one.shapes,
     } for one in moved], columns=[
         "kind", "what", "own_change", "interval", "state", "own_base", "own_head", "base_count", "head_count", "shapes",
     ])  # fmt: skip
+    times = ["own_change", "own_base", "own_head"]
+    unit, scale = pick_rows.unit(pd.concat([frame[name] for name in times]).astype("float64"))
+    frame[times] = frame[times] / scale
     columns = {
         "kind": text(ctx.say("verdict.col_kind"), width="small"), "what": text(ctx.say("verdict.col_what")),
-        "own_change": number(ctx.say("verdict.col_change"), format="%+,.4g"),
+        "own_change": number(ctx.say("verdict.col_change", {"unit": unit}), format="%+,.4g"),
         "interval": text(ctx.say("verdict.col_interval"), help=ctx.say("verdict.each_interval")),
         "state": text(ctx.say("verdict.col_state"), width="medium"),
         "shapes": text(ctx.say("verdict.col_shapes"), width="medium"),
     }  # fmt: skip
     for side, name in sides.items():
-        columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name}), format=cells.FOUR)
+        columns[f"own_{side}"] = number(ctx.say("verdict.col_time", {"side": name, "unit": unit}), format=cells.FOUR)
         columns[f"{side}_count"] = number(ctx.say("verdict.col_count", {"side": name}), format="%,.4g")
     st.dataframe(cells.safe(frame), hide_index=True, key=f"compare_movers_{ctx.lang}", column_config=columns,
                  alt=ctx.say("verdict.movers_help"), placeholder=cells.ABSENT)  # fmt: skip

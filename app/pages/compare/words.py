@@ -130,6 +130,7 @@ TEXT = {
         "只有对比侧采集了 {tables}。采集本身可能使其变慢。",
     ),
     "none": ("not recorded", "未采集"),
+    "more": ("{n} more", "另外 {n} 项"),
     "split": ("The mean step on both sides", "两侧的平均 step"),
     "split_help": (
         "The exact split of each window, averaged. The parts of a side sum to its step to the nanosecond.",
@@ -195,8 +196,8 @@ TEXT = {
     "col_shapes": ("Input shapes", "输入形状"),
     "col_dtypes": ("Input types", "输入数据类型"),
     "col_count": ("{side}, count", "{side}，次数"),
-    "col_time": ("{side}, µs", "{side}，µs"),
-    "col_change_us": ("Change, µs", "变化，µs"),
+    "col_time": ("{side}, {unit}", "{side}，{unit}"),
+    "col_change_in": ("Change, {unit}", "变化，{unit}"),
     "host": ("Host calls", "主机调用"),
     "host_help": (
         "Operators, runtime calls and garbage collections that start in the windows, per window. Calls nest: the time "

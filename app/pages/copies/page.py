@@ -136,7 +136,7 @@ def answer(ctx: Context, found: look.Copies) -> None:
         worst = max(held, key=lambda one: one.exposed_ns or 0)
         if len(held) > 1:
             values = {"rank": worst.rank, "exposed": i18n.duration(worst.exposed_ns)}
-            text += " " + ctx.say("copies.answer_worst", values)
+            text = i18n.joined(ctx.lang, (text, ctx.say("copies.answer_worst", values)))
         st.text(text)
     longest = max(found.ways, key=lambda one: one.busy_ns, default=None)
     if longest is not None:

@@ -54,7 +54,7 @@ def figure(
                 row=place, col=1, x=held["ts_ns"] / 1e6, y=held["value"], mode="lines", name=name,
                 line={"color": HUES[line], "dash": DASHES[line], "width": 1.6, "shape": "hv"},
                 showlegend=len(panel.lines) > 1, legend=_legend(place),
-                hovertemplate="%{x:,.3f} ms<br>%{y:,.5~g}<extra>" + name + "</extra>",
+                hovertemplate="%{x:,.4~r} ms<br>%{y:,.4~r}<extra>" + name + "</extra>",
             )  # fmt: skip
     _dress(picture, len(panels), span, ink)
     return markable(picture)

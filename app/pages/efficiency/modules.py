@@ -9,8 +9,8 @@ from npulens.analysis.modules.measure import Module, Modules
 from npulens.app import context
 from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts
+from npulens.app.panels import cells, unmeasured
 from npulens.app.panels import pick_rows as table
-from npulens.app.panels import unmeasured
 from npulens.app.text import wording
 
 #: Rows of the table.
@@ -51,8 +51,8 @@ def show(ctx: Context, found: Modules) -> None:
         **({"again": table.milli(say("efficiency.col_again"))} if rows["again"].any() else {}),
         **({"share": table.share(say("efficiency.col_share"), say("efficiency.col_module_share_help"))}
            if rows["share"].notna().any() else {}),
-        "gflop": st.column_config.NumberColumn(say("efficiency.col_gflop"), format="%,.2f"),
-        **({"memory": st.column_config.NumberColumn(say("efficiency.col_memory"), format="%,.1f MB",
+        "gflop": st.column_config.NumberColumn(say("efficiency.col_gflop"), format=cells.FOUR),
+        **({"memory": st.column_config.NumberColumn(say("efficiency.col_memory"), format=f"{cells.FOUR} MB",
                                                     help=say("efficiency.col_memory_help"))} if found.memory else {}),
     }, say("efficiency.modules"))  # fmt: skip
     if len(found.rows) > _MOST:

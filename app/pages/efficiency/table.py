@@ -13,7 +13,7 @@ from npulens.analysis.device.abilities import UNNAMED
 from npulens.analysis.look import efficiency as look
 from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts
-from npulens.app.panels import link
+from npulens.app.panels import cells, link
 from npulens.app.panels import pick_rows as table
 from npulens.app.text import i18n, wording
 
@@ -70,8 +70,8 @@ def _columns(ctx: Context, found: look.Efficiency) -> dict[str, ColumnConfig]:
         ),
         "bound": (table.text(head("bound"), means("bound")), bool(rows["bound"].notna().any())),
         "gain_ns": (table.milli(head("gain"), means("gain")), bool(rows["gain_ns"].notna().any())),
-        "tflops": (number(head("tflops"), help=means("tflops"), format="%,.2f"), True),
-        "gbs": (number(head("gbs"), help=means("gbs"), format="%,.1f"), True),
+        "tflops": (number(head("tflops"), help=means("tflops"), format=cells.FOUR), True),
+        "gbs": (number(head("gbs"), help=means("gbs"), format=cells.FOUR), True),
         "pipe": (table.text(head("pipe"), means("pipe")), bool(rows["pipe"].notna().any())),
         "device": (table.text(head("device")), len(found.sums.roofs) > 1),
         "note": (table.text(head("note"), wide=True), True),

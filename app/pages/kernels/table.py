@@ -14,6 +14,7 @@ from npulens.analysis.look import kernels as look
 from npulens.app import context
 from npulens.app.charts import kernels as chart
 from npulens.app.context import Context
+from npulens.app.panels import cells
 from npulens.app.panels import pick_rows as table
 from npulens.app.text import i18n, wording
 
@@ -118,7 +119,7 @@ def _columns(ctx: Context, level: str, most: float, there: tuple[str, ...]) -> d
         "share": table.share(head("share"), means("share"), most), "busy_ns": table.milli(head("busy"), means("busy")),
         "count": table.count(head("count")),
         "roof_share": table.share(head("roof_share"), means("roof_share")),
-        "tflops": st.column_config.NumberColumn(head("tflops"), help=means("tflops"), format="%,.2f"),
+        "tflops": st.column_config.NumberColumn(head("tflops"), help=means("tflops"), format=cells.FOUR),
         **{
             name: table.micro(head(name.removesuffix("_ns")), means(name.removesuffix("_ns")))
             for name in _TIMES

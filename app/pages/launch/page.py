@@ -99,7 +99,8 @@ def answer(ctx: Context, found: look.Headline) -> None:
         "idle": i18n.duration(found.late_idle_ns // ranks), "wall": i18n.duration(found.wall_ns // ranks),
         "share": i18n.share(found.late_idle_ns, found.wall_ns),
     })  # fmt: skip
-    st.text(text + (" " + ctx.say("launch.answer_mean", {"n": ranks}) if ranks > 1 else ""))
+    mean = [ctx.say("launch.answer_mean", {"n": ranks})] if ranks > 1 else []
+    st.text(i18n.joined(ctx.lang, [text, *mean]))
     if found.kernels:
         st.text(ctx.say("launch.answer_short", {
             "n": f"{found.short:,}", "of": f"{found.kernels:,}", "share": i18n.share(found.short, found.kernels),

@@ -12,7 +12,7 @@ from npulens.app import searching
 from npulens.app.context import Context
 from npulens.app.intake import invite_panel, visitor_drops
 from npulens.app.pages.runs import edit, trash
-from npulens.app.panels import cells, run_list, store_empty
+from npulens.app.panels import cells, pick_rows, run_list, store_empty
 from npulens.app.text import wording
 from npulens.ingest.store import notes
 from npulens.ingest.store.notes import About
@@ -62,13 +62,15 @@ def show_table(ctx: Context) -> tuple[RunInfo, ...]:
     if not shown:
         st.text(ctx.say("manage.none_found"))
         return ()
+    rows = _frame(ctx, shown, said)
+    rows, columns = pick_rows.in_units(rows, {name: _columns(ctx)[name] for name in rows.columns})
     state = st.dataframe(
-        _frame(ctx, shown, said), hide_index=True, key=f"manage_{ctx.lang}_{hash(tuple(r.run_id for r in shown))}",
-        column_config=_columns(ctx), alt=ctx.say("manage.table"), on_select="rerun", selection_mode="multi-row",
+        rows, hide_index=True, key=f"manage_{ctx.lang}_{hash(tuple(r.run_id for r in shown))}", column_config=columns,
+        alt=ctx.say("manage.table"), on_select="rerun", selection_mode="multi-row", placeholder=cells.ABSENT,
         row_height=_ROW_PX, height=_ROW_PX * (min(len(shown), _MOST_ROWS) + 1) + 3,
     )  # fmt: skip
-    rows = state["selection"]["rows"]
-    return tuple(shown[row] for row in sorted(rows) if row < len(shown))
+    marked = state["selection"]["rows"]
+    return tuple(shown[row] for row in sorted(marked) if row < len(shown))
 
 
 @st.fragment(run_every=5)
@@ -123,8 +125,8 @@ def _columns(ctx: Context) -> dict[str, ColumnConfig]:
         "origin": text(ctx.say("runs.origin")),
         "ranks": number(ctx.say("manage.ranks"), width="small", help=ctx.say("manage.ranks_help")),
         "world": text(ctx.say("manage.world"), width="small", alignment="right", help=ctx.say("manage.world_help")),
-        "wall": number(ctx.say("runs.wall"), format="%,.4g ms", help=ctx.say("manage.wall_help")),
-        "steps": number(ctx.say("runs.steps"), width="small"),
+        "wall": pick_rows.milli(ctx.say("runs.wall"), ctx.say("manage.wall_help")),
+        "steps": number(ctx.say("runs.steps"), width="small", format="localized"),
         "events": number(ctx.say("runs.events"), format="localized"),
         "format": text(ctx.say("runs.format")),
         "size": number(ctx.say("manage.size"), format="bytes", help=ctx.say("manage.size_help")),

@@ -76,7 +76,7 @@ def _headline(ctx: Context, rows: Sequence[Row]) -> None:
     )
     if total and not unsplit:
         values = {"total": i18n.duration(total), "hidden": i18n.duration(hidden), "share": i18n.share(hidden, total)}
-        text += " " + ctx.say("breakdown.hidden", values)
+        text = i18n.joined(ctx.lang, (text, ctx.say("breakdown.hidden", values)))
     st.text(text)
 
 

@@ -399,6 +399,10 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:+.3g} %".replace("-", "−")
 
 
+#: So many names are in a sentence, and how many more there are.
+_NAMED = 4
+
+
 def unlike(found: compare.Note, lang: str) -> str:
     """What makes two sides of a comparison unlike; its values may be names from the capture."""
     comma = say(lang, "shell.comma")
@@ -410,6 +414,8 @@ def unlike(found: compare.Note, lang: str) -> str:
             part = {"tables": "recorded.table", "parts": "breakdown"}.get(name)
             known = [wording.text_of(lang, f"{part}{'_' if name == 'tables' else '.'}{each}" if part else
                              f"shell.format_{each}", wording.plain(str(each))) for each in value]  # fmt: skip
+            if len(known) > _NAMED + 1:
+                known[_NAMED:] = [say(lang, "compare.more", {"n": len(known) - _NAMED})]
             return comma.join(known) or say(lang, "compare.none")
         return say(lang, "compare.none") if value is None else wording.plain(str(value))
 

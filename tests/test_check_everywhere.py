@@ -84,4 +84,4 @@ def test_the_first_finding_is_the_rank_that_was_not_captured(
     if peer is None:
         assert "does not say for which" in said.title and "Level1" in said.advice
     else:
-        assert f"rank {peer}, which was not captured" in said.title and f"Profile rank {peer} together" in said.advice
+        assert f"rank {peer}, not captured" in said.title and f"Profile rank {peer} together" in said.advice

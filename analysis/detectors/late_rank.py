@@ -57,7 +57,7 @@ _SEE_ZH = "rank {peer} 的其他结论有更多说明。" + _SAVES_ZH
 TEXT = {
     "en": {
         "uncaptured": Words(
-            _HEAD + " for rank {peer}, which was not captured",
+            _HEAD + " for rank {peer}, not captured",
             "Nothing recorded here says why rank {peer} is late. Profile rank {peer} together with rank {witness} over "
             "the same 5 steps: [[npu: activities=[CPU, NPU], profiler_level=Level1, gc_detect_threshold=0, ]]"
             "with_stack=True. On its host look at the input pipeline, garbage collection, core binding, other "

@@ -65,7 +65,7 @@ def said(gains: Sequence[Gain]) -> dict[str, Value]:
 
 
 def gives(gains: Sequence[Gain], lang: str) -> str:
-    """What a fix does to the measures, in a sentence."""
+    """What a fix does to the measures: the end of a sentence, and where it is to several, one more for each."""
     zh = lang == "zh"
     parts = []
     for gain in gains:
@@ -80,7 +80,7 @@ def gives(gains: Sequence[Gain], lang: str) -> str:
             parts.append(f"{name} {before} → {after}（±{error}）" if zh else f"{name} {before} to {after} (±{error})")
         elif gain.share >= _SAID:
             parts.append(f"{name} {before} → {after}" if zh else f"{name} {before} to {after}")
-    return ("，" if zh else ", ").join(parts) or "-"
+    return "，".join(parts) or "-" if zh else ". ".join(f"{one[:1].upper()}{one[1:]}" for one in parts) or "-"
 
 
 #: A measure is said where it changes by so much.

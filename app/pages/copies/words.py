@@ -14,7 +14,7 @@ TEXT = {
         "计算或通信。",
     ),
     "answer.one": (
-        "Copies run for {copy} of {wall}; {exposed} of that ({share} of the time) is exposed: nothing computes or "
+        "Copies run for {copy} of {wall}. {exposed} of that ({share} of the time) is exposed: nothing computes or "
         "communicates meanwhile.",
         "{wall} 中有 {copy} 在拷贝，其中 {exposed}（占总时间 {share}）未被掩盖，即期间没有计算或通信。",
     ),

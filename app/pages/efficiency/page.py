@@ -95,7 +95,7 @@ def _used(
         "mfu": charts.percent(step.hfu), "of": _of_what(ctx),
     })  # fmt: skip
     told = [text for text in (used, _gain(ctx, found)) if text]
-    answer.text(" ".join(told) if told else _no_mfu(ctx, found))
+    answer.text(i18n.joined(ctx.lang, told) if told else _no_mfu(ctx, found))
     if told and used is None:
         caveat.text("◐ " + _no_mfu(ctx, found))
 
@@ -105,11 +105,11 @@ def _answer(ctx: Context, found: look.Efficiency) -> None:
     sums = found.sums
     unknown = _unknown(sums)
     if unknown >= _NOTABLE:
-        reasons = ctx.say("efficiency.comma").join(
-            ctx.say("efficiency.because", {"share": charts.percent(one.share), "why": why(ctx, one.reason)})
-            for one in sums.missing[:_REASONS] if one.share >= _NOTABLE / 2
-        )  # fmt: skip
-        st.text("◐ " + ctx.say("efficiency.unknown", {"share": charts.percent(unknown), "reasons": reasons}))
+        st.text("◐ " + ctx.say("efficiency.unknown", {"share": charts.percent(unknown)}))
+        for one in sums.missing[:_REASONS]:
+            if one.share >= _NOTABLE / 2:
+                told = {"share": charts.percent(one.share), "why": why(ctx, one.reason)}
+                st.text("• " + ctx.say("efficiency.because", told))
     if sums.collect_with is not None:
         setting = rendered(sums.collect_with, ctx.lang)
         st.text("◐ " + ctx.say("recorded.record_with", {"setting": setting}))
@@ -145,12 +145,13 @@ def _figures(ctx: Context, found: look.Efficiency) -> DeltaGenerator:
     sums = found.sums
     rate = None if not sums.step_flops or not found.window_ns else sums.step_flops * 1e9 / found.window_ns
     share = charts.percent(found.roof_share)
+    gain = ctx.say("efficiency.untold") if found.gain_ns is None else i18n.duration(found.gain_ns)
     row = st.container(horizontal=True, key="figures")
     first = row.empty()
     _figure(ctx, found, "mfu", "…", first)
     for name, value in (
         ("roof", f"≥ {share}" if found.at_least and found.roof_share is not None else share),
-        ("rate", _least(found, rate, charts.rate(rate, "FLOP/s"))), ("gain", i18n.duration(found.gain_ns)),
+        ("rate", _least(found, rate, charts.rate(rate, "FLOP/s"))), ("gain", gain),
         ("known", i18n.share(sums.modelled_ns, sums.kernel_ns)),
     ):  # fmt: skip
         _figure(ctx, found, name, value, row)

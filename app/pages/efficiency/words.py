@@ -18,8 +18,8 @@ TEXT = {
         "若低于峰值 {good} 倍的算子都达到该水平，{of} {step} 最多缩短 {gain}（{share}）。",
     ),
     "unknown": (
-        "For {share} of device time the work is not known: {reasons}.",
-        "设备时间的 {share} 工作量未知：{reasons}。",
+        "For {share} of device time the work is not known:",
+        "设备时间的 {share} 工作量未知：",
     ),
     "because": ("{why} ({share})", "{why}（{share}）"),
     "least": (
@@ -52,6 +52,7 @@ TEXT = {
         "Known operations of a step and rank, over the length of the step.",
         "每个 rank 每步已知的运算量除以单步耗时。",
     ),
+    "untold": ("not known", "未知"),
     "figure_gain": ("At {good} of the roofs", "达到峰值 {good} 倍可省"),
     "figure_gain_means": (
         "What a step and rank would save at most if every operator below {good} of its roof reached that. Only "

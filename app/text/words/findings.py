@@ -48,7 +48,7 @@ TEXT = {
     ),
     "saved_of": ("{saving} of {measure}", "{measure} 的 {saving}"),
     "serving": (
-        "{requests} requests: TTFT P50 {ttft_p50}, P99 {ttft_p99}; TPOT P50 {tpot_p50}, P99 {tpot_p99}; goodput {good} "
+        "{requests} requests. TTFT P50 {ttft_p50}, P99 {ttft_p99}; TPOT P50 {tpot_p50}, P99 {tpot_p99}. Goodput {good} "
         "of {requests} (TTFT {ttft_slo}, TPOT {tpot_slo}).",
         "{requests} 个请求：TTFT P50 {ttft_p50}、P99 {ttft_p99}；TPOT P50 {tpot_p50}、P99 {tpot_p99}；"
         "goodput {good}/{requests}（TTFT {ttft_slo}、TPOT {tpot_slo}）。",

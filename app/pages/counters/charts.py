@@ -51,7 +51,8 @@ def figure(
             held = rows[(rows["counter"] == counter) & (rows["series"] == series)]
             name = style.plain(wording.plain(counter if len(panel.lines) > 1 else series))
             picture.add_scatter(
-                row=place, col=1, x=held["ts_ns"] / 1e6, y=held["value"], mode="lines", name=name,
+                row=place, col=1, x=held["ts_ns"] / 1e6, y=held["value"], name=name,
+                mode="lines" if len(held) > 1 else "markers",  # of one sample there is no line to be seen
                 line={"color": HUES[line], "dash": DASHES[line], "width": 1.6, "shape": "hv"},
                 showlegend=len(panel.lines) > 1, legend=_legend(place),
                 hovertemplate="%{x:,.4~r} ms<br>%{y:,.4~r}<extra>" + name + "</extra>",

@@ -77,7 +77,7 @@ def holders(rows: pd.DataFrame, rest: int | None, say: Say, ink: str, most: int)
 
 def _unit(most: float) -> tuple[float, str]:
     """What an axis up to so many bytes is shown in."""
-    return (1e9, "GB") if most >= 2e9 else (1e6, "MB")
+    return (1e9, "GB") if most >= 1e9 else (1e6, "MB")
 
 
 def _name(name: object, say: Say) -> str:

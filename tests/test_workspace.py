@@ -178,7 +178,7 @@ def test_while_it_is_judged_the_figures_are_there(place: Path, monkeypatch: pyte
     monkeypatch.setattr(context, "_PATIENCE", 0.05)
     page = AppTest.from_file(str(DASHBOARD), default_timeout=60).run()
     assert not page.exception
-    assert "Looking for what costs time: " in texts(page)
+    assert "Looking for what costs time.\n" in texts(page), "without seconds that stand still"
     (tiles,) = [one.proto.body for one in page.get("html") if 'class="tiles"' in one.proto.body]
     assert "100 µs" in tiles
     opened("en", VERDICT["en"])

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ _LIST = rf"(?:{_SIDE}(?:, ?{_SIDE})*)?"
 _JSON = re.compile(rf"\[(?:\[{_LIST}\](?:, ?\[{_LIST}\])*)?\]")
 _SIDES = rf"(?:{_SIDE}(?:,{_SIDE})*)?"
 _TEXT = re.compile(rf"{_SIDES}(?:;{_SIDES})*")
+#: Of a number only its length counts in the form of a list, and whether it begins with 0; and a list without its form.
+_ALIKE, _BARE = str.maketrans("23456789", "11111111"), str.maketrans('[],;"', "     ")
 #: Texts that are read at a time: as objects of Python they take much more room than as arrays.
 _AT_ONCE = 1 << 14
 #: Bytes of a tensor that arrays hold exactly, and the most that is said of a larger one.
@@ -189,27 +190,33 @@ class Lists:
 
 
 def lists(texts: Sequence[str | None]) -> Lists:
-    """Reads every text that is spelt in a usual way."""
-    plain = [(text or "").strip('"') for text in texts]
-    spelt = np.array([
-        ODD if text is None else (AS_JSON if _JSON.fullmatch(text) else ODD) if text.startswith("[")
-        else AS_TEXT if _TEXT.fullmatch(bare) else ODD for text, bare in zip(texts, plain, strict=True)
-    ] or [ODD], np.int64)  # fmt: skip
-    usable = np.flatnonzero(spelt != ODD)
-    said = [texts[at] if spelt[at] == AS_JSON else f"[[{plain[at].replace(';', '],[')}]]" for at in usable.tolist()]
-    count = np.zeros(len(spelt), np.int64)
-    counts, sides, dims = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for begin in range(0, len(said), _AT_ONCE):
-        found: list[list[list[int]]] = json.loads(f"[{','.join(map(str, said[begin : begin + _AT_ONCE]))}]")
-        every = list(chain.from_iterable(found))
-        counts += list(map(len, found))
-        sides.append(np.fromiter(map(len, every), np.int64, len(every)))
-        dims.append(np.fromiter(chain.from_iterable(every), np.int64))
-    count[usable] = counts
-    side, every_dim = np.concatenate(sides), np.concatenate(dims)
+    """Reads every text that is spelt in a usual way. Texts that differ in their numbers alone are of one form."""
+    drawn = [text if text is None else text.translate(_ALIKE) for text in texts] or [None]
+    forms = {form: place for place, form in enumerate(dict.fromkeys(drawn))}
+    code = np.fromiter(map(forms.__getitem__, drawn), np.int64, len(drawn))
+    said = [_form(form) for form in forms]
+    spelt, each = np.array([spelling for spelling, _ in said])[code], np.array([len(sides) for _, sides in said])
+    flat = np.array([side for _, sides in said for side in sides], np.int64)
+    count = each[code]
+    side = flat[_spread((np.cumsum(each) - each)[code], count)]
+    usable, dims = np.flatnonzero(spelt != ODD).tolist(), [np.zeros(0, np.int64)]
+    for begin in range(0, len(usable), _AT_ONCE):
+        some = " ".join(str(texts[at]) for at in usable[begin : begin + _AT_ONCE])
+        dims.append(np.fromiter(map(int, some.translate(_BARE).split()), np.int64))
+    every_dim = np.concatenate(dims)
     table, small = _products(side, every_dim)
     spelt[np.repeat(np.arange(len(count)), count)[~small]] = ODD
     return Lists(spelt, count, np.cumsum(count) - count, table, every_dim, np.cumsum(side) - side)
+
+
+def _form(form: str | None) -> tuple[int, list[int]]:
+    """How a list is spelt, and how many sides each of its tensors has."""
+    bare = (form or "").strip('"')
+    if form is not None and form.startswith("["):
+        return (AS_JSON, list(map(len, json.loads(form)))) if _JSON.fullmatch(form) else (ODD, [])
+    if form is None or not _TEXT.fullmatch(bare):
+        return ODD, []
+    return AS_TEXT, [len(sides.split(",")) if sides else 0 for sides in bare.split(";")]
 
 
 def _products(sides: Ints, dims: Ints) -> tuple[NDArray[np.int64], Bools]:

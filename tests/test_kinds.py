@@ -10,12 +10,12 @@ import pytest
 
 from npulens.analysis.detectors.unfused import operations, operations_of
 from npulens.analysis.device.conversion import conversion
-from npulens.analysis.device.kinds import COLUMNS, TYPED, Kind, Kinds
+from npulens.analysis.device.kinds import COLUMNS, TYPED, Coded, Kind, Kinds
 from npulens.analysis.device.shapes import Tensors
 from npulens.analysis.device.tensors import tensors
 from npulens.analysis.work import many, operators
-from npulens.analysis.work.families import Work
 from npulens.analysis.work.operators import work_of
+from npulens.analysis.work.works import Works
 
 OPERATORS = (
     "aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "aten::add", "aten::mul", "aten::native_layer_norm",
@@ -123,18 +123,19 @@ def test_calls_that_are_asked_together_get_the_work_that_each_gets_alone(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = some(seed + 20, 1_500)
-    given = tuple(random.Random(seed).choice((None, '["", "", "1"]')) for _ in range(len(kinds)))
+    given = Coded(np.full(len(kinds), random.Random(seed).randrange(2)), (None, '["", "", "1"]'))
     together = [0]
     alone = many.works
 
-    def counted(*args: Any) -> list[Work | None]:
-        found = alone(*args)
-        together[0] += sum(one is not None for one in found)
+    def counted(*args: Any) -> list[many.Together]:
+        found = list(alone(*args))
+        together[0] += sum(len(one.rows) for one in found)
         return found
 
     monkeypatch.setattr(many, "works", counted)
-    found = operators.works(kinds, np.arange(len(kinds)), given, (None,) * len(kinds), "cuda")
-    for kind, said, one in zip(kinds, given, found, strict=True):
+    nothing = Coded(np.zeros(len(kinds), np.int64), (None,))
+    found = operators.works(kinds, np.arange(len(kinds)), given, nothing, "cuda")
+    for kind, said, one in zip(kinds, given.every(), found, strict=True):
         assert one == work_of(kind, said, "cuda"), kind
         assert {type(amount) for amount in (one.matrix, one.vector, one.bytes)} <= {int, type(None)}
     assert together[0] > 100
@@ -143,10 +144,11 @@ def test_calls_that_are_asked_together_get_the_work_that_each_gets_alone(
 def test_numbers_that_do_not_fit_are_asked_alone() -> None:
     big = np.full(8, 1 << 31, np.int64)
     found = many.works("aten::mm", ("FLOAT", "FLOAT"), ((big, big), (big, big)), (), 8)
-    assert found == [None] * 8
+    assert list(found) == []
     small = np.arange(8, dtype=np.int64) + 1
     found = many.works("aten::mm", ("FLOAT", "FLOAT"), ((small, small), (small, small)), (), 8)
-    assert [one.matrix for one in found if one] == [2 * side**3 for side in range(1, 9)]
+    (told,) = Works.of(8, found, {}).amounts[:1].tolist()
+    assert told == [2 * side**3 for side in range(1, 9)]
 
 
 def test_matrix_products_of_all_kinds_are_those_of_each() -> None:

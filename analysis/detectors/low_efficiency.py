@@ -162,7 +162,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
 
 def _theirs(done: Operators) -> Bools:
     """The operators that are for others to judge."""
-    return np.array([one.family in OTHERS for one in done.every.columns.work], np.bool_)
+    return done.every.columns.work.each(lambda one: one.family in OTHERS).flags()
 
 
 def _cuts(run: Run, every: Kernels, mine: Bools, limits: Limits) -> tuple[_Calls, Floats, Ints]:
@@ -204,12 +204,12 @@ def _measured(run: Run, judged: Bools) -> None:
     """Raises where the roofs of too little of the time are known."""
     done, of = run.get(operators), run.get(family)
     own, theirs = done.every.columns, _theirs(done)
-    reasons = np.array([one.reason or "" for one in own.work], np.str_)
-    unshaped = np.isin(reasons, ("no_shapes", "no_types", "no_values", "no_operator"))
+    unshaped = own.work.each(lambda one: one.reason in ("no_shapes", "no_types", "no_values", "no_operator")).flags()
+    modelled = own.work.each(lambda one: not one.reason).flags()
     ns = {
         "all": int(own.ns[~theirs].sum()), "known": int(own.ns[judged].sum()),
         "unshaped": int(own.ns[unshaped].sum()),
-        "unknown": int(own.ns[~theirs & (reasons == "") & ~judged].sum()),
+        "unknown": int(own.ns[~theirs & modelled & ~judged].sum()),
     }  # fmt: skip
     if ns["known"] >= COVERED * ns["all"]:
         return
@@ -219,7 +219,8 @@ def _measured(run: Run, judged: Bools) -> None:
             "profiler_level=Level1" if of == "npu" else "record_shapes=True",
         )  # fmt: skip
     if ns["unknown"] >= (1 - COVERED) * ns["all"]:
-        names = sorted({name for name in own.device if name}) or [UNNAMED]
+        there = {own.device.values[at] for at in np.unique(own.device.code).tolist()}
+        names = sorted(name for name in there if name) or [UNNAMED]
         chinese = "、".join("未知设备" if name == UNNAMED else name for name in names)
         raise NotMeasured(
             f"the peaks of {', '.join(names)} are not all known", f"{chinese} 的峰值不全",

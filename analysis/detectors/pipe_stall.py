@@ -158,7 +158,7 @@ def stalled(run: Run, least_ns: float = Limits.least_ns, most_busy: float = Limi
     counted = np.max([*side.values(), none], axis=0) > 0
     cube = np.max([pipes.get("mac", none), pipes.get("cube", none)], axis=0)
     rest = np.maximum(side["compute"], side["memory"])
-    matrix = np.array([bool(one.matrix) for one in done.every.columns.work], np.bool_)
+    matrix = np.nan_to_num(done.every.columns.work.floats[:, 0]) != 0
     multiplies = (done.times.surely == "compute") & matrix
     moving = (side["memory"] > np.maximum(side["compute"], side["scalar"])) & multiplies[done.of]
     way = np.select(
@@ -228,7 +228,7 @@ def _own(run: Run) -> Bools:
     rows = run.columns("SELECT DISTINCT span_id FROM comm WHERE op_span_id = span_id OR op_span_id IS NULL")
     silent = ~np.isin(every.span_id, rows["span_id"].astype(np.int64))
     computes = every.of(~every.kinds.memset & ~every.kinds.column("name").map(communicates).flags())
-    moves = np.array([one.family in MOVING for one in done.every.columns.work], np.bool_)
+    moves = done.every.columns.work.each(lambda one: one.family in MOVING).flags()
     return silent & computes & ~moves[done.of]
 
 

@@ -95,6 +95,9 @@ class Coded(Generic[T]):
     code: Ints
     values: Sequence[T]
 
+    def __getitem__(self, at: int) -> T:
+        return self.values[int(self.code[at])]
+
     def map(self, says: Callable[[T], S]) -> Coded[S]:
         """Another value for each, asked once for each that there is."""
         return Coded(self.code, [says(value) for value in self.values])

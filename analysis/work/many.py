@@ -7,7 +7,8 @@ gets the answer that it gets alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -112,15 +113,22 @@ class Numbers:
         return _decided(np.asarray(self.of >= self._with(other)[0]))
 
 
+@dataclass(frozen=True)
+class Together:
+    """What some of the calls have to do."""
+
+    rows: Ints  # which of the calls
+    form: Work  # all of it but the amounts
+    amounts: tuple[Ints | int | None, ...]  # of the matrix units, of the other units, and bytes; None: not known
+
 
 def works(
     name: str, types: Sequence[str | None], sides: Sequence[Sequence[Ints]], values: tuple[str, ...], count: int
-) -> list[Work | None]:
-    """What each of the calls has to do; None where it has to be asked by itself.
+) -> Iterator[Together]:
+    """What the calls have to do, but for those that have to be asked by themselves.
 
     An argument has a type and the sides of each call's tensor; one without a type is no tensor.
     """
-    found: list[Work | None] = [None] * count
     parts = [np.arange(count)]
     while parts:
         at = parts.pop()
@@ -132,18 +140,18 @@ def works(
                 for kind, of in zip(types, sides, strict=True)
             )
             told = work(Call(name, inputs, values))
+            amounts = tuple(map(_amount, (told.matrix, told.vector, told.bytes)))
         except _Parted as parted:
             parts += [at[parted.holds], at[~parted.holds]]
             continue
         except (_TooLarge, TypeError, ZeroDivisionError):
             continue
-        amounts = (_each(amount, len(at)) for amount in (told.matrix, told.vector, told.bytes))
-        for place, matrix, vector, moved in zip(at.tolist(), *amounts, strict=True):
-            found[place] = Work(told.family, matrix, vector, moved, told.dtype, told.reason)
-    return found
+        yield Together(at, replace(told, matrix=None, vector=None, bytes=None), amounts)
 
 
-def _each(amount: Any, count: int) -> list[int | None]:
-    """An amount call by call."""
-    found: list[int | None] = amount.of.tolist() if isinstance(amount, Numbers) else [amount] * count
+def _amount(told: Any) -> Ints | int | None:
+    """An amount of each call, or the same of all."""
+    if isinstance(told, int) and abs(told) >= _MOST:
+        raise _TooLarge
+    found: Ints | int | None = told.of if isinstance(told, Numbers) else told
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, SupportsIndex, overload
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from npulens.analysis.device.abilities import device
 from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import NO_HOST, Floats, Kernels, kernels
-from npulens.analysis.device.kinds import TYPED, Bools, Kind, Kinds
+from npulens.analysis.device.kinds import TYPED, Bools, Coded, Kind, Kinds
 from npulens.analysis.device.shapes import AS_JSON
 from npulens.analysis.device.tensors import NO_TENSOR, dtype, listed
 from npulens.analysis.intervals import Ints, combined
@@ -31,6 +31,7 @@ from npulens.analysis.work.call import Argument, Call, Unmodelled, arguments, fl
 from npulens.analysis.work.families import Work
 from npulens.analysis.work.models import work
 from npulens.analysis.work.roofs import Least, Roofs, precision, roofs
+from npulens.analysis.work.works import Works
 
 #: An operator below this is bound by being started, unless it comes near its roof. Launches take about as long.
 SHORT_NS, NEAR = 5_000, 0.5
@@ -135,15 +136,15 @@ class _Columns:
     kinds: Kinds
     kind: Ints
     span_id: Ints
-    given: tuple[str | None, ...]
-    device: tuple[str, ...]
+    given: Coded[str | None]
+    device: Coded[str]
     calls: Ints
     in_steps: Ints
     kernels: Ints
     ns: Ints
-    work: tuple[Work, ...]
-    precision: tuple[str | None, ...]  # in which the matrix units would compute
-    roofs: tuple[Roofs | None, ...]
+    work: Works
+    precision: Coded[str | None]  # in which the matrix units would compute
+    roofs: Coded[Roofs | None]
     pipes: Mapping[int, Mapping[str, float]]
     counted: Mapping[int, int]
 
@@ -215,16 +216,12 @@ SURELY_COMPUTE = 1_000
 
 
 def _times(own: _Columns) -> Times:
-    peaks = np.array([
-        (np.nan,) * 3 if roofs is None else tuple(
-            np.nan if one is None else one for one in (roofs.matrix.get(used or ""), roofs.vector, roofs.memory)
-        ) for roofs, used in zip(own.roofs, own.precision, strict=True)
-    ], np.float64).reshape(-1, 3)  # fmt: skip
-    todo = np.array(
-        [[np.nan if one is None else one for one in (each.matrix, each.vector, each.bytes)] for each in own.work],
-        np.float64,
-    ).reshape(-1, 3)  # fmt: skip
-    roofed = np.array([roofs is not None for roofs in own.roofs], np.bool_)
+    _, first, where = np.unique(
+        combined(own.roofs.code, own.precision.code), return_index=True, return_inverse=True
+    )  # fmt: skip
+    peaks = np.array([_peaks(own.roofs[at], own.precision[at]) for at in first.tolist()], np.float64).reshape(-1, 3)
+    peaks, todo = peaks[where.ravel()], own.work.floats
+    roofed = own.roofs.map(lambda roofs: roofs is not None).flags()
     by_roof = np.where(roofed[:, None], np.where(todo == 0, 0.0, todo * 1e9 / peaks), np.nan)
     most = np.max(np.nan_to_num(by_roof, nan=0.0), axis=1, initial=0.0)
     roof_ns = np.where(most > 0, most, np.nan)
@@ -235,6 +232,12 @@ def _times(own: _Columns) -> Times:
     sure = (by_roof[:, 0] > 0) & (todo[:, 0] > 0) & (todo[:, 2] > 0) & (todo[:, 0] >= SURELY_COMPUTE * todo[:, 2])
     told = np.where(complete, np.where(by_roof[:, 2] == roof_ns, "memory", "compute"), np.where(sure, "compute", ""))
     return Times(roof_ns, share, np.where(most > 0, told, ""))
+
+
+def _peaks(roofs: Roofs | None, used: str | None) -> list[float]:
+    """Of the matrix units, of the other units, and of memory; not a number where it is not known."""
+    known = (None,) * 3 if roofs is None else (roofs.matrix.get(used or ""), roofs.vector, roofs.memory)
+    return [np.nan if one is None else one for one in known]
 
 
 def operators(run: Run) -> Operators:
@@ -264,34 +267,40 @@ def operators(run: Run) -> Operators:
     hf32 = np.isin(span_id, run.columns("SELECT span_id FROM kernel WHERE hf32 = 'YES'")["span_id"].astype(np.int64))
     pipes, counted = _counters(run, every, number, count)
     of_device = {name: roofs(by_name.get(name), backend) for name in names}
-    said = tuple(texts.get(at) if own else None for at, own in zip(
-        given[first].tolist(), launched[first].tolist(), strict=True))  # fmt: skip
-    gives = tuple(sides.get(at) if own else None for at, own in zip(
-        result[first].tolist(), launched[first].tolist(), strict=True))  # fmt: skip
+    said = Coded(np.where(launched, given, -1)[first] + 1, [None, *map(texts.__getitem__, range(len(texts)))])
+    gives = Coded(np.where(launched, result, -1)[first] + 1, [None, *map(sides.__getitem__, range(len(sides)))])
     todo = works(every.kinds, kind, said, gives, backend)
-    device_ = tuple(names[at] for at in device_code[first].tolist())
     aicpu = every.kinds.each(lambda one: one.on_aicpu, "core").flags()[kind]  # nobody says what that one can do
-    peaks = tuple(None if own else of_device[name] for name, own in zip(device_, aicpu.tolist(), strict=True))
-    kernel = every.kinds.column("name")
-    used = tuple(
-        one.dtype if one.dtype != "fp32" else precision(one, kernel.values[name], backend, is_hf32)
-        for one, name, is_hf32 in zip(todo, kernel.code[kind].tolist(), hf32.tolist(), strict=True)
-    )
+    peaks = Coded(np.where(aicpu, len(names), device_code[first]), [*map(of_device.__getitem__, names), None])
     return Operators(number, begins, Every(_Columns(
-        every.kinds, kind, span_id, said, device_, calls, in_steps, kernels_, ns, todo, used, peaks, pipes, counted,
+        every.kinds, kind, span_id, said, Coded(device_code[first], names), calls, in_steps, kernels_, ns, todo,
+        _precision(todo, every.kinds, kind, hf32, backend), peaks, pipes, counted,
     )))  # fmt: skip
+
+
+def _precision(todo: Works, kinds: Kinds, kind: Ints, hf32: Bools, backend: str) -> Coded[str | None]:
+    """In which precision the matrix units would compute."""
+    kernel = kinds.column("name")
+    _, first, where = np.unique(
+        combined(todo.form, kernel.code[kind], hf32.astype(np.int64)), return_index=True, return_inverse=True
+    )  # fmt: skip
+    return Coded(where.ravel().astype(np.int64), [
+        precision(todo.forms[todo.form[at]], kernel[kind[at]], backend, bool(hf32[at])) for at in first.tolist()
+    ])  # fmt: skip
 
 
 def _none(every: Kernels) -> Every:
     none = np.zeros(0, np.int64)
-    return Every(_Columns(every.kinds, none, none, (), (), none, none, none, none, (), (), (), {}, {}))
+    empty: Coded[Any] = Coded(none, ())
+    return Every(_Columns(
+        every.kinds, none, none, empty, empty, none, none, none, none, Works.of(0, (), {}), empty, empty, {}, {}
+    ))  # fmt: skip
 
 
-def works(
-    kinds: Kinds, kind: Ints, given: Sequence[str | None], gives: Sequence[str | None], backend: str
-) -> tuple[Work, ...]:
+def works(kinds: Kinds, kind: Ints, given: Coded[str | None], gives: Coded[str | None], backend: str) -> Works:
     """What one call of each operator has to do; an operator is a kind with its plain values and its result."""
-    found: list[Work | None] = [None] * len(kind)
+    together: list[many.Together] = []
+    left = np.ones(len(kind), np.bool_)
     for rows in _alike(kinds, kind, given, gives):
         one = int(rows[0])
         types, shapes = _types(kinds[kind[one]].input_dtypes), kinds.shapes
@@ -301,21 +310,21 @@ def works(
             [shapes.dims[shapes.begin[first + place] + side] for side in range(int(shapes.table[1, first[0] + place]))]
             for place in range(len(types or ()))
         ]  # fmt: skip
-        told = many.works(called(kinds[kind[one]]), types or (), sides, values(given[one]), len(rows))
-        for row, work_ in zip(rows.tolist(), told, strict=True):
-            found[row] = work_
-    return tuple(
-        work_of(kinds[at], said, backend, told) if work_ is None else work_
-        for work_, at, said, told in zip(found, kind.tolist(), given, gives, strict=True)
-    )
+        for told in many.works(called(kinds[kind[one]]), types or (), sides, values(given[one]), len(rows)):
+            together.append(replace(told, rows=rows[told.rows]))
+            left[rows[told.rows]] = False
+    alone = {
+        at: work_of(kinds[kind[at]], given[at], backend, gives[at]) for at in np.flatnonzero(left).tolist()
+    }  # fmt: skip
+    return Works.of(len(kind), together, alone)
 
 
-def _alike(kinds: Kinds, kind: Ints, given: Sequence[str | None], gives: Sequence[str | None]) -> Iterator[Ints]:
+def _alike(kinds: Kinds, kind: Ints, given: Coded[str | None], gives: Coded[str | None]) -> Iterator[Ints]:
     """Operators that are asked together: of one name, types and values, whose tensors have as many sides."""
     types, shapes, text = kinds.column("input_dtypes"), kinds.shapes, kinds.column("input_shapes").code[kind]
     count = np.array([len(_types(one) or ()) for one in types.values], np.int64)[types.code[kind]]
     alone = (shapes.spelt[text] != AS_JSON) | (count == 0) | (count != shapes.count[text]) | (count > _PLACES)
-    alone |= kinds.there("output_shapes")[kind] | np.array([one is not None for one in gives], np.bool_)
+    alone |= kinds.there("output_shapes")[kind] | gives.map(lambda one: one is not None).flags()
     owner = np.repeat(np.arange(len(shapes.count)), shapes.count)
     place = np.arange(len(owner)) - shapes.first[owner]
     odd = (shapes.table[1] >= _PLACES) | (place >= _PLACES)
@@ -325,13 +334,11 @@ def _alike(kinds: Kinds, kind: Ints, given: Sequence[str | None], gives: Sequenc
     mixed = np.zeros(len(shapes.count), np.bool_)
     mixed[owner[odd]] = True
     alone |= mixed[text]
-    numbers: dict[str | None, int] = {}
-    said = np.array([numbers.setdefault(one, len(numbers)) for one in given], np.int64)
     names = kinds.each(called, *TYPED)
     ours: dict[str, int] = {}
     name = names.map(lambda one: ours.setdefault(one, len(ours))).ints()[kind]
     rows = np.flatnonzero(~alone)
-    key = combined(name[rows], types.code[kind[rows]], said[rows], form[text[rows]])
+    key = combined(name[rows], types.code[kind[rows]], given.code[rows], form[text[rows]])
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order], prepend=-1))
     yield from (rows[part] for part in np.split(order, edges[1:]) if len(part) >= many.FEW)

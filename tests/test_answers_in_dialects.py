@@ -105,6 +105,10 @@ def test_an_operator_that_ends_before_its_launch_can_be_a_first_use(tmp_path: Pa
 
 
 def test_copies_of_unknown_direction_do_not_clear_those_within_the_device(tmp_path: Path) -> None:
+    """The truth of such a capture calls them so, too; what would record it is what the reader said, not its level."""
     options = Options(dialect="910a", format="db", level=2, ranks=2, missing_ranks=0)
     told = said(["device_copies"], 1, options, tmp_path)
     assert outcome(told, "device_copies") == "not_measured" and told.findings[0].cause == "copy_exposed"
+    assert [truth.fault.cause for truth in plan(["device_copies"], 1, options).truths] == ["copy_exposed"]
+    (setting,) = [one.collect_with for one in told.outcomes if one.detector == "device_copies"]
+    assert setting == "profiler_level=Level2, export_type=[Text]"

@@ -40,8 +40,8 @@ import numpy as np
 
 from npulens.analysis import limits
 from npulens.analysis.by_rank import by_rank
+from npulens.analysis.capability import capabilities, setting
 from npulens.analysis.device.conversion import conversion
-from npulens.analysis.device.family import family
 from npulens.analysis.device.kernels import kernels
 from npulens.analysis.device.kinds import TYPED, Kind
 from npulens.analysis.finding import Candidate, Change, Evidence, NotMeasured, Words
@@ -116,7 +116,7 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if not shown.any() and _untold(run) >= limits.min_share * run.get(steady_ns):
         raise NotMeasured(
             "which way copies go: it was not recorded", "拷贝方向：未采集",
-            "profiler_level=Level2" if run.get(family) == "npu" else "activities=[CPU, CUDA]",
+            run.get(capabilities)["copy_bytes"].collect_with or setting(run, "copy_bytes"),
         )  # fmt: skip
     for ranks, rows in by_rank(found["rank"], shown):
         yield _candidate(run, found, shown, ranks, rows)

@@ -2,7 +2,8 @@
 
 Planted as copies of activations between operators of the step. They are memory copies within the device, or kernels
 that move a tensor (TensorMove under aclnnInplaceCopy). They show on the compute stream with nothing beside them. Which
-way a memory copy goes is told from Level2 on, and the type of a kernel from Level1 on.
+way a memory copy goes is told from Level2 on, and the type of a kernel from Level1 on. The databases of old Ascend do
+not tell it at any level: there they are copies that nothing hides, of unknown direction.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 from collections.abc import Sequence
 
 from npulens.collectors.planting.edit import busy_ns, inserted, insertion_points, operator
-from npulens.collectors.planting.fault import Fault, Item, SimConfig
+from npulens.collectors.planting.fault import Capture, Fault, Item, SimConfig
 from npulens.collectors.simulator.items import Close, CopyData, KernelSpec, Open
 from npulens.collectors.simulator.kernels import HBM_BYTES_PER_NS, tensors, traffic_ns
 from npulens.collectors.simulator.rank_sim import COPY_BYTES_PER_NS
@@ -38,7 +39,12 @@ def plant(draw: random.Random, config: SimConfig) -> Fault:
             new.setdefault(spot.index, []).extend(_moved(ns, spot.stack) if moved else _copied(ns, spot.stack))
         return inserted(items, new)
 
-    return Fault(CAUSE, ALSO, rank, edit=edit)
+    untold = config.dialect == "910a" and not moved
+    return Fault(CAUSE, ALSO, rank, edit=edit, seen=_untold if untold else None)
+
+
+def _untold(capture: Capture) -> str:
+    return "copy_exposed" if capture.format == "db" else CAUSE
 
 
 def _copied(ns: float, stack: tuple[str, ...]) -> list[Item]:

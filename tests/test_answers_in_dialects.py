@@ -112,3 +112,11 @@ def test_copies_of_unknown_direction_do_not_clear_those_within_the_device(tmp_pa
     assert [truth.fault.cause for truth in plan(["device_copies"], 1, options).truths] == ["copy_exposed"]
     (setting,) = [one.collect_with for one in told.outcomes if one.detector == "device_copies"]
     assert setting == "profiler_level=Level2, export_type=[Text]"
+
+
+def test_a_kernel_belongs_to_the_operator_of_its_external_id_and_not_to_the_one_around(tmp_path: Path) -> None:
+    """In a backward pass mm ends before its launch, and what is still open is its autograd node, without the shapes."""
+    options = Options(dialect="external_id", format="kineto", ranks=2, steps=3, missing_ranks=0)
+    told = said(["low_efficiency"], 743529716, options, tmp_path)
+    assert [one.cause for one in told.findings] == ["low_efficiency"]
+    assert told.findings[0].numbers["type"] == "mm"

@@ -37,16 +37,23 @@ SIGMA = 1.4826
 # first and only numbers are joined; the texts are read once for each kind.
 _OWN = """op_type, core, input_formats, output_shapes, output_dtypes, output_formats, block_num, mix_block_num, grid,
     block"""
-#: The operator that launched each kernel: the one around the launching call, else the one that the profiler says.
+#: The operator that launched each kernel: the one around the launching call, else the one that the profiler says. An
+#: operator may end before its call does. So one that began within the other, before the call, is nearer and counts.
 LAUNCHED_BY = """
-    SELECT coalesce(told.span_id, around.span_id) AS span_id, coalesce(around.host_id, told.op_span_id) AS host_id
+    SELECT coalesce(told.span_id, around.span_id) AS span_id,
+        CASE WHEN nearer.track = around.track AND nearer.ts_ns BETWEEN around.ts_ns AND around.call_ns
+             THEN told.op_span_id ELSE coalesce(around.host_id, told.op_span_id) END AS host_id
     FROM (SELECT span_id, op_span_id FROM kernel WHERE op_span_id IS NOT NULL) told FULL JOIN (
-        SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id FROM link l
-        JOIN (SELECT span_id, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id FROM span) call
-            ON call.span_id = l.src_span_id
-        JOIN (SELECT span_id FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
+        SELECT l.dst_span_id AS span_id, min(host.span_id) AS host_id, arg_min(host.track, host.span_id) AS track,
+            arg_min(host.ts_ns, host.span_id) AS ts_ns, arg_min(call.ts_ns, host.span_id) AS call_ns
+        FROM link l
+        JOIN (SELECT span_id, ts_ns, CASE WHEN kind = 'cpu_op' THEN span_id ELSE parent_id END AS host_id
+              FROM span) call ON call.span_id = l.src_span_id
+        JOIN (SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op') host ON host.span_id = call.host_id
         WHERE l.route = 'correlation' GROUP BY 1
     ) around ON around.span_id = told.span_id
+    LEFT JOIN (SELECT span_id, track, ts_ns FROM span WHERE kind = 'cpu_op') nearer
+        ON nearer.span_id = told.op_span_id AND told.op_span_id <> around.host_id
 """
 # Of millions of host operators only those are hashed that launched a kernel.
 _CODES = f"""

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import importlib
 import pkgutil
-import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock, Thread
 from types import ModuleType
 
 import streamlit as st
-from streamlit import runtime
 from streamlit.navigation.page import Page
 
-from npulens.app import context, pages
+from npulens.app import context, pages, settling
 from npulens.app.context import Context
-from npulens.app.intake import courier_page, load_queue, tray
+from npulens.app.intake import courier_page, tray
 from npulens.app.pages.bench import about
 from npulens.app.pages.efficiency import page as efficiency
 from npulens.app.panels import run_list
@@ -182,7 +177,7 @@ def main() -> None:
     with suppress(IngestError):  # of a store that cannot be read the page itself speaks
         header(context.current())
     page.run()
-    settle()
+    settling.settle()
 
 
 def _judged(ctx: Context) -> bool:
@@ -201,46 +196,6 @@ def draw(page: ModuleType) -> None:
     except IngestError as error:
         st.error(i18n.say(context.language(), "shell.store_failed"))
         st.text(wording.error(error, context.language()))
-
-
-# What is done once, after the first page has been drawn and while nobody waits.
-#
-# Streamlit collects garbage after every script and walks through every object of every module each time. That is 0.1 s
-# in which nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
-# screen needs is imported before there is one, and a child waits for the first capture.
-_MANY = 50  # modules that came since the last time
-_AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",
-          "npulens.analysis.replay.whatif", "npulens.analysis.idle.blame")  # fmt: skip
-_lock = Lock()
-_known = 0
-
-
-def settle() -> None:
-    """To be called when a page has been drawn: does something after the first pages, and nothing from then on."""
-    global _known
-    if not runtime.exists():  # a page drawn without a server has nobody to spare
-        return
-    with _lock:
-        if len(sys.modules) - _known < _MANY:
-            return
-        first, _known = not _known, len(sys.modules)
-    if first:
-        atexit.register(gc.unfreeze)  # or DuckDB takes what stays for leaks, and says so at the end
-        Thread(target=_ahead, name="ahead", daemon=True).start()
-    else:
-        _freeze()
-
-
-def _ahead() -> None:
-    for name in _AHEAD:
-        importlib.import_module(name)
-    _freeze()
-    load_queue.ready()
-
-
-def _freeze() -> None:
-    gc.collect()
-    gc.freeze()
 
 
 main()

@@ -1,0 +1,56 @@
+"""What the server does once, after the first page has been drawn and while nobody waits.
+
+Streamlit collects garbage after every script and walks through every object of every module each time. That is 0.1 s in
+which nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
+screen needs is imported before there is one, and a child waits for the first capture.
+
+It is no part of dashboard.py: that runs anew for every page, and what it knew of the last one would be gone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import sys
+from threading import Lock, Thread
+
+from streamlit import runtime
+
+from npulens.app.intake import load_queue
+
+_MANY = 50  # modules that came since the last time
+_AHEAD = ("plotly.graph_objects", "pyarrow.pandas_compat", "npulens.analysis.detectors",
+          "npulens.analysis.replay.whatif", "npulens.analysis.idle.blame")  # fmt: skip
+_lock = Lock()
+_known = 0
+
+
+def settle() -> None:
+    """To be called when a page has been drawn: does something after the first pages, and nothing from then on."""
+    global _known
+    if not runtime.exists():  # a page drawn without a server has nobody to spare
+        return
+    with _lock:
+        if len(sys.modules) - _known < _MANY:
+            return
+        first, _known = not _known, len(sys.modules)
+    if first:
+        atexit.register(gc.unfreeze)  # or DuckDB takes what stays for leaks, and says so at the end
+        Thread(target=_ahead, name="ahead", daemon=True).start()
+    else:
+        _freeze()
+
+
+def _ahead() -> None:
+    global _known
+    for name in _AHEAD:
+        importlib.import_module(name)
+    _known = len(sys.modules)
+    _freeze()
+    load_queue.ready()
+
+
+def _freeze() -> None:
+    gc.collect()
+    gc.freeze()

@@ -12,13 +12,13 @@ from types import ModuleType
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from npulens.app import context, pages, settling
+from npulens.app import context, pages
 from npulens.app.context import Context
 from npulens.app.intake import courier_page, tray
 from npulens.app.pages.bench import about
 from npulens.app.pages.efficiency import page as efficiency
 from npulens.app.panels import run_list
-from npulens.app.team import config, panel, session
+from npulens.app.team import config, panel, session, settling
 from npulens.app.team.who import Denied
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError

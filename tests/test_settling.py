@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from npulens.app import settling
+from npulens.app.team import settling
 from tests.bench.captures import ROOT
 
 

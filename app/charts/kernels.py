@@ -118,7 +118,7 @@ def histogram(bins: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: 
 def cumulative(
     picture: go.Figure, quantiles: pd.DataFrame, ranks: Sequence[int], scale: float, say: Say, means: str, shape: str
 ) -> None:  # fmt: skip
-    """One line a rank of ``ns`` by ``share``; of more ranks than hues the middle one, in a band from least to most."""
+    """One line a rank of ``ns`` by ``share``. Of more ranks than hues: the middle one, in a band from least to most."""
     if len(ranks) > MOST_RANKS:
         every = quantiles.groupby("share")["ns"].agg(["min", "median", "max"]).reset_index()
         share = list(100 * every["share"])

@@ -58,8 +58,10 @@ def milli(head: str, help_: str | None = None) -> ColumnConfig:
 
 
 def unit(ns: pd.Series) -> tuple[str, float]:
-    """What lengths are shown in, and how many ns that is: the unit of the median, in which the largest has its point
-    behind four digits at most."""
+    """What lengths are shown in, and how many ns that is.
+
+    It is the unit of the median. If the largest would have more than four digits before its point, it is a larger one.
+    """
     ns = ns.abs()[ns.abs() > 0]
     usual, most = (1e6, 1e6) if ns.empty else (ns.median(), ns.max())
     fits = [name for name, one in _SHOWN_NS.items() if most < 1e4 * one] or ["s"]

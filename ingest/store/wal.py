@@ -1,6 +1,6 @@
 """A small SQLite file of our own, which every process over a store reads and writes at once, by a write-ahead log.
 
-SQLite ends a log at the first frame that is not what was written, and says nothing: that commit and all later ones are
+SQLite ends a log at the first frame that is not what was written, and says nothing. That commit and all later ones are
 gone. So whoever has written puts that into the file itself, whose rows have sums, and leaves the log empty.
 """
 

@@ -4,7 +4,7 @@ Streamlit collects garbage after every script and walks through every object of 
 which nobody is served. What a page has imported never goes, so it is taken out of the walk. What only a run on the
 screen needs is imported before there is one, and a child waits for the first capture.
 
-It is no part of dashboard.py: that runs anew for every page, and what it knew of the last one would be gone.
+It is no part of dashboard.py, which runs anew for every page and knows nothing of the last one.
 """
 
 from __future__ import annotations

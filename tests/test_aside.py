@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import time
@@ -13,6 +14,7 @@ from threading import Event
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import duckdb
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -144,3 +146,25 @@ def test_pages_of_a_large_run_are_drawn_from_answers_alone(
             assert not page.exception, (name, page.exception[0].value)
     aside.SHORT.close()
     aside.LONG.close()
+
+
+def _spans_after_others_came(con: duckdb.DuckDBPyConnection) -> int:
+    """So many other runs are asked about meanwhile that this one is no longer kept open."""
+    asked_of._opened.cache_clear()
+    asked_of._narrowed.cache_clear()
+    gc.collect()
+    found = con.execute("SELECT count(*) FROM span").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+@pytest.mark.parametrize("part", [None, within.Part(window=(0, 10**18))])
+def test_the_files_of_a_run_stay_open_while_it_is_asked(run: tuple[str, str], part: within.Part | None) -> None:
+    expected = asked_of.measured(*run, part, _spans, ())
+    assert expected > 0
+    asked_of._opened.cache_clear()
+    assert asked_of.measured(*run, part, _spans_after_others_came, ()) == expected
+
+
+def _spans(con: duckdb.DuckDBPyConnection) -> int:
+    return int(con.execute("SELECT count(*) FROM span").fetchall()[0][0])

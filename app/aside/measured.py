@@ -39,7 +39,8 @@ def measured(place: str, run_id: str, part: within.Part | None, measure: Measure
     called = name(measure)
     if part is not None:
         return _narrowed(place, run_id, part, called.startswith(_NEEDS_HOSTS)).measure(called, measure, given)
-    con = _opened(place, run_id, wanted_by(called)).cursor()  # threads share a database, never a connection
+    whole = _opened(place, run_id, wanted_by(called))  # held: its files are open as long as it is there
+    con = whole.cursor()  # threads share a database, never a connection
     try:
         return measure(con, *given)
     finally:
@@ -79,7 +80,8 @@ class _Narrowed:
 
     def __init__(self, place: str, run_id: str, part: within.Part, hosts: bool) -> None:
         self._whole = place, run_id
-        self._con = _opened(place, run_id, ()).cursor()
+        self._held_open = _opened(place, run_id, ())
+        self._con = self._held_open.cursor()
         within.narrow(self._con, part, hosts=hosts)
         self._held: set[str] = set()
         self._lock = Lock()
@@ -88,11 +90,9 @@ class _Narrowed:
         with self._lock:
             lacking = [one for one in wanted_by(called) if one not in self._held]
             if lacking:
-                whole = _opened(*self._whole, tuple(lacking)).cursor()
-                try:
-                    within.hold(self._con, whole, lacking)
-                finally:
-                    whole.close()
+                whole = _opened(*self._whole, tuple(lacking))
+                with whole.cursor() as con:
+                    within.hold(self._con, con, lacking)
                 self._held |= set(lacking)
             return measure(self._con, *given)
 
@@ -106,7 +106,8 @@ class _Derived:
     """A run with all that was derived of it."""
 
     def __init__(self, place: str, run_id: str, part: within.Part | None) -> None:
-        con = _opened(place, run_id, ()).cursor()
+        self._held_open = _opened(place, run_id, ())
+        con = self._held_open.cursor()
         if part is not None:
             within.narrow(con, part)
         self.run, self.lock = Run(con), Lock()

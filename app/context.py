@@ -49,7 +49,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
 Given = TypeVarTuple("Given")
-_NOTHING: Mapping[str, object] = {}
 _TICK = 0.25  # seconds between two looks at what is being computed; a click is heard at each
 _ROOM = 0.5  # seconds that a browser gets for drawing what took long, before more is computed
 _PATIENCE = 2.5  # seconds a page waits for a judgement before it says that it is still coming

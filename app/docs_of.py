@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,7 @@ from npulens.analysis.views import views
 from npulens.ingest.tables import schema
 
 ROOT = Path(__file__).resolve().parent.parent
+CHINESE = Path(__file__).parent / "text" / "meanings.toml"
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,31 @@ def relations() -> tuple[Relation, ...]:
     return seen + held
 
 
-def columns(wanted: str, within: str | None, types: Mapping[tuple[str, str], str]) -> list[Column]:
-    """The columns whose name, meaning or relation holds every word of ``wanted``."""
+@cache
+def chinese() -> Mapping[str, str]:
+    """The Chinese of a meaning by its English."""
+    return tomllib.loads(CHINESE.read_text("utf-8"))
+
+
+def meaning(english: str, lang: str) -> str:
+    """In a language; values and names are said in both as they are."""
+    return chinese().get(english, english) if lang == "zh" else english
+
+
+def columns(wanted: str, within: str | None, types: Mapping[tuple[str, str], str], lang: str = "en") -> list[Column]:
+    """The columns whose name, meaning or relation holds every word of ``wanted``, in English or in the language."""
     words = wanted.lower().split()
     found = []
     for relation in relations():
         if within is not None and relation.name != within:
             continue
         for column in relation.columns:
-            text = f"{column.table} {column.name} {column.means} {relation.means}".lower()
+            means = meaning(column.means, lang)
+            said = (column.table, column.name, column.means, relation.means, means, meaning(relation.means, lang))
+            text = " ".join(said).lower()
             if all(word in text for word in words):
                 kind = column.type or types.get((column.table, column.name), "")
-                found.append(Column(column.table, column.name, kind, column.means))
+                found.append(Column(column.table, column.name, kind, means))
     return found
 
 

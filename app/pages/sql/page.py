@@ -57,8 +57,8 @@ def show_tables(ctx: Context) -> None:
                           placeholder=ctx.say("sql.everything"))  # fmt: skip
     for relation in docs_of.relations():
         if relation.name == within:
-            st.text(relation.means)
-    found = docs_of.columns(wanted, within, context.measured(ctx, sql_answers.column_types))
+            st.text(docs_of.meaning(relation.means, ctx.lang))
+    found = docs_of.columns(wanted, within, context.measured(ctx, sql_answers.column_types), ctx.lang)
     if not found:
         st.text(ctx.say("sql.nothing_found"))
         return

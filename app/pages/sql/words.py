@@ -9,12 +9,12 @@ TEXT = {
     ),
     "empty": (
         "There is no run to ask yet. Load a capture first.",
-        "还没有可查询的运行，请先加载采集数据。",
+        "还没有可查询的采集，请先加载采集数据。",
     ),
     "query": ("Query", "查询"),
     "query_help": (
         "DuckDB's SQL. Ctrl+Enter runs it. Times are whole nanoseconds from the start of the run.",
-        "DuckDB SQL 语法。Ctrl+Enter 执行。时间为自运行开始的整数纳秒。",
+        "DuckDB SQL 语法。Ctrl+Enter 执行。时间为从采集起点起算的整数纳秒。",
     ),
     "run": ("Run", "执行"),
     "examples": ("Examples", "示例"),
@@ -68,7 +68,7 @@ TEXT = {
         "Row {row}: rank {rank}, {length} from {start} on.",
         "第 {row} 行：rank {rank}，从 {start} 起 {length}。",
     ),
-    "row_lost": ("Row {row} names no span of this run.", "第 {row} 行没有对应这次运行中的区间。"),
+    "row_lost": ("Row {row} names no span of this run.", "第 {row} 行没有对应这次采集中的区间。"),
     "link_long": (
         "This query is too long for a link; the address of this page does not hold it.",
         "查询过长，无法放入链接，本页地址中不包含它。",

@@ -105,11 +105,17 @@ def stored(said: object) -> str | None:
 
 def restored(english: str | None, data: str | None) -> str | None:
     """The message behind an English text of a table; the text alone where the data does not say the same."""
+    found = spoken(data)
+    return found if found == english else english
+
+
+def spoken(data: str | None) -> Message | None:
+    """The message that such data says; None where it says none."""
     try:
         found = None if data is None else loaded(data)
     except (ValueError, RecursionError):
-        return english
-    return found if isinstance(found, Message) and found == english else english
+        return None
+    return found if isinstance(found, Message) else None
 
 
 def render(said: str | None, lang: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.store import history
+from npulens.ingest.messages import Message, render
+from npulens.ingest.store import history, proof
 from npulens.ingest.store.history import Identity, Point
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,6 +110,45 @@ def test_a_damaged_file_is_a_sentence_that_says_what_to_do(tmp_path: Path) -> No
     assert caught.value.kind == "history" and caught.value.path == str(tmp_path / history.NAME)
     with pytest.raises(IngestError, match="move it away"):
         history.add(tmp_path, WHO, [point(1)])
+
+
+def test_a_reason_that_was_a_message_is_one_again(tmp_path: Path) -> None:
+    lost = Message("file_cannot_be_read", {"file": "x" * 300, "error": "gone"})
+    for source, reason in ((1, Message("it_holds_no_events")), (2, "fan broken"), (3, lost), (4, None)):
+        history.add(tmp_path, WHO, [replace(point(source), usable=False, reason=reason)])
+    assert [render(each.reason, "zh") for each in history.series(tmp_path, WHO.key, "step_ns")] == [
+        "没有任何事件", "fan broken", render(lost, "zh"), ""
+    ]  # fmt: skip
+
+
+def test_a_file_of_an_earlier_release_has_texts_and_takes_messages(tmp_path: Path) -> None:
+    history.add(tmp_path, WHO, [replace(point(1), usable=False, reason="cut off")])
+    path = tmp_path / history.NAME
+
+    def older() -> None:
+        with sqlite3.connect(path) as con:
+            proof.ready(con)
+            con.execute("DROP TABLE reason")
+            proof.keep(con)
+            con.execute(f"PRAGMA user_version = {history.VERSION - 1}")
+        con.close()
+
+    older()
+    assert [each.reason for each in history.series(tmp_path, WHO.key, "step_ns")] == ["cut off"]
+    history.add(tmp_path, WHO, [replace(point(2), usable=False, reason=Message("it_holds_no_events"))])
+    assert [render(each.reason, "zh") for each in history.series(tmp_path, WHO.key, "step_ns")] == [
+        "cut off", "没有任何事件"
+    ]  # fmt: skip
+    older()
+    with sqlite3.connect(path) as con:
+        con.execute("UPDATE proof SET sum = sum + 1 WHERE name = 'point'")
+    con.close()
+    with pytest.raises(IngestError) as caught:  # new sums would take what is damaged for what was written
+        history.add(tmp_path, WHO, [point(3)])
+    assert caught.value.kind == "damaged_database"
+    with sqlite3.connect(path) as con:
+        assert con.execute("PRAGMA user_version").fetchone() == (history.VERSION - 1,)
+    con.close()
 
 
 def test_a_file_of_a_newer_program_is_left_alone(tmp_path: Path) -> None:

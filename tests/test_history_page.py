@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import hostile_capture
@@ -15,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 from npulens.analysis.regression.covariates import Suspect
 from npulens.app.cli import main
 from npulens.app.histories import confirming, judged
+from npulens.ingest.messages import Message
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Identity, Point
 
@@ -98,6 +100,18 @@ def test_notes_and_nights_change_what_is_said(store: Path, monkeypatch: pytest.M
     assert not page.exception
     lost = [point for point in history.series(store, WHO.key, "idle_ns") if not point.usable]
     assert [(point.run_id, point.reason) for point in lost] == [("run5", "fan"), ("run10", "cut off")]
+
+
+def test_why_a_night_says_nothing_is_said_in_chinese(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = history.series(store, WHO.key, "step_ns")[10]
+    history.add(store, WHO, [replace(lost, reason=Message("it_holds_no_events"))])
+    page = opened(store, monkeypatch, {"lang": "zh"})
+    shown = next(frame.value for frame in page.dataframe if "unusable" in frame.value)
+    assert "没有任何事件" in shown["unusable"].tolist()
+    (drawn,) = page.get("plotly_chart")
+    assert "没有任何事件" in json.dumps(json.loads(drawn.proto.spec), ensure_ascii=False)
+    said = CliRunner().invoke(main, ["history", WHO.key[:6], "step_ns", "--store", str(store), "--lang", "zh"]).output
+    assert "没有任何事件" in said
 
 
 def test_a_damaged_history_is_a_sentence(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

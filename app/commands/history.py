@@ -14,7 +14,7 @@ from npulens.app.console import json_option, lang_option, print_json, store_opti
 from npulens.app.histories import Judged, amount, catch_up, judged, percent
 from npulens.app.text import i18n, wording
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, render
 from npulens.ingest.store import history
 
 
@@ -118,7 +118,7 @@ def _nights(each: Judged, lang: str) -> str:
     rows = [
         [point.night or "", amount(point.value, point.unit),
          percent(starts[point.source].ratio) if point.source in starts and point.usable else "",
-         point.run_id or "", "" if point.usable else wording.plain(point.reason or "-")]
+         point.run_id or "", "" if point.usable else wording.plain(render(point.reason, lang) or "-")]
         for point in each.points
     ]  # fmt: skip
     heads = [i18n.say(lang, f"history.col_{name}") for name in ("night", "value", "change", "run", "unusable")]

@@ -17,6 +17,7 @@ from npulens.app.nightly.gathering.gather import sessions
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.app.nightly.journal import Journal
 from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import spoken
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Identity, Point
 
@@ -104,7 +105,7 @@ def _metrics(
     usable = {turn: result for turn, result in results.items() if result.usable} or results
     whole = next(iter(usable.values())).usable
     last = list(usable.values())[-1]
-    reason = "" if whole else last.reason
+    reason = "" if whole else spoken(last.said) or last.reason
     named = dict.fromkeys(name for result in usable.values() for name in result.metrics)
     for name in (name for name in named if not name.endswith(history.AA)):
         head = {turn: result.metrics[name].value for turn, result in usable.items() if name in result.metrics}

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Literal
 
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message, joined
+from npulens.ingest.messages import Message, joined, spoken, stored
 from npulens.ingest.store import wal
 from npulens.ingest.store.notes import line
 
 NAME = "history.sqlite"
 #: Version of the tables below, kept in the file's own header.
-VERSION = 2
+VERSION = 3
 #: Longer names and texts are cut: they come from captures and manifests of anybody.
 MOST_TEXT, MOST_ANNOTATION = 200, 2_000
 #: The log-ratio of two equal sides of one night is kept beside its metric, under the metric's name with this end.
@@ -41,6 +41,7 @@ _TABLES = (
     "at_ns INTEGER NOT NULL, value REAL NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL, night TEXT, run_id TEXT, "
     "usable INTEGER NOT NULL, reason TEXT, conditions INTEGER NOT NULL, PRIMARY KEY(identity, metric, source)) "
     "WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS reason(text TEXT PRIMARY KEY, said TEXT NOT NULL) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS point_run ON point(run_id)",
     "CREATE TABLE IF NOT EXISTS annotation(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, metric TEXT, "
     "at_ns INTEGER NOT NULL, text TEXT NOT NULL)",
@@ -88,7 +89,7 @@ class Point:
     run_id: str | None = None
     usable: bool = True  # False: shown, and never part of a baseline
     covariates: Mapping[str, str] = field(default_factory=dict)
-    reason: str | None = None  # why it is not usable
+    reason: str | None = None  # why it is not usable: a message, or what somebody said
 
     @property
     def source(self) -> str:
@@ -151,6 +152,9 @@ def _write(con: sqlite3.Connection, identity: Identity, points: list[Point]) -> 
     con.execute("INSERT OR IGNORE INTO identity VALUES (?, ?, ?, ?, ?, ?)", [identity.key, *identity.texts])
     held: dict[str, int] = {}
     for point in points:
+        if isinstance(point.reason, Message):
+            values = [_short(point.reason), stored(point.reason)]
+            con.execute("INSERT OR REPLACE INTO reason VALUES (?, ?)", values)
         said = json.dumps(dict(sorted(point.covariates.items())), ensure_ascii=False)
         if said not in held:
             con.execute("INSERT OR IGNORE INTO conditions(said) VALUES (?)", [said])
@@ -158,7 +162,7 @@ def _write(con: sqlite3.Connection, identity: Identity, points: list[Point]) -> 
         con.execute(
             "INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [identity.key, point.metric, point.source, point.at_ns, point.value, point.unit, point.better,
-             point.night, point.run_id, point.usable, point.reason, held[said]],
+             point.night, point.run_id, point.usable, point.reason and _short(point.reason), held[said]],
         )  # fmt: skip
 
 
@@ -176,10 +180,9 @@ def _checked(point: Point, key: str) -> Point:
             "history_point", Message("point_cannot_be_kept", {"name": name, "better": point.better, "at": point.at_ns})
         )
     covariates = {_short(name): _short(value) for name, value in point.covariates.items()}
-    night, reason = (None if text is None else _short(text) for text in (point.night, point.reason))
     return Point(
-        key, _short(name), _short(point.unit), point.better, float(point.value), point.at_ns, night, point.run_id,
-        point.usable, covariates, reason,
+        key, _short(name), _short(point.unit), point.better, float(point.value), point.at_ns,
+        None if point.night is None else _short(point.night), point.run_id, point.usable, covariates, point.reason,
     )  # fmt: skip
 
 
@@ -251,10 +254,24 @@ def everything(
             f"FROM point {where} ORDER BY identity, metric, at_ns, source",
             [value for _, value in asked],
         )
+        reasons = _reasons(con)
         for key, name, unit, better, value, at_ns, night, run_id, usable, conditions, reason in rows:
-            found.setdefault((key, name), []).append(
-                Point(key, name, unit, better, value, at_ns, night, run_id, bool(usable), said[conditions], reason)
-            )
+            found.setdefault((key, name), []).append(Point(
+                key, name, unit, better, value, at_ns, night, run_id, bool(usable), said[conditions],
+                reasons.get(reason, reason),
+            ))  # fmt: skip
+    return found
+
+
+def _reasons(con: sqlite3.Connection) -> dict[str, str]:
+    """The messages behind texts of reasons, which are cut; a file of an earlier release, only read, has none."""
+    if not con.execute("SELECT 1 FROM sqlite_master WHERE name = 'reason'").fetchone():
+        return {}
+    found: dict[str, str] = {}
+    for text, said in con.execute("SELECT text, said FROM reason"):
+        whole = spoken(said)
+        if whole is not None and _short(whole) == text:
+            found[text] = whole
     return found
 
 

@@ -60,12 +60,13 @@ def wrong(con: sqlite3.Connection) -> Message | None:
     """What is not what was written. A file without sums is of an earlier release: SQLite's own word counts."""
     con.execute("BEGIN")  # one moment of the file, whoever writes meanwhile
     try:
-        return _wrong(con)
+        return within(con)
     finally:
         con.rollback()
 
 
-def _wrong(con: sqlite3.Connection) -> Message | None:
+def within(con: sqlite3.Connection) -> Message | None:
+    """The same, within the caller's transaction."""
     (said,) = con.execute("PRAGMA integrity_check").fetchone()
     if said != "ok":
         return Message("database_is_damaged", {"error": str(said).splitlines()[0]})
@@ -83,7 +84,7 @@ def accepted(con: sqlite3.Connection) -> bool:
     """Takes the rows as they are now; False where more than rows is damaged."""
     con.execute("BEGIN IMMEDIATE")
     with con:
-        said = _wrong(con)
+        said = within(con)
         if said is not None and said.key != "rows_are_not_what_was_written":
             return False
         keep(con)

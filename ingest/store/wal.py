@@ -60,7 +60,7 @@ def readable() -> Iterator[None]:
 
 
 def _prepare(con: sqlite3.Connection, path: Path, tables: Sequence[str], version: int) -> None:
-    """Make the tables of a new file, and the sums of one of an earlier release; refuse what a newer program wrote."""
+    """Make the tables of a new file, and what one of an earlier release lacks; refuse what a newer program wrote."""
     found = _version(con)
     if found > version:
         text = Message("database_is_of_version", {"found": found, "known": version})
@@ -70,6 +70,8 @@ def _prepare(con: sqlite3.Connection, path: Path, tables: Sequence[str], version
     con.execute("BEGIN IMMEDIATE")
     with con:
         if _version(con) < version:  # nobody was quicker
+            if found and (said := proof.within(con)):  # new sums would make it believed
+                raise IngestError("damaged_database", said, str(path))
             for table in tables:
                 con.execute(table)
             proof.keep(con)

@@ -73,7 +73,7 @@ def measured(session: Session) -> Result:
 def _with(found: Result, covariates: dict[str, str]) -> Result:
     return Result(
         found.metrics, found.hardware, found.host, found.shapes, found.configuration, covariates, found.run_id,
-        found.usable, found.reason,
+        found.usable, found.reason, found.said,
     )  # fmt: skip
 
 

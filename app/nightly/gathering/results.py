@@ -37,6 +37,7 @@ class Result(msgspec.Struct, frozen=True):
     run_id: str | None = None
     usable: bool = True  # False: shown, and never part of a baseline
     reason: str = ""
+    said: str | None = None  # the same as a message, where it is one: messages.stored
 
 
 def parse(text: bytes | str) -> Result:

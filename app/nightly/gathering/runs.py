@@ -7,7 +7,7 @@ from pathlib import Path
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.app.settings.of_checks import in_force
 from npulens.ingest.errors import IngestError
-from npulens.ingest.messages import Message
+from npulens.ingest.messages import Message, stored
 from npulens.ingest.store import history_run
 from npulens.ingest.store import runs as stores
 
@@ -26,6 +26,7 @@ def of_run(store: Path, run_id: str) -> Result:
     return Result(
         metrics, identity.hardware, identity.host, identity.shapes, identity.configuration,
         dict(points[0].covariates) if points else {}, info.run_id, info.baseline, str(info.reason or ""),
+        stored(info.reason),
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from npulens.analysis.regression.baseline import baseline
 from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.histories import Judged, amount, percent
+from npulens.app.text.i18n import Speaker
+from npulens.ingest.messages import render
 from npulens.ingest.store.history import Annotation, Point
 
 #: Unit of the history -> how many of it make one of the axis, and what that is called.
@@ -22,7 +24,7 @@ _FEW = 7  # nights, each written with its date
 _BAND = roles.faded("computing", 0.13)
 
 
-def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: Say, ink: str) -> go.Figure:
+def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: Speaker, ink: str) -> go.Figure:
     """The picture; ``said`` are the conditions that a hover box names."""
     scale, unit = _SCALES.get(held.unit, (1.0, held.unit))
     picture = go.Figure()
@@ -30,8 +32,8 @@ def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: 
     used = held.used
     picture.add_scatter(
         x=[when(point) for point in used], y=[point.value / scale for point in used], mode="lines+markers",
-        name=say("history.trace_usable", {}), hovertext=[_hover(point, said) for point in used], hoverinfo="text",
-        line={"color": style.COMPUTING, "width": 1}, marker={"color": style.COMPUTING, "size": 7},
+        name=say("history.trace_usable", {}), hovertext=[_hover(point, said, say.lang) for point in used],
+        hoverinfo="text", line={"color": style.COMPUTING, "width": 1}, marker={"color": style.COMPUTING, "size": 7},
     )  # fmt: skip
     lost = [point for point in held.points if not point.usable]
     low, high = _range(held, scale)
@@ -39,7 +41,7 @@ def series(held: Judged, notes: Sequence[Annotation], said: Sequence[str], say: 
         picture.add_scatter(  # far ones at the edge: what says nothing should not squeeze what does
             x=[when(point) for point in lost], mode="markers",
             y=[min(max(point.value / scale, low), high) for point in lost],
-            name=say("history.trace_unusable", {}), hovertext=[_hover(point, said) for point in lost],
+            name=say("history.trace_unusable", {}), hovertext=[_hover(point, said, say.lang) for point in lost],
             hoverinfo="text", marker={"color": style.QUIET_TEXT, "size": 9, "symbol": "x-open", "line": {"width": 2}},
         )  # fmt: skip
     _changes(picture, held, ink)
@@ -109,11 +111,11 @@ def _range(held: Judged, scale: float) -> tuple[float, float]:
     return float(values.min()) - air, float(values.max()) + air
 
 
-def _hover(point: Point, said: Sequence[str]) -> str:
+def _hover(point: Point, said: Sequence[str], lang: str) -> str:
     """Night, value, and the conditions that were not the same every night."""
     lines = [f"<b>{style.plain(point.night or str(when(point).date()))}</b> · {amount(point.value, point.unit)}"]
     if not point.usable:
-        lines.append(style.wrapped(point.reason or "–"))
+        lines.append(style.wrapped(render(point.reason, lang) or "–"))
     lines += [style.wrapped(f"{name}: {point.covariates[name]}") for name in said[:_MOST_SAID] if name in
               point.covariates]  # fmt: skip
     return "<br>".join(lines)

@@ -18,6 +18,7 @@ from npulens.app.panels import cells
 from npulens.app.panels.moment import PLAIN, answer
 from npulens.app.team.who import Act
 from npulens.app.text import wording
+from npulens.ingest import messages
 from npulens.ingest.store import history
 from npulens.ingest.store.history import Annotation, Point
 
@@ -108,7 +109,8 @@ def _nights(ctx: Context, held: Judged) -> None:
             )  # fmt: skip
             usable = points[source].usable
             reason = st.text_input(
-                ctx.say("history.take_reason"), value=points[source].reason or "", disabled=not usable,
+                ctx.say("history.take_reason"), disabled=not usable,
+                value=messages.render(points[source].reason, ctx.lang)[: history.MOST_TEXT],
                 max_chars=history.MOST_TEXT, key=f"history_take_why_{key}_{source}",
             )  # fmt: skip
             if st.button(ctx.say("history.take_do" if usable else "history.take_back"), key=f"history_take_do_{key}"):
@@ -219,7 +221,7 @@ def table(ctx: Context, held: Judged) -> None:
     with st.expander(ctx.say("history.table")):
         frame = pd.DataFrame(
             {"night": night(point), "value": amount(point.value, point.unit), "run": point.run_id,
-             "unusable": None if point.usable else point.reason or "–", **point.covariates}
+             "unusable": None if point.usable else messages.render(point.reason, ctx.lang) or "–", **point.covariates}
             for point in reversed(held.points)
         )  # fmt: skip
         heads = {name: ctx.say(f"history.col_{name}") for name in ("night", "value", "run", "unusable")}

@@ -7,6 +7,7 @@ exchange is the first stage: the others have no input yet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npulens.analysis.intervals import EMPTY, Intervals, Ints
+from npulens.analysis.ranks.clock import clock
 from npulens.analysis.ranks.collectives import POINT_TO_POINT, Collectives, collectives
 from npulens.analysis.ranks.comm_tasks import comm_tasks
+from npulens.analysis.ranks.exchanges import exchanges
 from npulens.analysis.ranks.waits import GUESSED, UNKNOWN, waits
 from npulens.analysis.run import Run
 
@@ -27,10 +30,15 @@ class Pipeline:
     ranks: tuple[int, ...]  # by stage, those that were not captured too
     computing_ns: dict[int, int]  # captured rank -> what its kernels take in the whole run
     waiting: dict[int, Intervals]  # captured rank with stamps -> in sends and receives, nothing computed
+    after_ns: dict[int, int]  # rank -> from its last step's end to that of its pipeline's last rank; empty: not known
     micro_batches: int | None  # of a step; None: the exchanges do not tell
 
     def __len__(self) -> int:
         return len(self.ranks)
+
+    def waits_ns(self, rank: int) -> int:
+        """What a rank waits for the others, the time after its last step included."""
+        return self.waiting[rank].total() + self.after_ns.get(rank, 0)
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
             chain, {rank: computing[rank] for rank in chain if rank in computing},
             {rank: _waiting(run, operators, rows[operators.rank[rows] == rank])
              for rank in chain if rank in computing and rank in operators.rank[rows]},
-            _micro_batches(run, operators, rows, chain),
+            _after(run, operators, rows, chain), _micro_batches(run, operators, rows, chain),
         )
         for chain in sorted(chains)
     )  # fmt: skip
@@ -178,6 +186,28 @@ def _waiting(run: Run, operators: Collectives, rows: Ints) -> Intervals:
     return whole - (run.activity(int(operators.rank[rows[0]])).computing or EMPTY)
 
 
+def _after(run: Run, operators: Collectives, rows: Ints, chain: tuple[int, ...]) -> dict[int, int]:
+    """How much longer the last rank of a pipeline needs than each, once each has done its last step.
+
+    In every other step that is a wait in the next step's first exchange. Behind the last step none was captured. Empty
+    where a rank was not captured, or an exchange has no other side: then the ranks may end in different steps.
+    """
+    windows = {rank: window for rank in chain if rank in run.ranks and (window := run.window(rank)) is not None}
+    mine = rows[np.isin(operators.rank[rows], chain)]
+    if len(windows) < len(chain) or len({len(run.steps[rank]) for rank in chain}) > 1:
+        return {}
+    if not len(mine) or (run.get(exchanges)[mine] < 0).any():
+        return {}
+    time = run.get(clock)
+    done = {rank: end + time.offset_ns(rank) for rank, (_, end) in windows.items()}
+    last = max(chain, key=lambda rank: done[rank])
+    found = {}
+    for rank in chain:
+        apart, unsure = done[last] - done[rank], time.between_ns(rank, last)
+        found[rank] = apart if unsure is not None and apart > unsure else 0
+    return found
+
+
 def _micro_batches(run: Run, operators: Collectives, rows: Ints, chain: tuple[int, ...]) -> int | None:
     """What the first and the last stage's exchanges say, where they agree.
 
@@ -185,17 +215,34 @@ def _micro_batches(run: Run, operators: Collectives, rows: Ints, chain: tuple[in
     of both, the first has p - 1 more than micro batches, filling and draining. The last has one more.
     """
     said = set()
-    for rank, more in ((chain[0], len(chain) - 1), (chain[-1], 1)):
-        kinds = operators.kind[rows[operators.rank[rows] == rank]]
+    for rank, more, block in ((chain[0], len(chain) - 1, "s+b+r+"), (chain[-1], 1, "r+b+s+")):
+        mine = rows[operators.rank[rows] == rank]
+        kinds = operators.kind[mine]
         if not len(kinds):
             continue
+        fillings = len(run.steps.get(rank, ())) or _fillings(operators, mine, block)
+        if fillings is None:
+            return None
         count = {name: int((kinds == code).sum()) for code, name in enumerate(operators.kinds)}
         sends, receives = (sum(count.get(name, 0) for name in names) for names in (_SENDS, _RECEIVES))
         both = count.get("batchsendrecv", 0)
-        number = both + max(sends, receives) if sends or receives else both - more * _steps(run, rank)
-        said.add(divmod(number, _steps(run, rank)))
+        number = both + max(sends, receives) if sends or receives else both - more * fillings
+        said.add(divmod(number, fillings))
     whole, rest = said.pop() if len(said) == 1 else (0, 0)
     return whole if whole >= 1 and not rest else None
+
+
+def _fillings(operators: Collectives, rows: Ints, block: str) -> int | None:
+    """How often a pipeline was filled that marks no steps: by the exchanges of its first or last stage.
+
+    The first begins with sends alone and ends with receives alone, the last the other way round. None where they are
+    not the same block again and again.
+    """
+    letters = {**dict.fromkeys(_SENDS, "s"), **dict.fromkeys(_RECEIVES, "r"), "batchsendrecv": "b"}
+    order = rows[np.argsort(operators.ts[rows], kind="stable")]
+    said = "".join(letters.get(operators.kinds[kind], "?") for kind in operators.kind[order].tolist())
+    blocks = re.findall(block, said)
+    return len(blocks) if len(set(blocks)) == 1 and "".join(blocks) == said else None
 
 
 #: Stages that differ by less of the mean are an even split of layers.
@@ -254,17 +301,18 @@ def _waited(run: Run, rank: int) -> int | None:
     rows = np.flatnonzero(passed | drained)
     ends = found.arrival_ns[rows]
     waited = Intervals.union_of(ends - np.maximum(found.wait_ns[rows], 0), ends)
-    return (waited - (run.activity(rank).computing or EMPTY)).total()
+    after = sum(one.after_ns.get(rank, 0) for one in run.get(pipelines))
+    return (waited - (run.activity(rank).computing or EMPTY)).total() + after
 
 
 def bubble_ns(run: Run) -> int | None:
-    """What a stage waits in sends and receives on average, without what unequal stages add to that.
+    """What a stage waits for the others on average, without what unequal stages add to that.
 
     A schedule without bubbles is shorter by so much. None where a rank of a pipeline was not captured, or a rank of
     equal work hardly waits. Then the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
-    waits = [one.waiting[rank].total() for one in every for rank in one.ranks if rank in one.waiting]
+    waits = [one.waits_ns(rank) for one in every for rank in one.ranks if rank in one.waiting]
     if not waits or len(waits) < sum(len(one) for one in every):
         return None
     apart = unequal is not None and unequal.excess_ns > EVEN * unequal.mean_ns
@@ -274,10 +322,6 @@ def bubble_ns(run: Run) -> int | None:
 
 
 _SENDS, _RECEIVES = ("send", "isend"), ("receive", "recv", "irecv")
-
-
-def _steps(run: Run, rank: int) -> int:
-    return max(1, len(run.steps.get(rank, ())))
 
 
 def draining(run: Run) -> NDArray[np.bool_]:

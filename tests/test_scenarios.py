@@ -99,6 +99,21 @@ def test_the_gain_is_the_difference_to_the_twin_without(name: str) -> None:
     assert 0.02 * made.step_ns < made.truths[0].gain_ns < 0.5 * made.step_ns
 
 
+def test_a_bubble_is_priced_against_stages_that_do_the_same_work() -> None:
+    """The same kernels on every rank, so that all that it costs is waiting and passing on."""
+    made, twin = case("pipeline_bubble"), clean("pipeline_bubble")
+    waits = []
+    for after, before in zip(made.job.ranks, twin.job.ranks, strict=True):
+        one, other = after.of("kernel", "memset"), before.of("kernel", "memset")
+        assert Counter(span.name for span in one) == Counter(span.name for span in other)
+        lengths = [sum(span.dur_ns for span in spans) for spans in (one, other)]
+        assert abs(lengths[0] - lengths[1]) < 0.001 * lengths[1]
+        passed = [(s.ts_ns, s.end_ns) for s in after.of("comm_op") if "allReduce" not in s.name]
+        assert passed and not [s for s in before.of("comm_op") if "allReduce" not in s.name]
+        waits.append(union_length(passed))
+    assert made.truths[0].gain_ns * made.config.steps < 1.01 * max(waits)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_windows_lie_in_the_capture_on_captured_ranks(name: str) -> None:
     made = case(name)

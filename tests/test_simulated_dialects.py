@@ -369,6 +369,25 @@ def test_no_step_is_marked(dialect: str, tmp_path: Path) -> None:
     assert shown == ([True, True] if dialect == "vllm" else [])
 
 
+def test_without_marks_time_begins_with_the_work_of_the_device(tmp_path: Path) -> None:
+    """What the first step waits for before that lies in no capture's time, so it is no part of what a fault costs."""
+    options = replace(SMALL, dialect="no_steps", format="kineto")
+    made = plan(["dataloader"], 3, options)
+    longest = []
+    for name, job in (("with", made), ("without", plan(["dataloader"], 3, replace(options, clean=True)))):
+        lengths = []
+        for found in kineto(job, tmp_path / name):
+            work = [e for e in found if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+            first = min(ns(e["ts"]) for e in work)
+            lengths.append(max(ns(e["ts"]) + ns(e["dur"]) for e in work) - first)
+        longest.append(max(lengths))
+    (truth,) = made.truths
+    assert truth.gain_ns == (longest[0] - longest[1]) // made.config.steps > 0
+    (marked,) = plan(["dataloader"], 3, replace(options, dialect="renamed")).truths
+    acts = {window.dur_ns for window in marked.windows}
+    assert marked.gain_ns - truth.gain_ns >= 0.99 * min(acts) // made.config.steps  # the first step's wait
+
+
 def test_what_is_written_is_not_what_the_job_keeps() -> None:
     """The truth is worked out on the job itself, so a dialect must leave that alone."""
     made = case("custom_comm", "text")

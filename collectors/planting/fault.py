@@ -55,5 +55,6 @@ class Fault:
     perturb: Perturb | None = None  # changes single durations; draws no numbers
     edit: Edit | None = None  # changes the items of a rank and step; what it adds has no place
     changes: Mapping[str, Any] = field(default_factory=dict)  # fields of the configuration
+    stays: Mapping[str, Any] = field(default_factory=dict)  # of these in the job without it, for the same work
     seen: Callable[[Capture], str] | None = None  # the cause as a capture shows it, where not every one can
     find: Callable[[Job, Job], Sequence[Window]] | None = None  # more windows, from the job with and without it

@@ -17,7 +17,7 @@ from typing import Any
 from npulens.collectors import scenarios as planted
 from npulens.collectors.planting.base import base_config, capture_of, fit
 from npulens.collectors.planting.fault import Capture, Fault, SimConfig
-from npulens.collectors.planting.truth import Truth, configured, truths, wall
+from npulens.collectors.planting.truth import Truth, configured, truths, wall, without
 from npulens.collectors.simulator.dialect import ALL, DIALECTS, Dialect
 from npulens.collectors.simulator.job import Job
 from npulens.collectors.simulator.simulate import simulate
@@ -109,7 +109,7 @@ def plan(names: Sequence[str], seed: int, options: Options = DRAWN) -> Case:
         if all(truth.gain_ns > LEAST_SHARE * made.step_ns for truth in made.truths):
             break
     if options.clean:
-        return replace(made, faults=(), truths=(), job=simulate(configured(made.config, ())))
+        return replace(made, faults=(), truths=(), job=simulate(without(made.config, (), made.faults)))
     return made
 
 

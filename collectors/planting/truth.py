@@ -1,6 +1,7 @@
 """What the planted faults cost and where they act, measured on the job itself.
 
-A fault's gain is the job's time with all faults minus the time without this one, from the same seed. Its windows are
+A fault's gain is the job's time with all faults minus the time without this one, from the same seed. Both jobs do the
+same work: what a fault says that stays of it is in the job without it. Its windows are
 the moments of its acts on captured ranks. They are also the waits it makes on the other ranks of a collective.
 """
 
@@ -10,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from npulens.collectors.planting.fault import Capture, Fault, SimConfig, Window
+from npulens.collectors.simulator.dialect import DIALECTS
 from npulens.collectors.simulator.job import CommOp, Job, RankRecord, Span
 from npulens.collectors.simulator.simulate import simulate
 
 NEAR_NS = 20_000  # acts no further apart are one window
 WAIT_SHARE = 0.005  # waits of others that grow by less of the step are no trace of the fault
 ONE_WAIT_NS = 20_000
+WORK = ("kernel", "memset", "memcpy", "comm_op")  # of the device; waits for events are none
 
 
 @dataclass(frozen=True)
@@ -33,15 +36,21 @@ def configured(config: SimConfig, faults: Sequence[Fault]) -> SimConfig:
     return replace(config, faults=tuple(faults))
 
 
+def without(config: SimConfig, faults: Sequence[Fault], gone: Sequence[Fault]) -> SimConfig:
+    """The configuration with these faults and without those that are gone, apart from what stays of them."""
+    stays = {name: value for fault in gone for name, value in fault.stays.items()}
+    return replace(configured(config, faults), **stays)
+
+
 def truths(config: SimConfig, faults: Sequence[Fault], job: Job, capture: Capture) -> list[Truth]:
     """One for each fault; ``job`` is the one with all of them."""
     found = []
     for fault in faults:
-        without = simulate(configured(config, [other for other in faults if other is not fault]))
-        gain = (wall(job, capture.ranks) - wall(without, capture.ranks)) // config.steps
+        twin = simulate(without(config, [other for other in faults if other is not fault], [fault]))
+        gain = (seen(job, capture.ranks) - seen(twin, capture.ranks)) // config.steps
         windows = list(_acts(job, fault, capture.ranks))
-        windows += fault.find(job, without) if fault.find is not None else ()
-        waits = list(_waits(job, without, capture.ranks))
+        windows += fault.find(job, twin) if fault.find is not None else ()
+        waits = list(_waits(job, twin, capture.ranks))
         also = fault.also
         if sum(window.dur_ns for window in waits) > WAIT_SHARE * wall(job, capture.ranks):
             windows += waits
@@ -58,6 +67,14 @@ def wall(job: Job, ranks: Iterable[int]) -> int:
 def window(record: RankRecord) -> tuple[int, int]:
     work = [s.end_ns for s in record.spans if not s.track.startswith("thread") and s.kind != "device_other"]
     return record.steps[0].ts_ns, max(record.steps[-1].end_ns, *work)
+
+
+def seen(job: Job, ranks: Iterable[int]) -> int:
+    """The same as the capture shows it. Without marks that is from the first work of a device to the last."""
+    if DIALECTS[job.config.dialect].stepped:
+        return wall(job, ranks)
+    work = [job.ranks[rank].of(*WORK) for rank in ranks]
+    return max(max(span.end_ns for span in spans) - min(span.ts_ns for span in spans) for spans in work)
 
 
 def _acts(job: Job, fault: Fault, ranks: Iterable[int]) -> Iterator[Window]:

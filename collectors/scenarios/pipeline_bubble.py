@@ -1,6 +1,6 @@
 """A pipeline stage waits for its neighbour: while the pipeline fills and empties, stages have nothing to compute.
 
-Planted as a pipeline of few micro batches instead of data parallel ranks that do the same work. A step of m micro
+Planted as a pipeline of few micro batches instead of stages that have everything they need at hand. A step of m micro
 batches in p stages takes (m + p - 1) / m of the time. It shows as hcom_send, hcom_receive and hcom_batchSendRecv that
 wait for the other side. The profiler's own Bubble counts hcom_receive only.
 """
@@ -33,7 +33,7 @@ def suit(draw: random.Random, config: SimConfig) -> SimConfig:
 def plant(draw: random.Random, config: SimConfig) -> Fault:
     stages = draw.choice([number for number in (2, 4) if config.ranks % number == 0])
     changes = {"pipeline": stages, "micro_batches": draw.choice(MICRO[stages])}
-    return Fault(CAUSE, ALSO, changes=changes, find=bubbles)
+    return Fault(CAUSE, ALSO, changes=changes, stays={**changes, "coupled": False}, find=bubbles)
 
 
 def bubbles(job: Job, without: Job) -> Sequence[Window]:

@@ -85,6 +85,7 @@ class SimConfig:
     gc_threshold_ms: float | None = _later(None)  # garbage collections that are recorded
     pipeline: int = _later(1)  # stages that pass micro batches on; layers are split among them
     micro_batches: int = _later(1)  # of a step, per pipeline
+    coupled: bool = _later(True)  # stages wait for what others pass on; False: everything they need is there
     held_bytes: int = _later(900 << 20)  # of device memory, before the first step
     reserved_bytes: int = _later(0)  # by the allocator at that time; less than is held: as much as that
     environment: tuple[tuple[str, str], ...] = _later(())  # variables that differ from those of a usual job

@@ -332,6 +332,7 @@ class Dialect:
     ranks: int = 1  # the fewest that the job must have
     pair: bool = False  # and it has two where it is no pipeline
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the job's configuration
+    stepped: bool = True  # False: nothing says when the first step began, before the device had work
     recorded: Recorded | None = None
     kineto: Recorded | None = None  # where a Kineto trace differs in another way
     hides: tuple[str, ...] = ()  # causes of which such a capture shows nothing
@@ -421,5 +422,5 @@ DIALECTS: dict[str, Dialect] = {
         hides_in_kineto=("low_efficiency",),  # nor do nodes of graphs lead to shapes there
     ),
     "vllm": Dialect("Steps are execute_context_N(..)_generation_M(..) annotations.", recorded=served),
-    "no_steps": Dialect("Nothing marks the steps.", recorded=without_steps, hides=("step_jitter",)),
+    "no_steps": Dialect("Nothing marks the steps.", stepped=False, recorded=without_steps, hides=("step_jitter",)),
 }

@@ -78,6 +78,8 @@ class Stage(Net):
             self._exchange(f"pp{self.stage}", *behind)
 
     def _exchange(self, kind: str, send: int, receive: int) -> None:
+        if not self.config.coupled:
+            return
         script, count = self.script, self.tokens * self.hidden // SHARDS
         collective = "batchsendrecv" if send and receive else "send" if send else "receive"
         if send:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,10 +9,10 @@ from importlib import metadata
 from pathlib import Path
 
 from npulens.analysis.views import views
+from npulens.app.text.written import meaning
 from npulens.ingest.tables import schema
 
 ROOT = Path(__file__).resolve().parent.parent
-CHINESE = Path(__file__).parent / "text" / "meanings.toml"
 
 
 @dataclass(frozen=True)
@@ -50,17 +49,6 @@ def relations() -> tuple[Relation, ...]:
         for table in schema.tables().values()
     )  # fmt: skip
     return seen + held
-
-
-@cache
-def chinese() -> Mapping[str, str]:
-    """The Chinese of a meaning by its English."""
-    return tomllib.loads(CHINESE.read_text("utf-8"))
-
-
-def meaning(english: str, lang: str) -> str:
-    """In a language; values and names are said in both as they are."""
-    return chinese().get(english, english) if lang == "zh" else english
 
 
 def columns(wanted: str, within: str | None, types: Mapping[tuple[str, str], str], lang: str = "en") -> list[Column]:

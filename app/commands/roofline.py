@@ -18,7 +18,7 @@ from npulens.analysis.work.waterfall import PARTS, Waterfall
 from npulens.analysis.work.waterfall import Row as Window
 from npulens.app.commands import _beside, _links
 from npulens.app.console import json_option, lang_option, milliseconds, print_json, store_option, table
-from npulens.app.text import i18n
+from npulens.app.text import i18n, written
 from npulens.app.text.wording import plain
 from npulens.ingest.store import runs as stores
 
@@ -286,7 +286,7 @@ def _roofs(found: Roofline, lang: str) -> list[str]:
         if rated:
             lines.append(_say(lang, "roofs", {"device": plain(one.device), "peaks": ", ".join(rated)}))
         if len(one.sources) == 1:
-            lines.append(_say(lang, "source", {"source": one.sources[0]}))
+            lines.append(_say(lang, "source", {"source": written.source(one.sources[0], lang)}))
         if one.measured is not None:
             lines += _measured(one, one.measured, lang)
     return lines

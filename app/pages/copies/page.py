@@ -12,7 +12,7 @@ from npulens.app.pages.copies import charts as chart
 from npulens.app.panels import link, store_empty, unmeasured
 from npulens.app.panels import pick_rows as table
 from npulens.app.selection import bar
-from npulens.app.text import i18n, wording
+from npulens.app.text import i18n, wording, written
 
 TITLE = "copies.title"
 ICON = ":material/swap_horiz:"
@@ -193,7 +193,7 @@ def ways(ctx: Context, found: look.Copies) -> None:
 def _yardstick(ctx: Context, found: look.Copies) -> None:
     """Where the speeds of the links come from, or that they are not known."""
     if any(one.link_bytes_per_s for one in found.ways):
-        sources = sorted({source for one in found.links for source in one.sources})
+        sources = sorted({written.source(each, ctx.lang) for one in found.links for each in one.sources})
         st.caption("  \n".join([ctx.say("copies.sources"), *sources]))
         return
     names = sorted({one.device for one in found.links if one.named})

@@ -15,7 +15,7 @@ from npulens.app.context import Context
 from npulens.app.pages.efficiency import charts, modules, table, whole
 from npulens.app.panels import store_empty, unmeasured
 from npulens.app.selection import bar
-from npulens.app.text import i18n, wording
+from npulens.app.text import i18n, wording, written
 from npulens.ingest.messages import render as rendered
 
 TITLE = "efficiency.title"
@@ -204,4 +204,4 @@ def _plot(ctx: Context, found: look.Efficiency, chip: Roofs | None, place: int) 
     if chip is not None and chip.memory is None:
         st.text(ctx.say("efficiency.plot_no_memory"))
     if chip is not None and len(chip.sources) == 1:
-        st.text(ctx.say("roofline.source", {"source": wording.plain(chip.sources[0])}))
+        st.text(ctx.say("roofline.source", {"source": wording.plain(written.source(chip.sources[0], ctx.lang))}))

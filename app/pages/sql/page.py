@@ -20,7 +20,7 @@ from npulens.app.aside.ask_process import Answered, Asking, Refused
 from npulens.app.context import Context
 from npulens.app.panels import cells, link
 from npulens.app.team.who import Act
-from npulens.app.text import i18n, wording
+from npulens.app.text import i18n, wording, written
 from npulens.ingest.store.export import harmless
 from npulens.ingest.store.query import LIMITS, MAX_ROWS
 
@@ -57,7 +57,7 @@ def show_tables(ctx: Context) -> None:
                           placeholder=ctx.say("sql.everything"))  # fmt: skip
     for relation in docs_of.relations():
         if relation.name == within:
-            st.text(docs_of.meaning(relation.means, ctx.lang))
+            st.text(written.meaning(relation.means, ctx.lang))
     found = docs_of.columns(wanted, within, context.measured(ctx, sql_answers.column_types), ctx.lang)
     if not found:
         st.text(ctx.say("sql.nothing_found"))

@@ -180,6 +180,14 @@ CALLED = {
     "hcom_allReduce__848_2_1": "hcom_allReduce__848_2_1", "<script>alert(1)</script>": "<script>alert(1)</script>",
     "step(3)": "step(3)", "": "",
 }  # fmt: skip
+#: What the gutter says of a name that has no room there.
+TELLING = {
+    "Group 10.20.0.1%eth0_60000_tp_1767599940000 Communication": "tp · 10.20.0.1:60000",
+    "3 · Group 10.170.22.98%enp_67s0_60002_0_1702612379468468 Communication (4)": "3 · 0 · 10.170.22.98:60002 (4)",
+    "Group 8471234098712340987 Communication": "8471234098712340987", "Group of mine": "Group of mine",
+    "rank 1008–1023": "1008–1023", "rank 12": "rank 12", "Stream 5": "Stream 5", "a%b_c": "a%b_c", "": "",
+    "%_" * 200: "%_" * 200,
+}  # fmt: skip
 LIKE = [
     (["gemm"], False, False, "aten::GEMM_x", True), (["a", "c"], False, False, "xaxbxcx", True),
     (["c", "a"], False, False, "abc", False), (["add"], True, False, "Add", True),
@@ -194,6 +202,7 @@ def test_names_patterns_flags_and_folded_ranks_by_hand(browser: playwright.Brows
     page = browser.new_page()
     page.add_script_tag(content=scripts.js().replace("export default mounted;", ""))
     assert page.evaluate("(names) => names.map(called)", list(CALLED)) == list(CALLED.values())
+    assert page.evaluate("(names) => names.map(telling)", list(TELLING)) == list(TELLING.values())
     for pieces, whole, absent, name, fits in LIKE:
         text = {"pieces": pieces, "whole": whole, "absent": absent}
         assert page.evaluate("([text, name]) => like(text, name)", [text, name]) is fits, (pieces, name)

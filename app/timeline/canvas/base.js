@@ -34,6 +34,12 @@ function bareKernel(name) {
   return text.slice(begin, end).replace(/[A-Za-z_~$][\w$]*::/g, "").trim();
 }
 
+/** What tells a name that is too long from its neighbours: of HCCL's groups the index and the root, of ranks their numbers. */
+function telling(text) {
+  if (text.length > 300) return text;
+  return text.replace(/^rank (?=\d+–\d+$)/, "").replace(/(?:Group )?([\w.:-]+)%\S+?_(\d+)_([^_\s]+)_\d{10,}(?: Communication)?/, "$3 · $1:$2").replace(/Group (\S+) Communication/, "$1");
+}
+
 function make(tag, name, parent, text) {
   const made = document.createElement(tag);
   if (name) made.className = name;

@@ -129,7 +129,8 @@ function paintSticky(tl) {
 }
 
 function bare(tl, text, room) {
-  let wide = tl.pen.measureText(text).width;
+  if (tl.pen.measureText(text).width > room) text = telling(text);
+  const wide = tl.pen.measureText(text).width;
   if (wide <= room) return text;
   return `${text.slice(0, Math.max(1, Math.floor((text.length * (room - 8)) / wide)))}…`;
 }

@@ -253,6 +253,51 @@ def test_sends_are_a_pipeline_and_no_lateness() -> None:
     assert found is not None and (found.longest_ns, found.worst) == (40_000, 0)
 
 
+def renumbered(*groups: tuple[int, str, list[int]]) -> Run:
+    """Rank 1 receives from rank 0 and sends to rank 2, by groups (rank, name on it, members); 2 waits 200 for it."""
+    name = {(rank, tuple(ranks)): group for rank, group, ranks in groups}
+    passed = [(0, [0, 1], "send", 50, 10), (1, [0, 1], "recv", 0, 60), (1, [1, 2], "send", 300, 10),
+              (2, [1, 2], "recv", 100, 210)]  # fmt: skip
+    return Run(connection({
+        "run": {"world_size": 3, "missing_ranks": []},
+        "spans": [
+            {"id": number, "rank": rank, "kind": "comm_op", "name": "ncclDevKernel_SendRecv", "at": at, "for": long,
+             "comm": {"op_span_id": number, "collective": kind, "group_name": name[rank, tuple(ranks)]}}
+            for number, (rank, ranks, kind, at, long) in enumerate(passed, 1)
+        ],
+        "tables": {"parallel_group": [
+            {"group_name": group, "rank": rank, "ranks": ranks, "source": "trace"} for rank, group, ranks in groups
+        ]},
+    }))  # fmt: skip
+
+
+def test_a_group_that_each_rank_numbers_itself_is_one() -> None:
+    """Rank 1 calls the pair (1, 2) "1", rank 2 calls it "0", which is another pair on the others."""
+    run = renumbered((0, "0", [0, 1]), (1, "0", [0, 1]), (1, "1", [1, 2]), (2, "0", [1, 2]))
+    operators, found = run.get(collectives), run.get(waits)
+    assert sorted(operators.members.values()) == [(0, 1), (1, 2)] and len(operators.teams) == 2
+    (receives,) = np.flatnonzero(operators.rank == 2)
+    assert (found.how[receives], found.wait_ns[receives]) == (CLOCK, 200_000)
+
+
+def test_two_groups_of_the_same_ranks_stay_two() -> None:
+    """Rank 1 knows two groups of the ranks 1 and 2, so its number does not say which of them rank 2's is."""
+    run = renumbered((0, "0", [0, 1]), (1, "0", [0, 1]), (1, "1", [1, 2]), (2, "0", [1, 2]))
+    run.con.execute(
+        "INSERT INTO parallel_group (group_name, rank, ranks, source) VALUES ('5', 1, [1, 2], 'trace');"
+        "INSERT INTO span SELECT * REPLACE (9 AS span_id) FROM span WHERE span_id = 3;"
+        "INSERT INTO comm SELECT * REPLACE (9 AS span_id, 9 AS op_span_id, '5' AS group_name) FROM comm "
+        "WHERE span_id = 3"
+    )
+    operators = Run(run.con).get(collectives)
+    assert sorted(operators.members.values()) == [(0, 1), (1, 2), (1, 2), (1, 2)]
+
+
+def test_a_name_that_is_no_number_is_nobody_elses() -> None:
+    run = renumbered((0, "a", [0, 1]), (1, "a", [0, 1]), (1, "b", [1, 2]), (2, "c", [1, 2]))
+    assert len(run.get(collectives).teams) == 3
+
+
 def test_a_kernel_called_send_and_receive_is_what_pytorch_called() -> None:
     """NCCL 2.8 runs everything in ncclKernel_SendRecv; the operator around the launch says what it was."""
     spans = []

@@ -136,7 +136,10 @@ def _codes(names: NDArray[Any]) -> tuple[tuple[str, ...], Ints]:
 
 
 def _teams(run: Run, names: NDArray[Any], rank: Ints) -> tuple[tuple[str, ...], Ints, dict[int, tuple[int, ...]]]:
-    """Groups; two groups of one name (numbered anew on other ranks) are two where their recorded members differ."""
+    """Groups; two groups of one name (numbered anew on other ranks) are two where their recorded members differ.
+
+    Numbers are names that a rank gave: the same members under another number elsewhere are one group.
+    """
     listed: dict[tuple[str, int], tuple[int, ...]] = {
         (name, reporter): tuple(ranks)
         for name, reporter, ranks in run.con.execute(
@@ -157,9 +160,28 @@ def _teams(run: Run, names: NDArray[Any], rank: Ints) -> tuple[tuple[str, ...], 
         several = lists.get(name, set())
         own = next(iter(several)) if len(several) == 1 else listed.get((name, reporter))
         chosen[index] = codes.setdefault((name, own), len(codes))
+    same = _renumbered(codes, chosen, pairs & 0xFFFFFFFF)
+    groups = [group for group, code in codes.items() if same[code] == code]
+    place = {codes[group]: number for number, group in enumerate(groups)}
+    chosen = np.array([place[same[code]] for code in chosen.tolist()], np.int64)
     team = chosen[which] if len(names) else team
-    members = {code: own for (_, own), code in codes.items() if own is not None}
-    return tuple(name for name, _ in codes), team, members
+    members = {number: own for number, (_, own) in enumerate(groups) if own is not None}
+    return tuple(name for name, _ in groups), team, members
+
+
+def _renumbered(codes: dict[tuple[str, tuple[int, ...] | None], int], chosen: Ints, rank: Ints) -> list[int]:
+    """Per group the first one that it is under another number; itself where a rank knows two with the same members."""
+    same = list(range(len(codes)))
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for (name, own), code in codes.items():
+        if own is not None and name.isdecimal():
+            alike.setdefault(own, []).append(code)
+    for several in alike.values():
+        users = rank[np.isin(chosen, several)]
+        if len(set(users.tolist())) == len(users):
+            for code in several:
+                same[code] = several[0]
+    return same
 
 
 def matched(rank: Ints, team: Ints, step: Ints, kind: Ints, size: Ints, stepped: bool) -> Ints:

@@ -45,6 +45,14 @@ def test_between_chinese_characters_stands_no_space(monkeypatch: pytest.MonkeyPa
     assert i18n.joined("zh", ("一。", "二。")) == "一。二。" and i18n.joined("en", ("One.", "Two.")) == "One. Two."
 
 
+def test_thousands_are_parted_in_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(i18n.texts(), "shell.made", ("{n} ranks of {world}", "{world} 卡中的 {n} 卡"))
+    monkeypatch.setitem(i18n.texts(), "shell.made.one", ("1 rank of {world}", "{world} 卡中的 1 卡"))
+    for n, said in ((1, "1 rank"), (999, "999 ranks"), (1_000, "1,000 ranks"), (12_345, "12,345 ranks")):
+        assert i18n.say("en", "shell.made", {"n": n, "world": i18n.count(20_000)}) == f"{said} of 20,000"
+    assert i18n.say("zh", "shell.made", {"n": "1,000", "world": i18n.count(None)}) == "– 卡中的 1,000 卡"
+
+
 def test_shares_of_many_wholes_are_times() -> None:
     assert [i18n.share(part, 1000) for part in (283, 9999, 10_000, 1_518_230, -15_182, None)] == [
         "28.3 %", "999.9 %", "10.00 ×", "1,518 ×", "-15.18 ×", "–"

@@ -101,7 +101,7 @@ def histogram(bins: pd.DataFrame, ranks: Sequence[int], logarithmic: bool, say: 
             width=list((mine["to_ns"] - mine["from_ns"]) / scale), name=f"rank {rank}",
             marker={"color": HUES[place % len(HUES)], "line": {"width": 0}}, hovertext=[
                 style.plain(say("kernels.bin_together" if together else "kernels.bin_means", {
-                    "rank": rank, "ranks": len(ranks), "n": f"{count:,}", "from": i18n.duration(begin),
+                    "rank": rank, "ranks": i18n.count(len(ranks)), "n": f"{count:,}", "from": i18n.duration(begin),
                     "to": i18n.duration(end),
                 }))
                 for begin, end, count in zip(mine["from_ns"], mine["to_ns"], mine["count"], strict=True)

@@ -28,7 +28,8 @@ def about(ctx: Context, run: RunInfo) -> None:
     """The sentences alone: what it is, the ranks that are missing, why it is partial."""
     st.text(what(ctx, run))
     if run.missing_ranks:
-        values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks), "world": run.world_size}
+        values = {"n": len(run.missing_ranks), "ranks": i18n.ranges(run.missing_ranks),
+                  "world": i18n.count(run.world_size)}  # fmt: skip
         st.text(ctx.say("runs.missing_ranks", values))
     if run.status == "partial":
         key = "runs.partial_because" if run.reason else "runs.partial_unsaid"
@@ -38,7 +39,7 @@ def about(ctx: Context, run: RunInfo) -> None:
 def what(ctx: Context, run: RunInfo) -> str:
     """One sentence: ranks, format, steps, length, when."""
     values = {
-        "n": len(run.ranks), "ranks": i18n.ranges(run.ranks), "world": run.world_size,
+        "n": len(run.ranks), "ranks": i18n.ranges(run.ranks), "world": i18n.count(run.world_size),
         "formats": run_list.formats(ctx, run),
     }  # fmt: skip
     alone = run_list.without_spans(ctx, run)

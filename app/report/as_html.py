@@ -20,7 +20,7 @@ from npulens.app.report import drawing
 from npulens.app.report.html_text import HtmlText, text
 from npulens.app.report.subject import Scene, Subject
 from npulens.app.text import wording
-from npulens.app.text.i18n import ranges, say
+from npulens.app.text.i18n import count, ranges, say
 
 _TERMS = ("step", "saving", "share", "severity", "evidence", "masked", "clean", "unmeasured")
 
@@ -135,7 +135,7 @@ def _what(subject: Subject, lang: str) -> str:
     info = subject.info
     known = {f"shell.format_{name}": name for name in info.formats}
     values = {
-        "n": len(info.ranks), "ranks": ranges(info.ranks), "world": info.world_size,
+        "n": len(info.ranks), "ranks": ranges(info.ranks), "world": count(info.world_size),
         "formats": say(lang, "runs.and").join(wording.text_of(lang, key, name) for key, name in known.items()),
     }  # fmt: skip
     only = info.world_size == 1 and len(info.ranks) == 1

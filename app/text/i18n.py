@@ -52,10 +52,15 @@ def parts() -> dict[str, ModuleType]:
 
 
 def say(lang: str, key: str, values: Mapping[str, object] = _NOTHING) -> str:
-    """The text of ``key``; with ``n`` of one it takes the singular ``key.one`` where there is one."""
-    found = texts()
-    if values.get("n") == 1 and f"{key}.one" in found:
+    """The text of ``key``; with ``n`` of one it takes the singular ``key.one`` where there is one.
+
+    A number ``n`` counts something, so thousands are parted.
+    """
+    found, n = texts(), values.get("n")
+    if n == 1 and f"{key}.one" in found:
         key = f"{key}.one"
+    if isinstance(n, int) and n >= 1_000:
+        values = {**values, "n": f"{n:,}"}
     if lang != "zh":
         return found[key][0].format_map(values)
     return _APART.sub("", found[key][1].format_map(values))
@@ -111,6 +116,11 @@ def digits(value: float) -> str:
     if not value or not isfinite(value):
         return f"{value:.0f}"
     return f"{value:,.{max(0, 3 - floor(log10(abs(float(f'{value:.3e}')))))}f}{letter}"
+
+
+def count(many: int | None) -> str:
+    """How many, thousands parted; a dash where nobody knows."""
+    return "–" if many is None else f"{many:,}"
 
 
 def exact(ns: int) -> str:

@@ -50,7 +50,8 @@ def sentence(ctx: Context, rows: pd.DataFrame) -> None:
     """What there is, and the clock of the cores if it was sampled."""
     moving = rows[rows["low"] < rows["high"]]
     parts = [ctx.say("counters.answer", {
-        "n": int(rows[["counter", "series"]].drop_duplicates().shape[0]), "ranks": int(rows["rank"].nunique()),
+        "n": int(rows[["counter", "series"]].drop_duplicates().shape[0]),
+        "ranks": i18n.count(int(rows["rank"].nunique())),
         "samples": f"{int(rows['samples'].sum()):,}",
         "moving": int(moving[["counter", "series"]].drop_duplicates().shape[0]),
     })]  # fmt: skip

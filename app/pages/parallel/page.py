@@ -52,7 +52,7 @@ def sentence(ctx: Context, found: domains.Strategy) -> None:
     """The sizes, and the bubble of the mean rank."""
     sizes = " × ".join(f"{kind.upper()} {size}" for kind, _, size in found.sizes if kind in _AXES)
     held = [place for place in found.places if place.captured]
-    parts = [ctx.say("parallel.answer", {"sizes": sizes, "n": len(found.places), "held": len(held)})]
+    parts = [ctx.say("parallel.answer", {"sizes": sizes, "n": len(found.places), "held": i18n.count(len(held))})]
     idle = [(place.bubble_ns, place.dur_ns) for place in held if place.bubble_ns is not None and place.dur_ns]
     if idle:
         lost, whole = sum(ns for ns, _ in idle), sum(ns or 0 for _, ns in idle)

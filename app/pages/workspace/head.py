@@ -55,7 +55,7 @@ def facts(ctx: Context, run: RunInfo) -> str:
     """Ranks, steps and format in a few words."""
     several = run.world_size is not None and run.world_size > len(run.ranks)
     parts = [ctx.say("workspace.facts_ranks" if several else "workspace.facts_all",
-                     {"n": len(run.ranks), "world": run.world_size})]  # fmt: skip
+                     {"n": len(run.ranks), "world": i18n.count(run.world_size)})]  # fmt: skip
     parts.append(ctx.say("workspace.facts_steps" if run.steps else "workspace.facts_no_steps", {"n": run.steps}))
     if run_list.without_spans(ctx, run):  # an engine has neither ranks nor steps where no trace tells of them
         parts.clear()

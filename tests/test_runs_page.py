@@ -99,6 +99,24 @@ def test_the_page_lists_runs_with_what_is_said_about_them(lang: str, place: Path
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
+def test_where_a_run_comes_from_is_said_or_not_known(lang: str, place: Path) -> None:
+    def origins() -> dict[str, str] | None:
+        (shown,) = (frame.value for frame in opened(manage, lang).dataframe if "label" in frame.value)
+        return dict(zip(shown["label"], shown["origin"], strict=True)) if "origin" in shown else None
+
+    assert origins() is None  # nothing says it of any
+    folder = place.parent / "capture"
+    folder.mkdir()
+    trace = hostile_capture.write(folder / "trace.json")
+    trace.write_text(trace.read_text("utf-8").replace('"world_size": 4', '"world_size": 3'), "utf-8")
+    (folder / "manifest.json").write_text(json.dumps({"what": "a job", "evidence": "npu"}), "utf-8")
+    ingest.load(folder, place, label="three")
+    found = origins() or {}
+    words = {"en": ("recorded on an NPU", "not known"), "zh": ("在 NPU 上采集", "未知")}[lang]
+    assert sorted(found.values()) == sorted([words[0], words[1], words[1]])
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_an_empty_store_says_how_to_fill_it(lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPULENS_STORE", str(tmp_path / "nothing"))
     page = opened(manage, lang)

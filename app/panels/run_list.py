@@ -18,7 +18,7 @@ def name(ctx: Context, run: RunInfo) -> str:
 
 
 def origin(ctx: Context, run: RunInfo) -> str:
-    """What kind of sample a run is; empty for a capture that somebody brought."""
+    """Where a run comes from, as the description beside its capture says; empty where nothing says so."""
     key = f"runs.origin_{run.evidence}"
     return ctx.say(key) if run.evidence and i18n.known(key) else ""
 

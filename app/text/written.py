@@ -1,6 +1,6 @@
-"""Chinese of texts whose English lies with what it says something of: one TOML file a kind, read when it is asked for.
+"""Chinese of texts whose English lies elsewhere, with what it tells of: a TOML file a kind, read when asked for.
 
-What has no words, such as a name, a value or an address, has no entry and is the same in both languages.
+What holds no words has no entry: names, values and addresses are the same in both.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from npulens.app.context import Context
 from npulens.app.intake import invite_panel, visitor_drops
 from npulens.app.pages.runs import edit, trash
 from npulens.app.panels import cells, pick_rows, run_list, store_empty
-from npulens.app.text import wording
+from npulens.app.text import i18n, wording
 from npulens.ingest.store import notes
 from npulens.ingest.store.notes import About
 from npulens.ingest.store.runs import RunInfo
@@ -99,7 +99,7 @@ def _frame(ctx: Context, runs: tuple[RunInfo, ...], said: Mapping[str, About]) -
                 "status": ctx.say(f"runs.{run.status}"),
                 "origin": run_list.origin(ctx, run),
                 "ranks": len(run.ranks),
-                "world": cells.ABSENT if run.world_size is None else f"{run.world_size:,}",
+                "world": i18n.count(run.world_size),
                 "wall": None if run.dur_ns is None else run.dur_ns / 1e6,
                 "steps": run.steps,
                 "events": run.events,
@@ -110,6 +110,7 @@ def _frame(ctx: Context, runs: tuple[RunInfo, ...], said: Mapping[str, About]) -
         )
     frame = cells.safe(pd.DataFrame(rows))
     empty = [name for name in ("tags", "note", "origin") if not frame[name].astype(bool).any()]
+    frame["origin"] = frame["origin"].replace("", ctx.say("runs.unknown"))
     return frame.drop(columns=empty)
 
 
@@ -123,7 +124,7 @@ def _columns(ctx: Context) -> dict[str, ColumnConfig]:
         "loaded": when(ctx.say("runs.loaded"), format="YYYY-MM-DD HH:mm", timezone="UTC"),
         "status": text(ctx.say("runs.status"), width="small"),
         "origin": text(ctx.say("runs.origin")),
-        "ranks": number(ctx.say("manage.ranks"), width="small", help=ctx.say("manage.ranks_help")),
+        "ranks": number(ctx.say("manage.ranks"), width="small", format="localized", help=ctx.say("manage.ranks_help")),
         "world": text(ctx.say("manage.world"), width="small", alignment="right", help=ctx.say("manage.world_help")),
         "wall": pick_rows.milli(ctx.say("runs.wall"), ctx.say("manage.wall_help")),
         "steps": number(ctx.say("runs.steps"), width="small", format="localized"),

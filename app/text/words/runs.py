@@ -25,6 +25,9 @@ TEXT = {
     "origin": ("Origin", "来源"),
     "origin_simulated": ("simulated", "模拟"),
     "origin_cpu": ("recorded on a CPU", "在 CPU 上采集"),
+    "origin_npu": ("recorded on an NPU", "在 NPU 上采集"),
+    "origin_cuda": ("recorded on a GPU", "在 GPU 上采集"),
+    "origin_mps": ("recorded on an Apple GPU", "在 Apple GPU 上采集"),
     "unknown_run": (
         "The link names a run this store does not hold: {id}. The newest run is shown instead.",
         "链接中的采集不在当前存储中：{id}。下面显示最新的一次采集。",

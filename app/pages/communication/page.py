@@ -84,7 +84,7 @@ def _slowest(ctx: Context, rows: pd.DataFrame) -> None:
     for transport, some in apart.groupby(apart["transport"].fillna("–")):
         low, high = some.loc[some["bytes_per_s"].idxmin()], some.loc[some["bytes_per_s"].idxmax()]
         st.text(ctx.say("communication.link_range", {
-            "transport": cells.cell(str(transport)), "n": len(some), "src": int(low["src"]), "dst": int(low["dst"]),
+            "transport": wording.plain(str(transport)), "n": len(some), "src": int(low["src"]), "dst": int(low["dst"]),
             "low": f"{low['bytes_per_s'] / 1e9:.2f}", "high": f"{high['bytes_per_s'] / 1e9:.2f}",
             "median": f"{some['bytes_per_s'].median() / 1e9:.2f}",
         }))  # fmt: skip
@@ -151,7 +151,7 @@ def name(ctx: Context, row: look.Peer) -> str:
     if row.rank is not None:
         return f"rank {row.rank}"
     if row.local is not None:
-        return ctx.say("communication.local_peer", {"local": row.local, "group": cells.cell(row.group or "–")})
+        return ctx.say("communication.local_peer", {"local": row.local, "group": wording.plain(row.group or "–")})
     return ctx.say("communication.some_peer")
 
 

@@ -14,7 +14,7 @@ from npulens.app.pages.memory import charts as chart
 from npulens.app.panels import cells, store_empty, unmeasured
 from npulens.app.panels.moment import PLAIN, Moment, answer, go, key, rank_choice, scaled
 from npulens.app.selection import bar
-from npulens.app.text import i18n
+from npulens.app.text import i18n, wording
 
 TITLE = "memory.title"
 ICON = ":material/memory:"
@@ -58,7 +58,7 @@ def main_pool(pools: Sequence[look.Pool]) -> look.Pool:
 
 def pool_name(ctx: Context, name: str) -> str:
     """What a pool is called."""
-    return ctx.say("memory.from_events") if name == look.EVENTS else cells.cell(name)
+    return ctx.say("memory.from_events") if name == look.EVENTS else wording.plain(name)
 
 
 def sentence(ctx: Context, pool: look.Pool) -> None:
@@ -81,7 +81,7 @@ def sentence(ctx: Context, pool: look.Pool) -> None:
     if not held.empty and isinstance(held["name"].iloc[0], str):
         first = held.iloc[0]
         parts.append(ctx.say("memory.answer_holder", {
-            "name": cells.cell(str(first["name"])), "bytes": _size(int(first["bytes"])), "n": int(first["blocks"]),
+            "name": wording.plain(str(first["name"])), "bytes": _size(int(first["bytes"])), "n": int(first["blocks"]),
         }))  # fmt: skip
     answer(ctx, parts)
 

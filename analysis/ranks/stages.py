@@ -306,16 +306,20 @@ def _waited(run: Run, rank: int) -> int | None:
 
 
 def bubble_ns(run: Run) -> int | None:
-    """What a stage waits for the others on average, without what unequal stages add to that.
+    """How much shorter a schedule without bubbles is.
 
-    A schedule without bubbles is shorter by so much. None where a rank of a pipeline was not captured, or a rank of
-    equal work hardly waits. Then the others wait for that rank and not for the schedule.
+    With equal stages that is what the rank waits for the others that waits least: what else it does stays. With unequal
+    ones it is the mean, without what unequal stages add to that, and so where nothing tells what is waited after the
+    last step. None where a rank of a pipeline was not captured. None too where that is not told and a rank of equal
+    work hardly waits. Then the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
     waits = [one.waits_ns(rank) for one in every for rank in one.ranks if rank in one.waiting]
     if not waits or len(waits) < sum(len(one) for one in every):
         return None
     apart = unequal is not None and unequal.excess_ns > EVEN * unequal.mean_ns
+    if not apart and all(one.after_ns for one in every):
+        return min(waits)
     if not apart and min(waits) < _ONE_SIDED * max(waits):
         return None
     return max(0, sum(waits) // len(waits) - (unequal.equal_ns if unequal is not None and apart else 0))

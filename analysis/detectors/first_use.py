@@ -40,7 +40,7 @@ from npulens.analysis.idle.blame import evidence, said, similar_ranks, windows
 from npulens.analysis.idle.culprit import codes, names
 from npulens.analysis.idle.first_use import first_use, perhaps_ns
 from npulens.analysis.idle.pieces import Idle, idle
-from npulens.analysis.intervals import Ints
+from npulens.analysis.intervals import Intervals, Ints
 from npulens.analysis.run import Run
 from npulens.analysis.say import ONCE
 
@@ -119,9 +119,12 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         here = mine[np.isin(of, ways)]
         here = here[np.argsort(-length[here], kind="stable")]
         totals = {rank: ns for rank in pieces.ranks if (ns := int(length[here[pieces.rank[here] == rank]].sum()))}
+        hidden = set(run.ranks) - set(totals)
         for ranks in similar_ranks(totals):
             told = True
-            yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)])
+            gone = _gone(run, {*ranks, *hidden}, ways)
+            yield _candidate(run, pieces, text, ranks, here[np.isin(pieces.rank[here], ranks)], gone)
+            hidden = set()
     if not told and perhaps_ns(run) >= limits.min_share * run.wall_ns:
         raise NotMeasured(
             "an operator's first run is very slow; nothing says that it launched a kernel, or the job had just begun",
@@ -130,7 +133,20 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
         )
 
 
-def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: Ints) -> Candidate:
+def _gone(run: Run, ranks: set[int], ways: tuple[str, ...]) -> Change:
+    """The run without any of it on these ranks, not only what left a gap.
+
+    A rank whose device waits in a receive has no gap while its host does the same. There it would only take the place
+    of the rank that is mended.
+    """
+    once = run.get(first_use)
+    signs = {rank: np.isin(once[rank].ways, ways) for rank in sorted(ranks) if rank in once}
+    return Change(host={
+        rank: Intervals.union_of(once[rank].starts[of], once[rank].ends[of]) for rank, of in signs.items() if of.any()
+    })  # fmt: skip
+
+
+def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: Ints, gone: Change) -> Candidate:
     length = (pieces.end - pieces.start)[mine]
     spans, place = np.unique(pieces.host[mine], return_inverse=True)
     per_span = np.zeros(len(spans), np.int64)
@@ -148,7 +164,8 @@ def _candidate(run: Run, pieces: Idle, text: str, ranks: tuple[int, ...], mine: 
     }  # fmt: skip
     first = np.concatenate((mine[place.ravel() == np.argmax(per_span)], mine[place.ravel() != np.argmax(per_span)]))
     return Candidate(
-        "first_use", text, numbers, evidence(run, pieces, first[:10]), Change(host=windows(pieces, ranks, mine)),
+        "first_use", text, numbers, evidence(run, pieces, first[:10]),
+        Change(host=windows(pieces, ranks, mine)) | gone,
         "medium" if text == "unseen" else "high", measured_ns=worst,
     )  # fmt: skip
 

@@ -189,6 +189,39 @@ def test_more_loads_than_places_wait_their_turn_and_all_end(place: Path, tmp_pat
     assert names == ["trace.json", "trace.json (2)", "trace.json (3)"]
 
 
+@pytest.mark.parametrize("broken", ["ready", "discard"])
+def test_the_queue_goes_on_when_the_machine_has_nothing_left_for_a_moment(
+    broken: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(load_queue, broken, short)
+    for _ in range(load_queue.AT_ONCE + 1):
+        assert came(place, tmp_path).run_ids
+
+
+def test_a_defect_of_one_load_is_told_and_the_next_one_comes(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(load_queue, "_take", wrong)
+        for _ in range(load_queue.AT_ONCE):
+            assert came(place, tmp_path).error == "a defect"
+    assert came(place, tmp_path).run_ids
+
+
+def came(place: Path, tmp_path: Path) -> Outcome:
+    _, given = drop_folders.grant(place, 1, 10**6)
+    (given.folder / "trace.json").write_bytes(capture(tmp_path / "x"))
+    load = load_queue.submit(load_queue.Load(given, place, "trace.json"))
+    assert load.done.wait(60)
+    return load.outcome() or Outcome((), "no outcome")
+
+
 def test_every_refusal_has_what_it_is_and_what_to_do_in_both_languages(tmp_path: Path) -> None:
     kinds = {key.removeprefix("upload.kind_") for key in i18n.texts() if key.startswith("upload.kind_")}
     assert {f"upload.remedy_{kind}" for kind in kinds} <= set(i18n.texts())

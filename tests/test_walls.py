@@ -81,6 +81,7 @@ CATCHES_ALL: dict[str, str] = {
     "tests/fuzz/__main__.py::replay": "whatever leaves a target is printed, and the next input is run",
     "tests/corpus/rival_traceinsight.py::main": "whatever another program raises counts as its failure",
     "analysis/engine.py::judged": "a defect of one detector becomes its outcome; the others still answer",
+    "app/intake/load_queue.py::Load.run": "a defect ends one load in a sentence; the queue goes on for everybody else",
     "app/aside/process.py::_answer": "whoever asked another process is told, as if it had been asked there",
 }
 

@@ -13,7 +13,6 @@ import json
 import os
 import queue
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -105,12 +104,14 @@ class Load:
                 self.process.wait()
             self._ended = self._said()
             self._ended = self._named(self._ended)
-        except (OSError, sqlite3.Error, IngestError) as error:  # the disk is full, the store is gone
-            self._ended = self._ended or Outcome((), error.said() if isinstance(error, IngestError) else str(error))
+        except Exception as error:  # a full disk, a store that is gone, our own defect: whoever waits is told of it
+            told = error.said() if isinstance(error, IngestError) else str(error) or type(error).__name__
+            self._ended = self._ended or Outcome((), told)
         finally:
-            discard(self.grant)
-            self._answer.unlink(missing_ok=True)
-            self._log.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                discard(self.grant)
+                self._answer.unlink(missing_ok=True)
+                self._log.unlink(missing_ok=True)
             self.done.set()
 
     def _start(self) -> bool:
@@ -177,7 +178,8 @@ def waiting() -> int:
 def _work() -> None:
     while True:
         _waiting.get().run()
-        ready()
+        with contextlib.suppress(OSError):  # no process to be had now: the next load starts its own
+            ready()
 
 
 _spares: list[subprocess.Popen[bytes]] = []

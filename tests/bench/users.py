@@ -129,7 +129,7 @@ async def _visit(
             await finished(link, seen)
             seen.reruns.append(time.monotonic() - began)
             place += 1
-            await asyncio.sleep(draw.expovariate(1 / habit.think))
+            await asyncio.sleep(min(draw.expovariate(1 / habit.think), max(0.0, until - time.monotonic())))
     return place
 
 

@@ -119,7 +119,7 @@ def check(con: duckdb.DuckDBPyConnection, only: Iterable[str] | None = None, set
     every = chosen(detectors(settings), only)
     ours = all(detector.detect.__module__.startswith(f"{OURS}.") for detector in every)
     install(con, _ASKED if ours else None)
-    run = Run(con, settings.slo)
+    run = Run.of(con, settings.slo)
     elsewhere = () if only else tuple(each for each in every if each.about and not of_this_kind(run, each.about))
     every = tuple(each for each in every if each not in elsewhere)
     found: list[Finding] = []

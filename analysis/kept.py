@@ -260,12 +260,14 @@ KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
 }  # fmt: skip
 
 
-def asked(names: Iterable[str]) -> dict[str, str | Callable[[duckdb.DuckDBPyConnection], object]]:
+def asked(
+    names: Iterable[str], derived: Run | None = None
+) -> dict[str, str | Callable[[duckdb.DuckDBPyConnection], object]]:
     """How some of them are made, in the order of KEPT; those that a function makes share the facts of one run."""
     run = cache(Run)
 
     def of(answer: Callable[[Run], object]) -> Callable[[duckdb.DuckDBPyConnection], object]:
-        return lambda con: answer(run(con))
+        return lambda con: answer(derived or run(con))
 
     wanted = set(names)
     return {name: how if isinstance(how, str) else of(how) for name, how in KEPT.items() if name in wanted}

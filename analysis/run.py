@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import duckdb
 import numpy as np
@@ -64,6 +65,16 @@ class Run:
         for row in rows:
             steps.get(row[0], []).append(Step(*row))
         self.steps: dict[int, tuple[Step, ...]] = {rank: tuple(found) for rank, found in steps.items()}
+
+    @staticmethod
+    def of(con: duckdb.DuckDBPyConnection, slo: Slo = USUAL) -> Run:
+        """The run of a connection: the one that is held, with all that was derived of it, or a new one."""
+        return _held.get((id(con), slo)) or Run(con, slo)
+
+    def hold(self) -> Run:
+        """From now on it is what `of` finds, as long as it lives: nobody changes the tables of its connection."""
+        _held[id(self.con), self.slo] = self  # it holds its connection, so no other has that id meanwhile
+        return self
 
     def get(self, fact: Callable[[Run], T]) -> T:
         """A derived fact, computed once."""
@@ -136,6 +147,9 @@ class Run:
     def step_ns(self) -> int:
         """The mean step: a saving is told in ns of this."""
         return self.wall_ns // self.step_count
+
+
+_held: WeakValueDictionary[tuple[int, Slo], Run] = WeakValueDictionary()
 
 
 def _blocks(sizes: Mapping[int, int]) -> dict[int, tuple[int, int]]:

@@ -10,6 +10,7 @@ import duckdb
 
 from npulens.analysis import views
 from npulens.analysis.kept import KEPT, asked, instead, made_by
+from npulens.analysis.run import Run
 from npulens.analysis.serving.parts import KEPT as REQUESTS
 from npulens.ingest.errors import IngestError
 from npulens.ingest.store import kept, runs
@@ -28,12 +29,17 @@ def large(store: Path, run_id: str) -> bool:
         return False
 
 
-def keep(store: Path, run_id: str, names: Iterable[str] = tuple(KEPT), least: int = LEAST_EVENTS) -> Mapping[str, Path]:
-    """What is kept of a run, computed now where it is not there. Nothing of a small run, or where it cannot be."""
+def keep(
+    store: Path, run_id: str, names: Iterable[str] = tuple(KEPT), least: int = LEAST_EVENTS, run: Run | None = None
+) -> Mapping[str, Path]:
+    """What is kept of a run, computed now where it is not there. Nothing of a small run, or where it cannot be.
+
+    `run`: what was derived of it already.
+    """
     try:
         if runs.manifest(store, run_id)["events"] < least:
             return {}
-        return kept.make(store, run_id, _answers(names), [view.sql for view in views.views()])
+        return kept.make(store, run_id, _answers(names, run), [view.sql for view in views.views()])
     except (IngestError, OSError, KeyError, TypeError):  # a full disk, a run that is gone: pages compute it each time
         return {}
 
@@ -63,5 +69,5 @@ def keep_requests(store: Path, run_id: str, least: int = LEAST_EVENTS) -> Mappin
     return keep(store, run_id, (REQUESTS,), least)
 
 
-def _answers(names: Iterable[str]) -> list[Answer]:
-    return [Answer(name, made_by(name), how) for name, how in asked(names).items()]
+def _answers(names: Iterable[str], run: Run | None = None) -> list[Answer]:
+    return [Answer(name, made_by(name), how) for name, how in asked(names, run).items()]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -22,7 +23,9 @@ from npulens import ingest
 from npulens.analysis import split
 from npulens.analysis.look import kernels, launch
 from npulens.analysis.modules.measure import of_run
+from npulens.analysis.run import Run
 from npulens.analysis.selection import within
+from npulens.analysis.serving.slo import USUAL
 from npulens.analysis.settings import DEFAULT
 from npulens.analysis.timeline.gaps import causes
 from npulens.analysis.timeline.path import lane
@@ -65,6 +68,43 @@ def test_the_answers_are_those_of_the_server(there: Aside, run: tuple[str, str])
     judged = asked_of.judged(*run, DEFAULT).check
     assert [vars(one) for one in told.outcomes] == [vars(one) for one in judged.outcomes]
     assert repr(told.findings) == repr(judged.findings)
+
+
+def fact(run: Run) -> tuple[int, ...]:
+    DERIVED.append(run.run_id)
+    return run.ranks
+
+
+def asking(con: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
+    return Run.of(con).get(fact)
+
+
+DERIVED: list[str] = []
+
+
+@pytest.mark.parametrize(("large", "times"), [(True, 1), (False, 2)])
+def test_of_a_large_run_one_question_finds_what_another_derived(
+    run: tuple[str, str], monkeypatch: pytest.MonkeyPatch, large: bool, times: int
+) -> None:
+    monkeypatch.setattr(run_open, "large", lambda *_: large)
+    for opened in (asked_of._derived, asked_of._narrowed):
+        opened.cache_clear()
+    DERIVED.clear()
+    assert asked_of.measured(*run, None, asking, ()) == asked_of.measured(*run, None, asking, ()) == (0,)
+    part = within.Part(window=(0, 10**9))
+    assert asked_of.measured(*run, part, asking, ()) == asked_of.measured(*run, part, asking, ()) == (0,)
+    assert len(DERIVED) == times + 1  # a selection holds its own connection, whatever the size
+
+
+def test_what_was_derived_is_found_only_while_the_run_is_held(run: tuple[str, str]) -> None:
+    con = runs.open_run(Path(run[0]), run[1])
+    assert Run.of(con) is not Run.of(con)
+    held = Run.of(con).hold()
+    assert Run.of(con) is held and Run.of(con, replace(USUAL, ttft_ns=1)) is not held
+    del held
+    gc.collect()
+    assert Run.of(con) is not Run.of(con)
+    con.close()
 
 
 def test_one_thing_is_asked_of_one_process_and_another_of_another() -> None:

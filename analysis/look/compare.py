@@ -195,7 +195,7 @@ def idle_by_cause(
     total = dict(found.parts)["idle"]
     if total is None:
         return None
-    pieces = Run(con).get(idle)
+    pieces = Run.of(con).get(idle)
     sums = np.zeros(len(CODES), np.int64)
     for rank in found.ranks:
         mine = pieces.rank == rank

@@ -89,7 +89,7 @@ class Copies:
 
 def copies(con: duckdb.DuckDBPyConnection) -> Copies:
     """Totals, directions and the most exposed copies."""
-    run = Run(con)
+    run = Run.of(con)
     found = con.execute(_COPIES).fetchdf()
     found["exposed_ns"] = exposed(run, found)
     shown = found[found["exposed_ns"] > 0].sort_values(["exposed_ns", "span_id"], ascending=[False, True])
@@ -177,7 +177,7 @@ def links(run: Run) -> tuple[Link, ...]:
 
 def groups(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """The view transfer_group, its ranks together: each number added, NULL where one of them is."""
-    return _groups(Run(con))
+    return _groups(Run.of(con))
 
 
 #: Copies of each rank by direction and size class, as the view transfer_group has them.
@@ -260,4 +260,4 @@ def cloud(con: duckdb.DuckDBPyConnection) -> Cloud:
 
 def origin_of(con: duckdb.DuckDBPyConnection, span_id: int) -> Origin:
     """The operator and the line of code that a copy comes from."""
-    return origin(Run(con), span_id)
+    return origin(Run.of(con), span_id)

@@ -66,7 +66,7 @@ def points(
 
 def busy(con: duckdb.DuckDBPyConnection, rank: int, begin: int, end: int) -> Strip:
     """How busy the rank's device was meanwhile, slice by slice."""
-    return strip(Run(con), rank, begin, end, 480)
+    return strip(Run.of(con), rank, begin, end, 480)
 
 
 def clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
@@ -74,7 +74,7 @@ def clocks(con: duckdb.DuckDBPyConnection) -> tuple[Clock, ...]:
     rows = con.execute("SELECT DISTINCT rank FROM sample WHERE counter ILIKE '%core freq%' ORDER BY rank").fetchall()
     if not rows:
         return ()
-    run = Run(con)
+    run = Run.of(con)
     every, found = run.get(kernels), run.get(clocked)
     told = []
     for (rank,) in rows:

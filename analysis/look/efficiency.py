@@ -254,7 +254,7 @@ class Rates:
 
 def rates(con: duckdb.DuckDBPyConnection) -> Rates:
     """What the share of any group of kernels follows from."""
-    run = Run(con)
+    run = Run.of(con)
     every, found = run.get(kernels), run.get(operators)
     order = np.argsort(every.span_id, kind="stable")
 

@@ -60,7 +60,7 @@ def blocks(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -
         """,
         {**values(what), "key": key},
     ).fetchall()
-    run = Run(con)
+    run = Run.of(con)
     found: dict[tuple[str | None, int, bool, str | None, int | None], list[tuple[int, int, int]]] = {}
     for core, count, grid, rank, times, total in rows:
         sides = [int(side) for side in re.findall(r"\d+", grid or "")]
@@ -132,7 +132,7 @@ def source(con: duckdb.DuckDBPyConnection, level: str, key: int, what: Filter) -
     return Source(
         ops.head(_MOST_OPS), int(ops["count"].sum()), count,
         tuple(Stack(_frames(frames), times) for frames, times in stacks[:_MOST_STACKS]),
-        sum(times for _, times in stacks), Origin(None, None) if longest is None else origin(Run(con), longest),
+        sum(times for _, times in stacks), Origin(None, None) if longest is None else origin(Run.of(con), longest),
     )  # fmt: skip
 
 

@@ -224,7 +224,7 @@ def inside(con: duckdb.DuckDBPyConnection, op: str | None = None) -> Inside | No
         return None
     durations = [row[3] for row in chosen]
     dur_ns = sum(durations) / len(durations)
-    here = device(Run(con), chosen[0][4])
+    here = device(Run.of(con), chosen[0][4])
     basic = _basic(con) if alone else {}
     return Inside(
         op or chosen[0][1], None if op == chosen[0][2] else chosen[0][2], unit, len(durations), dur_ns,
@@ -449,7 +449,7 @@ def _simulation(con: duckdb.DuckDBPyConnection) -> Inside:
              max(ns / whole for ns, whole in every), sum(ns for ns, _ in every) / count[core])
         for (core, pipe), every in busy.items()
     ]  # fmt: skip
-    run = Run(con)
+    run = Run.of(con)
     here = device(run, run.ranks[0])
     times = {name: {f"{_kind(name)}_time(us)": whole / _MS} for name, whole in windows.items()}
     return Inside(

@@ -98,7 +98,7 @@ class Path:
 
 def path(con: duckdb.DuckDBPyConnection) -> Path:
     """The critical path of a run."""
-    run = Run(con)
+    run = Run.of(con)
     pieces = run.get(followed)
     if not len(pieces):
         return Path(None, 0, 0, (), (), (), ())

@@ -208,7 +208,7 @@ def _middle(values: NDArray[np.float64]) -> int | None:
 
 def pipeline(con: duckdb.DuckDBPyConnection, step: int | None, slices: int) -> tuple[Lane, ...]:
     """Every rank in one step (None: the whole capture), on one clock, cut into slices."""
-    run, spans = Run(con), dict[int, tuple[int, int]]()
+    run, spans = Run.of(con), dict[int, tuple[int, int]]()
     for rank in run.ranks:
         window = next(((one.ts_ns, one.end_ns) for one in run.steps[rank] if one.step == step), None)
         if step is None:

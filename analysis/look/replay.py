@@ -107,7 +107,7 @@ class Meant:
 def replay(con: duckdb.DuckDBPyConnection, name: str, shapes: str | None = None) -> Meant:
     """The operator of that name: as `npulens roofline` prints it, or the name of one of its kernels; `name#2`."""
     views.install(con)
-    return of_run(Run(con), name, shapes)
+    return of_run(Run.of(con), name, shapes)
 
 
 def of_run(run: Run, name: str, shapes: str | None = None) -> Meant:

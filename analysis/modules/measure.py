@@ -145,7 +145,7 @@ class Modules:
 def modules(con: duckdb.DuckDBPyConnection, ranks: tuple[int, ...] | None = None) -> Modules:
     """The modules of a run; of some ranks only, where they are given."""
     views.install(con)
-    return of_run(Run(con), ranks)
+    return of_run(Run.of(con), ranks)
 
 
 def of_run(run: Run, ranks: tuple[int, ...] | None = None) -> Modules:

@@ -169,7 +169,7 @@ def error_of(steps: Sequence[float] | Floats) -> float | None:
 
 def measure(con: duckdb.DuckDBPyConnection) -> Table:
     """The exact table of a run."""
-    run = Run(con)
+    run = Run.of(con)
     held = con.execute(_WINDOWS).fetchall()
     rank, step, start, ns = np.array([row[:4] for row in held], np.int64).reshape(-1, 4).T
     windows = Windows(rank, step, start, ns)

@@ -136,7 +136,7 @@ def measure(
     whole: bool = False,
 ) -> Measured:  # fmt: skip
     """What fills some windows of a run; None chooses every rank, every step."""
-    run, found = Run(con), side(con, ranks, steps, whole)
+    run, found = Run.of(con), side(con, ranks, steps, whole)
     pieces = _Pieces(run, found)
     for rank in found.ranks:
         pieces.add(rank)

@@ -89,7 +89,7 @@ def strategy(con: duckdb.DuckDBPyConnection, part: Part | None) -> Strategy:
     untold = tuple(sorted(set(groups) - set(kinds)))
     if not axes:
         return Strategy(sizes, (), untold, tuple(sorted(sources)))
-    every = sorted({rank for rank, _ in places} | set(Run(con).ranks))
+    every = sorted({rank for rank, _ in places} | set(Run.of(con).ranks))
     grid = _grid(every, places, axes)
     times = _times(con, part, kinds)
     return Strategy(
@@ -130,7 +130,7 @@ def _grid(
 
 
 def _times(con: duckdb.DuckDBPyConnection, part: Part | None, kinds: Mapping[str, str]) -> dict[int, _Times]:
-    run = Run(con)
+    run = Run.of(con)
     operators, found = run.get(collectives), run.get(waits)
     known = (found.how != UNKNOWN) & (found.wait_ns >= 0)
     start = np.maximum(operators.ts, found.arrival_ns - np.maximum(found.wait_ns, 0))

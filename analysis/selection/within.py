@@ -184,7 +184,7 @@ _TASKS = "SELECT ts_ns, end_ns FROM comm_task WHERE rank = ? AND part = ? AND en
 
 def _device_time(con: duckdb.DuckDBPyConnection, found: dict[int, tuple[int, int]]) -> None:
     """As the run's own table: what a rank could not record stays NULL."""
-    run = Run(con)
+    run = Run.of(con)
     told = dict(con.execute("SELECT rank, only_waiting_ns IS NOT NULL FROM device_time WHERE step IS NULL").fetchall())
     rows: list[tuple[object, ...]] = []
     for rank, pane in found.items():
@@ -223,7 +223,7 @@ def hold(con: duckdb.DuckDBPyConnection, whole: duckdb.DuckDBPyConnection, names
             ready(whole, (name,))
             con.register("answer", whole.sql(f"SELECT {name}.* FROM {name} {_NARROWED[name]}").to_arrow_table())
         elif callable(answer := KEPT[name]):
-            con.register("answer", answer(Run(con)))
+            con.register("answer", answer(Run.of(con)))
         else:
             view = next((view.sql for view in views() if view.name == name), None)
             con.execute(

@@ -74,7 +74,7 @@ class Job:
 
 def job(con: duckdb.DuckDBPyConnection) -> Job | None:
     """None: no step of a job was recorded."""
-    steps = [one for one in rl_steps(Run(con)) if one.dur_ns]
+    steps = [one for one in rl_steps(Run.of(con)) if one.dur_ns]
     if not steps:
         return None
     rows = con.execute(

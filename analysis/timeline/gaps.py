@@ -49,7 +49,7 @@ class Gap:
 
 def causes(con: duckdb.DuckDBPyConnection) -> Causes:
     """Every rank's pieces. The connection carries the views."""
-    run = Run(con)
+    run = Run.of(con)
     found = run.get(idle)
     pieces = {}
     for rank in found.ranks:

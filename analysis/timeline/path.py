@@ -43,7 +43,7 @@ class OnPath:
 
 def lane(con: duckdb.DuckDBPyConnection) -> Lane:
     """The critical path of a run. The connection carries the views."""
-    found = Run(con).get(followed)
+    found = Run.of(con).get(followed)
     first = len(CODES)  # a tile's names are the causes of gaps, then the kinds of the path
     kinds = np.array([first + KINDS.index(what) for what in WHATS])
     pieces = Pieces(found.begin, found.end, kinds[found.what], found.span)

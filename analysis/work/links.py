@@ -89,7 +89,7 @@ class Moved:
 def of_links(con: duckdb.DuckDBPyConnection) -> tuple[Moved, ...]:
     """What the collectives of a run send."""
     views.install(con)
-    return Run(con).get(links)
+    return Run.of(con).get(links)
 
 
 def links(run: Run) -> tuple[Moved, ...]:

@@ -117,7 +117,7 @@ class Roofline:
 def roofline(con: duckdb.DuckDBPyConnection) -> Roofline:
     """Every operator of a run beside its roof."""
     views.install(con)
-    return of_run(Run(con))
+    return of_run(Run.of(con))
 
 
 def of_run(run: Run) -> Roofline:

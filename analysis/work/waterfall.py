@@ -179,7 +179,7 @@ def _sum(rows: Sequence[Row]) -> Row:
 def waterfall(con: duckdb.DuckDBPyConnection) -> Waterfall:
     """The waterfall of every rank and step of a run."""
     views.install(con)
-    return of_run(Run(con))
+    return of_run(Run.of(con))
 
 
 def of_run(run: Run) -> Waterfall:

@@ -39,7 +39,10 @@ def measured(place: str, run_id: str, part: within.Part | None, measure: Measure
     called = name(measure)
     if part is not None:
         return _narrowed(place, run_id, part, called.startswith(_NEEDS_HOSTS)).measure(called, measure, given)
-    whole = _opened(place, run_id, wanted_by(called))  # held: its files are open as long as it is there
+    wanted = wanted_by(called)
+    if not wanted and run_open.large(Path(place), run_id):  # a process aside: nobody else asks it meanwhile
+        return measure(_derived(place, run_id, None).run.con, *given)
+    whole = _opened(place, run_id, wanted)  # held: its files are open as long as it is there
     con = whole.cursor()  # threads share a database, never a connection
     try:
         return measure(con, *given)
@@ -59,12 +62,16 @@ def judged(place: str, run_id: str, settings: Settings) -> Subject:
 
     Without the detectors: those of a visitor's own folder are of no module that another process could name.
     """
-    return replace(subject(Path(place), run_id, settings), detectors=())
+    held = _derived(place, run_id, None)
+    with held.lock:
+        return replace(subject(Path(place), run_id, settings, held.run.con), detectors=())
 
 
 def prepared(place: str, run_id: str) -> None:
     """What pages ask next of a large run is computed and kept."""
-    run_open.keep(Path(place), run_id)
+    held = _derived(place, run_id, None)
+    with held.lock:
+        run_open.keep(Path(place), run_id, run=held.run)
 
 
 @lru_cache(8)
@@ -83,6 +90,7 @@ class _Narrowed:
         self._held_open = _opened(place, run_id, ())
         self._con = self._held_open.cursor()
         within.narrow(self._con, part, hosts=hosts)
+        self._run = Run(self._con).hold()  # one question finds what another derived
         self._held: set[str] = set()
         self._lock = Lock()
 
@@ -110,7 +118,7 @@ class _Derived:
         con = self._held_open.cursor()
         if part is not None:
             within.narrow(con, part)
-        self.run, self.lock = Run(con), Lock()
+        self.run, self.lock = Run(con).hold(), Lock()
 
 
 @lru_cache(2)

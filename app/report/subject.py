@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from npulens.analysis.device.strip import Strip, strip
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Check
@@ -52,18 +54,19 @@ class Subject:
         return {detector.name: detector for detector in self.detectors}
 
 
-def subject(store: Path, name: str, settings: Settings) -> Subject:
-    """Judge a run and gather what a report draws."""
+def subject(store: Path, name: str, settings: Settings, opened: duckdb.DuckDBPyConnection | None = None) -> Subject:
+    """Judge a run and gather what a report draws; `opened`: a connection to it that somebody holds."""
     info = stores.resolve(store, name)
     detectors = run_check.ready(settings)
-    con = stores.open_run(store, info.run_id)
+    con = opened or stores.open_run(store, info.run_id)
     try:
+        run, wholes = Run.of(con, settings.slo).hold(), dict[int, Strip]()
         check = judge(con, None, settings)
-        run, wholes = Run(con), dict[int, Strip]()
         scenes = tuple(_scene(run, finding, wholes) for finding in check.findings)
         rows = tuple(breakdown(con))
     finally:
-        con.close()
+        if opened is None:
+            con.close()
     return Subject(
         run_name(info, "en"), info, check, rows, scenes, detectors, settings.limits,
         stores.manifest(store, info.run_id),

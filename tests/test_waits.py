@@ -15,6 +15,7 @@ from npulens import ingest
 from npulens.analysis.ranks.collectives import collectives
 from npulens.analysis.ranks.exposure import between_stages, exposed
 from npulens.analysis.ranks.lateness import late_peers, told
+from npulens.analysis.ranks.stages import draining
 from npulens.analysis.ranks.waits import CLOCK, GUESSED, PEERS, TASKS, UNKNOWN, arrivals, needed_ns, union_by, waits
 from npulens.analysis.run import Run
 from npulens.ingest.store.connection import open_run
@@ -251,6 +252,37 @@ def test_sends_are_a_pipeline_and_no_lateness() -> None:
     found, (transferred,) = run.get(between_stages), run.get(exposed)
     assert run.get(late_peers) == () and transferred.longest_ns == 60_000
     assert found is not None and (found.longest_ns, found.worst) == (40_000, 0)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_draining_is_the_first_meeting_after_each_turns_last_exchange(marked: bool) -> None:
+    """Two turns; in each rank 0 sends, receives and computes, rank 1 meanwhile waits in the all-reduce of both."""
+    spans: list[dict[str, Any]] = []
+    for start in (0, 1000):
+        if marked:
+            spans += [{"kind": "step_mark", "name": f"ProfilerStep#{start}", "rank": rank, "at": start, "for": 1000}
+                      for rank in (0, 1)]  # fmt: skip
+        for rank, kind, group, at, long in (
+            (0, "send", "pp", 100, 10), (1, "receive", "pp", 0, 110), (1, "send", "pp", 310, 10),
+            (0, "receive", "pp", 110, 210), (0, "allreduce", "all", 500, 10), (1, "allreduce", "all", 320, 190),
+            (0, "allreduce", "all", 520, 10), (1, "allreduce", "all", 520, 10),
+        ):  # fmt: skip
+            spans.append({
+                "rank": rank, "kind": "comm_op", "name": f"hcom_{kind}__", "track": group, "at": start + at,
+                "for": long, "comm": {"collective": kind, "group_name": group},
+            })  # fmt: skip
+    for number, span in enumerate(spans, 1):
+        span["id"] = number
+        if "comm" in span:
+            span["comm"] = {"op_span_id": number, **span["comm"]}
+    groups = [{"group_name": name, "rank": rank, "kind": kind, "ranks": [0, 1], "source": "made"}
+              for name, kind in (("pp", "pp"), ("all", "default_group")) for rank in (0, 1)]  # fmt: skip
+    run = Run(connection({"run": {"world_size": 2, "missing_ranks": []}, "spans": spans,
+                          "tables": {"parallel_group": groups}}))  # fmt: skip
+    operators = run.get(collectives)
+    rows = np.flatnonzero(run.get(draining))
+    when = sorted((int(operators.rank[row]), int(operators.ts[row]) // 1000) for row in rows)
+    assert when == [(0, 500), (0, 1500), (1, 320), (1, 1320)]
 
 
 def renumbered(*groups: tuple[int, str, list[int]]) -> Run:

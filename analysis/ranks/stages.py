@@ -36,10 +36,6 @@ class Pipeline:
     def __len__(self) -> int:
         return len(self.ranks)
 
-    def waits_ns(self, rank: int) -> int:
-        """What a rank waits for the others, the time after its last step included."""
-        return self.waiting[rank].total() + self.after_ns.get(rank, 0)
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -305,20 +301,36 @@ def _waited(run: Run, rank: int) -> int | None:
     return (waited - (run.activity(rank).computing or EMPTY)).total() + after
 
 
+def _drained(run: Run, rank: int) -> Intervals | None:
+    """When a rank waits for stages that are still draining, with nothing computed; None: not known of all of it."""
+    operators, found = run.get(collectives), run.get(waits)
+    rows = np.flatnonzero((operators.rank == rank) & run.get(draining))
+    if np.isin(found.how[rows], (UNKNOWN, GUESSED)).any():
+        return None
+    ends = found.arrival_ns[rows]
+    waited = Intervals.union_of(ends - np.maximum(found.wait_ns[rows], 0), ends)
+    return waited - (run.activity(rank).computing or EMPTY)
+
+
 def bubble_ns(run: Run) -> int | None:
     """How much shorter a schedule without bubbles is.
 
     With equal stages that is what the rank waits for the others that waits least: what else it does stays. With unequal
-    ones it is the mean, without what unequal stages add to that, and so where nothing tells what is waited after the
-    last step. None where a rank of a pipeline was not captured. None too where that is not told and a rank of equal
-    work hardly waits. Then the others wait for that rank and not for the schedule.
+    ones it is the mean, without what unequal stages add to that, and so where nothing tells what is waited after a
+    rank's last exchange. None where a rank of a pipeline was not captured. None too where that is not told and a rank
+    of equal work hardly waits. Then the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
-    waits = [one.waits_ns(rank) for one in every for rank in one.ranks if rank in one.waiting]
+    drained = {rank: _drained(run, rank) for one in every for rank in one.waiting}
+    waits = [
+        (one.waiting[rank] | (drained[rank] or EMPTY)).total() + one.after_ns.get(rank, 0)
+        for one in every for rank in one.ranks if rank in one.waiting
+    ]  # fmt: skip
     if not waits or len(waits) < sum(len(one) for one in every):
         return None
+    told = all(one.after_ns for one in every) and None not in drained.values()
     apart = unequal is not None and unequal.excess_ns > EVEN * unequal.mean_ns
-    if not apart and all(one.after_ns for one in every):
+    if not apart and told:
         return min(waits)
     if not apart and min(waits) < _ONE_SIDED * max(waits):
         return None
@@ -331,7 +343,8 @@ _SENDS, _RECEIVES = ("send", "isend"), ("receive", "recv", "irecv")
 def draining(run: Run) -> NDArray[np.bool_]:
     """Operators in which a rank first meets another stage after its last exchange of a step.
 
-    There the early stages are still draining the pipeline: the schedule makes the others wait, nobody is late.
+    There the early stages are still draining the pipeline: the schedule makes the others wait, nobody is late. Where no
+    step is marked, each first one after an exchange is one.
     """
     operators = run.get(collectives)
     found = np.zeros(len(operators), np.bool_)
@@ -345,6 +358,11 @@ def draining(run: Run) -> NDArray[np.bool_]:
         return found
     order = np.lexsort((np.arange(len(operators)), operators.step, operators.rank))
     rank, step = operators.rank[order], operators.step[order]
+    if not run.stepped:
+        either = np.flatnonzero((passed | meets)[order])
+        behind = meets[order[either[1:]]] & passed[order[either[:-1]]] & (rank[either[1:]] == rank[either[:-1]])
+        found[order[either[1:][behind]]] = True
+        return found
     first = np.concatenate(([True], (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])))
     block, place = np.cumsum(first) - 1, np.arange(len(order))
     last = np.maximum.reduceat(np.where(passed[order], place, -1), np.flatnonzero(first))[block]

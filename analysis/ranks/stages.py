@@ -316,9 +316,9 @@ def bubble_ns(run: Run) -> int | None:
     """How much shorter a schedule without bubbles is.
 
     With equal stages that is what the rank waits for the others that waits least: what else it does stays. With unequal
-    ones it is the mean, without what unequal stages add to that, and so where nothing tells what is waited after a
-    rank's last exchange. None where a rank of a pipeline was not captured. None too where that is not told and a rank
-    of equal work hardly waits. Then the others wait for that rank and not for the schedule.
+    ones it is the mean, without what unequal stages add to that. It is the mean as well where nothing tells what is
+    waited after a rank's last exchange. None where a rank of a pipeline was not captured. None too where that is not
+    told and a rank of equal work hardly waits. Then the others wait for that rank and not for the schedule.
     """
     every, unequal = run.get(pipelines), run.get(uneven)
     drained = {rank: _drained(run, rank) for one in every for rank in one.waiting}

@@ -304,7 +304,8 @@ def _waited(run: Run, rank: int) -> int | None:
 def _drained(run: Run, rank: int) -> Intervals | None:
     """When a rank waits for stages that are still draining, with nothing computed; None: not known of all of it."""
     operators, found = run.get(collectives), run.get(waits)
-    rows = np.flatnonzero((operators.rank == rank) & run.get(draining))
+    rows = np.flatnonzero(run.get(draining))
+    rows = rows[operators.rank[rows] == rank]
     if np.isin(found.how[rows], (UNKNOWN, GUESSED)).any():
         return None
     ends = found.arrival_ns[rows]

@@ -260,6 +260,14 @@ KEPT: dict[str, str | Callable[[Run], pd.DataFrame | pa.Table]] = {
 }  # fmt: skip
 
 
+#: What is made in one go: whoever needs one of the others waits for no more than this.
+TOGETHER = (
+    ("comm_kind", "late_peer", "rank_stand", "comm_state", "collective", "collective_plane", "peer_wait"),
+    ("launched", "launch_pace", "sync_call"), ("kernel_task", "kernel_source", "slow_kernel", "kernel_sequence"),
+    (REQUESTS,),
+)  # fmt: skip
+
+
 def asked(
     names: Iterable[str], derived: Run | None = None
 ) -> dict[str, str | Callable[[duckdb.DuckDBPyConnection], object]]:

@@ -24,6 +24,7 @@ from npulens.analysis import split
 from npulens.analysis.discovery import Detector
 from npulens.analysis.engine import Outcome
 from npulens.analysis.finding import Finding
+from npulens.analysis.kept import TOGETHER
 from npulens.analysis.limits import Limits, overridden
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
@@ -382,7 +383,8 @@ def _judging(place: str, run_id: str, said: str, _settings: Settings) -> _Judgin
 def _subject(place: str, run_id: str, settings: Settings) -> Subject:
     found = _by(LONG, place, run_id, asked_of.judged, settings)
     if run_open.large(Path(place), run_id):
-        _afterwards.submit(LONG.ask, (place, run_id), asked_of.prepared, place, run_id)
+        for names in TOGETHER:
+            _afterwards.submit(LONG.ask, (place, run_id), asked_of.prepared, place, run_id, names)
     return replace(found, detectors=run_check.ready(settings))
 
 

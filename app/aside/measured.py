@@ -67,11 +67,11 @@ def judged(place: str, run_id: str, settings: Settings) -> Subject:
         return replace(subject(Path(place), run_id, settings, held.run.con), detectors=())
 
 
-def prepared(place: str, run_id: str) -> None:
-    """What pages ask next of a large run is computed and kept."""
+def prepared(place: str, run_id: str, names: tuple[str, ...]) -> None:
+    """Some of what pages ask next of a large run is computed and kept."""
     held = _derived(place, run_id, None)
     with held.lock:
-        run_open.keep(Path(place), run_id, run=held.run)
+        run_open.keep(Path(place), run_id, names, run=held.run)
 
 
 @lru_cache(8)

@@ -1,7 +1,8 @@
 """Long questions are asked in processes beside the server. It goes on drawing, and their memory goes with them.
 
-`python -m npulens.app.aside.process` reads questions from standard input and writes answers to standard output, each a
-pickle of our own. It keeps open what it was asked about last. It ends when it has had nothing to do for a while.
+`python -m npulens.app.aside.process NICENESS` reads questions from standard input and writes answers to standard
+output, each a pickle of our own. It keeps open what it was asked about last. It ends when it has had nothing to do for
+a while.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.messages import Message
 
 T = TypeVar("T")
-NICENESS = 5
+#: What a page waits for comes before what takes longer, and both before loads (app/intake/load_queue.py).
+SOON, LATER = 3, 8
 IDLE_S = 20.0  # without a question
 _SOON = 5.0  # so long before it ends by itself it is asked nothing more
 #: It may address so much; one that was larger than that ends with its answer.
@@ -36,6 +38,7 @@ MOST_MEMORY, MOST_KEPT = 8 << 30, 1 << 30
 class _Child:
     """One process, and whom it was asked about last."""
 
+    niceness: int = SOON
     lock: Lock = field(default_factory=Lock)
     about: object = None
     process: subprocess.Popen[bytes] | None = None
@@ -65,7 +68,7 @@ class _Child:
             self.end()
         if self.process is None:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "npulens.app.aside.process"], stdin=subprocess.PIPE,
+                [sys.executable, "-P", "-m", "npulens.app.aside.process", str(self.niceness)], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1"),
             )  # fmt: skip
@@ -83,8 +86,8 @@ class _Child:
 class Aside:
     """So many processes. Questions about one thing go to one process, one after the other."""
 
-    def __init__(self, count: int) -> None:
-        self._children = tuple(_Child() for _ in range(count))
+    def __init__(self, count: int, niceness: int = SOON) -> None:
+        self._children = tuple(_Child(niceness) for _ in range(count))
         self._choosing = Lock()
 
     def ask(self, about: object, function: Callable[..., T], *given: object) -> T:
@@ -104,14 +107,14 @@ class Aside:
 
 
 #: What a page waits for, and what takes longer: judgements and what is derived of a whole run.
-SHORT, LONG = Aside(2), Aside(1)
+SHORT, LONG = Aside(2), Aside(1, LATER)
 for each in (SHORT, LONG):
     atexit.register(each.close)
 
 
 def main() -> None:
     """The process: its answers have standard output for themselves."""
-    os.nice(NICENESS)
+    os.nice(int(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

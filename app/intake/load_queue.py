@@ -29,7 +29,7 @@ from npulens.ingest.messages import loaded
 from npulens.ingest.store import notes
 
 AT_ONCE = 2  # loads that run side by side on one server; more wait their turn
-NICENESS = 10
+NICENESS = 12
 _TAIL = 8192
 
 

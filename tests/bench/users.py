@@ -59,6 +59,7 @@ PATIENCE_S = 60
 VISIT = 10  # pages until somebody leaves
 KINETO_BYTES = 240  # of an event, about
 SAMPLE_S = 60
+SLOWEST = 12  # reruns that are named
 ARRIVES_EACH_S = 100  # a small capture in a soak
 RUNS = 20  # what a soak's store keeps
 MOST_MB_AN_HOUR = 1.0
@@ -69,6 +70,7 @@ class Seen:
     """What all users met."""
 
     reruns: list[float] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)  # of each rerun: which, of which run, and when it began
     errors: list[str] = field(default_factory=list)
 
 
@@ -124,10 +126,11 @@ async def _visit(
         last = place + habit.visit if habit.visit else sys.maxsize
         while time.monotonic() < until and place < last:
             looked_at = run if habit.store is None else draw.choice(_held(habit.store))
-            began = time.monotonic()
-            await link.send(wish(habit.pages[place % len(habit.pages)], looked_at))
+            began, page = time.monotonic(), habit.pages[place % len(habit.pages)]
+            await link.send(wish(page, looked_at))
             await finished(link, seen)
             seen.reruns.append(time.monotonic() - began)
+            seen.pages.append(f"{page or 'Workspace'} of {looked_at[:6]}, {until - began:.0f} s before the end")
             place += 1
             await asyncio.sleep(min(draw.expovariate(1 / habit.think), max(0.0, until - time.monotonic())))
     return place
@@ -315,6 +318,8 @@ def told(seen: Seen, who: str) -> None:
     print(f"{who}, {len(ranked)} reruns")
     print(f"rerun: median {statistics.median(ranked):.2f} s, p95 {ranked[int(0.95 * len(ranked))]:.2f} s, "
           f"largest {ranked[-1]:.2f} s")  # fmt: skip
+    slowest = sorted(zip(seen.reruns, seen.pages, strict=True), reverse=True)[:SLOWEST]
+    print(*(f"  {seconds:6.2f} s  {page}" for seconds, page in slowest), sep="\n")
     print(f"errors: {len(seen.errors)}", *sorted(set(seen.errors))[:5], sep="\n  ")
 
 

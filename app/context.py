@@ -384,8 +384,15 @@ def _subject(place: str, run_id: str, settings: Settings) -> Subject:
     found = _by(LONG, place, run_id, asked_of.judged, settings)
     if run_open.large(Path(place), run_id):
         for names in TOGETHER:
-            _afterwards.submit(LONG.ask, (place, run_id), asked_of.prepared, place, run_id, names)
+            _afterwards.submit(_prepare, place, run_id, names)
     return replace(found, detectors=run_check.ready(settings))
+
+
+def _prepare(place: str, run_id: str, names: tuple[str, ...]) -> None:
+    """Asks for what is kept, when nobody waits for something else."""
+    while not LONG.free():
+        time.sleep(_TICK)
+    LONG.ask((place, run_id), asked_of.prepared, place, run_id, names)
 
 
 def _question(ctx: Context) -> tuple[str, str, str, Settings]:

@@ -16,7 +16,9 @@ from npulens.ingest.errors import IngestError
 from npulens.ingest.store import kept, runs
 from npulens.ingest.store.kept import Answer
 
-#: A run of fewer events answers from its tables at once.
+#: A run of fewer events answers within about a second, so the server asks it itself.
+LEAST_ASIDE = 100_000
+#: Of a run of fewer events nothing is kept: its tables answer at once.
 LEAST_EVENTS = 500_000
 
 
@@ -24,7 +26,7 @@ LEAST_EVENTS = 500_000
 def large(store: Path, run_id: str) -> bool:
     """Whether a question of this run takes long."""
     try:
-        return bool(runs.manifest(store, run_id)["events"] >= LEAST_EVENTS)
+        return bool(runs.manifest(store, run_id)["events"] >= LEAST_ASIDE)
     except (IngestError, OSError, KeyError, TypeError):
         return False
 

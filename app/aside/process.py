@@ -100,6 +100,10 @@ class Aside:
             found: T = child.ask(question)
         return found
 
+    def free(self) -> bool:
+        """Whether one of them has nothing to do."""
+        return not all(child.lock.locked() for child in self._children)
+
     def close(self) -> None:
         """Ends all of them."""
         for child in self._children:

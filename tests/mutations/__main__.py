@@ -1,8 +1,9 @@
 """Puts small defects into a copy of the product and runs tests on each: `python -m tests.mutations --count 40`.
 
-Prints which defects `make quick` notices; with --whole those that it does not are given to the whole suite. A first run
-without a defect writes down which tests run which function, and a defect is given to those alone (reach.py). A defect
-that changes nothing anybody could see counts as not noticed.
+Prints which defects `make quick` notices; with --whole those that it does not are given to further tests of the suite:
+those of the files that import or name the module, or one that imports it. A first run without a defect writes down
+which tests run which function, and a defect is given to those alone (reach.py). So what is noticed by the whole suite
+is at least the share that is printed. A defect that changes nothing anybody could see counts as not noticed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutations.change import Mutation, mutations
-from tests.mutations.reach import Reach, probed, reach
+from tests.mutations.reach import near, probed, reach
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("ingest", "analysis", "app", "collectors")
@@ -35,30 +36,31 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="the whole suite for what the quick tests do not notice")
     asked = parser.parse_args()
     found = list(mutations(ROOT, ROOMS, asked.count, asked.seed))
+    caught = {"quick": told(found, "quick", [f"@{QUICK}"], asked.jobs)}
+    print(f"noticed by make quick: {len(caught['quick'])} of {len(found)}", flush=True)
+    if asked.whole:
+        left = [mutation for mutation in found if mutation not in caught["quick"]]
+        caught["whole"] = told(left, "whole", near(ROOT, ROOMS, [one.file for one in left]), asked.jobs)
+        print(f"noticed by the whole suite: {len(caught['quick']) + len(caught['whole'])} of {len(found)}, at least")
+
+
+def told(found: Sequence[Mutation], by: str, tests: Sequence[str], jobs: str) -> list[Mutation]:
+    """Which defects the tests notice; prints each."""
+    noticed = []
     with tempfile.TemporaryDirectory(prefix="npulens-mutations-") as folder:
         probe = copied(Path(folder) / "probed" / "npulens")
         written = Path(folder) / "written"
         probed(probe, found, written)
-        known = reach(probe, len(found), written, asked.jobs, [] if asked.whole else [f"@{QUICK}"])
+        known = reach(probe, len(found), written, jobs, tests)
         shutil.rmtree(probe)
-        told(copied(Path(folder) / "npulens"), found, known, asked.jobs, asked.whole)
-
-
-def told(copy: Path, found: Sequence[Mutation], known: Reach, jobs: str, whole: bool) -> None:
-    """Prints what notices each defect, and the shares."""
-    quick, caught = QUICK.read_text("utf-8").split(), {"quick": 0, "whole": 0}
-    for number, mutation in enumerate(found):
-        tests = known.of(number)
-        fast = [test for test in tests if test in quick or test.split("::")[0] in quick]
-        rest = [test for test in tests if test not in fast] if whole else []
-        by, seconds = noticed(copy, mutation, jobs, {"quick": fast, "whole": rest})
-        caught["quick"] += by == "quick"
-        caught["whole"] += by is not None
-        print(f"{number + 1:3}  {by or 'nobody':6} {seconds:6.0f} s  {mutation.file}:{mutation.line}: {mutation.what}",
-              flush=True)  # fmt: skip
-    print(f"noticed by make quick: {caught['quick']} of {len(found)}")
-    if whole:
-        print(f"noticed by the whole suite: {caught['whole']} of {len(found)}, at least")
+        copy = copied(Path(folder) / "npulens")
+        for number, mutation in enumerate(found):
+            began = time.monotonic()
+            is_noticed = fails(copy, mutation, known.of(number), jobs)
+            noticed += [mutation] * is_noticed
+            print(f"{number + 1:3}  {by if is_noticed else 'not ' + by:9} {time.monotonic() - began:6.0f} s  "
+                  f"{mutation.file}:{mutation.line}: {mutation.what}", flush=True)  # fmt: skip
+    return noticed
 
 
 def copied(home: Path) -> Path:
@@ -75,18 +77,15 @@ def copied(home: Path) -> Path:
     return home
 
 
-def noticed(
-    copy: Path, mutation: Mutation, jobs: str, stages: Mapping[str, Sequence[str]]
-) -> tuple[str | None, float]:
-    """Which stage's tests fail with the defect, and after how long."""
-    place, begun = copy / mutation.file, time.monotonic()
+def fails(copy: Path, mutation: Mutation, tests: Sequence[str], jobs: str) -> bool:
+    """Whether one of the tests fails with the defect."""
+    place = copy / mutation.file
     before = place.read_text("utf-8")
     place.write_text(mutation.text, "utf-8")
     try:
-        by = next((name for name, tests in stages.items() if tests and not passes(copy, tests, jobs)), None)
+        return bool(tests) and not passes(copy, tests, jobs)
     finally:
         place.write_text(before, "utf-8")
-    return by, time.monotonic() - begun
 
 
 def passes(copy: Path, tests: Sequence[str], jobs: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -22,7 +23,7 @@ from tests.mutations.change import Mutation
 #: They read the sources, and so may notice a defect in what they never run.
 READ_SOURCES = frozenset({"tests/test_walls.py", "tests/test_said.py"})
 
-_PROBE = '''
+_PROBE = """
 def _reached_(number, known=set()):
     import os
     test = os.environ.get("PYTEST_CURRENT_TEST", "")
@@ -33,7 +34,7 @@ def _reached_(number, known=set()):
                 written.write(test.replace("\\n", " ") + "\\n")
         except OSError:
             pass
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,34 @@ def probed(copy: Path, found: Iterable[Mutation], written: Path) -> None:
 def _holds(function: ast.FunctionDef, line: int) -> bool:
     first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
     return first <= line <= (function.end_lineno or line)
+
+
+def near(root: Path, rooms: Iterable[str], files: Sequence[Path]) -> list[str]:
+    """Test files that import one of these files or what imports it; where none does, those that name it."""
+    product = {path.relative_to(root): _imports(path) for room in rooms for path in (root / room).rglob("*.py")}
+    tests = {path: _imports(path) for path in sorted((root / "tests").glob("test_*.py"))}
+    found = set()
+    for file in files:
+        own = {_module(file)}
+        around = own | {_module(path) for path, imported in product.items() if imported & own}
+        near_it = {path for path, imported in tests.items() if imported & around}
+        named = re.compile(rf"\b{file.parent.name if file.stem in ('page', '__init__', '__main__') else file.stem}\b")
+        found |= near_it or {path for path in tests if named.search(path.read_text("utf-8"))}
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def _module(file: Path) -> str:
+    return ".".join(("npulens", *file.with_suffix("").parts)).removesuffix(".__init__")
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return found
 
 
 def reach(copy: Path, count: int, written: Path, jobs: str, tests: Sequence[str]) -> Reach:

@@ -14,12 +14,12 @@ a plain schedule. It is more where stages are unequal.
 More micro-batches, an interleaved schedule, layers spread so that all stages take the same time.
 
 ## Limits of the method
-Part of the bubble belongs to every schedule. Where all stages were captured the saving is what the one waits that waits
-least: what else it does stays. What it waits after its last step is in no exchange. It counts where the clocks tell
-when the last stage was done. Where they do not, or stages are unequal, the saving is what stages wait on average. What
-equal stages alone give back (stage_balance) is taken off. Where a stage was not captured, filling and draining cannot
-be told from waiting for a slow stage. The saving is then that of a replay without these waits. Context parallelism in a
-ring sends and receives too.
+Part of the bubble belongs to every schedule. Where all stages were captured the saving is the wait of the stage that
+waits least: what else it does stays. What it waits after its last step is in no exchange. It counts where the clocks
+tell when the last stage was done. Where they do not, or stages are unequal, the saving is what stages wait on average.
+What equal stages alone give back (stage_balance) is taken off. Where a stage was not captured, filling and draining
+cannot be told from waiting for a slow stage. The saving is then that of a replay without these waits. Context
+parallelism in a ring sends and receives too.
 
 ## References
 Narayanan et al., SC 2021 (arXiv:2104.04473), section 2.2: the bubble of 1F1B and of interleaved

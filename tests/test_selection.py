@@ -282,6 +282,31 @@ def test_the_grid_has_stages_down_and_the_rest_across() -> None:
     assert (part.places[0].computing_ns, part.places[0].domains[0].busy_ns) == (10_000, 10_000)
 
 
+def test_waiting_in_a_domain_is_when_its_tasks_only_wait_and_nothing_moves_or_computes() -> None:
+    """Kernel to 30 us; waits 20-35 and 45-55, a transfer 30-45: 10 us are left, 45-55."""
+    task = {"group_name": "tp0", "op_span_id": 2}
+    spans = [
+        {"id": 1, "kind": "kernel", "name": "k", "at": 0, "for": 30},
+        {"id": 2, "kind": "comm_op", "name": "allreduce", "at": 20, "for": 40,
+         "comm": {"collective": "allreduce", **task}},
+        *({"id": number, "kind": "comm_task", "name": name, "at": at, "for": length, "comm": {"task_type": name, **task}}
+          for number, name, at, length in ((3, "Notify Wait", 20, 15), (4, "Memcpy", 30, 15), (5, "Notify Wait", 45, 10))),
+    ]  # fmt: skip
+    groups = [{"group_name": "tp0", "rank": 0, "kind": "tp", "ranks": [0, 1], "source": "s"}]
+    con = case(spans, tables={"parallel_group": groups}, run={"world_size": 2})
+    (domain,) = domains.strategy(con, None).places[0].domains
+    assert (domain.busy_ns, domain.exposed_ns, domain.waiting_ns) == (40_000, 30_000, 10_000)
+
+
+def test_a_job_with_one_domain_waits_as_long_there_as_it_communicates_in_vain(tmp_path: Path) -> None:
+    run = ingest.load(ROOT / "sample_traces" / "late_rank", tmp_path / "s").runs[0].run_id
+    con = run_open.opened(tmp_path / "s", run)
+    (domain,) = domains.mean(domains.strategy(con, None).places).values()
+    summary = communication.summary(con)
+    assert summary is not None and summary.only_waiting_ns
+    assert abs(domain[2] - summary.only_waiting_ns) <= 1  # a mean is rounded once
+
+
 def test_groups_without_a_kind_make_no_grid() -> None:
     rows = [{"group_name": "g", "rank": 0, "kind": None, "ranks": [0, 1], "source": "s"}]
     found = domains.strategy(case([{"id": 1, "kind": "kernel", "name": "k", "at": 0, "for": 9}],

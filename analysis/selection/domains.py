@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from npulens.analysis.intervals import Intervals
 from npulens.analysis.ranks.collectives import collectives
+from npulens.analysis.ranks.comm_tasks import TRANSFER, WAIT, CommTasks, comm_tasks
 from npulens.analysis.ranks.waits import UNKNOWN, waits
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
@@ -131,8 +133,10 @@ def _grid(
 
 def _times(con: duckdb.DuckDBPyConnection, part: Part | None, kinds: Mapping[str, str]) -> dict[int, _Times]:
     run = Run.of(con)
-    operators, found = run.get(collectives), run.get(waits)
+    operators, tasks, found = run.get(collectives), run.get(comm_tasks), run.get(waits)
     known = (found.how != UNKNOWN) & (found.wait_ns >= 0)
+    held = np.isin(np.arange(len(operators)), tasks.op)  # their tasks say when they wait
+    task_rank = operators.rank[tasks.op]
     start = np.maximum(operators.ts, found.arrival_ns - np.maximum(found.wait_ns, 0))
     stop = np.minimum(operators.end, found.arrival_ns)
     kind_of = np.array([kinds.get(team, "") for team in operators.teams] or [""], dtype=object)
@@ -142,21 +146,28 @@ def _times(con: duckdb.DuckDBPyConnection, part: Part | None, kinds: Mapping[str
         pane = Intervals(np.array([begin]), np.array([end]))
         did = run.activity(rank)
         computing = did.computing
-        mine = operators.rank == rank
+        mine, inside = operators.rank == rank, task_rank == rank
+        moving = _when(tasks, inside & (tasks.what == TRANSFER))
         domains = []
         for name in sorted(set(kind[mine].tolist())):
             rows = mine & (kind == name)
             busy = Intervals.union_of(operators.ts[rows], operators.end[rows]) & pane
             bare = None if computing is None else busy - computing
-            told = rows & known
-            waiting = Intervals.union_of(start[told], stop[told]) & pane
+            told = rows & known & ~held
+            waiting = Intervals.union_of(start[told], stop[told]) | _when(
+                tasks, inside & (tasks.what == WAIT) & rows[tasks.op]
+            )
             domains.append(Domain(
                 name, busy.total(), None if bare is None else bare.total(),
-                None if bare is None or not told.any() else (bare & waiting).total(),
+                None if bare is None or not (rows & (known | held)).any() else (bare & (waiting - moving)).total(),
             ))  # fmt: skip
         idle = did.work().gaps(begin, end).total() if did.complete else None
         times[rank] = end - begin, None if computing is None else (computing & pane).total(), idle, tuple(domains)
     return times
+
+
+def _when(tasks: CommTasks, chosen: NDArray[np.bool_]) -> Intervals:
+    return Intervals.union_of(tasks.ts[chosen], tasks.end[chosen])
 
 
 def mean(places: Sequence[Place]) -> dict[str, tuple[int, int | None, int | None]]:

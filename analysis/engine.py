@@ -337,14 +337,28 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
             continue
         cause = max(own, key=lambda one: one.saving_ns)
         kept.remove(late)
-        if cause.saving_ns < late.saving_ns and cause.cause not in _MOVED:
-            share = cause.saving_share * late.saving_ns / cause.saving_ns  # of the same whole as before
+        saving = _with_lateness(run, cause, late, kept)
+        if cause.saving_ns < saving and cause.cause not in _MOVED:
+            share = cause.saving_share * saving / cause.saving_ns  # of the same whole as before
             kept[kept.index(cause)] = replace(
-                cause, saving_ns=late.saving_ns, saving_share=share, severity=late.severity,
-                numbers={**cause.numbers, "saving_ns": late.saving_ns, "saving_share": share},
+                cause, saving_ns=saving, saving_share=share, severity=severity(share),
+                numbers={**cause.numbers, "saving_ns": saving, "saving_share": share},
                 change=cause.change | late.change,
             )  # fmt: skip
     return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))
+
+
+def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[Finding]) -> int:
+    """What a cause gives back with what is left of the lateness once it and other findings of that rank are mended."""
+    others = [
+        one.change for one in findings
+        if one is not cause and one.cause not in _SHARED and {e.rank for e in one.evidence} == {late.numbers["peer"]}
+    ]  # fmt: skip
+    if not others:
+        return late.saving_ns
+    mended = together((cause.change, *others))
+    left = whatif.saved_ns(run, mended | late.change) - whatif.saved_ns(run, mended)
+    return min(late.saving_ns, cause.saving_ns + max(0, left) // run.step_count)
 
 
 def said_once(findings: Sequence[Finding]) -> list[Finding]:

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-from npulens.analysis.engine import said_once, umbrella
+import numpy as np
+import pytest
+
+from npulens.analysis.engine import joined, said_once, umbrella
 from npulens.analysis.finding import Change, Evidence, Finding, Words
+from npulens.analysis.intervals import Intervals
+from npulens.analysis.replay import whatif
+
+if TYPE_CHECKING:
+    from npulens.analysis.run import Run
 
 
 def finding(cause: str, *windows: tuple[int, int, int]) -> Finding:
@@ -25,6 +35,29 @@ def test_idle_time_elsewhere_is_said() -> None:
     for idle in (finding("idle_unexplained", (1, 100, 50)), finding("idle_unexplained", (0, 130, 100))):
         assert said_once([slow, idle]) == [slow, idle]
     assert said_once([finding("idle_unexplained", (0, 110, 40))]) != []
+
+
+@pytest.mark.parametrize(("also", "told"), [(False, [60]), (True, [40, 20])])
+def test_a_cause_is_not_given_what_another_one_explains_of_a_lateness(
+    also: bool, told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank comes 60 late: 30 by its host, 20 by kernels, and nothing says why by the other 10."""
+    here = Intervals(np.array([0]), np.array([1]))
+
+    def saved(_: object, change: Change) -> int:
+        return 60 if len(change.delays) else 30 * (1 in change.host) + 20 * (len(change.tasks) > 0)
+
+    monkeypatch.setattr(whatif, "saved_ns", saved)
+    one = np.ones(1, np.int64)
+    late = replace(
+        finding("late_rank", (0, 0, 60)), saving_ns=60, numbers={"peer": 1}, change=Change(delays=one, delay_ns=one)
+    )
+    host = replace(finding("host_late", (1, 0, 30)), saving_ns=30, change=Change(host={1: here}))
+    kernels = replace(finding("aicpu", (1, 40, 20)), saving_ns=20, change=Change(tasks=one, task_ns=one))
+    run = cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1))
+    found = joined(run, [late, host, kernels] if also else [late, host])
+    assert [each.saving_ns for each in found] == told
+    assert [each.cause for each in found] == ["host_late", "aicpu"][: len(told)]
 
 
 def test_what_exposed_transfers_are_due_to_is_taken_out_of_them_where_both_are_more_than_the_step() -> None:

@@ -81,16 +81,19 @@ def _holds(function: ast.FunctionDef, line: int) -> bool:
 
 
 def near(root: Path, rooms: Iterable[str], files: Sequence[Path]) -> list[str]:
-    """Test files that import one of these files or what imports it; where none does, those that name it."""
+    """Test files that import one of these files; where none does, those that import what imports it, or name it."""
     product = {path.relative_to(root): _imports(path) for room in rooms for path in (root / room).rglob("*.py")}
     tests = {path: _imports(path) for path in sorted((root / "tests").glob("test_*.py"))}
     found = set()
     for file in files:
         own = {_module(file)}
-        around = own | {_module(path) for path, imported in product.items() if imported & own}
-        near_it = {path for path, imported in tests.items() if imported & around}
+        around = {_module(path) for path, imported in product.items() if imported & own}
         named = re.compile(rf"\b{file.parent.name if file.stem in ('page', '__init__', '__main__') else file.stem}\b")
-        found |= near_it or {path for path in tests if named.search(path.read_text("utf-8"))}
+        found |= (
+            {path for path, imported in tests.items() if imported & own}
+            or {path for path, imported in tests.items() if imported & around}
+            or {path for path in tests if named.search(path.read_text("utf-8"))}
+        )
     return sorted(str(path.relative_to(root)) for path in found)
 
 

@@ -26,6 +26,7 @@ from npulens.analysis.timeline.summary import Summary
 from npulens.analysis.timeline.view import View, view
 from npulens.analysis.timeline.wanted import NotUnderstood, Place, Text, Wanted, understood
 from npulens.analysis.timeline.window import Row
+from npulens.app.text.words.path import TEXT as PATH_TEXT
 from npulens.app.timeline import export, request_values, wire
 from npulens.app.timeline.opened import Opened
 from npulens.app.timeline.request_values import Refused
@@ -491,68 +492,3 @@ def as_summary(run: Opened, found: Summary) -> dict[str, Any]:
         "busy": [{"track": run.slots.out(track, TRACK_BITS), "busy_ns": ns} for track, ns in found.busy],
         "cut": found.cut,
     }  # fmt: skip
-
-
-# The critical path: kinds of its pieces, and the texts of its command, its chart and its lane.
-PATH_TEXT = {
-    "title": ("Critical path", "关键路径"),
-    "kind_kernel": ("Computing", "计算"),
-    "kind_comm": ("Communication", "通信"),
-    "kind_copy": ("Copies", "拷贝"),
-    "kind_host": ("Host", "主机侧"),
-    "kind_launch": ("Launch latency", "下发延迟"),
-    "kind_queue": ("Task queue", "任务队列"),
-    "kind_sync": ("Return from waiting", "同步返回"),
-    "kind_peer": ("Uncaptured rank", "未采集的 rank"),
-    "kind_unexplained": ("Unexplained", "原因未知"),
-    "means_kernel": ("kernels that the next piece had to wait for", "后续任务必须等待的算子"),
-    "means_comm": ("collectives from the arrival of the last rank on", "最后一个 rank 到达之后的集合通信"),
-    "means_copy": ("memory copies that the next piece had to wait for", "后续任务必须等待的内存拷贝"),
-    "means_host": ("the host at work until it launched the next task", "主机侧工作，直到下发下一个任务"),
-    "means_launch": ("from the launch, or the task before, to the start", "从下发或前一任务结束到任务开始"),
-    "means_queue": ("the thread that takes launches from the queue", "从任务队列取出并下发的线程"),
-    "means_sync": ("from the end of the device's work to the host's next move", "从设备任务结束到主机侧继续执行"),
-    "means_peer": ("a collective waits for a rank that was not captured", "集合通信在等待未采集的 rank"),
-    "means_unexplained": ("nothing recorded says what it waited for", "没有任何记录说明在等待什么"),
-    "headline": (
-        "The largest part: {kind}, {share} of the critical path ({length} of {whole}).",
-        "占比最大：{kind}，占关键路径的 {share}（{whole} 中的 {length}）。",
-    ),
-    "cut": (
-        "{n} ranks lie on the path; those with most of it are drawn.",
-        "关键路径经过 {n} 个 rank，图中为占比最大的几个。",
-    ),
-    "whose": (
-        "The path tiles the window of rank {rank}, the longest: {whole} in {n} pieces.",
-        "关键路径由 {n} 段首尾相接，正好覆盖最长的窗口，即 rank {rank} 的 {whole}。",
-    ),
-    "whose.one": (
-        "The path is one piece, the whole window of rank {rank}: {whole}.",
-        "关键路径只有一段，即 rank {rank} 的整个窗口：{whole}。",
-    ),
-    "about": (
-        "Each piece let the next one wait. Only what lies on the path can make the run shorter.",
-        "路径上的每一段都让下一段等待。只有缩短路径上的时间，运行才会变短。",
-    ),
-    "none": (
-        "No path: neither steps nor device work with times were recorded.",
-        "没有关键路径：既没有采集到 step，也没有采集到带时间的设备任务。",
-    ),
-    "col_kind": ("Kind", "类型"),
-    "col_rank": ("Rank", "rank"),
-    "col_time": ("Time, ms", "时间，ms"),
-    "col_share": ("Share", "占比"),
-    "col_pieces": ("Pieces", "段数"),
-    "col_means": ("What it is", "含义"),
-    "col_start": ("Start, ms", "开始，ms"),
-    "col_name": ("Name", "名称"),
-    "col_step": ("Step", "step"),
-    "col_wall": ("Wall, ms", "总时长，ms"),
-    "by_kind": ("By kind", "按类型"),
-    "by_rank": ("By rank", "按 rank"),
-    "by_step": ("By step", "按 step"),
-    "longest": ("The longest pieces", "最长的路径段"),
-    "most": ("The names that make most of it", "占比最大的名称"),
-    "not_captured": ("not captured", "未采集"),
-    "numbers": ("All numbers", "全部数值"),
-}

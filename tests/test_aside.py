@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +17,24 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from npulens import ingest
 from npulens.analysis import split
 from npulens.analysis.kept import KEPT, TOGETHER
-from npulens.analysis.look import kernels, launch
+from npulens.analysis.look import compare, copies, kernels, launch, memory
+from npulens.analysis.look.bench import bench
+from npulens.analysis.look.communication import summary
+from npulens.analysis.look.counters import series
+from npulens.analysis.look.efficiency import rates
+from npulens.analysis.look.sql_answers import column_types
 from npulens.analysis.modules.measure import of_run
 from npulens.analysis.run import Run
 from npulens.analysis.selection import within
+from npulens.analysis.selection.flame import flame
 from npulens.analysis.serving.slo import USUAL
 from npulens.analysis.settings import DEFAULT
 from npulens.analysis.timeline.gaps import causes
@@ -95,6 +104,33 @@ def test_of_a_large_run_one_question_finds_what_another_derived(
     part = within.Part(window=(0, 10**9))
     assert asked_of.measured(*run, part, asking, ()) == asked_of.measured(*run, part, asking, ()) == (0,)
     assert len(DERIVED) == times + 1  # a selection holds its own connection, whatever the size
+
+
+def whole(answer: object) -> str:
+    """Every value of an answer, as text."""
+    with np.printoptions(threshold=sys.maxsize):
+        return str(answer.to_csv()) if isinstance(answer, pd.DataFrame) else repr(answer)
+
+
+def test_on_a_connection_that_is_held_nothing_changes_what_is_asked_next(
+    run: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_open, "large", lambda *_: True)
+    asked_of._derived.cache_clear()
+    questions: list[tuple[Callable[..., object], tuple[object, ...]]] = [
+        (flame, ("device",)), (flame, ("host",)), (split.breakdown, ()), (causes, ()), (lane, ()), (copies.copies, ()),
+        (memory.pools, ()), (summary, ()), (compare.idle_by_cause, (None, None, False)), (rates, ()), (bench, ()),
+        (column_types, ()), (kernels.choices, ()), (launch.launches, ()), (series, ()),
+    ]  # fmt: skip
+    alone = []
+    for measure, given in questions:
+        with run_open.opened(Path(run[0]), run[1]) as con:
+            alone.append(whole(measure(con, *given)))
+    asked_of.judged(*run, DEFAULT)
+    for numbers in (range(len(questions)), range(len(questions) - 1, -1, -1)):
+        for number in numbers:
+            measure, given = questions[number]
+            assert whole(asked_of.measured(*run, None, measure, given)) == alone[number], measure
 
 
 def test_what_was_derived_is_found_only_while_the_run_is_held(run: tuple[str, str]) -> None:

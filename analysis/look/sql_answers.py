@@ -18,7 +18,9 @@ class Moment:
 
 def column_types(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], str]:
     """(table or view, column) -> type, as the database says it."""
-    rows = con.execute("SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal").fetchall()
+    rows = con.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND database_name <> 'temp'"
+    ).fetchall()
     return {(table, column): kind for table, column, kind in rows}
 
 

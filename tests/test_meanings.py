@@ -49,6 +49,12 @@ def without_chinese(means: set[str], chinese: set[str]) -> set[str]:
     return {text for text in means - chinese if set(prose(text)) - names() or text.startswith("e.g.")}
 
 
+def test_every_table_and_every_column_says_what_it_means() -> None:
+    silent = {one.name: [each.name for each in one.columns if not each.means] for one in docs_of.relations()}
+    assert {name: columns for name, columns in silent.items() if columns} == {}
+    assert [one.name for one in docs_of.relations() if not one.means] == []
+
+
 def test_every_meaning_has_its_chinese_and_none_is_left_over() -> None:
     """To satisfy it: the English of schema.sql or of analysis/sql = the Chinese, in app/text/meanings.toml."""
     known = set(written.chinese("meanings"))

@@ -48,7 +48,7 @@ CREATE TABLE rank (
 
 -- What each rank recorded, table by table. One row per rank and table, always.
 CREATE TABLE coverage (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     table_name      VARCHAR NOT NULL,  -- a table of this file
     status          VARCHAR NOT NULL,  -- 'recorded', 'partial' or 'absent'
     rows            BIGINT NOT NULL,   -- rows stored
@@ -63,7 +63,7 @@ CREATE TABLE coverage (
 -- One lane of the timeline.
 CREATE TABLE track (
     track           BIGINT NOT NULL,   -- unique within the run
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     kind            VARCHAR NOT NULL,  -- 'host_thread', 'stream', 'comm_group', 'comm_plane', 'profiler', 'other'
     name            VARCHAR NOT NULL,  -- text to draw
     process         VARCHAR,           -- process the profiler filed it under, e.g. 'CANN', 'Ascend Hardware'
@@ -77,11 +77,11 @@ CREATE TABLE track (
 
 -- An interval on a track. Sorted by track, ts_ns, longest first.
 CREATE TABLE span (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
-    track           BIGINT NOT NULL,
+    span_id         BIGINT NOT NULL,   -- unique within the run
+    rank            INTEGER NOT NULL,  -- rank of the job
+    track           BIGINT NOT NULL,   -- the track it lies on
     kind            VARCHAR NOT NULL,  -- host: 'cpu_op','python','annotation','step_mark','runtime','enqueue','dequeue','gc','host_other'; device: 'kernel','memset','memcpy','comm_op','comm_task','unknown' (work that nothing told to compute or to communicate),'wait','device_annotation','device_other'; 'profiler_split' for the profiler's own overlap lanes
-    name            VARCHAR NOT NULL,
+    name            VARCHAR NOT NULL,  -- as the profiler names it
     ts_ns           BIGINT NOT NULL,   -- start, from run.origin_ns
     dur_ns          BIGINT NOT NULL,   -- never negative; instants have 0
     step            BIGINT,            -- the recorded step in whose window it starts
@@ -92,26 +92,26 @@ CREATE TABLE span (
 -- A device task that computes (also memsets), keyed by span_id. One that has a row in comm as well communicates at the
 -- same time (Ascend: MatmulAllReduce and its like). It counts as computing and as communication, so it is not exposed.
 CREATE TABLE kernel (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     op_span_id      BIGINT,            -- the host operator that launched it, where the profiler says so itself (Kineto: External id)
     op_type         VARCHAR,           -- MatMulV2, Conv2D...
     core            VARCHAR,           -- AI_CORE, AI_VECTOR_CORE, MIX_AIV, AI_CPU, DSA_SQE...
     task_type       VARCHAR,           -- hardware task type
-    stream          BIGINT,
-    task_id         BIGINT,
-    model_id        BIGINT,
-    context_id      BIGINT,
+    stream          BIGINT,            -- device stream id
+    task_id         BIGINT,            -- number of the task in its stream, as the device counts
+    model_id        BIGINT,            -- model the task belongs to, as CANN numbers it
+    context_id      BIGINT,            -- sub-task of a task, as CANN numbers it
     block_num       BIGINT,            -- cores or blocks it was split over
-    mix_block_num   BIGINT,
+    mix_block_num   BIGINT,            -- cores of the other kind, where a kernel uses both
     op_state        VARCHAR,           -- static or dynamic
     hf32            VARCHAR,           -- HF32 eligible
     input_shapes    VARCHAR,           -- tensors separated by ';'
-    input_dtypes    VARCHAR,
-    input_formats   VARCHAR,
-    output_shapes   VARCHAR,
-    output_dtypes   VARCHAR,
-    output_formats  VARCHAR,
+    input_dtypes    VARCHAR,           -- types of the input tensors, separated by ';'
+    input_formats   VARCHAR,           -- memory layouts of the input tensors, separated by ';'
+    output_shapes   VARCHAR,           -- shapes of the output tensors, separated by ';'
+    output_dtypes   VARCHAR,           -- types of the output tensors, separated by ';'
+    output_formats  VARCHAR,           -- memory layouts of the output tensors, separated by ';'
     wait_ns         BIGINT,            -- wait before it started, as the profiler says
     grid            VARCHAR,           -- CUDA and ROCm: launch grid
     block           VARCHAR,           -- CUDA and ROCm: thread block
@@ -122,68 +122,68 @@ CREATE TABLE kernel (
 
 -- Counters of the AI cores per kernel, long: one row per kernel and metric (which metrics depends on aic_metrics).
 CREATE TABLE pmu (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     metric          VARCHAR NOT NULL,  -- as the profiler names it, e.g. aic_mac_ratio
-    value           DOUBLE NOT NULL
+    value           DOUBLE NOT NULL    -- its value; the unit is in the metric's name
 );
 
 -- A memory copy, keyed by span_id.
 CREATE TABLE transfer (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     direction       VARCHAR,           -- 'h2d','d2h','d2d','h2h','p2p'
-    bytes           BIGINT,
+    bytes           BIGINT,            -- bytes copied
     bandwidth_bytes_per_s DOUBLE,      -- as the profiler says
     blocking        BOOLEAN            -- the host waited for it
 );
 
 -- A communication operator or one of its tasks, or a kernel that communicates while it computes, keyed by span_id.
 CREATE TABLE comm (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     op_span_id      BIGINT,            -- for a task: its operator; for an operator and for a kernel: itself
     collective      VARCHAR,           -- allreduce, allgather, send, receive, batchsendrecv...
     group_name      VARCHAR,           -- group as the profiler names it
-    plane           INTEGER,
+    plane           INTEGER,           -- communication plane
     task_type       VARCHAR,           -- Notify_Wait, Notify_Record, Memcpy, Reduce_Inline, RDMASend...
     src_rank        INTEGER,           -- global rank, where it could be told
-    dst_rank        INTEGER,
+    dst_rank        INTEGER,           -- global rank it sends to, where it could be told
     src_local       INTEGER,           -- rank within the group, as written
-    dst_local       INTEGER,
-    bytes           BIGINT,
+    dst_local       INTEGER,           -- receiving rank within the group, as written
+    bytes           BIGINT,            -- bytes sent or received, as the profiler says
     count           BIGINT,            -- elements
-    dtype           VARCHAR,
-    algorithm       VARCHAR,
+    dtype           VARCHAR,           -- type of the elements
+    algorithm       VARCHAR,           -- algorithm of the collective, as the profiler names it
     transport       VARCHAR,           -- SDMA, RDMA, LOCAL...
     link_type       VARCHAR,           -- HCCS, PCIE, ON_CHIP...
-    bandwidth_bytes_per_s DOUBLE,
-    notify_id       VARCHAR,
-    stream          BIGINT,
-    task_id         BIGINT,
-    relay           INTEGER,
-    retry           INTEGER,
+    bandwidth_bytes_per_s DOUBLE,      -- as the profiler says
+    notify_id       VARCHAR,           -- notification that a task records or waits for
+    stream          BIGINT,            -- device stream id
+    task_id         BIGINT,            -- number of the task in its stream, as the device counts
+    relay           INTEGER,           -- 1: another link stood in, as the profiler says
+    retry           INTEGER,           -- 1: data was sent again, as the profiler says
     transit_ns      BIGINT,            -- the profiler's own analysis of the operator
-    wait_ns         BIGINT,
-    synchronization_ns BIGINT,
-    idle_ns         BIGINT,
+    wait_ns         BIGINT,            -- the profiler's own analysis of the operator
+    synchronization_ns BIGINT,         -- the profiler's own analysis of the operator
+    idle_ns         BIGINT,            -- the profiler's own analysis of the operator
     by_stream       BOOLEAN            -- true: a task that neither its name nor a launch ties to communication, told by its stream
 );
 
 -- Bandwidth between ranks as the profiler summarised it (communication_matrix.json, CommAnalyzerMatrix).
 CREATE TABLE comm_link (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     step            VARCHAR,           -- as written
     scope           VARCHAR,           -- 'p2p' or 'collective'
     collective      VARCHAR,           -- e.g. allreduce-top1
-    group_name      VARCHAR,
-    op_name         VARCHAR,
+    group_name      VARCHAR,           -- communication group
+    op_name         VARCHAR,           -- communication operator, as the profiler names it
     src_rank        INTEGER,           -- as written; may be group-local
-    dst_rank        INTEGER,
-    transport       VARCHAR,
-    bytes           BIGINT,
-    transit_ns      BIGINT,
-    bandwidth_bytes_per_s DOUBLE
+    dst_rank        INTEGER,           -- as written; may be group-local
+    transport       VARCHAR,           -- SDMA, RDMA, LOCAL...
+    bytes           BIGINT,            -- bytes sent or received, as the profiler says
+    transit_ns      BIGINT,            -- time spent transferring, as the profiler says
+    bandwidth_bytes_per_s DOUBLE       -- as the profiler says
 );
 
 -- Ranks that communicate with each other.
@@ -197,19 +197,19 @@ CREATE TABLE parallel_group (
 
 -- The launch arrow from a host span to a device span, or between host spans.
 CREATE TABLE link (
-    rank            INTEGER NOT NULL,
-    src_span_id     BIGINT NOT NULL,
-    dst_span_id     BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
+    src_span_id     BIGINT NOT NULL,   -- the span the arrow starts at
+    dst_span_id     BIGINT NOT NULL,   -- the span the arrow ends at
     route           VARCHAR NOT NULL,  -- how it was found: 'host_to_device', 'task_queue', 'torch_to_npu', 'fwdbwd', 'correlation', 'connection_id', 'ac2g', 'external_id'; of a job on a CPU 'itself' (an operator is its own task) and 'order' (the n-th call is the n-th collective)
     latency_ns      BIGINT NOT NULL    -- destination start minus source start; may be negative: clocks differ
 );
 
 -- What a host operator was called with.
 CREATE TABLE host_op (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
-    input_shapes    VARCHAR,
-    input_dtypes    VARCHAR,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
+    input_shapes    VARCHAR,           -- shapes of the input tensors, separated by ';'
+    input_dtypes    VARCHAR,           -- types of the input tensors, separated by ';'
     sequence        BIGINT,            -- autograd sequence number
     fwd_thread      BIGINT,            -- thread of the forward operator
     external_id     BIGINT,            -- Kineto: External id
@@ -218,90 +218,90 @@ CREATE TABLE host_op (
 
 -- The Python frames above a host span.
 CREATE TABLE stack (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     frames          VARCHAR NOT NULL   -- innermost first, one frame a line
 );
 
 -- Arguments of a span that no column holds, verbatim.
 CREATE TABLE arg (
-    span_id         BIGINT NOT NULL,
-    rank            INTEGER NOT NULL,
+    span_id         BIGINT NOT NULL,   -- the span this row is of
+    rank            INTEGER NOT NULL,  -- rank of the job
     args            VARCHAR NOT NULL   -- JSON object, as written
 );
 
 -- A counter: one value at one time.
 CREATE TABLE sample (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     counter         VARCHAR NOT NULL,  -- e.g. 'AI Core Freq', 'HBM 0/Read', 'APP/DDR'
     series          VARCHAR NOT NULL,  -- e.g. 'MHz', 'KB'
-    ts_ns           BIGINT NOT NULL,
-    value           DOUBLE NOT NULL
+    ts_ns           BIGINT NOT NULL,   -- moment of the value, from run.origin_ns
+    value           DOUBLE NOT NULL    -- its value; the unit is in series
 );
 
 -- State of the memory pools over time.
 CREATE TABLE memory_sample (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     component       VARCHAR NOT NULL,  -- PTA, GE, PTA+GE, APP, WORKSPACE, or a module of npu_module_mem
-    ts_ns           BIGINT NOT NULL,
-    allocated_bytes BIGINT,
-    reserved_bytes  BIGINT,
-    active_bytes    BIGINT,
-    stream_ptr      VARCHAR,
-    device          VARCHAR
+    ts_ns           BIGINT NOT NULL,   -- moment of the value, from run.origin_ns
+    allocated_bytes BIGINT,            -- bytes that tensors hold
+    reserved_bytes  BIGINT,            -- bytes that the allocator took from the device
+    active_bytes    BIGINT,            -- bytes in use, or freed and still waited for by a stream
+    stream_ptr      VARCHAR,           -- address of the stream
+    device          VARCHAR            -- the device, as written
 );
 
 -- A block of device memory from allocation to release.
 CREATE TABLE memory_event (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     ts_ns           BIGINT,            -- allocation; NULL: before the capture
     dur_ns          BIGINT,            -- until release; NULL: not released in the capture
-    active_dur_ns   BIGINT,
+    active_dur_ns   BIGINT,            -- until no stream uses it any more
     name            VARCHAR,           -- operator that allocated
     bytes           BIGINT NOT NULL,   -- negative for a release reported on its own
-    address         VARCHAR,
+    address         VARCHAR,           -- address of the block
     allocated_bytes BIGINT,            -- pool totals at the allocation
-    reserved_bytes  BIGINT,
-    active_bytes    BIGINT,
+    reserved_bytes  BIGINT,            -- pool totals at the allocation
+    active_bytes    BIGINT,            -- pool totals at the allocation
     release_allocated_bytes BIGINT,    -- pool totals at the release
-    release_reserved_bytes  BIGINT,
-    release_active_bytes    BIGINT,
-    stream_ptr      VARCHAR,
-    device          VARCHAR
+    release_reserved_bytes  BIGINT,    -- pool totals at the release
+    release_active_bytes    BIGINT,    -- pool totals at the release
+    stream_ptr      VARCHAR,           -- address of the stream
+    device          VARCHAR            -- the device, as written
 );
 
 -- A recorded training or inference step. Windows tile: each runs to the next mark.
 CREATE TABLE step (
-    rank            INTEGER NOT NULL,
-    step            BIGINT NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
+    step            BIGINT NOT NULL,   -- its number, as the profiler counts
     ts_ns           BIGINT NOT NULL,   -- host mark
     dur_ns          BIGINT NOT NULL,   -- to the next mark; the last to the later of its host end and its last device span
     host_dur_ns     BIGINT,            -- length of the host mark itself
     device_ts_ns    BIGINT,            -- the profiler's device-side start of the step
-    device_dur_ns   BIGINT,
+    device_dur_ns   BIGINT,            -- the profiler's device-side length of the step
     phase           VARCHAR,           -- what a serving engine's step did: 'prefill', 'decode' or 'mixed'
     source          VARCHAR NOT NULL   -- 'ProfilerStep', 'engine annotation' (vLLM, SGLang), 'STEP_TIME', 'kernel_details', 'device annotation', 'step_trace': the device's own marks
 );
 
 -- The profiler's own split per step, as its file says.
 CREATE TABLE profiler_step (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     step            BIGINT,            -- NULL: the file gives no step
-    computing_ns    BIGINT,
-    communication_ns BIGINT,
-    communication_not_overlapped_ns BIGINT,
-    overlapped_ns   BIGINT,
-    free_ns         BIGINT,
-    stage_ns        BIGINT,
-    bubble_ns       BIGINT,
-    communication_not_overlapped_exclude_receive_ns BIGINT,
-    preparing_ns    BIGINT,
+    computing_ns    BIGINT,            -- as the file says
+    communication_ns BIGINT,           -- as the file says
+    communication_not_overlapped_ns BIGINT, -- as the file says
+    overlapped_ns   BIGINT,            -- as the file says
+    free_ns         BIGINT,            -- as the file says
+    stage_ns        BIGINT,            -- as the file says
+    bubble_ns       BIGINT,            -- as the file says
+    communication_not_overlapped_exclude_receive_ns BIGINT, -- as the file says
+    preparing_ns    BIGINT,            -- as the file says
     source          VARCHAR NOT NULL   -- 'step_trace_time.csv', 'StepTraceTime', 'cluster_step_trace_time.csv', 'ClusterStepTraceTime'
 );
 
 -- What the profiler summed itself beside the same sum over the spans of this run: a check of what reading decided.
 CREATE TABLE checked (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     source          VARCHAR NOT NULL,  -- where the sum was read: 'step_trace_time.csv', 'Overlap Analysis', 'op_statistic.csv'...
     step            BIGINT,            -- NULL: the whole capture
     quantity        VARCHAR NOT NULL,  -- 'computing', 'communication' (unions), 'kernels', 'operators' (added up)
@@ -312,38 +312,38 @@ CREATE TABLE checked (
 
 -- Sums the profiler made itself, kept because a partial capture may have nothing else.
 CREATE TABLE summary (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     source          VARCHAR NOT NULL,  -- 'op_statistic', 'api_statistic', 'operator_details', 'communication_statistic', 'fusion_op', 'static_op_mem', 'cluster_communication', 'OPPROF' (an operator alone), 'OPPROF PipeUtilization' and other files of its blocks, 'OPPROF line', 'OPPROF instruction'; MindSpore: 'step_trace', 'aicore_intermediate_type'...
-    name            VARCHAR NOT NULL,
+    name            VARCHAR NOT NULL,  -- as the profiler names it
     category        VARCHAR,           -- core type or API level
-    count           BIGINT,
-    total_ns        BIGINT,
-    min_ns          BIGINT,
-    max_ns          BIGINT,
+    count           BIGINT,            -- how often it ran
+    total_ns        BIGINT,            -- time of all of them
+    min_ns          BIGINT,            -- time of the shortest
+    max_ns          BIGINT,            -- time of the longest
     args            VARCHAR            -- JSON: the other columns, verbatim
 );
 
 -- Hit rates of the L2 cache per task.
 CREATE TABLE l2_cache (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     span_id         BIGINT,            -- the kernel, where stream, task id and name tell it
-    stream          BIGINT,
-    task_id         BIGINT,
-    name            VARCHAR,
-    hit_share       DOUBLE,
-    victim_share    DOUBLE
+    stream          BIGINT,            -- device stream id
+    task_id         BIGINT,            -- number of the task in its stream, as the device counts
+    name            VARCHAR,           -- as the profiler names it
+    hit_share       DOUBLE,            -- share of accesses that hit
+    victim_share    DOUBLE             -- share of accesses that missed and replaced data in the cache
 );
 
 -- How the clocks of a rank map to each other, as recorded.
 CREATE TABLE clock (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     host_start_monotonic_ns BIGINT,    -- profiler_info start_info.start_monotonic
     device_start_count BIGINT,         -- device counter at start
-    device_freq_mhz DOUBLE,
-    collection_end_unix_ns BIGINT,
-    collection_end_monotonic_ns BIGINT,
+    device_freq_mhz DOUBLE,            -- counts of the device's clock in a microsecond
+    collection_end_unix_ns BIGINT,     -- end of the collection, wall clock
+    collection_end_monotonic_ns BIGINT, -- end of the collection, monotonic clock
     offset_ns       BIGINT,            -- estimated against the other ranks; NULL: not estimated
-    uncertainty_ns  BIGINT
+    uncertainty_ns  BIGINT             -- how far offset_ns may be off
 );
 
 -- What a rank's device did in each window, summed when the rank was loaded. One row is for the whole capture (step
@@ -351,7 +351,7 @@ CREATE TABLE clock (
 -- streams. The whole capture runs from the first to the last edge of host steps and device work. A rank that recorded
 -- neither has one row without times.
 CREATE TABLE device_time (
-    rank            INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,  -- rank of the job
     step            BIGINT,            -- NULL: the whole capture
     ts_ns           BIGINT,            -- start of the window; NULL: neither steps nor device work were recorded
     dur_ns          BIGINT,            -- its length; NULL: as ts_ns
@@ -392,19 +392,19 @@ CREATE TABLE request (
     queue_ns        BIGINT,            -- it waited in the queue, as the engine says
     prefill_ns      BIGINT,            -- from its scheduling to its first token, as the engine says
     decode_ns       BIGINT,            -- from its first to its last token, as the engine says
-    prompt_tokens   BIGINT,
+    prompt_tokens   BIGINT,            -- prompt tokens
     cached_tokens   BIGINT,            -- prompt tokens found in the prefix cache
-    output_tokens   BIGINT,
+    output_tokens   BIGINT,            -- tokens of the answer
     max_tokens      BIGINT,            -- as asked for
     finish          VARCHAR,           -- why it ended: 'stop', 'length', 'abort'...
-    error           VARCHAR,
+    error           VARCHAR,           -- what went wrong, as the source says
     trace_id        VARCHAR            -- of its OpenTelemetry trace
 );
 
 -- Something that happened to a request. Sorted by request, ts_ns.
 CREATE TABLE request_event (
-    request         BIGINT NOT NULL,
-    ts_ns           BIGINT NOT NULL,
+    request         BIGINT NOT NULL,   -- the request it happened to
+    ts_ns           BIGINT NOT NULL,   -- its start, from run.origin_ns
     dur_ns          BIGINT NOT NULL,   -- instants have 0
     kind            VARCHAR NOT NULL,  -- 'token' (the client got some), 'state', 'queue', 'schedule', 'preempt', 'resume', 'transfer', 'front_end', 'phase', 'span'
     value           BIGINT,            -- how many tokens; the batch id of a 'schedule'; bytes or tokens of a 'transfer'
@@ -415,8 +415,8 @@ CREATE TABLE request_event (
 CREATE TABLE iteration (
     iteration       BIGINT NOT NULL,   -- unique within the run
     source          VARCHAR NOT NULL,  -- what told of it, joined by ', ': 'annotation' (a trace's), 'log', 'batch' (msServiceProfiler), 'schedule' (SGLang), 'fpm' (Dynamo), 'stats'
-    engine          VARCHAR,
-    dp_rank         INTEGER,
+    engine          VARCHAR,           -- server or engine that ran it
+    dp_rank         INTEGER,           -- data parallel rank of the engine
     number          BIGINT,            -- the engine's own; each engine counts by itself
     rank            INTEGER,           -- rank whose step it is
     step            BIGINT,            -- that step; NULL: no trace holds it
@@ -438,8 +438,8 @@ CREATE TABLE iteration (
 
 -- Which request was in which iteration. Sorted by iteration, request.
 CREATE TABLE member (
-    iteration       BIGINT NOT NULL,
-    request         BIGINT NOT NULL,
+    iteration       BIGINT NOT NULL,   -- the iteration, a row of that table
+    request         BIGINT NOT NULL,   -- the request, a row of that table
     phase           VARCHAR NOT NULL,  -- 'prefill', 'decode', or 'recompute' after a preemption
     tokens          BIGINT,            -- tokens of the request that were worked on; NULL: not known
     token           BIGINT,            -- the output token that came of it, from 0; NULL: none, or not known
@@ -453,14 +453,14 @@ CREATE TABLE serving_sample (
     step            BIGINT,            -- training step of an RL job
     name            VARCHAR NOT NULL,  -- as the source calls it
     labels          VARCHAR,           -- JSON
-    value           DOUBLE NOT NULL,
+    value           DOUBLE NOT NULL,   -- its value
     source          VARCHAR NOT NULL   -- 'prometheus', 'msserviceprofiler', 'verl'...
 );
 
 -- What a role of an RL job did, and when.
 CREATE TABLE stage (
-    ts_ns           BIGINT NOT NULL,
-    dur_ns          BIGINT NOT NULL,
+    ts_ns           BIGINT NOT NULL,   -- its start, from run.origin_ns
+    dur_ns          BIGINT NOT NULL,   -- its length
     name            VARCHAR NOT NULL,  -- as the source calls it, e.g. actor_compute_log_prob
     role            VARCHAR NOT NULL,  -- 'rollout', 'log_prob', 'reward', 'update', 'weights' or 'other'
     replica         INTEGER,           -- of a rollout
@@ -472,7 +472,7 @@ CREATE TABLE stage (
 -- How the clocks of a serving run's sources were joined. One row a pair.
 CREATE TABLE clock_join (
     source          VARCHAR NOT NULL,  -- placed on the axis of the other
-    target          VARCHAR NOT NULL,
+    target          VARCHAR NOT NULL,  -- what the source was placed on
     pairs           BIGINT NOT NULL,   -- what both tell of
     offset_ns       BIGINT,            -- what was added to the source's stamps
     low_ns          BIGINT,            -- least delay seen from target to source; for other hosts the least offset that causality allows

@@ -1,9 +1,10 @@
 """Puts small defects into a copy of the product and runs tests on each: `python -m tests.mutations --count 40`.
 
-Prints which defects `make quick` notices; with --whole those that it does not are given to further tests of the suite:
-those of the files that import or name the module, or one that imports it. A first run without a defect writes down
-which tests run which function, and a defect is given to those alone (reach.py). So what is noticed by the whole suite
-is at least the share that is printed. A defect that changes nothing anybody could see counts as not noticed.
+Prints which defects `make quick` notices; with --whole also which of the others the rest of the suite notices.
+First the tests run once without a defect, and each changed function writes down which tests call it (reach.py): of the
+whole suite that takes an hour, so --reached keeps it for the next time. Then a defect is given to those tests alone,
+to the quick ones all, to the others until --minutes have passed. So the share of the whole suite is at least what is
+printed. A defect that changes nothing anybody could see counts as not noticed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from tests.mutations.change import Mutation, mutations
-from tests.mutations.reach import near, probed, reach
+from tests.mutations.reach import REPORT, Reach, probed, read, run
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("ingest", "analysis", "app", "collectors")
@@ -34,33 +37,52 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--whole", action="store_true", help="the whole suite for what the quick tests do not notice")
+    parser.add_argument("--minutes", type=float, default=4, help="of the slow tests, for one defect")
+    parser.add_argument("--reached", type=Path, help="a folder: which tests call the functions, kept or read again")
     asked = parser.parse_args()
     found = list(mutations(ROOT, ROOMS, asked.count, asked.seed))
-    caught = {"quick": told(found, "quick", [f"@{QUICK}"], asked.jobs)}
-    print(f"noticed by make quick: {len(caught['quick'])} of {len(found)}", flush=True)
-    if asked.whole:
-        left = [mutation for mutation in found if mutation not in caught["quick"]]
-        caught["whole"] = told(left, "whole", near(ROOT, ROOMS, [one.file for one in left]), asked.jobs)
-        print(f"noticed by the whole suite: {len(caught['quick']) + len(caught['whole'])} of {len(found)}, at least")
-
-
-def told(found: Sequence[Mutation], by: str, tests: Sequence[str], jobs: str) -> list[Mutation]:
-    """Which defects the tests notice; prints each."""
-    noticed = []
+    tests = [] if asked.whole else [f"@{QUICK}"]
     with tempfile.TemporaryDirectory(prefix="npulens-mutations-") as folder:
-        probe = copied(Path(folder) / "probed" / "npulens")
-        written = Path(folder) / "written"
-        probed(probe, found, written)
-        known = reach(probe, len(found), written, jobs, tests)
-        shutil.rmtree(probe)
+        reached = (asked.reached or Path(folder) / "reached").resolve()
+        if not (reached / REPORT).exists():
+            probe = copied(Path(folder) / "probed" / "npulens")
+            probed(probe, found, reached)
+            run(probe, reached, asked.jobs, tests)
+        known = read(len(found), reached)
+        print(f"{len(known.seconds)} tests run, {len(known.failed)} of them fail without a defect", flush=True)
         copy = copied(Path(folder) / "npulens")
-        for number, mutation in enumerate(found):
-            began = time.monotonic()
-            is_noticed = fails(copy, mutation, known.of(number), jobs)
-            noticed += [mutation] * is_noticed
-            print(f"{number + 1:3}  {by if is_noticed else 'not ' + by:9} {time.monotonic() - began:6.0f} s  "
-                  f"{mutation.file}:{mutation.line}: {mutation.what}", flush=True)  # fmt: skip
-    return noticed
+        told(copy, found, known, asked.jobs, asked.minutes if asked.whole else 0)
+
+
+def told(copy: Path, found: Sequence[Mutation], known: Reach, jobs: str, minutes: float) -> None:
+    """Prints which defects the tests notice."""
+    is_quick = quick()
+    noticed: Counter[str] = Counter()
+    for number, mutation in enumerate(found):
+        began = time.monotonic()
+        tests = known.of(number)
+        first = [test for test in tests if is_quick(test)]
+        slow = _within([test for test in tests if not is_quick(test)], known.seconds, 60 * minutes * int(jobs))
+        given = {"quick": first, "whole": slow}
+        by = next((name for name in given if fails(copy, mutation, given[name], jobs)), "")
+        noticed[by] += 1
+        print(f"{number + 1:3}  {by or 'not':5} {time.monotonic() - began:5.0f} s  {len(first) + len(slow):5} of "
+              f"{len(tests):5} tests  {mutation.file}:{mutation.line}: {mutation.what}", flush=True)  # fmt: skip
+    print(f"noticed by make quick: {noticed['quick']} of {len(found)}")
+    if minutes:
+        print(f"noticed by the whole suite: {noticed['quick'] + noticed['whole']} of {len(found)}, at least")
+
+
+def _within(tests: Sequence[str], seconds: Mapping[str, float], most: float) -> list[str]:
+    """The first of the tests, as many as take so long together."""
+    together = accumulate(seconds[test] for test in tests)
+    return [test for test, until in zip(tests, together, strict=True) if until <= most]
+
+
+def quick() -> Callable[[str], bool]:
+    """Whether a test is one of tests/quick.txt, which names files and tests."""
+    listed = set(QUICK.read_text("utf-8").split())
+    return lambda test: test in listed or test.split("::")[0] in listed
 
 
 def copied(home: Path) -> Path:

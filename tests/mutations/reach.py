@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -20,6 +19,8 @@ from pathlib import Path
 
 from tests.mutations.change import Mutation
 
+#: What pytest writes beside what the probes write.
+REPORT = "junit.xml"
 #: They read the sources, and so may notice a defect in what they never run.
 READ_SOURCES = frozenset({"tests/test_walls.py", "tests/test_said.py"})
 
@@ -80,52 +81,22 @@ def _holds(function: ast.FunctionDef, line: int) -> bool:
     return first <= line <= (function.end_lineno or line)
 
 
-def near(root: Path, rooms: Iterable[str], files: Sequence[Path]) -> list[str]:
-    """Test files that import one of these files; where none does, those that import what imports it, or name it."""
-    product = {path.relative_to(root): _imports(path) for room in rooms for path in (root / room).rglob("*.py")}
-    tests = {path: _imports(path) for path in sorted((root / "tests").glob("test_*.py"))}
-    found = set()
-    for file in files:
-        own = {_module(file)}
-        around = {_module(path) for path, imported in product.items() if imported & own}
-        named = re.compile(rf"\b{file.parent.name if file.stem in ('page', '__init__', '__main__') else file.stem}\b")
-        found |= (
-            {path for path, imported in tests.items() if imported & own}
-            or {path for path, imported in tests.items() if imported & around}
-            or {path for path in tests if named.search(path.read_text("utf-8"))}
-        )
-    return sorted(str(path.relative_to(root)) for path in found)
-
-
-def _module(file: Path) -> str:
-    return ".".join(("npulens", *file.with_suffix("").parts)).removesuffix(".__init__")
-
-
-def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
-    return found
-
-
-def reach(copy: Path, count: int, written: Path, jobs: str, tests: Sequence[str]) -> Reach:
-    """Runs the tests on the probed copy."""
-    report = written / "junit.xml"
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", jobs, "-p", "no:cacheprovider", f"--junitxml={report}", *tests],
-        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy / "build" / "tree")}, capture_output=True,
-    )  # fmt: skip
-    return read(count, written)
+def run(copy: Path, written: Path, jobs: str, tests: Sequence[str]) -> None:
+    """Runs the tests, or all of them, on the probed copy."""
+    report, options = written / REPORT, ["-q", "-n", jobs, "-p", "no:cacheprovider"]
+    with open(written / "output", "w", encoding="utf-8") as output:
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", *tests],
+            cwd=copy, env={**os.environ, "PYTHONPATH": str(copy / "build" / "tree")}, stdout=output,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
 
 def read(count: int, written: Path) -> Reach:
-    """What the probes wrote."""
+    """What the probes and pytest wrote."""
     seconds: Counter[str] = Counter()
     failed = set()
-    for case in ElementTree.parse(written / "junit.xml").iter("testcase"):
+    for case in ElementTree.parse(written / REPORT).iter("testcase"):
         file = case.get("classname", "").replace(".", "/") + ".py"
         test = f"{file}::{case.get('name', '').split('[')[0]}"
         seconds[test] += float(case.get("time", 0))

@@ -289,8 +289,8 @@ def test_waiting_in_a_domain_is_when_its_tasks_only_wait_and_nothing_moves_or_co
         {"id": 1, "kind": "kernel", "name": "k", "at": 0, "for": 30},
         {"id": 2, "kind": "comm_op", "name": "allreduce", "at": 20, "for": 40,
          "comm": {"collective": "allreduce", **task}},
-        *({"id": number, "kind": "comm_task", "name": name, "at": at, "for": length, "comm": {"task_type": name, **task}}
-          for number, name, at, length in ((3, "Notify Wait", 20, 15), (4, "Memcpy", 30, 15), (5, "Notify Wait", 45, 10))),
+        *({"id": number, "kind": "comm_task", "name": name, "at": at, "for": dur, "comm": {"task_type": name, **task}}
+          for number, name, at, dur in ((3, "Notify Wait", 20, 15), (4, "Memcpy", 30, 15), (5, "Notify Wait", 45, 10))),
     ]  # fmt: skip
     groups = [{"group_name": "tp0", "rank": 0, "kind": "tp", "ranks": [0, 1], "source": "s"}]
     con = case(spans, tables={"parallel_group": groups}, run={"world_size": 2})

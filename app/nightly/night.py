@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from npulens.ingest.errors import IngestError
+from npulens.ingest.messages import Message, stored
+
 NAME = "night.json"
 Status = Literal["done", "part", "failed", "unreached", "unmeasured"]
 Verdict = Literal[
@@ -34,6 +37,13 @@ class Said(msgspec.Struct, frozen=True):
 
     key: str
     values: dict[str, Any] = {}
+
+
+def because(key: str, reason: object, values: Mapping[str, object] = {}) -> Said:
+    """A sentence with a reason: its English, and beside it the message that it is, where it is one."""
+    why = reason.said() if isinstance(reason, IngestError) else reason
+    data = {"said": stored(why)} if isinstance(why, Message) else {}
+    return Said(key, {**values, "reason": str(why or "-"), **data})
 
 
 class Share(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from npulens.app.nightly.gathering import folder, gather
 from npulens.app.nightly.gathering.gather import Gather
 from npulens.app.nightly.journal import Journal
 from npulens.app.nightly.judge import Court
-from npulens.app.nightly.night import Night, Regression, Row, Said, Share, by_kernel
+from npulens.app.nightly.night import Night, Regression, Row, Said, Share, because, by_kernel
 from npulens.app.nightly.steps import Step
 from npulens.app.report.as_html import made_by
 from npulens.ingest.errors import IngestError
@@ -142,7 +142,7 @@ def _judged(work: Work, numbers: Sequence[tonight.Measured]) -> tuple[Row, ...]:
         return explained(work.store, judge.rows(_court(work), numbers))
     except IngestError as error:
         work.full = place.is_full(error)
-        work.notices.append(Said("lost_history", {"reason": str(error)}))
+        work.notices.append(because("lost_history", error))
         return ()
 
 

@@ -15,7 +15,7 @@ from npulens.app.nightly.config import Watch
 from npulens.app.nightly.gathering.measure import Failed, Session
 from npulens.app.nightly.gathering.results import Result
 from npulens.app.nightly.gathering.runs import of_run
-from npulens.app.nightly.night import Said
+from npulens.app.nightly.night import Said, because
 from npulens.ingest.errors import IngestError
 from npulens.ingest.loading import settled
 
@@ -30,7 +30,7 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
     assert isinstance(task, Watch)
     watched = session.base / task.path
     if not watched.is_dir():
-        raise Failed("no_folder", {"path": watched})
+        raise Failed(Said("no_folder", {"path": watched}))
     found: list[Result] = []
     read: dict[str, str] = {}
     for path, print_ in _settled(session, task, watched).items():
@@ -41,7 +41,7 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
         except IngestError as error:
             if place.is_full(error):
                 raise
-            session.notices.append(Said("lost_capture", {"path": path.name, "reason": str(error)}))
+            session.notices.append(because("lost_capture", error, {"path": path.name}))
             continue
         kinds = [str((run.error or {}).get("kind")) for run in report.runs if run.run_id is None]
         if "disk_full" in kinds:
@@ -50,14 +50,13 @@ def new(session: Session, seen: Mapping[str, str]) -> tuple[list[Result], dict[s
             read[str(path)] = print_
         for run in report.runs:
             if run.run_id is None:
-                session.notices.append(Said("lost_capture", {"path": path.name, "reason": str(run.reason or "")}))
+                session.notices.append(because("lost_capture", run.reason, {"path": path.name}))
             else:
                 found.append(of_run(session.store, run.run_id))
                 if not found[-1].metrics:
                     session.notices.append(Said("lost_numbers", {"path": path.name}))
                 if not found[-1].usable:
-                    why = {"run": path.name, "reason": str(found[-1].reason or "-")}
-                    session.notices.append(Said("lost_partial", why))
+                    session.notices.append(because("lost_partial", found[-1].why, {"run": path.name}))
     return found, read
 
 

@@ -19,12 +19,14 @@ from npulens.app.nightly.gathering import measure, process, results
 from npulens.app.nightly.gathering.measure import Failed, Session
 from npulens.app.nightly.gathering.results import Result
 from npulens.app.nightly.journal import Journal
-from npulens.app.nightly.night import Said, Status, Task
+from npulens.app.nightly.night import Said, Status, Task, because
 from npulens.app.nightly.steps import Step
 from npulens.ingest.errors import IngestError
 
 #: With less room than this a step that failed is not the step's fault.
 _LEAST_ROOM = 1 << 16
+#: Letters of a value that the journal keeps.
+_MOST_TEXT = 2000
 #: A task whose first sessions all fail is not tried any longer tonight.
 PATIENCE = 2
 
@@ -104,7 +106,7 @@ class Gather:
         except (IngestError, ValueError, OSError) as error:
             if place.is_full(error):
                 raise OSError(errno.ENOSPC, str(error)) from error
-            return {"ok": False, "reason": _plain(Said("broken", {"reason": str(error)}))}
+            return {"ok": False, "reason": _plain(because("broken", error))}
         return {
             "ok": True, "results": [results.as_fact(each) for each in found], "read": read,
             "notices": [_plain(said) for said in session.notices],
@@ -123,7 +125,7 @@ def _plain(said: Said) -> dict[str, Any]:
 
 
 def _text(value: object) -> object:
-    return value if isinstance(value, int | float) else str(value)[:500]
+    return value if isinstance(value, int | float) else str(value)[:_MOST_TEXT]
 
 
 def sessions(facts: Journal, task: str, side: str) -> dict[int, list[Result]]:

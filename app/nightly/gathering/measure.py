@@ -15,7 +15,7 @@ from npulens.app.nightly.config import Job, Workload, seconds
 from npulens.app.nightly.gathering import process, results
 from npulens.app.nightly.gathering.results import Result, Value
 from npulens.app.nightly.gathering.runs import of_run
-from npulens.app.nightly.night import Said
+from npulens.app.nightly.night import Said, because
 from npulens.app.nightly.repository import sha, tree
 from npulens.app.nightly.steps import Step
 from npulens.app.run_collectors import COLLECTORS
@@ -25,9 +25,9 @@ from npulens.ingest.store.history import AA
 class Failed(Exception):
     """A step without a result, and why."""
 
-    def __init__(self, key: str, values: Mapping[str, object]) -> None:
-        super().__init__(key)
-        self.said = Said(key, dict(values))
+    def __init__(self, said: Said) -> None:
+        super().__init__(said.key)
+        self.said = said
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def measured(session: Session) -> Result:
         ways = {"profile": _profile, "capture": _capture, "result": _result, "time": _time}
         found = ways[task.measure](session, task, python, directory)
     if all(name.endswith(AA) for name in found.metrics):  # how noisy it is, and nothing that was measured
-        raise Failed("no_numbers", {"reason": str(found.reason or "-")})
+        raise Failed(because("no_numbers", found.why))
     covariates = {**({"commit": commit} if commit else {}), **found.covariates}
     covariates |= {"python": side.python} if side.python else {}
     return _with(found, covariates | dict(side.env))
@@ -92,7 +92,7 @@ def _profile(session: Session, task: Job, python: str, directory: Path) -> Resul
     _ran(session, [*own, *_command(task, python)], task.timeout, directory)
     told = json.loads((out / "manifest.json").read_text("utf-8"))
     if told["status"] == "failed":  # the status of the process is the job's
-        raise Failed("broken", {"reason": told["reason"]})
+        raise Failed(because("broken", told["reason"]))
     return loaded(session, out)
 
 
@@ -128,9 +128,9 @@ def _ran(
     env = {**session.step.of.env, "NPULENS_SIDE": session.step.side, **(env or {})}
     ended = process.run(command, session.place / "log.txt", limit, session.mark, env, directory)
     if ended.status is None:
-        raise Failed("cut" if limit < seconds(timeout) else "too_long", {"limit": f"{limit:.0f} s"})
+        raise Failed(Said("cut" if limit < seconds(timeout) else "too_long", {"limit": f"{limit:.0f} s"}))
     if ended.status:
-        raise Failed("ended", {"status": ended.status, "tail": ended.tail or "-"})
+        raise Failed(Said("ended", {"status": ended.status, "tail": ended.tail or "-"}))
     return ended
 
 
@@ -139,8 +139,8 @@ def loaded(session: Session, capture: Path) -> Result:
     report = ingest.load(capture, session.store)
     kept = [run.run_id for run in report.runs if run.run_id is not None]
     if not kept:
-        raise Failed("refused", {"reason": str(report.runs[0].reason) if report.runs else "-"})
+        raise Failed(because("refused", report.runs[0].reason if report.runs else None))
     found = of_run(session.store, kept[0])
     if not found.usable:
-        session.notices.append(Said("lost_partial", {"run": session.step.name, "reason": str(found.reason or "-")}))
+        session.notices.append(because("lost_partial", found.why, {"run": session.step.name}))
     return found

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from npulens.ingest.messages import restored
+
 #: In the environment of a job: the file it may write its numbers to.
 RESULT = "NPULENS_RESULT"
 #: The directory it may leave a capture in.
@@ -38,6 +40,11 @@ class Result(msgspec.Struct, frozen=True):
     usable: bool = True  # False: shown, and never part of a baseline
     reason: str = ""
     said: str | None = None  # the same as a message, where it is one: messages.stored
+
+    @property
+    def why(self) -> str | None:
+        """The reason, as a message where it is one."""
+        return restored(self.reason, self.said)
 
 
 def parse(text: bytes | str) -> Result:

@@ -14,6 +14,7 @@ from npulens.app.nightly.night import TOLD, Commits, Night, Row, Said, Share, Ta
 from npulens.app.nightly.written import figures
 from npulens.app.text.i18n import known, say
 from npulens.app.text.wording import of, plain
+from npulens.ingest.messages import render, restored
 
 
 def named(night: Night) -> dict[str, object]:
@@ -146,8 +147,11 @@ def counts(night: Night, lang: str) -> str:
 
 
 def said(sentence: Said, lang: str) -> str:
-    """A sentence; names in it come from strangers."""
-    return plain(say(lang, f"nightly.{sentence.key}", sentence.values))
+    """A sentence; names in it come from strangers, and its reason may be a message that speaks both languages."""
+    values = sentence.values
+    if "said" in values:
+        values = {**values, "reason": render(restored(values["reason"], values["said"]), lang)}
+    return plain(say(lang, f"nightly.{sentence.key}", values))
 
 
 def notices(night: Night, lang: str) -> list[str]:

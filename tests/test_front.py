@@ -74,3 +74,17 @@ def test_what_is_not_there_is_a_typed_error(place: Path) -> None:
 def test_what_starts_often_imports_nothing_heavy(module: str, heavy: str) -> None:
     program = f"import sys, {module}; print([name for name in {heavy.split()} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_an_answer_takes_no_library_of_tables_or_pages(place: Path) -> None:
+    """Each takes a third of a second and more, which `check` of a small run would spend on nothing."""
+    run = npulens.load(SAMPLE).runs[0].run_id
+    program = (
+        "import sys; from npulens.app import cli\n"
+        f"try: cli.main(['check', {run!r}])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('pandas', 'streamlit', 'plotly', 'altair') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "saves" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

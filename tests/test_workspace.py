@@ -19,7 +19,7 @@ from npulens import ingest
 from npulens.analysis.causes import CAUSES
 from npulens.analysis.finding import Change, Evidence, Finding, Words
 from npulens.analysis.problems import shown as look
-from npulens.analysis.serving import stages as parts_of_steps
+from npulens.analysis.serving import role_times
 from npulens.analysis.split import Row
 from npulens.app import context, run_check
 from npulens.app.pages.workspace import problems
@@ -312,7 +312,7 @@ def test_a_log_of_a_job_is_told_by_what_it_counts(tmp_path: Path, monkeypatch: p
     picture = json.loads(page.get("plotly_chart")[0].proto.spec)
     assert picture["layout"]["yaxis"]["ticktext"][-1] == i18n.say(lang, "requests.uncounted")
     with stores.open_run(tmp_path / "store", stores.runs(tmp_path / "store")[0].run_id) as con:
-        found = parts_of_steps.job(con)
+        found = role_times.job(con)
     assert found is not None and dict(zip(found.rows["name"], found.rows["dur_ns"], strict=True)) == {
         "gen": 5 * 10**9, "update_actor": 3 * 10**9, "update_weights": 10**9, "": 10**9}  # fmt: skip
     assert i18n.say(lang, "workspace.no_moments") in str(lists(page)[1]) and "rank 0" not in texts(page)

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from npulens.analysis.serving.look import Around
 from npulens.analysis.serving.parts import KINDS, Taken
-from npulens.analysis.serving.stages import Job
+from npulens.analysis.serving.role_times import Job
 from npulens.app.charts import roles, style
 from npulens.app.charts.breakdown import Say
 from npulens.app.charts.kernels import dress

@@ -13,7 +13,7 @@ from npulens.analysis.engine import Check
 from npulens.analysis.finding import STEP
 from npulens.analysis.problems.shown import Glance, ranks_of
 from npulens.analysis.say import duration
-from npulens.analysis.serving import look, stages
+from npulens.analysis.serving import look, role_times
 from npulens.app import context
 from npulens.app.charts import roles
 from npulens.app.context import Context
@@ -138,13 +138,13 @@ def requests(ctx: Context) -> look.Requests | None:
     return context.measured(ctx, look.look, in_force(None).slo) if held else None
 
 
-def job(ctx: Context) -> stages.Job | None:
+def job(ctx: Context) -> role_times.Job | None:
     """The steps of a job with rollouts, where nothing else was recorded."""
     alone = ctx.run is not None and run_list.without_spans(ctx, ctx.run) in ("stage", "log")
-    return context.measured(ctx, stages.job) if alone else None
+    return context.measured(ctx, role_times.job) if alone else None
 
 
-def _of_job(ctx: Context, found: stages.Job) -> list[Tile]:
+def _of_job(ctx: Context, found: role_times.Job) -> list[Tile]:
     """The mean step, and how much of it there is rollout, training, and nobody at work."""
     none = ctx.say("workspace.no_figure")
     parts = {name: found.roles.get(role)

@@ -54,6 +54,8 @@ _LATER_GAPS = {
     "en": "It gives back more than that idle time: the host is earlier from then on, and later gaps close as well.",
     "zh": "收益大于上述空闲时间：主机此后下发更早，后面的空隙也会缩小。",
 }
+#: Of a finding that makes a rank late: what the lateness does to the others.
+_MAKES_LATE = {"en": "Because of it others wait: {waits}.", "zh": "其他卡因此等待：{waits}。"}
 #: What can hold a run's end, and what it would have to do, in English and Chinese.
 _LIMITS = {
     "host": ("the host{who} is faster", "{who}主机变快"), "launch": ("launches{who} are faster", "{who}任务下发变快"),
@@ -337,15 +339,24 @@ def joined(run: Run, findings: Sequence[Finding]) -> list[Finding]:
             continue
         cause = max(own, key=lambda one: one.saving_ns)
         kept.remove(late)
-        saving = _with_lateness(run, cause, late, kept)
+        saving, place = _with_lateness(run, cause, late, kept), kept.index(cause)
         if cause.saving_ns < saving and cause.cause not in _MOVED:
             share = cause.saving_share * saving / cause.saving_ns  # of the same whole as before
-            kept[kept.index(cause)] = replace(
+            cause = replace(
                 cause, saving_ns=saving, saving_share=share, severity=severity(share),
                 numbers={**cause.numbers, "saving_ns": saving, "saving_share": share},
                 change=cause.change | late.change,
             )  # fmt: skip
+        kept[place] = replace(cause, words=_making_late(cause, late))
     return sorted(kept, key=lambda finding: (-finding.saving_ns, finding.detector))
+
+
+def _making_late(cause: Finding, late: Finding) -> dict[str, Words]:
+    """The cause's words with who waits because of it, and how long."""
+    return {
+        lang: replace(said, advice=f"{said.advice} {_MAKES_LATE[lang].format(waits=late.words[lang].title)}".strip())
+        for lang, said in cause.words.items()
+    }
 
 
 def _with_lateness(run: Run, cause: Finding, late: Finding, findings: Sequence[Finding]) -> int:

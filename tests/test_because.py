@@ -49,15 +49,22 @@ def test_a_cause_is_not_given_what_another_one_explains_of_a_lateness(
 
     monkeypatch.setattr(whatif, "saved_ns", saved)
     one = np.ones(1, np.int64)
+    waits = {"en": Words("Rank 0 waits for rank 1", ""), "zh": Words("rank 0 在等 rank 1", "")}
     late = replace(
-        finding("late_rank", (0, 0, 60)), saving_ns=60, numbers={"peer": 1}, change=Change(delays=one, delay_ns=one)
-    )
+        finding("late_rank", (0, 0, 60)), saving_ns=60, numbers={"peer": 1}, change=Change(delays=one, delay_ns=one),
+        words=waits,
+    )  # fmt: skip
     host = replace(finding("host_late", (1, 0, 30)), saving_ns=30, change=Change(host={1: here}))
     kernels = replace(finding("aicpu", (1, 40, 20)), saving_ns=20, change=Change(tasks=one, task_ns=one))
     run = cast("Run", SimpleNamespace(ranks=(0, 1), step_count=1))
     found = joined(run, [late, host, kernels] if also else [late, host])
     assert [each.saving_ns for each in found] == told
     assert [each.cause for each in found] == ["host_late", "aicpu"][: len(told)]
+    # Who waits for whom is still said, in both languages.
+    assert {lang: said.advice for lang, said in found[0].words.items()} == {
+        "en": "Because of it others wait: Rank 0 waits for rank 1.", "zh": "其他卡因此等待：rank 0 在等 rank 1。",
+    }  # fmt: skip
+    assert all(said.advice == "" for each in found[1:] for said in each.words.values())
 
 
 def test_what_exposed_transfers_are_due_to_is_taken_out_of_them_where_both_are_more_than_the_step() -> None:

@@ -2,8 +2,9 @@
 
 ## What it measures
 Gaps of the device while the host is in a call that allocates, frees, maps or unmaps device memory, or in `empty_cache`.
-Frees that are followed at once by an allocation are the caching allocator's second try. It found no block, gave
-everything back and asked again. They are counted as retries.
+Frees that are followed at once by an allocation may be the caching allocator's second try. It found no block, gave
+everything back and asked again. They are counted, unless the pools are known to have had room. Nearly as many frees as
+allocations, and an allocation for every few kernels: then no allocator keeps what is freed.
 
 ## Why it costs
 The caching allocator makes allocation free of charge as long as a cached block fits. A call to the driver takes from
@@ -12,12 +13,14 @@ The caching allocator makes allocation free of charge as long as a cached block 
 ## What to do
 Ascend: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; CUDA: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. No
 `empty_cache()` inside a step, shapes that repeat, a batch that leaves memory free. Large buffers once, at the start.
+Where nothing keeps freed memory: turn the caching allocator on again.
 
 ## Limits of the method
 Needs runtime calls (Level1). Allocations of the first steps are normal: a capture should begin after them.
 
 ## References
-torch_npu: PYTORCH_NPU_ALLOC_CONF; PyTorch's "CUDA semantics", memory management; aclrtMalloc, aclrtFree in CANN.
+torch_npu: PYTORCH_NPU_ALLOC_CONF; PyTorch's "CUDA semantics", memory management, PYTORCH_NO_CUDA_MEMORY_CACHING;
+aclrtMalloc, aclrtFree in CANN.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ import duckdb
 import numpy as np
 
 from npulens.analysis import limits as limits_
+from npulens.analysis.device.abilities import memory_bytes
 from npulens.analysis.finding import Candidate, Value, Words
 from npulens.analysis.idle.blame import everywhere
 from npulens.analysis.idle.culprit import names
 from npulens.analysis.idle.host_names import special
+from npulens.analysis.idle.issue import KERNEL, tasks
 from npulens.analysis.limits import limit
 from npulens.analysis.run import Run
 
@@ -46,10 +51,18 @@ TEXT = {
             "in {code}",
             "Let the allocator grow its segments (expandable_segments:True in the environment variable"
             "[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]][[rocm:  PYTORCH_HIP_ALLOC_CONF]] "
-            "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ The {retries} "
-            "allocations right after a free may be second tries. The memory is full, and a smaller batch or "
+            "of the allocator). Remove empty_cache() from the step and keep shapes the same.[[ Allocations right after "
+            "a free ({retries}) may be second tries. If so, the memory is full or in pieces, and a smaller batch or "
             "recomputation gives room.]]",
-        )
+        ),
+        "uncached": Words(
+            "Rank {ranks}: the device idles {idle_ns} of each step ({idle_share}) while its memory is allocated or "
+            "freed. {calls} calls in a step for {kernels} kernels: nothing keeps freed memory for the next tensor. "
+            "{code_share} of the time in {code}",
+            "Use the caching allocator: nearly every tensor is asked of the driver and given back to it. Unset "
+            "[[npu: PYTORCH_NO_NPU_MEMORY_CACHING]][[cuda|rocm: PYTORCH_NO_CUDA_MEMORY_CACHING]], and give an "
+            "allocator of your own a pool.",
+        ),
     },
     "zh": {
         "found": Words(
@@ -58,17 +71,37 @@ TEXT = {
             "让分配器使用可扩展段（在分配器的环境变量[[npu:  PYTORCH_NPU_ALLOC_CONF]][[cuda:  PYTORCH_CUDA_ALLOC_CONF]]"
             "[[rocm:  PYTORCH_HIP_ALLOC_CONF]] 中设 expandable_segments:True），训练步内不要调用 empty_cache()，"
             "保持形状不变。"
-            "[[紧跟释放的 {retries} 次申请可能是内存已满后的重试：减小批量或开启重计算。]]",
-        )
+            "[[紧跟释放的 {retries} 次申请可能是重试；若是，则内存已满或碎片化，请减小批量或开启重计算。]]",
+        ),
+        "uncached": Words(
+            "rank {ranks}：申请或释放设备内存时设备每步空闲 {idle_ns}（{idle_share}）；每步 {calls} 次调用，"
+            "{kernels} 个算子：释放的内存没有留给后续张量复用，{code_share} 的时间在 {code}",
+            "请使用缓存分配器：目前几乎每个张量都直接向驱动申请并归还。取消环境变量"
+            "[[npu:  PYTORCH_NO_NPU_MEMORY_CACHING]][[cuda|rocm:  PYTORCH_NO_CUDA_MEMORY_CACHING]]，"
+            "自定义分配器请加内存池。",
+        ),
     },
 }
 
 
 @dataclass(frozen=True)
 class Limits(limits_.Limits):
-    """What counts as a second try."""
+    """What counts as a second try, and as an allocator that keeps nothing."""
 
     retry_ns: float = limit(1e6, "ns from a free to the allocation", "both are in one call of the allocator")
+    full_share: float = limit(0.95, "share of the device's memory", "below it an allocation finds room")
+    freed_share: float = limit(0.5, "frees by allocations", "a caching allocator frees only when memory is full")
+    per_kernel: float = limit(0.25, "allocations by kernels", "a cache that is emptied in each step: below 0.1")
+    enough: float = limit(10, "allocations", "fewer show no habit")
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Calls of the allocator in one rank's window."""
+
+    allocations: int
+    frees: int
+    retries: int  # allocations that follow a free at once
 
 
 def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[Candidate]:
@@ -77,14 +110,24 @@ def detect(db: duckdb.DuckDBPyConnection, run: Run, limits: Limits) -> Iterator[
     if seen is None:
         return
     found, change = seen
-    counted = [_calls(run, rank, limits.retry_ns) for rank in found.ranks]
-    calls, retries = (max(column) for column in zip(*counted, strict=True))
-    numbers: dict[str, Value] = {**found.numbers, "calls": calls, "retries": retries or None}
-    yield Candidate("memory_alloc", "found", numbers, found.evidence, change, measured_ns=found.measured_ns)
+    counted = {rank: _calls(run, rank, limits.retry_ns) for rank in found.ranks}
+    kernels = {rank: _kernels(run, rank) for rank in found.ranks}
+    uncached = all(
+        one.frees >= limits.freed_share * one.allocations
+        and one.allocations >= max(limits.enough, limits.per_kernel * kernels[rank])
+        for rank, one in counted.items()
+    )
+    calls = max(one.allocations + one.frees for one in counted.values())
+    retries = max(0 if _roomy(run, rank, limits) else one.retries for rank, one in counted.items())
+    numbers: dict[str, Value] = {
+        **found.numbers, "calls": round(calls / run.step_count),
+        "kernels": round(max(kernels.values()) / run.step_count), "retries": round(retries / run.step_count) or None,
+    }  # fmt: skip
+    text = "uncached" if uncached else "found"
+    yield Candidate("memory_alloc", text, numbers, found.evidence, change, measured_ns=found.measured_ns)
 
 
-def _calls(run: Run, rank: int, near_ns: float) -> tuple[int, int]:
-    """Calls that allocate or free, and allocations that follow a free at once."""
+def _calls(run: Run, rank: int, near_ns: float) -> _Calls:
     spans = run.get(special)[rank]
     mine = spans.of("memory_alloc")
     known = names(run, spans.ids[mine])
@@ -93,4 +136,26 @@ def _calls(run: Run, rank: int, near_ns: float) -> tuple[int, int]:
     after = frees[:-1] & ~frees[1:] & near
     window, starts = run.window(rank), spans.starts[mine]
     inside = np.zeros(len(starts), bool) if window is None else (starts >= window[0]) & (starts < window[1])
-    return round(int(inside.sum()) / run.step_count), round(int((after & inside[1:]).sum()) / run.step_count)
+    return _Calls(int((inside & ~frees).sum()), int((inside & frees).sum()), int((after & inside[1:]).sum()))
+
+
+def _kernels(run: Run, rank: int) -> int:
+    """Kernels in one rank's window."""
+    did, window = run.get(tasks)[rank], run.window(rank)
+    mine = did.starts[did.kinds == KERNEL]
+    return 0 if window is None else int(((mine >= window[0]) & (mine < window[1])).sum())
+
+
+def _roomy(run: Run, rank: int, limits: Limits) -> bool:
+    """Whether the device is known to have had room all the time."""
+    there, most = memory_bytes(run, rank), run.get(_reserved).get(rank)
+    return bool(there and most and most < limits.full_share * there)
+
+
+def _reserved(run: Run) -> dict[int, int]:
+    """The most that the pools of each rank's device reserve."""
+    rows = run.con.execute(
+        "SELECT rank, max(reserved_bytes) FROM memory_sample WHERE coalesce(device, '') NOT ILIKE 'cpu%' "
+        "AND reserved_bytes > 0 GROUP BY rank"
+    ).fetchall()
+    return dict(rows)
